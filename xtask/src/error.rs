@@ -1,0 +1,28 @@
+//! What can go wrong in a chore, in words for the person at the terminal.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::tree::Difference;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("unknown command `{given}`")]
+    Usage { given: String },
+
+    #[error("the schema under proto/ does not compile: {0}")]
+    Schema(#[from] protox::Error),
+
+    #[error("code generation failed: {0}")]
+    Generate(#[source] io::Error),
+
+    #[error("cannot read or write {}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+
+    #[error(
+        "{} differs from what proto/ generates; run `cargo xtask gen` and commit the result{}",
+        crate::codegen::OUTPUT,
+        differences.iter().map(|difference| format!("\n  {difference}")).collect::<String>()
+    )]
+    Stale { differences: Vec<Difference> },
+}

@@ -1,0 +1,55 @@
+//! Developer chores, run as `cargo xtask <command>`.
+//!
+//! `gen` turns the schema under `proto/` into the Rust code that `xds-core` checks in. The
+//! output is in version control so that neither users nor docs.rs need a protobuf compiler,
+//! and so that a change of the schema shows in review as the code it becomes. `gen --check`
+//! compares instead of writing; the test in [`codegen`] does the same on every
+//! `cargo test --workspace`.
+
+mod codegen;
+mod error;
+mod tree;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use error::Error;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+commands:
+  gen            regenerate xds-core/src/proto/generated from proto/
+  gen --check    fail if the checked-in code differs from what gen would write";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+
+    let outcome = match args.as_slice() {
+        ["gen"] => codegen::write(&root()).map(Some),
+        ["gen", "--check"] => codegen::check(&root()).map(Some),
+        [] | ["help" | "--help" | "-h"] => Ok(None),
+        _ => Err(Error::Usage { given: args.join(" ") }),
+    };
+
+    match outcome {
+        Ok(Some(summary)) => println!("{summary}"),
+        Ok(None) => println!("{USAGE}"),
+        Err(error) => {
+            eprintln!("error: {error}");
+            if matches!(error, Error::Usage { .. }) {
+                eprintln!("\n{USAGE}");
+            }
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The workspace's root, wherever the command was started.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().expect("xtask lies in the workspace's root").to_path_buf()
+}
