@@ -1,0 +1,87 @@
+//! How long to wait before the next attempt to reach a server.
+
+use core::time::Duration;
+
+use crate::rng::Rng;
+
+/// The delays between attempts: exponential, jittered, bounded (S1.010-S1.012).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackoffPolicy {
+    /// The delay after the first failure, and after a stream that had served well (D8).
+    pub initial: Duration,
+    /// By how many per cent each further delay is longer than the last.
+    pub growth_percent: u32,
+    /// The part of each delay that is drawn at random, either way, in per cent.
+    pub jitter_percent: u32,
+    /// The longest delay, before jitter.
+    pub max: Duration,
+    /// A stream that ends sooner than this after its first response counts as a failure for the
+    /// delay, though not for watchers: otherwise a server that answers once and dies would be
+    /// hammered (X23, S3.106).
+    pub young: Duration,
+}
+
+impl BackoffPolicy {
+    /// gRPC's connection backoff: 1 s, times 1.6, 20 % jitter, at most 120 s.
+    #[must_use]
+    pub const fn grpc() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            growth_percent: 60,
+            jitter_percent: 20,
+            max: Duration::from_secs(120),
+            young: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for BackoffPolicy {
+    fn default() -> Self {
+        Self::grpc()
+    }
+}
+
+/// Where a server stands on its way through the delays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backoff {
+    /// The delay after the last failure, before jitter; `None` after a good stream.
+    last: Option<Duration>,
+}
+
+impl Backoff {
+    /// A response was received and the stream lived on: the next failure is a first one again.
+    pub(crate) fn reset(&mut self) {
+        self.last = None;
+    }
+
+    /// The delay before the next attempt.
+    pub(crate) fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+        let delay = match self.last {
+            None => policy.initial,
+            Some(last) => last.saturating_mul(100 + policy.growth_percent) / 100,
+        };
+        let delay = delay.min(policy.max);
+        self.last = Some(delay);
+        rng.jitter(delay, policy.jitter_percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn delays_grow_to_the_maximum_and_start_over_after_a_reset() {
+        let policy = BackoffPolicy { jitter_percent: 0, ..BackoffPolicy::grpc() };
+        let (mut backoff, mut rng) = (Backoff::default(), Rng::new(1));
+        let delays: Vec<u64> =
+            (0..13).map(|_| backoff.next(&policy, &mut rng).as_millis() as u64).collect();
+        assert_eq!(delays[..4], [1_000, 1_600, 2_560, 4_096]);
+        assert_eq!(delays[12], 120_000);
+        backoff.reset();
+        assert_eq!(backoff.next(&policy, &mut rng), Duration::from_secs(1));
+    }
+}

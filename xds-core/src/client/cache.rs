@@ -1,0 +1,427 @@
+//! What is known of the resources of one type, in the order in which it last changed.
+//!
+//! An [`Entry`] exists for every name that is subscribed to and, under a wildcard, for every name
+//! that the server has spoken of. The cursors of wildcard watches are markers in the same list: what
+//! lies behind a marker is what its watch has not seen, and no move of an entry disturbs it.
+
+use alloc::{boxed::Box, collections::VecDeque};
+
+use bytes::Bytes;
+
+use super::{
+    error::WatchError, frames::HeldFrames, resource_type::Value, status::EntryState,
+    versions::Versions,
+};
+use crate::{
+    index::NameIndex,
+    slab::{Key, Slab, Slot},
+    text::{ResourceName, Version},
+};
+
+/// All entries of a type.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    nodes: Slab<Node>,
+    index: NameIndex,
+    frames: HeldFrames,
+    /// Counts changes of entries; an entry carries the number of its last one.
+    sequence: u64,
+    /// Counts responses; an entry carries the number of the last one it was part of.
+    response: u64,
+    /// How many entries the response under judgement has had so far.
+    marked: usize,
+    versions: Versions,
+    entries: usize,
+    /// Deleted entries that some cursor has yet to pass, oldest first.
+    tombstones: VecDeque<(u64, Key)>,
+}
+
+#[derive(Debug)]
+enum Node {
+    Entry(Entry),
+    Cursor,
+}
+
+/// One resource.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: ResourceName,
+    pub(crate) state: EntryState,
+    /// The resource in use; `None` if there is none.
+    pub(crate) bytes: Option<Bytes>,
+    /// The version of the response that `bytes` last came in.
+    version: Slot,
+    /// The number of the last change that wildcard watches must hear of; zero if there was none.
+    pub(crate) changed: u64,
+    /// Who asks for the entry by name, if anybody.
+    pub(crate) subscription: Slot,
+    frame: Slot,
+    /// The last response that had the entry, times two, plus one if it had it twice.
+    stamp: u64,
+    detail: Option<Box<Detail>>,
+}
+
+/// What few entries have.
+#[derive(Debug, Default)]
+struct Detail {
+    value: Option<Value>,
+    error: Option<WatchError>,
+    /// How many channels had ended when the error came up, plus one.
+    error_epoch: u64,
+    /// The number of the last change of the error of an entry that has a resource in use.
+    ambient: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            nodes: Slab::default(),
+            index: NameIndex::new(seed),
+            frames: HeldFrames::default(),
+            sequence: 0,
+            response: 0,
+            marked: 0,
+            versions: Versions::default(),
+            entries: 0,
+            tombstones: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// The number of the newest change.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Slot> {
+        self.index.find(name, |slot| Some(self.get(slot)?.name.as_str()))
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry> {
+        match self.nodes.at(slot)? {
+            Node::Entry(entry) => Some(entry),
+            Node::Cursor => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Entry> {
+        match self.nodes.at_mut(slot)? {
+            Node::Entry(entry) => Some(entry),
+            Node::Cursor => None,
+        }
+    }
+
+    /// All entries, tombstones included, in the order of their slots.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Entry)> {
+        self.nodes.in_slot_order().filter_map(|(slot, node)| match node {
+            Node::Entry(entry) => Some((slot, entry)),
+            Node::Cursor => None,
+        })
+    }
+
+    /// The first entry in the order of change, where a response that repeats the last one begins.
+    pub(crate) fn first(&self) -> Slot {
+        self.skip_cursors(self.nodes.first())
+    }
+
+    /// The entry behind `slot` in the order of change.
+    pub(crate) fn following(&self, slot: Slot) -> Slot {
+        self.skip_cursors(self.nodes.next(slot))
+    }
+
+    fn skip_cursors(&self, mut slot: Slot) -> Slot {
+        while let Some(Node::Cursor) = self.nodes.at(slot) {
+            slot = self.nodes.next(slot);
+        }
+        slot
+    }
+
+    /// An entry for `name`, which must not have one, about which nothing is known.
+    pub(crate) fn create(&mut self, name: ResourceName) -> Option<Slot> {
+        let entry = Entry {
+            name: name.clone(),
+            state: EntryState::Requested,
+            bytes: None,
+            version: Slot::NONE,
+            changed: 0,
+            subscription: Slot::NONE,
+            frame: Slot::NONE,
+            stamp: 0,
+            detail: None,
+        };
+        let slot = self.nodes.push_back(Node::Entry(entry))?.slot();
+        let nodes = &self.nodes;
+        self.index.insert(name.as_str(), slot, |other| match nodes.at(other)? {
+            Node::Entry(entry) => Some(entry.name.as_str()),
+            Node::Cursor => None,
+        });
+        self.entries += 1;
+        Some(slot)
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        self.drop_resource(slot);
+        if let Some(Node::Entry(entry)) = self.nodes.at(slot) {
+            self.index.remove(entry.name.as_str(), slot);
+            self.nodes.remove(slot);
+            self.entries -= 1;
+        }
+    }
+
+    /// Notes a change that watchers must hear of: the entry becomes the newest of the list.
+    pub(crate) fn touch(&mut self, slot: Slot) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        if let Some(entry) = self.get_mut(slot) {
+            entry.changed = sequence;
+        }
+        self.nodes.move_to_back(slot);
+    }
+
+    /// Notes a change of the error beside a resource that stays in use.
+    pub(crate) fn touch_ambient(&mut self, slot: Slot) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        if let Some(entry) = self.get_mut(slot) {
+            entry.detail().ambient = sequence;
+        }
+        self.nodes.move_to_back(slot);
+    }
+
+    /// Takes a resource into use. `frame` is where it lies, if it was not copied out.
+    pub(crate) fn accept(&mut self, slot: Slot, bytes: Bytes, value: Option<Value>, frame: Slot) {
+        self.drop_resource(slot);
+        if !frame.is_none() {
+            self.frames.join(frame, slot, bytes.len());
+        }
+        self.renew(slot);
+        let Some(entry) = self.get_mut(slot) else { return };
+        entry.state = EntryState::Acked;
+        entry.bytes = Some(bytes);
+        entry.frame = frame;
+        entry.clear_error();
+        if value.is_some() || entry.detail.is_some() {
+            entry.detail().value = value;
+        }
+    }
+
+    /// Stops using the entry's resource, if it has one.
+    pub(crate) fn drop_resource(&mut self, slot: Slot) {
+        let Some(entry) = self.get_mut(slot) else { return };
+        let (bytes, frame) = (entry.bytes.take(), entry.frame);
+        entry.frame = Slot::NONE;
+        let version = core::mem::replace(&mut entry.version, Slot::NONE);
+        if let Some(detail) = &mut entry.detail {
+            detail.value = None;
+        }
+        self.versions.release(version);
+        let Some(bytes) = bytes else { return };
+        if self.frames.leave(frame, bytes.len()) {
+            self.abandon(frame);
+        }
+    }
+
+    /// Keeps a response's frame for the resources that will be accepted out of it.
+    pub(crate) fn hold_frame(&mut self, bytes: usize) -> Slot {
+        self.frames.hold(bytes)
+    }
+
+    /// Copies out what little of a frame is still in use, so that the frame can go.
+    fn abandon(&mut self, frame: Slot) {
+        for slot in self.frames.release(frame) {
+            let Some(entry) = self.get_mut(slot).filter(|entry| entry.frame == frame) else {
+                continue;
+            };
+            entry.frame = Slot::NONE;
+            entry.bytes = entry.bytes.as_deref().map(Bytes::copy_from_slice);
+        }
+    }
+
+    /// The version of the response that the entry's resource last came in; empty without one.
+    pub(crate) fn version_of(&self, entry: &Entry) -> &Version {
+        self.versions.get(entry.version)
+    }
+
+    /// Notes that the entry's resource came in the response under judgement.
+    pub(crate) fn renew(&mut self, slot: Slot) {
+        let current = self.versions.current();
+        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        if entry.version != current {
+            self.versions.exchange(core::mem::replace(&mut entry.version, current));
+        }
+    }
+
+    /// Begins to judge a response: no entry is part of it yet.
+    pub(crate) fn begin_response(&mut self, version: Version) {
+        self.response += 1;
+        self.marked = 0;
+        self.versions.begin(version);
+    }
+
+    /// Whether every entry there is was part of the response.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.marked == self.entries
+    }
+
+    /// Notes that the response has the entry.
+    pub(crate) fn mark(&mut self, slot: Slot) -> Mark {
+        let stamp = self.response << 1;
+        let entry = match self.nodes.at_mut(slot) {
+            Some(Node::Entry(entry)) => Some(entry),
+            Some(Node::Cursor) | None => None,
+        };
+        match entry {
+            Some(entry) if entry.stamp == stamp => {
+                entry.stamp |= 1;
+                Mark::Second
+            }
+            Some(entry) if entry.stamp == stamp | 1 => Mark::Further,
+            Some(entry) => {
+                entry.stamp = stamp;
+                self.marked += 1;
+                Mark::First
+            }
+            None => Mark::First,
+        }
+    }
+
+    pub(crate) fn is_in_response(&self, slot: Slot) -> bool {
+        self.get(slot).is_some_and(|entry| entry.stamp >> 1 == self.response)
+    }
+
+    pub(crate) fn is_duplicate(&self, slot: Slot) -> bool {
+        self.get(slot).is_some_and(|entry| entry.stamp == self.response << 1 | 1)
+    }
+
+    // Wildcard watches.
+
+    /// A marker that has everything ahead of it.
+    pub(crate) fn add_cursor(&mut self) -> Option<Slot> {
+        let slot = self.nodes.push_back(Node::Cursor)?.slot();
+        self.nodes.move_to_front(slot);
+        Some(slot)
+    }
+
+    pub(crate) fn remove_cursor(&mut self, cursor: Slot) {
+        if let Some(Node::Cursor) = self.nodes.at(cursor) {
+            self.nodes.remove(cursor);
+        }
+    }
+
+    pub(crate) fn rewind(&mut self, cursor: Slot) {
+        self.nodes.move_to_front(cursor);
+    }
+
+    /// The entry that a cursor has yet to pass, if any.
+    pub(crate) fn behind_cursor(&self, cursor: Slot) -> Option<Slot> {
+        Some(self.following(cursor)).filter(|slot| !slot.is_none())
+    }
+
+    pub(crate) fn pass(&mut self, cursor: Slot, entry: Slot) {
+        self.nodes.move_after(cursor, entry);
+    }
+
+    /// Keeps a deleted entry until every cursor has passed it.
+    pub(crate) fn bury(&mut self, slot: Slot) {
+        if let Some(key) = self.nodes.key(slot) {
+            let changed = self.get(slot).map_or(0, |entry| entry.changed);
+            self.tombstones.push_back((changed, key));
+        }
+    }
+
+    pub(crate) fn tombstones(&self) -> usize {
+        self.tombstones.len()
+    }
+
+    /// Removes the deleted entries that every wildcard watch has heard of, the slowest of which has
+    /// seen the change numbered `seen`.
+    pub(crate) fn sweep(&mut self, seen: u64) {
+        while let Some(&(changed, key)) = self.tombstones.front().filter(|(at, _)| *at <= seen) {
+            self.tombstones.pop_front();
+            let is_dead = match self.nodes.get(key) {
+                // The number tells whether the name came back, and perhaps went again, since.
+                Some(Node::Entry(entry)) => entry.changed == changed && entry.is_tombstone(),
+                _ => false,
+            };
+            if is_dead {
+                self.remove(key.slot());
+            }
+        }
+    }
+}
+
+/// How often a response has had an entry so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    First,
+    Second,
+    Further,
+}
+
+impl Entry {
+    pub(crate) fn value(&self) -> Option<&Value> {
+        self.detail.as_ref()?.value.as_ref()
+    }
+
+    /// What is wrong with the newest version of the resource, or with its existence.
+    pub(crate) fn error(&self) -> Option<&WatchError> {
+        self.detail.as_ref()?.error.as_ref()
+    }
+
+    /// When the error came up: one more than the number of channels that had ended by then.
+    pub(crate) fn error_epoch(&self) -> u64 {
+        self.detail.as_ref().map_or(0, |detail| detail.error_epoch)
+    }
+
+    /// Notes what is wrong, on the channel that comes after `epoch` others.
+    pub(crate) fn set_error(&mut self, error: WatchError, epoch: u64) {
+        let detail = self.detail();
+        detail.error = Some(error);
+        detail.error_epoch = epoch + 1;
+    }
+
+    pub(crate) fn clear_error(&mut self) {
+        if let Some(detail) = &mut self.detail {
+            detail.error = None;
+        }
+    }
+
+    /// The number of the last change of the error beside the resource in use.
+    pub(crate) fn ambient(&self) -> u64 {
+        self.detail.as_ref().map_or(0, |detail| detail.ambient)
+    }
+
+    /// Whether the entry is only kept so that wildcard watches hear of its deletion.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.bytes.is_none()
+            && self.subscription.is_none()
+            && self.state == EntryState::DoesNotExist
+    }
+
+    fn detail(&mut self) -> &mut Detail {
+        self.detail.get_or_insert_default()
+    }
+}
+
+/// Where a wildcard watch stands.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    /// What lies behind it in the list has yet to be passed.
+    pub(crate) marker: Slot,
+    /// The newest change when the watch last caught up. An entry that changed since has a value that
+    /// is news; one that only moved since has news beside it.
+    pub(crate) base: u64,
+    /// The entry ahead and the number of its change, if its value was told and its error was not.
+    pub(crate) told: Option<(Slot, u64)>,
+    /// The watch fell too far behind and starts over.
+    pub(crate) resync: bool,
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self { marker: Slot::NONE, base: 0, told: None, resync: false }
+    }
+}

@@ -1,0 +1,266 @@
+//! What a client is told at construction: who it is, where its server is, and how it behaves where
+//! the field disagrees.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::time::Duration;
+
+use prost::Message as _;
+
+use super::{backoff::BackoffPolicy, resource_type::ResourceType};
+use crate::proto;
+
+/// Everything a [`Client`](super::Client) needs to know.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClientConfig {
+    /// Who the client says it is.
+    pub node: Node,
+    /// The management server to follow.
+    pub server: ManagementServer,
+    /// The resource types that can be watched.
+    pub types: Vec<Arc<dyn ResourceType>>,
+    /// The decisions on which implementations differ.
+    pub profile: Profile,
+    /// Bounds on what a peer can make the client hold.
+    pub limits: ClientLimits,
+}
+
+impl ClientConfig {
+    /// A client of `server` in gRPC's profile that knows no type yet.
+    #[must_use]
+    pub fn new(node: Node, server: ManagementServer) -> Self {
+        Self {
+            node,
+            server,
+            types: Vec::new(),
+            profile: Profile::grpc(),
+            limits: ClientLimits::default(),
+        }
+    }
+
+    /// Lets resources of one more type be watched.
+    #[must_use]
+    pub fn with_type(mut self, resource_type: impl ResourceType + 'static) -> Self {
+        self.types.push(Arc::new(resource_type));
+        self
+    }
+
+    /// Replaces the profile.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// What the server's data errors do to cached resources (X11).
+    pub(crate) fn data_errors(&self) -> DataErrorPolicy {
+        self.server.data_errors.unwrap_or(self.profile.data_errors)
+    }
+
+    pub(crate) fn position_of(&self, type_url: &str) -> Option<usize> {
+        self.types.iter().position(|known| known.type_url() == type_url)
+    }
+}
+
+/// The identity a client presents in the first message of every stream (S0.069, IC5).
+///
+/// User agent and client features are the library's to state, not the caller's (SB-04).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    message: proto::Node,
+}
+
+impl Node {
+    /// A node known by `id`.
+    #[must_use]
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { message: proto::Node { id: id.into(), ..Default::default() } }
+    }
+
+    /// Names the group of nodes this one belongs to.
+    #[must_use]
+    pub fn with_cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.message.cluster = cluster.into();
+        self
+    }
+
+    /// States where the node runs.
+    #[must_use]
+    pub fn with_locality(mut self, locality: proto::Locality) -> Self {
+        self.message.locality = Some(locality);
+        self
+    }
+
+    /// Adds what the management server's own logic needs to know.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: proto::Struct) -> Self {
+        self.message.metadata = Some(metadata);
+        self
+    }
+
+    /// The node's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.message.id
+    }
+
+    /// The message as it goes on the wire.
+    pub(crate) fn encode(&self, profile: &Profile) -> Vec<u8> {
+        let mut message = self.message.clone();
+        message.user_agent_name = USER_AGENT.into();
+        message.user_agent_version_type = Some(
+            proto::node::UserAgentVersionType::UserAgentVersion(env!("CARGO_PKG_VERSION").into()),
+        );
+        message.client_features = profile.client_features.iter().map(|&f| f.into()).collect();
+        message.encode_to_vec()
+    }
+}
+
+const USER_AGENT: &str = "xds-core";
+
+/// A management server as the client sees it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ManagementServer {
+    /// What the server is called in errors and logs; adapters dial it.
+    pub uri: Arc<str>,
+    /// What the server's data errors do to cached resources; `None` follows the profile.
+    pub data_errors: Option<DataErrorPolicy>,
+}
+
+impl ManagementServer {
+    /// The server at `uri`, whose form is the adapter's to read.
+    #[must_use]
+    pub fn new(uri: impl Into<Arc<str>>) -> Self {
+        Self { uri: uri.into(), data_errors: None }
+    }
+}
+
+/// What becomes of a cached resource when the server deletes it or sends an invalid one (X11, A88).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataErrorPolicy {
+    /// It stays in use; watchers get an ambient error (gRPC's default).
+    KeepCached,
+    /// It is dropped; watchers are told to stop using it (a proxy's way).
+    DropCached,
+}
+
+/// How a subscription to everything of a full-state type is put on the wire (X02).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WildcardForm {
+    /// An empty list in the type's first request: understood by servers old and new.
+    LegacyEmpty,
+    /// The name `*`, as types other than listeners and clusters always need.
+    Explicit,
+}
+
+/// Whether notices that the application has not handled yet hold back reading (B52, IC34).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadGate {
+    /// The next response waits until every notice of the last one was
+    /// [handled](super::Client::handled).
+    Notices,
+    /// Responses are read as they come; watchers see the newest state.
+    Off,
+}
+
+/// The decisions on which implementations differ, as plain data.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Profile {
+    /// What data errors do to cached resources, unless the server's entry says otherwise (X11).
+    pub data_errors: DataErrorPolicy,
+    /// How a wildcard goes on the wire (X02).
+    pub wildcard: WildcardForm,
+    /// The code in `error_detail` of a NACK (D3).
+    pub nack_code: i32,
+    /// How long a subscribed resource may be missing before it is taken not to exist, counted from
+    /// the moment the subscription was handed to the transport (S1.025, D10). `None` waits for
+    /// ever.
+    pub does_not_exist_after: Option<Duration>,
+    /// How long a channel without subscriptions stays open (D6). `None` keeps it open.
+    pub idle_close: Option<Duration>,
+    /// The delays between attempts to reach the server (S1.011, X23).
+    pub backoff: BackoffPolicy,
+    /// Whether connection trouble is told to watchers (D17).
+    pub connectivity_errors: ConnectivityErrors,
+    /// Whether unhandled notices hold back reading.
+    pub read_gate: ReadGate,
+    /// The client features stated in the node (SB-03).
+    pub client_features: &'static [&'static str],
+}
+
+/// Whether watchers learn that the management server cannot be reached (D17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectivityErrors {
+    /// They do, once per failure (A57).
+    Reported,
+    /// They do not: the last configuration stays and only logs tell.
+    Hidden,
+}
+
+impl Profile {
+    /// The behaviour of gRPC clients: the default.
+    #[must_use]
+    pub fn grpc() -> Self {
+        Self {
+            data_errors: DataErrorPolicy::KeepCached,
+            wildcard: WildcardForm::LegacyEmpty,
+            nack_code: 3,
+            does_not_exist_after: Some(Duration::from_secs(15)),
+            idle_close: Some(Duration::from_secs(30)),
+            backoff: BackoffPolicy::grpc(),
+            connectivity_errors: ConnectivityErrors::Reported,
+            read_gate: ReadGate::Notices,
+            client_features: &["envoy.lb.does_not_support_overprovisioning"],
+        }
+    }
+
+    /// The behaviour of a proxy: absence deletes, connection trouble stays out of sight.
+    #[must_use]
+    pub fn envoy() -> Self {
+        Self {
+            data_errors: DataErrorPolicy::DropCached,
+            nack_code: 13,
+            idle_close: None,
+            connectivity_errors: ConnectivityErrors::Hidden,
+            client_features: &[],
+            ..Self::grpc()
+        }
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::grpc()
+    }
+}
+
+/// Bounds on what a peer can make the client hold (contract rule 6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientLimits {
+    /// The longest response, in bytes. A longer one closes the channel.
+    pub response_bytes: usize,
+    /// The longest resource name, in bytes. A longer one makes its resource invalid.
+    pub name_bytes: usize,
+    /// How many resources of one type are kept under a wildcard. Further ones are invalid.
+    pub resources_per_type: usize,
+    /// How many deleted resources are remembered for a wildcard watch that does not catch up; then
+    /// it is told to start over.
+    pub tombstones_per_type: usize,
+    /// The longest message in a NACK, in bytes (AN-09).
+    pub nack_message_bytes: usize,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            response_bytes: 256 << 20,
+            name_bytes: 4 << 10,
+            resources_per_type: 1 << 20,
+            tombstones_per_type: 10_000,
+            nack_message_bytes: 4 << 10,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The three families of errors: the peer's fault, a resource's fault, the caller's misuse.
+
+use alloc::sync::Arc;
+use core::{fmt, time::Duration};
+
+use thiserror::Error;
+
+use super::resource_type::Rejection;
+use crate::{
+    text::{ResourceName, TypeUrl},
+    types,
+    wire::Malformed,
+};
+
+/// Why a channel is of no more use: what a transport or a server did.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// No connection could be made.
+    #[error("cannot connect: {0}")]
+    Unreachable(Arc<str>),
+    /// The call ended with a gRPC status; code 0 is an orderly end.
+    #[error("stream closed with status {code}{}{message}", if message.is_empty() { "" } else { ": " })]
+    Status {
+        /// The gRPC status code.
+        code: i32,
+        /// The status message.
+        message: Arc<str>,
+    },
+    /// A response was not a `DiscoveryResponse`.
+    #[error("malformed response: {0}")]
+    Malformed(Malformed),
+    /// The transport refused to deliver a response.
+    #[error("undeliverable response: {0}")]
+    Undeliverable(Arc<str>),
+    /// A response was longer than the limit.
+    #[error("response of {bytes} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// The response's length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
+}
+
+impl ChannelError {
+    /// Whether the peer broke the protocol, rather than being away or ending the stream.
+    pub(crate) fn is_fault(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Status { .. } => false,
+            Self::Malformed(_) | Self::Undeliverable(_) | Self::TooLong { .. } => true,
+        }
+    }
+}
+
+/// Why a watcher's resource, or whole collection, is not to be had or not as it should be.
+///
+/// There is deliberately no conversion to a gRPC status: what goes wrong in the control plane must
+/// not be taken for the status of a call in the data plane (B37, S3.031).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchError {
+    kind: WatchErrorKind,
+    subject: Option<ResourceName>,
+    source: Arc<Source>,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WatchErrorKind {
+    /// The server did not send the resource within this time (S1.025).
+    #[error("does not exist: not received within {} s", .0.as_secs())]
+    DoesNotExist(Duration),
+    /// The server deleted the resource (S0.120).
+    #[error("does not exist: deleted by the server")]
+    Deleted,
+    /// The newest version of the resource was rejected.
+    #[error("invalid: {0}")]
+    Invalid(Rejection),
+    /// The server cannot be reached or does not answer.
+    #[error("{0}")]
+    Unavailable(ChannelError),
+}
+
+/// The names that belong in every message of a type from a server (FM-11).
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) type_url: TypeUrl,
+    pub(crate) server: Arc<str>,
+    pub(crate) node_id: Arc<str>,
+}
+
+impl WatchError {
+    pub(crate) fn new(
+        kind: WatchErrorKind,
+        subject: Option<ResourceName>,
+        source: &Arc<Source>,
+    ) -> Self {
+        Self { kind, subject, source: Arc::clone(source) }
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn kind(&self) -> &WatchErrorKind {
+        &self.kind
+    }
+
+    /// The resource it is wrong with; `None` for a whole collection.
+    #[must_use]
+    pub fn name(&self) -> Option<&ResourceName> {
+        self.subject.as_ref()
+    }
+}
+
+impl fmt::Display for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Source { type_url, server, node_id } = &*self.source;
+        match types::short_name(type_url.as_str()) {
+            Some(short) => f.write_str(short)?,
+            None => f.write_str(type_url.message_name())?,
+        }
+        match &self.subject {
+            Some(name) => write!(f, " {name}")?,
+            None => f.write_str(" collection")?,
+        }
+        write!(f, ": {} (node {node_id}, server {server})", self.kind)
+    }
+}
+
+impl core::error::Error for WatchError {}
+
+/// Why a watch cannot be made. Nothing a peer does leads here.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidWatch {
+    /// The type was not registered with the client (CA-14).
+    #[error("resource type {0} is not registered")]
+    UnknownType(TypeUrl),
+    /// A name must not be empty, and `*` is asked for as a wildcard.
+    #[error("{0:?} is not a resource name")]
+    InvalidName(ResourceName),
+    /// The name is longer than the limit.
+    #[error("resource name of {bytes} bytes exceeds the limit of {limit}")]
+    NameTooLong {
+        /// The name's length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
+    /// Too many watches exist already.
+    #[error("too many watches")]
+    TooMany,
+    /// The client has been shut down.
+    #[error("the client is shut down")]
+    ShutDown,
+}

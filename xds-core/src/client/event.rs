@@ -1,0 +1,140 @@
+//! Everything that goes into a client and comes out of it, with who sends it and when.
+
+use alloc::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    config::ManagementServer,
+    error::{ChannelError, WatchError},
+    resource_type::Value,
+};
+use crate::{
+    id::{ChannelId, WatchId},
+    text::{Nonce, ResourceName, TypeUrl, Version},
+};
+
+/// News of a transport, from an adapter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ChannelEvent {
+    /// The connection is up and the call has started. Response headers are not waited for: a server
+    /// may hold them back until it has read a request (SB-19).
+    Opened(ChannelId),
+    /// One response arrived.
+    Message(ChannelId, Bytes),
+    /// A response arrived that the transport could not deliver, as one over its size limit.
+    Malformed(ChannelId, Arc<str>),
+    /// The call ended, or could not be started, with this gRPC status.
+    Closed(ChannelId, ChannelError),
+}
+
+/// What a driver does next for a client.
+#[derive(Clone, Debug)]
+#[must_use]
+#[non_exhaustive]
+pub enum Output {
+    /// Dial the server and start the call; answer with [`ChannelEvent::Opened`] or
+    /// [`ChannelEvent::Closed`]. A failed channel is never tried again: the next attempt comes as a
+    /// new channel after its backoff.
+    Open(ChannelId, Arc<ManagementServer>),
+    /// End the call. Nothing more is said about the channel.
+    Close(ChannelId),
+    /// The channel has something to send: call
+    /// [`poll_transmit`](super::Client::poll_transmit) when the transport has room, until it
+    /// returns `None`.
+    Writable(ChannelId),
+    /// A watcher has news.
+    Notify(WatchId, Notice),
+}
+
+/// News for one watch. The newest replaces whatever was not polled yet.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The resource has a new value, or cannot be had and a value given earlier must no longer be
+    /// used (S3.017, S3.018).
+    Changed(Result<Resource, WatchError>),
+    /// Something is wrong that does not change the use of the value (S3.020), or, with `None`, no
+    /// longer is (X16).
+    Ambient(Option<WatchError>),
+    /// A wildcard watch: call [`next_change`](super::Client::next_change) until it returns `None`.
+    Behind,
+}
+
+/// One step of a wildcard watch.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A resource has a new value, or none any more.
+    Resource {
+        /// The resource's name.
+        name: ResourceName,
+        /// The value, or why there is none.
+        result: Result<Resource, WatchError>,
+    },
+    /// Something is wrong with a resource whose value stays in use, or no longer is.
+    Ambient {
+        /// The resource's name.
+        name: ResourceName,
+        /// What is wrong.
+        error: Option<WatchError>,
+    },
+    /// The collection as a whole has been received once, though it may be empty, or cannot be had.
+    Collection(Result<(), WatchError>),
+    /// Something is wrong with the whole collection, whose resources stay in use, or no longer is.
+    CollectionAmbient(Option<WatchError>),
+    /// The watch fell too far behind: forget all resources, what follows is the complete state.
+    Resync,
+}
+
+/// A resource as its watchers get it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Resource {
+    /// The resource's name.
+    pub name: ResourceName,
+    /// The version of the response it last came in.
+    pub version: Version,
+    /// The encoded resource, as the server sent it.
+    pub bytes: Bytes,
+    /// What [`validate`](super::ResourceType::validate) made of it.
+    pub value: Option<Value>,
+}
+
+impl PartialEq for Resource {
+    /// By name, version and bytes: the value is a function of the bytes.
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.version == other.version && self.bytes == other.bytes
+    }
+}
+
+/// What a rendered request is, for logs.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
+pub struct Transmit {
+    /// The type the request is about.
+    pub type_url: TypeUrl,
+    /// The version it states: the last accepted one.
+    pub version: Version,
+    /// The nonce it carries: that of the newest response it answers.
+    pub nonce: Nonce,
+    /// Why it is sent.
+    pub cause: RequestCause,
+}
+
+/// Why a request is sent.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RequestCause {
+    /// The names of interest changed, or the stream is new.
+    Subscription,
+    /// A response was accepted.
+    Ack,
+    /// A response had bad resources; the others are used (S0.088, A46).
+    Nack {
+        /// The message in `error_detail`: each bad resource with its reason.
+        message: Arc<str>,
+    },
+}

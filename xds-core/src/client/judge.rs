@@ -1,0 +1,360 @@
+//! From a response to verdicts, and from verdicts to the cache: the one straight line.
+//!
+//! ```text
+//! frame ─▶ walk ─▶ unchanged? ─▶ next                      (the usual case: one comparison)
+//!                     │ no
+//!                     ▼
+//!                  named, wanted, single? ─▶ validate ─▶ candidate
+//!                                                            │ after the last resource
+//!                                                            ▼
+//!                         commit the good, note the bad, delete the absent ─▶ ACK or NACK
+//! ```
+//!
+//! Nothing is committed before the whole response has been seen, since a name that comes twice
+//! makes both of its copies invalid (X10).
+
+use alloc::{sync::Arc, vec::Vec};
+
+use bytes::Bytes;
+
+use super::{
+    cache::{Cache, Mark},
+    config::{ClientLimits, DataErrorPolicy},
+    error::{Source, WatchError, WatchErrorKind},
+    faults::{Faults, Strangers},
+    frames,
+    interest::{Collection, Interest},
+    outbox::Outbox,
+    resource_type::{Context, Rejection, ResourceType, Value},
+    status::{ClientStats, EntryState},
+    watches::{Debts, News, Watches},
+};
+use crate::{
+    slab::Slot,
+    text::{ResourceName, Version},
+    wire::response::{RawResource, Response},
+};
+
+/// What judging needs to know and may change.
+pub(crate) struct Judge<'a> {
+    pub(crate) resource_type: &'a dyn ResourceType,
+    pub(crate) context: Context<'a>,
+    pub(crate) source: &'a Arc<Source>,
+    pub(crate) data_errors: DataErrorPolicy,
+    pub(crate) limits: &'a ClientLimits,
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) interest: &'a mut Interest,
+    pub(crate) watches: &'a mut Watches,
+    pub(crate) outbox: &'a mut Outbox,
+    pub(crate) debts: &'a mut Option<Debts>,
+    pub(crate) stats: &'a mut ClientStats,
+    pub(crate) strangers_seed: u64,
+    /// How many channels had ended before this one.
+    pub(crate) epoch: u64,
+}
+
+/// A changed resource that is wanted, and what validation says of it.
+struct Candidate<'f> {
+    slot: Slot,
+    bytes: &'f [u8],
+    verdict: Result<Option<Value>, Rejection>,
+}
+
+impl Judge<'_> {
+    /// Judges a sound response and commits it. `Some` is the message of the NACK.
+    pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Option<Arc<str>> {
+        let before = self.cache.sequence();
+        let mut faults = Faults::new(self.limits.nack_message_bytes);
+
+        let reading = self.read(response, frame, &mut faults);
+        self.commit(reading.candidates, frame);
+        for slot in reading.repeated {
+            self.reject(slot, Rejection::new(DUPLICATE));
+        }
+        if self.resource_type.full_state_in_sotw() {
+            self.delete_absent();
+        }
+        self.note_collection(self.cache.sequence() != before);
+        self.stats.resources_invalid += faults.count();
+        faults.into_message()
+    }
+
+    /// Compares every resource with what is known and validates the changed.
+    fn read<'f>(
+        &mut self,
+        response: &Response<'f>,
+        frame: &Bytes,
+        faults: &mut Faults,
+    ) -> Reading<'f> {
+        self.cache.begin_response(Version::from(response.version));
+        let mut reading = Reading { candidates: Vec::new(), repeated: Vec::new() };
+        let mut strangers = Strangers::new(self.strangers_seed);
+        // A server mostly repeats its resources in the order of the last response, which is that of
+        // the cache: the next entry is guessed before any name is looked at.
+        let mut guess = self.cache.first();
+        for (index, raw) in response.resources().enumerate() {
+            let raw = match raw {
+                Ok(raw) => raw,
+                Err(why) => {
+                    faults.add(index, None, &alloc::format!("{why}"));
+                    continue;
+                }
+            };
+            if raw.type_url != response.type_url.as_bytes() {
+                faults.add(index, None, &wrong_type(&raw));
+                continue;
+            }
+            let is_known = self.cache.get(guess).and_then(|entry| entry.bytes.as_deref());
+            if is_known == Some(raw.value) {
+                self.repeat(guess, index, &mut reading, faults);
+                guess = self.cache.following(guess);
+                continue;
+            }
+            let name = match self.name_of(&raw) {
+                Ok(name) => name,
+                Err(rejection) => {
+                    faults.add(index, None, rejection.reason());
+                    continue;
+                }
+            };
+            let Some(slot) = self.find_or_expect(name, index, &mut strangers, faults) else {
+                continue;
+            };
+            guess = self.cache.following(slot);
+            if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(raw.value) {
+                self.repeat(slot, index, &mut reading, faults);
+                continue;
+            }
+            match self.cache.mark(slot) {
+                Mark::First => {
+                    let bytes = frame.slice_ref(raw.value);
+                    let verdict = self.resource_type.validate(&bytes, &self.context);
+                    if let Err(rejection) = &verdict {
+                        faults.add(index, Some(name), rejection.reason());
+                    }
+                    reading.candidates.push(Candidate { slot, bytes: raw.value, verdict });
+                }
+                Mark::Second => {
+                    faults.add(index, Some(name), DUPLICATE);
+                    reading.repeated.push(slot);
+                }
+                Mark::Further => {}
+            }
+        }
+        reading
+    }
+
+    /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
+    /// beside it (D15, B54).
+    fn repeat(&mut self, slot: Slot, index: usize, reading: &mut Reading<'_>, faults: &mut Faults) {
+        match self.cache.mark(slot) {
+            Mark::First => {
+                self.stats.resources_valid += 1;
+                self.cache.renew(slot);
+                if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
+                    self.clear_error(slot);
+                }
+            }
+            Mark::Second => {
+                let name = self.cache.get(slot).map(|entry| entry.name.as_str());
+                faults.add(index, name, DUPLICATE);
+                reading.repeated.push(slot);
+            }
+            Mark::Further => {}
+        }
+    }
+
+    fn name_of<'f>(&self, raw: &RawResource<'f>) -> Result<&'f str, Rejection> {
+        let name = self.resource_type.name(raw.value)?;
+        let limit = self.limits.name_bytes;
+        if name.is_empty() {
+            Err(Rejection::new("the resource has no name"))
+        } else if name.len() > limit {
+            let bytes = name.len();
+            Err(Rejection::new(alloc::format!(
+                "name of {bytes} bytes exceeds the limit of {limit}"
+            )))
+        } else {
+            Ok(name)
+        }
+    }
+
+    /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
+    /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
+    fn find_or_expect(
+        &mut self,
+        name: &str,
+        index: usize,
+        strangers: &mut Strangers,
+        faults: &mut Faults,
+    ) -> Option<Slot> {
+        if let Some(slot) = self.cache.find(name) {
+            return Some(slot);
+        }
+        if !self.interest.wants_wildcard() {
+            if strangers.is_repeated(name) {
+                faults.add(index, Some(name), DUPLICATE);
+            }
+            return None;
+        }
+        let limit = self.limits.resources_per_type;
+        if self.cache.len() >= limit {
+            faults.add(index, Some(name), &alloc::format!("more than {limit} resources"));
+            return None;
+        }
+        self.cache.create(ResourceName::from(name))
+    }
+
+    fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes) {
+        let survivors = candidates
+            .iter()
+            .filter(|candidate| candidate.verdict.is_ok())
+            .map(|candidate| candidate.bytes.len())
+            .sum();
+        let held = if frames::worth_keeping(frame.len(), survivors) {
+            self.cache.hold_frame(frame.len())
+        } else {
+            Slot::NONE
+        };
+        for Candidate { slot, bytes, verdict } in candidates {
+            if self.cache.is_duplicate(slot) {
+                continue;
+            }
+            match verdict {
+                Ok(value) => {
+                    let bytes = if held.is_none() {
+                        Bytes::copy_from_slice(bytes)
+                    } else {
+                        frame.slice_ref(bytes)
+                    };
+                    self.stats.resources_valid += 1;
+                    self.cache.accept(slot, bytes, value, held);
+                    self.cache.touch(slot);
+                    self.tell(slot, News::Changed);
+                }
+                Err(rejection) => self.reject(slot, rejection),
+            }
+        }
+    }
+
+    /// A bad resource counts as present; what becomes of an earlier one is policy (rows 5 to 7 of
+    /// A88's table).
+    fn reject(&mut self, slot: Slot, rejection: Rejection) {
+        self.data_error(slot, EntryState::Nacked, WatchErrorKind::Invalid(rejection));
+    }
+
+    /// A resource received earlier that a complete response lacks is deleted (S0.120), one that was
+    /// only asked for is not (S0.127, IC21).
+    fn delete_absent(&mut self) {
+        if self.cache.is_complete() {
+            return;
+        }
+        let absent = self
+            .cache
+            .iter()
+            .filter(|&(slot, entry)| {
+                let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
+                was_received && !self.cache.is_in_response(slot)
+            })
+            .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
+            .collect::<Vec<_>>();
+        for (slot, state, has_resource) in absent {
+            if has_resource && state == EntryState::DoesNotExist {
+                continue; // The deletion was reported and the resource kept: said once (D7).
+            }
+            if has_resource || self.is_wildcard_only(slot) {
+                self.data_error(slot, EntryState::DoesNotExist, WatchErrorKind::Deleted);
+            }
+        }
+    }
+
+    fn is_wildcard_only(&self, slot: Slot) -> bool {
+        self.cache.get(slot).is_some_and(|entry| entry.subscription.is_none())
+    }
+
+    /// Rows 5 to 7, 9 and 10 of A88's table: the newest state of the resource is an error.
+    fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
+        if self.data_errors == DataErrorPolicy::DropCached {
+            self.cache.drop_resource(slot);
+        }
+        let Some(entry) = self.cache.get_mut(slot) else { return };
+        let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
+        let is_news = entry.error() != Some(&error) || entry.state != state;
+        let is_kept = entry.bytes.is_some();
+        entry.state = state;
+        entry.set_error(error, self.epoch);
+        if is_kept && is_news {
+            self.cache.touch_ambient(slot);
+            self.tell(slot, News::Ambient);
+        } else if !is_kept && is_news {
+            self.cache.touch(slot);
+            self.tell(slot, News::Changed);
+        }
+        self.settle(slot);
+        let is_gone = !is_kept && state == EntryState::DoesNotExist && self.is_wildcard_only(slot);
+        if is_gone {
+            self.cache.bury(slot);
+        }
+    }
+
+    /// The resource in use turned out to be the newest again.
+    fn clear_error(&mut self, slot: Slot) {
+        let Some(entry) = self.cache.get_mut(slot) else { return };
+        entry.state = EntryState::Acked;
+        entry.clear_error();
+        self.cache.touch_ambient(slot);
+        self.tell(slot, News::Ambient);
+    }
+
+    /// Tells the watchers of the entry's name; wildcard watches are told once per response.
+    fn tell(&mut self, slot: Slot, news: News) {
+        self.settle(slot);
+        let subscription = self.cache.get(slot).map_or(Slot::NONE, |entry| entry.subscription);
+        if let Some(subscription) = self.interest.subscriptions.at(subscription) {
+            self.watches.tell_all(subscription.first_watch, news, self.outbox, self.debts);
+        }
+    }
+
+    /// The server has spoken of the name: its does-not-exist timer ends (IC24).
+    fn settle(&mut self, slot: Slot) {
+        let subscription = self.cache.get(slot).map_or(Slot::NONE, |entry| entry.subscription);
+        if let Some(subscription) = self.interest.subscriptions.at_mut(subscription) {
+            subscription.timer = 0;
+        }
+    }
+
+    /// Any response of the type, even an empty one, settles that the collection exists (X22).
+    fn note_collection(&mut self, has_changes: bool) {
+        if !self.interest.wants_wildcard() {
+            return;
+        }
+        let is_first = !matches!(self.interest.collection, Collection::Received);
+        self.interest.collection = Collection::Received;
+        self.interest.collection_timer = 0;
+        for &watch in &self.interest.wildcards {
+            if is_first {
+                self.watches.tell(watch, News::Changed, self.outbox, self.debts);
+            }
+            if has_changes {
+                self.watches.tell(watch, News::Behind, self.outbox, self.debts);
+            }
+        }
+    }
+}
+
+/// What reading a response found.
+struct Reading<'f> {
+    candidates: Vec<Candidate<'f>>,
+    /// Entries that the response has more than once.
+    repeated: Vec<Slot>,
+}
+
+const DUPLICATE: &str = "the name comes more than once in the response";
+
+fn wrong_type(raw: &RawResource<'_>) -> alloc::string::String {
+    let shown = &raw.type_url[..raw.type_url.len().min(200)];
+    alloc::format!(
+        "its type is {:?}, not that of the response",
+        alloc::string::String::from_utf8_lossy(shown)
+    )
+}

@@ -1,0 +1,354 @@
+//! The client: watches in, requests and notices out.
+//!
+//! The way of one response through this folder:
+//!
+//! | step | file |
+//! |---|---|
+//! | an event reaches the channel it belongs to | `mod.rs`, `upstream.rs` |
+//! | the frame is stepped over, never decoded | `../wire/` |
+//! | what changed and is wanted is validated, the rest passed over | `judge.rs` |
+//! | the good is taken into use, in the order of change | `cache.rs`, `frames.rs` |
+//! | who watches it has news | `watches.rs`, `interest.rs` |
+//! | the notice is made when it is polled | `notify.rs` |
+//! | the ACK or NACK is rendered when the transport has room | `requests.rs`, `sotw.rs` |
+//!
+//! This file dispatches: each public method is a few lines, and decides nothing.
+
+mod backoff;
+mod cache;
+mod commands;
+mod config;
+mod error;
+mod event;
+mod faults;
+mod frames;
+mod interest;
+mod judge;
+mod link;
+mod notify;
+mod outbox;
+mod requests;
+mod resource_type;
+mod sotw;
+mod status;
+mod timers;
+mod upstream;
+mod versions;
+mod watches;
+
+use alloc::{string::ToString as _, sync::Arc, vec::Vec};
+
+use bytes::Bytes;
+
+pub use self::{
+    backoff::BackoffPolicy,
+    commands::Interest,
+    config::{
+        ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, ManagementServer, Node,
+        Profile, ReadGate, WildcardForm,
+    },
+    error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
+    event::{Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
+    status::{ClientStats, EntryState, ResourceStatus},
+};
+use self::{cache::Cache, error::Source, outbox::Outbox, upstream::Upstream, watches::Watches};
+use crate::{
+    frame::Frame,
+    id::{ChannelId, WatchId},
+    rng::Rng,
+    text::TypeUrl,
+    time::{Clock, Deadline, Time, Timer},
+};
+
+/// An xDS client as a state machine. See the [crate documentation](crate) for how to drive it.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    /// The encoded node, as every first message of a stream carries it.
+    node: Vec<u8>,
+    clock: Clock,
+    rng: Rng,
+    types: Vec<TypeState>,
+    upstream: Upstream,
+    watches: Watches,
+    outbox: Outbox,
+    stats: ClientStats,
+    is_shut_down: bool,
+}
+
+/// What is kept for one registered type.
+#[derive(Debug)]
+struct TypeState {
+    resource_type: Arc<dyn ResourceType>,
+    cache: Cache,
+    interest: interest::Interest,
+}
+
+/// Commands of the application.
+impl Client {
+    /// A client that watches nothing yet, and therefore connects to nothing yet (SB-02).
+    ///
+    /// The same config, seed and calls give the same outputs in every process. Of two types
+    /// registered under one type URL the first counts.
+    #[must_use]
+    pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
+        let mut rng = Rng::new(seed);
+        let node_id: Arc<str> = Arc::from(config.node.id());
+        let sources = config.types.iter().map(|resource_type| {
+            Arc::new(Source {
+                type_url: resource_type.type_url().clone(),
+                server: Arc::clone(&config.server.uri),
+                node_id: Arc::clone(&node_id),
+            })
+        });
+        let upstream = Upstream::new(config.server.clone(), sources.collect());
+        let types = config.types.iter().map(|resource_type| TypeState {
+            resource_type: Arc::clone(resource_type),
+            cache: Cache::new(rng.next_u64()),
+            interest: interest::Interest::default(),
+        });
+        Self {
+            node: config.node.encode(&config.profile),
+            types: types.collect(),
+            config,
+            clock: Clock::starting_at(now),
+            rng,
+            upstream,
+            watches: Watches::default(),
+            outbox: Outbox::default(),
+            stats: ClientStats::default(),
+            is_shut_down: false,
+        }
+    }
+
+    /// Watches a resource, or every resource, of a type.
+    ///
+    /// What is known already is told at once: a cached resource, then what is wrong beside it
+    /// (S3.035), or why there is none.
+    ///
+    /// # Errors
+    ///
+    /// The type is not registered, the name is empty, `*` or too long, or the client is shut down.
+    /// Nothing has changed then.
+    pub fn watch(
+        &mut self,
+        type_url: &TypeUrl,
+        interest: Interest<'_>,
+        now: Time,
+    ) -> Result<WatchId, InvalidWatch> {
+        self.clock.advance(now);
+        self.start_watch(type_url, interest)
+    }
+
+    /// Ends a watch: nothing is said about it from then on. An id that is not known is ignored.
+    pub fn unwatch(&mut self, watch: WatchId, now: Time) {
+        let now = self.clock.advance(now);
+        self.end_watch(watch, now);
+    }
+
+    /// Says that the watcher is done with the last notice, or with the last change of a wildcard
+    /// watch. Where [`ReadGate::Notices`] holds, the next response is read once all watchers are
+    /// done with the last one (FC-01).
+    pub fn handled(&mut self, watch: WatchId, now: Time) {
+        let now = self.clock.advance(now);
+        self.end_notice(watch, now);
+    }
+
+    /// The next change of a wildcard watch in the order in which resources last changed, or `None`
+    /// once the watch has caught up. A resource that changed several times is told once.
+    pub fn next_change(&mut self, watch: WatchId) -> Option<Change> {
+        self.step_wildcard(watch)
+    }
+
+    /// Closes the channel, ends all watches and does nothing any more (SB-17).
+    pub fn shut_down(&mut self, now: Time) {
+        self.clock.advance(now);
+        self.end_everything();
+    }
+}
+
+/// News of the transports and of the clock. None of it can fail: there is nothing for an adapter to
+/// decide.
+impl Client {
+    /// Takes news of a transport. What comes from a channel that is closed or never was is ignored
+    /// and counted.
+    pub fn handle_event(&mut self, event: ChannelEvent, now: Time) {
+        let now = self.clock.advance(now);
+        match event {
+            ChannelEvent::Opened(channel) => self.on_opened(channel, now),
+            ChannelEvent::Message(channel, frame) => self.on_message(channel, &frame, now),
+            ChannelEvent::Malformed(channel, why) => {
+                self.on_malformed(channel, ChannelError::Undeliverable(why), now);
+            }
+            ChannelEvent::Closed(channel, error) => self.on_closed(channel, error, now),
+        }
+    }
+
+    /// Does what is due. Calling early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.clock.advance(now);
+        self.on_timeout(now);
+    }
+}
+
+/// What the driver must do next.
+impl Client {
+    /// The next thing to do, if any. Does no work.
+    #[must_use]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.next_output()
+    }
+
+    /// Renders the next request of a channel that has room for one into `frame`. Call it until it
+    /// returns `None`; after that, when [`Output::Writable`] names the channel.
+    ///
+    /// This is the one poll that does work: it takes an ACK, states the names wanted now, starts
+    /// does-not-exist timers at `now`, and lets go of what was unsubscribed.
+    #[must_use]
+    pub fn poll_transmit(
+        &mut self,
+        channel: ChannelId,
+        now: Time,
+        frame: &mut Frame,
+    ) -> Option<Transmit> {
+        let now = self.clock.advance(now);
+        self.render_request(channel, now, frame)
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        if !self.outbox.is_empty() {
+            return Some(Deadline { at: self.clock.now(), why: Timer::QueuedOutput });
+        }
+        self.next_deadline()
+    }
+
+    /// Whether the next response of the channel should be read from the transport (B52). Ask again
+    /// after every input; the answer is a matter of level, not of edge.
+    #[must_use]
+    pub fn wants_read(&self, channel: ChannelId) -> bool {
+        self.upstream.channel(channel).is_some_and(upstream::Channel::wants_read)
+    }
+}
+
+/// Looks inside.
+impl Client {
+    /// Every resource that is watched, or known of under a wildcard, type by type.
+    pub fn status(&self) -> impl Iterator<Item = ResourceStatus<'_>> {
+        self.types.iter().flat_map(|known| {
+            known.cache.iter().filter(|(_, entry)| !entry.is_tombstone()).map(|(_, entry)| {
+                ResourceStatus {
+                    type_url: known.resource_type.type_url(),
+                    name: &entry.name,
+                    state: entry.state,
+                    bytes: entry.bytes.as_ref(),
+                    version: known.cache.version_of(entry),
+                    error: entry.error(),
+                }
+            })
+        })
+    }
+
+    /// How often things happened.
+    #[must_use]
+    pub fn stats(&self) -> ClientStats {
+        self.stats
+    }
+
+    /// How many watches there are.
+    #[must_use]
+    pub fn watch_count(&self) -> usize {
+        self.watches.len()
+    }
+}
+
+impl Client {
+    /// One response, from the bytes to the queued answer.
+    fn on_message(&mut self, id: ChannelId, frame: &Bytes, now: Time) {
+        if !self.is_open(id) {
+            self.stats.ignored_events += 1;
+            return;
+        }
+        let limit = self.config.limits.response_bytes;
+        if frame.len() > limit {
+            let error = ChannelError::TooLong { bytes: frame.len(), limit };
+            return self.on_malformed(id, error, now);
+        }
+        match crate::wire::response::Response::parse(frame) {
+            Ok(response) => {
+                self.note_response(id, now);
+                self.take_response(id, &response, frame, now);
+            }
+            Err(why) => self.on_malformed(id, ChannelError::Malformed(why), now),
+        }
+    }
+
+    fn is_open(&self, id: ChannelId) -> bool {
+        self.upstream.channel(id).is_some_and(|channel| channel.is_open)
+    }
+
+    fn take_response(
+        &mut self,
+        id: ChannelId,
+        response: &crate::wire::response::Response<'_>,
+        frame: &Bytes,
+        now: Time,
+    ) {
+        let type_index = self.config.position_of(response.type_url);
+        let Some((type_index, channel)) = type_index.zip(self.upstream.channel_mut(id)) else {
+            self.stats.unsolicited += 1;
+            return;
+        };
+        let Some(sotw) = channel.sotw.get_mut(type_index) else { return };
+        sotw.nonce = response.nonce.into();
+        if !sotw.was_requested() {
+            // An answer would be the type's first request, and its empty list a wildcard (IC11).
+            self.stats.unsolicited += 1;
+            return;
+        }
+        let nonce = sotw.nonce.clone();
+        let mut debts = channel.debts.take();
+        let Some((known, source)) =
+            self.types.get_mut(type_index).zip(self.upstream.sources.get(type_index))
+        else {
+            return;
+        };
+        let verdict = judge::Judge {
+            resource_type: &*known.resource_type,
+            context: Context { server: &self.config.server, profile: &self.config.profile },
+            source,
+            data_errors: self.config.data_errors(),
+            limits: &self.config.limits,
+            cache: &mut known.cache,
+            interest: &mut known.interest,
+            watches: &mut self.watches,
+            outbox: &mut self.outbox,
+            debts: &mut debts,
+            stats: &mut self.stats,
+            strangers_seed: self.rng.next_u64(),
+            epoch: self.upstream.epoch,
+        }
+        .judge(response, frame);
+        if let Some(channel) = self.upstream.channel_mut(id) {
+            channel.debts = debts;
+            channel.settle_timers(now);
+        }
+        self.limit_tombstones(type_index);
+        self.queue_answer(id, type_index, response.version.into(), nonce, verdict);
+    }
+}
+
+impl core::fmt::Display for ResourceStatus<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} {} {:?}", self.type_url.message_name(), self.name, self.state)?;
+        if self.bytes.is_some() {
+            write!(f, " version={:?}", self.version.as_str())?;
+        }
+        match self.error {
+            Some(error) => write!(f, " error={:?}", error.kind().to_string()),
+            None => Ok(()),
+        }
+    }
+}

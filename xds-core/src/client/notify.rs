@@ -1,0 +1,232 @@
+//! Outputs as they are polled: a notice is made from the newest state, so the latest always wins.
+
+use alloc::vec::Vec;
+
+use super::{
+    Client, TypeState,
+    cache::{Cache, Cursor, Entry},
+    error::{WatchError, WatchErrorKind},
+    event::{Change, Notice, Output, Resource},
+    interest::Collection,
+    outbox::Queued,
+    watches::{News, Target},
+};
+use crate::{id::WatchId, slab::Slot, text::ResourceName, time::Time};
+
+impl Client {
+    pub(super) fn next_output(&mut self) -> Option<Output> {
+        loop {
+            match self.outbox.pop()? {
+                Queued::Open(channel, server) => return Some(Output::Open(channel, server)),
+                Queued::Close(channel) => return Some(Output::Close(channel)),
+                Queued::Writable(channel) => {
+                    if self.upstream.channel(channel).is_some() {
+                        return Some(Output::Writable(channel));
+                    }
+                }
+                Queued::Notify(id) => {
+                    if let Some(notice) = self.next_notice(id) {
+                        return Some(Output::Notify(id, notice));
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_notice(&mut self, id: WatchId) -> Option<Notice> {
+        let watch = self.watches.get_mut(id)?;
+        watch.dequeued();
+        let Target::Name { subscription, .. } = watch.target else {
+            return Some(Notice::Behind);
+        };
+        let (has_changed, has_ambient) = (watch.take_changed(), watch.take_ambient());
+        let was_told = core::mem::take(&mut watch.told_ambient);
+        let type_index = watch.type_index;
+        let known = self.types.get(type_index)?;
+        let entry = known.entry_of(subscription)?;
+        let resource = known.cache.resource(entry);
+        let error = match (&resource, entry.error()) {
+            // What is wrong with the resource in use says more than trouble on the way to it. Where
+            // there is none, the newer of the two reasons counts.
+            (Some(_), Some(error)) => Some(error.clone()),
+            (None, Some(error)) if entry.error_epoch() > self.upstream.epoch => Some(error.clone()),
+            (_, error) => {
+                self.unavailable(type_index, Some(&entry.name)).or_else(|| error.cloned())
+            }
+        };
+        match (resource, error) {
+            (Some(resource), error) if has_changed => {
+                // The value says that all is well. If it is not, that comes next (IC14).
+                if error.is_some() {
+                    self.watches.tell(id, News::Ambient, &mut self.outbox, &mut None);
+                }
+                Some(Notice::Changed(Ok(resource)))
+            }
+            (Some(_), error) if has_ambient => {
+                self.watches.get_mut(id)?.told_ambient = error.is_some();
+                (error.is_some() || was_told).then_some(Notice::Ambient(error))
+            }
+            (Some(_), _) => None,
+            (None, error) => error.filter(|_| has_changed).map(|error| Notice::Changed(Err(error))),
+        }
+    }
+
+    /// The standing connectivity error as the watchers of one resource, or of a collection, get it.
+    fn unavailable(&self, type_index: usize, name: Option<&ResourceName>) -> Option<WatchError> {
+        let kind = WatchErrorKind::Unavailable(self.reported_error()?.clone());
+        Some(WatchError::new(kind, name.cloned(), self.upstream.sources.get(type_index)?))
+    }
+
+    /// The next change of a wildcard watch.
+    pub(super) fn step_wildcard(&mut self, id: WatchId) -> Option<Change> {
+        let watch = self.watches.get(id)?;
+        let type_index = watch.type_index;
+        if !matches!(watch.target, Target::Wildcard(_)) {
+            return None;
+        }
+        if let Some(change) = self.collection_change(id, type_index) {
+            return Some(change);
+        }
+        let known = self.types.get_mut(type_index)?;
+        let watch = self.watches.get_mut(id)?;
+        let Target::Wildcard(cursor) = &mut watch.target else { return None };
+        if core::mem::take(&mut cursor.resync) {
+            known.cache.rewind(cursor.marker);
+            (cursor.base, cursor.told) = (0, None);
+            return Some(Change::Resync);
+        }
+        while let Some(ahead) = known.cache.behind_cursor(cursor.marker) {
+            if let Some(change) = next_of_entry(&mut known.cache, cursor, ahead) {
+                return Some(change);
+            }
+        }
+        cursor.base = known.cache.sequence();
+        watch.caught_up();
+        self.sweep(type_index);
+        None
+    }
+
+    /// What is to be said of the collection as a whole.
+    fn collection_change(&mut self, id: WatchId, type_index: usize) -> Option<Change> {
+        let unavailable = self.unavailable(type_index, None);
+        let collection = &self.types.get(type_index)?.interest.collection;
+        let watch = self.watches.get_mut(id)?;
+        if watch.take_changed() {
+            let is_received = matches!(collection, Collection::Received);
+            watch.told_ambient = false;
+            if is_received && unavailable.is_some() {
+                watch.expect_ambient();
+            }
+            let error = match collection {
+                Collection::Received => return Some(Change::Collection(Ok(()))),
+                Collection::Requested => unavailable.clone(),
+                Collection::Missing(error) => unavailable.clone().or_else(|| Some(error.clone())),
+            };
+            if let Some(error) = error {
+                return Some(Change::Collection(Err(error)));
+            }
+        }
+        if watch.take_ambient() {
+            let was_told = core::mem::replace(&mut watch.told_ambient, unavailable.is_some());
+            let is_news = unavailable.is_some() || was_told;
+            return is_news.then_some(Change::CollectionAmbient(unavailable));
+        }
+        None
+    }
+
+    /// Ends a watcher's turn, if it has heard everything.
+    pub(super) fn end_notice(&mut self, id: WatchId, now: Time) {
+        if self.watches.get(id).is_some_and(|watch| !watch.has_news()) {
+            self.forgive(id, now);
+        }
+    }
+
+    /// Reading no longer waits for the watcher.
+    pub(super) fn forgive(&mut self, id: WatchId, now: Time) {
+        let Some(owed) = self.watches.get_mut(id).and_then(|watch| watch.owes.take()) else {
+            return;
+        };
+        if let Some(channel) = self.upstream.channel_mut(owed)
+            && let Some(debts) = &mut channel.debts
+        {
+            debts.open = debts.open.saturating_sub(1);
+            channel.settle_timers(now);
+        }
+    }
+
+    /// Forgets deletions that every wildcard watch of the type has heard of.
+    pub(super) fn sweep(&mut self, type_index: usize) {
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        if known.cache.tombstones() == 0 {
+            return;
+        }
+        let seen =
+            known.interest.wildcards.iter().filter_map(|&id| match &self.watches.get(id)?.target {
+                Target::Wildcard(cursor) => Some(cursor.base),
+                Target::Name { .. } => None,
+            });
+        let slowest = seen.min().unwrap_or(u64::MAX);
+        known.cache.sweep(slowest);
+    }
+
+    /// Lets wildcard watches that are too far behind start over rather than keep every deletion.
+    pub(super) fn limit_tombstones(&mut self, type_index: usize) {
+        let limit = self.config.limits.tombstones_per_type;
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        if known.cache.tombstones() <= limit {
+            return;
+        }
+        let newest = known.cache.sequence();
+        let wildcards: Vec<WatchId> = known.interest.wildcards.clone();
+        for id in wildcards {
+            if let Some(watch) = self.watches.get_mut(id)
+                && let Target::Wildcard(cursor) = &mut watch.target
+                && cursor.base < newest
+            {
+                cursor.resync = true;
+            }
+        }
+        known.cache.sweep(u64::MAX);
+    }
+}
+
+/// One step of a cursor at the entry ahead of it: its value if that is news, then what is wrong beside
+/// it, then on to the next.
+fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<Change> {
+    let entry = cache.get(ahead)?;
+    let (name, number) = (entry.name.clone(), entry.changed);
+    let resource = cache.resource(entry);
+    let error = entry.error().cloned();
+    let has_moved = entry.ambient() > cursor.base;
+    let was_told = cursor.told.take() == Some((ahead, number));
+    if number > cursor.base && !was_told {
+        if resource.is_some() && error.is_some() {
+            cursor.told = Some((ahead, number));
+        } else {
+            cache.pass(cursor.marker, ahead);
+        }
+        let result = resource.map_or_else(|| error.map(Err), |resource| Some(Ok(resource)))?;
+        return Some(Change::Resource { name, result });
+    }
+    cache.pass(cursor.marker, ahead);
+    let is_ambient_news = if was_told { error.is_some() } else { has_moved };
+    (resource.is_some() && is_ambient_news).then_some(Change::Ambient { name, error })
+}
+
+impl TypeState {
+    fn entry_of(&self, subscription: Slot) -> Option<&Entry> {
+        self.cache.get(self.interest.subscriptions.at(subscription)?.entry)
+    }
+}
+
+impl Cache {
+    /// The resource in use, as watchers get it.
+    fn resource(&self, entry: &Entry) -> Option<Resource> {
+        Some(Resource {
+            name: entry.name.clone(),
+            version: self.version_of(entry).clone(),
+            bytes: entry.bytes.clone()?,
+            value: entry.value().cloned(),
+        })
+    }
+}

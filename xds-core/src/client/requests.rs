@@ -1,0 +1,165 @@
+//! What goes to the server: answers in the order of the responses, then what changed in interest.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use bytes::Bytes;
+
+use super::{
+    Client,
+    config::WildcardForm,
+    event::{RequestCause, Transmit},
+    interest::Collection,
+    sotw::{Envelope, Rendered, WildcardStep},
+    status::EntryState,
+    timers::Subject,
+    upstream::Ack,
+};
+use crate::{
+    frame::Frame,
+    id::ChannelId,
+    text::{Nonce, Version},
+    time::Time,
+};
+
+impl Client {
+    /// Queues the ACK or, with the message of what was wrong, the NACK of a response. Every one
+    /// gets exactly one (IC1), and only an ACK moves the version (S0.087, S0.088, D1).
+    pub(super) fn queue_answer(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        version: Version,
+        nonce: Nonce,
+        error: Option<Arc<str>>,
+    ) {
+        let Some(accepted) = self.upstream.versions.get_mut(type_index) else { return };
+        if error.is_none() {
+            self.stats.acks += 1;
+            *accepted = version;
+        } else {
+            self.stats.nacks += 1;
+        }
+        let ack = Ack { type_index, version: accepted.clone(), nonce, error };
+        if let Some(channel) = self.upstream.channel_mut(id) {
+            channel.acks.push_back(ack);
+        }
+        self.discard_settled_timers();
+        self.announce();
+    }
+
+    pub(super) fn render_request(
+        &mut self,
+        id: ChannelId,
+        now: Time,
+        frame: &mut Frame,
+    ) -> Option<Transmit> {
+        let types = &self.types;
+        let channel = self.upstream.channel_mut(id).filter(|channel| channel.is_open)?;
+        let ack = channel.acks.pop_front();
+        let type_index = match &ack {
+            Some(ack) => Some(ack.type_index),
+            None => channel
+                .sotw
+                .iter()
+                .zip(types)
+                .position(|(sotw, known)| sotw.is_dirty(&known.interest)),
+        };
+        let Some(type_index) = type_index else {
+            channel.announced = false;
+            return None;
+        };
+        self.render(id, type_index, ack, now, frame)
+    }
+
+    fn render(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        ack: Option<Ack>,
+        now: Time,
+        frame: &mut Frame,
+    ) -> Option<Transmit> {
+        let profile = &self.config.profile;
+        let known = self.types.get_mut(type_index)?;
+        let form = if known.resource_type.full_state_in_sotw() {
+            profile.wildcard
+        } else {
+            WildcardForm::Explicit
+        };
+        let accepted = self.upstream.versions.get(type_index)?.clone();
+        let channel = self.upstream.channel_mut(id)?;
+        let node = (!core::mem::replace(&mut channel.node_sent, true)).then_some(&*self.node);
+        let sotw = channel.sotw.get_mut(type_index)?;
+        let (version, nonce, cause) = match ack {
+            Some(Ack { version, nonce, error: Some(message), .. }) => {
+                (version, nonce, RequestCause::Nack { message })
+            }
+            Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
+            None => (accepted, sotw.nonce.clone(), RequestCause::Subscription),
+        };
+        let type_url = known.resource_type.type_url().clone();
+        let envelope = Envelope {
+            node,
+            type_url: &type_url,
+            version: &version,
+            nonce: &nonce,
+            error: match &cause {
+                RequestCause::Nack { message } => Some((profile.nack_code, &**message)),
+                RequestCause::Ack | RequestCause::Subscription => None,
+            },
+        };
+        let mut message = Vec::new();
+        let rendered =
+            sotw.render(&envelope, &mut known.interest, &known.cache, form, id, &mut message);
+        *frame = Frame { body: Bytes::from(message), ..Frame::default() };
+        self.settle_subscription(id, type_index, &rendered, now);
+
+        Some(Transmit { type_url, version, nonce, cause })
+    }
+
+    /// The subscription is on the wire now: timers start (S1.027), and what is no longer subscribed
+    /// goes.
+    fn settle_subscription(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        rendered: &Rendered,
+        now: Time,
+    ) {
+        self.arm_timers(id, type_index, rendered, now);
+        for &slot in &rendered.unsubscribed {
+            self.drop_subscription(type_index, slot);
+        }
+        if rendered.wildcard == WildcardStep::Unsubscribed {
+            self.drop_uncovered(type_index);
+        }
+        self.discard_settled_timers();
+    }
+
+    fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
+        let Some(after) = self.config.profile.does_not_exist_after else { return };
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        let Some(channel) = self.upstream.channel_mut(id) else { return };
+        for &slot in &rendered.subscribed {
+            let Some(key) = known.interest.subscriptions.key(slot) else { continue };
+            let Some(subscription) = known.interest.subscriptions.get_mut(key) else { continue };
+            // What is cached or already concluded is not waited for again (IC24, D11).
+            let is_unknown = known
+                .cache
+                .get(subscription.entry)
+                .is_some_and(|entry| entry.state == EntryState::Requested);
+            if is_unknown {
+                let subject = Subject::Subscription(key);
+                subscription.timer = channel.timers.arm(type_index, subject, after, now);
+            }
+        }
+        let is_collection_unknown = matches!(known.interest.collection, Collection::Requested);
+        if rendered.wildcard == WildcardStep::Subscribed
+            && known.interest.wants_wildcard()
+            && is_collection_unknown
+        {
+            known.interest.collection_timer =
+                channel.timers.arm(type_index, Subject::Collection, after, now);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the application knows about a type and the core does not: names, and what makes a resource
+//! valid.
+
+use alloc::{string::String, sync::Arc};
+use core::{any::Any, fmt};
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use super::config::{ManagementServer, Profile};
+use crate::{text::TypeUrl, types, wire::walk};
+
+/// A resource type that can be watched. The core holds resources as bytes and asks here.
+pub trait ResourceType: fmt::Debug + Send + Sync {
+    /// The type URL, as in requests and responses.
+    fn type_url(&self) -> &TypeUrl;
+
+    /// Whether a SotW response of this type is the complete state, so that absence means deletion
+    /// (S0.112, S0.120). By default listeners and clusters.
+    fn full_state_in_sotw(&self) -> bool {
+        types::is_full_state_in_sotw(self.type_url().as_str())
+    }
+
+    /// The name inside an encoded resource. By default its first field, which is where every xDS
+    /// resource of the v3 API has it.
+    ///
+    /// # Errors
+    ///
+    /// The resource does not decode far enough to tell its name.
+    fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
+        walk::string_field(resource, 1).map_err(|why| Rejection::new(alloc::format!("{why}")))
+    }
+
+    /// Accepts or rejects a changed resource, and decodes it where the application wants it
+    /// decoded. The value is kept beside the bytes, so nothing decodes twice.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the resource is rejected; it reaches the server in a NACK and every
+    /// watcher of the resource (S0.089).
+    fn validate(
+        &self,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        let _ = (resource, context);
+        Ok(None)
+    }
+}
+
+/// Where a resource under validation comes from.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Context<'a> {
+    /// The server that sent the resource.
+    pub server: &'a ManagementServer,
+    /// How the client behaves.
+    pub profile: &'a Profile,
+}
+
+/// A decoded resource, shared between the cache and all watchers.
+#[derive(Clone)]
+pub struct Value(Arc<dyn Any + Send + Sync>);
+
+impl Value {
+    /// Wraps a decoded resource.
+    #[must_use]
+    pub fn new<T: Any + Send + Sync>(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// The decoded resource, if it is a `T`.
+    #[must_use]
+    pub fn downcast<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.0).downcast().ok()
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Value(..)")
+    }
+}
+
+/// Why a resource is not acceptable, in words for the people who run the management server.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{reason}")]
+pub struct Rejection {
+    reason: Arc<str>,
+}
+
+impl Rejection {
+    /// Rejects with a reason, which should name the field.
+    #[must_use]
+    pub fn new(reason: impl Into<Arc<str>>) -> Self {
+        Self { reason: reason.into() }
+    }
+
+    /// The reason.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl From<String> for Rejection {
+    fn from(reason: String) -> Self {
+        Self::new(reason)
+    }
+}
+
+/// A type whose resources are taken as they come: bytes with a name in the first field.
+#[derive(Clone, Debug)]
+pub struct OpaqueType {
+    type_url: TypeUrl,
+}
+
+impl OpaqueType {
+    /// The type `type_url`, unvalidated.
+    #[must_use]
+    pub fn new(type_url: impl Into<TypeUrl>) -> Self {
+        Self { type_url: type_url.into() }
+    }
+}
+
+impl ResourceType for OpaqueType {
+    fn type_url(&self) -> &TypeUrl {
+        &self.type_url
+    }
+}

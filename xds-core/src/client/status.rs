@@ -1,0 +1,62 @@
+//! A look inside: what is known of each resource, and how often things happened.
+
+use bytes::Bytes;
+
+use super::error::WatchError;
+use crate::text::{ResourceName, TypeUrl, Version};
+
+/// What is known of a resource (S3.058-S3.069).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum EntryState {
+    /// Subscribed, not received.
+    Requested,
+    /// Not received in time, or deleted by the server.
+    DoesNotExist,
+    /// Received and valid.
+    Acked,
+    /// The newest version is invalid.
+    Nacked,
+}
+
+/// One resource as the cache has it: exactly what watchers hold.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ResourceStatus<'a> {
+    /// The resource's type.
+    pub type_url: &'a TypeUrl,
+    /// The resource's name.
+    pub name: &'a ResourceName,
+    /// What is known of it.
+    pub state: EntryState,
+    /// The resource in use, as received; an invalid or deleted one may still have an earlier one.
+    pub bytes: Option<&'a Bytes>,
+    /// The version of the resource in use; empty if there is none.
+    pub version: &'a Version,
+    /// What is wrong with the newest version, or with its existence.
+    pub error: Option<&'a WatchError>,
+}
+
+/// How often things happened since the client was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientStats {
+    /// Sound responses, of whatever type.
+    pub responses: u64,
+    /// Responses that were accepted whole.
+    pub acks: u64,
+    /// Responses in which something was rejected.
+    pub nacks: u64,
+    /// Responses of types that are not registered or were never asked for; not answered.
+    pub unsolicited: u64,
+    /// Responses that could not be read.
+    pub malformed: u64,
+    /// Resources in responses that were valid, changed or not.
+    pub resources_valid: u64,
+    /// Resources in responses that were rejected.
+    pub resources_invalid: u64,
+    /// Channels that ended, or failed to open, without a response.
+    pub server_failures: u64,
+    /// Events of channels that are closed or never were, which are ignored (contract rule 7).
+    pub ignored_events: u64,
+}

@@ -1,0 +1,55 @@
+//! Finding a slot by the name stored in it.
+
+use core::hash::BuildHasher as _;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::slab::Slot;
+
+/// Slots by name. The names themselves stay where they are, and the table is never walked.
+///
+/// The hasher is keyed from the core's seed: a peer cannot choose names that collide, and nothing
+/// of the order shows in any output.
+#[derive(Clone, Debug)]
+pub(crate) struct NameIndex {
+    slots: HashTable<Slot>,
+    hasher: FixedState,
+}
+
+impl NameIndex {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { slots: HashTable::new(), hasher: FixedState::with_seed(seed) }
+    }
+
+    pub(crate) fn find<'a>(
+        &self,
+        name: &str,
+        name_of: impl Fn(Slot) -> Option<&'a str>,
+    ) -> Option<Slot> {
+        self.slots.find(self.hash(name), |&slot| name_of(slot) == Some(name)).copied()
+    }
+
+    /// Files `slot` under `name`, which must not be filed yet.
+    pub(crate) fn insert<'a>(
+        &mut self,
+        name: &str,
+        slot: Slot,
+        name_of: impl Fn(Slot) -> Option<&'a str>,
+    ) {
+        let hasher = &self.hasher;
+        self.slots.insert_unique(self.hash(name), slot, |&other| {
+            name_of(other).map_or(0, |name| hasher.hash_one(name))
+        });
+    }
+
+    pub(crate) fn remove(&mut self, name: &str, slot: Slot) {
+        if let Ok(entry) = self.slots.find_entry(self.hash(name), |&other| other == slot) {
+            entry.remove();
+        }
+    }
+
+    fn hash(&self, name: &str) -> u64 {
+        self.hasher.hash_one(name)
+    }
+}

@@ -1,0 +1,41 @@
+//! The envelope of a response: a client's own few bytes around those it shares with others.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{
+    event::ServerTransmit,
+    session::{Rendered, sotw::nonce_of},
+};
+use crate::{frame::Frame, text::TypeUrl, wire::encode};
+
+/// Puts a rendered response into `frame` and says what it is.
+pub(crate) fn seal(
+    frame: &mut Frame,
+    type_url: TypeUrl,
+    nonce: u64,
+    rendered: &Rendered,
+) -> ServerTransmit {
+    const VERSION_INFO: u32 = 1;
+    const TYPE_URL: u32 = 4;
+    const NONCE: u32 = 5;
+
+    let (version, nonce) = (rendered.version.clone(), nonce_of(nonce));
+    let mut envelope = Vec::with_capacity(type_url.as_str().len() + 64);
+    encode::string(&mut envelope, VERSION_INFO, version.as_str());
+    let head = envelope.len();
+    encode::string(&mut envelope, TYPE_URL, type_url.as_str());
+    encode::string(&mut envelope, NONCE, nonce.as_str());
+    let mut tail = Bytes::from(envelope);
+    frame.head = tail.split_to(head);
+    frame.tail = tail;
+    frame.body = rendered.body.bytes.clone();
+    ServerTransmit {
+        type_url,
+        version,
+        nonce,
+        resources: rendered.body.resources,
+        cause: rendered.cause,
+    }
+}

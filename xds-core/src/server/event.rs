@@ -1,0 +1,329 @@
+//! Everything that goes into a server and comes out of it, with who sends it and when.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use super::status::Interest;
+use crate::{
+    id::StreamId,
+    text::{Nonce, TypeUrl, Version},
+    wire::Malformed,
+};
+
+/// How a client reached the server: which service it called, and in which variant of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Via {
+    /// The aggregated service: all types share the stream.
+    Aggregated(Variant),
+}
+
+/// A variant of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Variant {
+    /// State of the world: every request lists all names.
+    StateOfTheWorld,
+}
+
+/// News of a transport, from an adapter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StreamEvent {
+    /// One request arrived.
+    Message(StreamId, Bytes),
+    /// A request arrived that the transport could not deliver, as one over its size limit.
+    Malformed(StreamId, Arc<str>),
+    /// The stream has ended, whoever ended it and however (M13, M15).
+    Closed(StreamId),
+}
+
+/// What a driver does next for a server.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+#[non_exhaustive]
+pub enum ServerOutput {
+    /// The stream has something to send: call [`poll_transmit`](super::Server::poll_transmit)
+    /// whenever the transport has room, until it returns `None`. Said once until then.
+    Writable(StreamId),
+    /// End the stream with this status. Nothing more is said about it.
+    Close(StreamId, CloseReason),
+    /// Something worth knowing happened; nothing is to be done.
+    Observed(Observation),
+}
+
+/// Why the server ends a stream. `Display` is the status message.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// A request is not a `DiscoveryRequest`.
+    #[error("malformed request: {0}")]
+    Malformed(Malformed),
+    /// The transport could not deliver a request.
+    #[error("undeliverable request: {0}")]
+    Undeliverable(Arc<str>),
+    /// The first request names no node, or one without an id (M4).
+    #[error("the first request has no node id")]
+    MissingNode,
+    /// A request on an aggregated stream does not say which type it is about (M5).
+    #[error("request without type URL on an aggregated stream")]
+    MissingTypeUrl,
+    /// A name, type URL or node id is too long.
+    #[error("a name of {bytes} bytes exceeds the limit of {limit}")]
+    NameTooLong {
+        /// Its length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
+    /// More names are subscribed on the stream than the server holds.
+    #[error("more than {limit} resource names on one stream")]
+    TooManyNames {
+        /// The configured limit.
+        limit: usize,
+    },
+    /// More types are subscribed on the stream than the server holds.
+    #[error("more than {limit} resource types on one stream")]
+    TooManyTypes {
+        /// The configured limit.
+        limit: usize,
+    },
+    /// The server is shutting down (M14).
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
+
+impl CloseReason {
+    /// The gRPC status code to end the stream with.
+    #[must_use]
+    pub const fn code(&self) -> StatusCode {
+        match self {
+            Self::Malformed(_)
+            | Self::Undeliverable(_)
+            | Self::MissingNode
+            | Self::MissingTypeUrl => StatusCode::InvalidArgument,
+            Self::NameTooLong { .. } | Self::TooManyNames { .. } | Self::TooManyTypes { .. } => {
+                StatusCode::ResourceExhausted
+            }
+            Self::ShuttingDown => StatusCode::Unavailable,
+        }
+    }
+}
+
+/// Why the server does not take a new stream. `Display` is the status message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// As many streams are open as the server holds.
+    #[error("more than {limit} streams")]
+    TooManyStreams {
+        /// The configured limit.
+        limit: usize,
+    },
+    /// The server is shutting down (M14).
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
+
+impl Refusal {
+    /// The gRPC status code to refuse the stream with.
+    #[must_use]
+    pub const fn code(&self) -> StatusCode {
+        match self {
+            Self::TooManyStreams { .. } => StatusCode::ResourceExhausted,
+            Self::ShuttingDown => StatusCode::Unavailable,
+        }
+    }
+}
+
+/// The gRPC status codes a server ends streams with; the value is the code on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatusCode {
+    /// The client broke the protocol.
+    InvalidArgument = 3,
+    /// The client asked for more than the server holds.
+    ResourceExhausted = 8,
+    /// The server cannot serve now; another one may.
+    Unavailable = 14,
+}
+
+impl StatusCode {
+    /// The code as a number.
+    #[must_use]
+    pub const fn as_i32(self) -> i32 {
+        self as i32
+    }
+}
+
+/// What a rendered response is, for logs and tests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub struct ServerTransmit {
+    /// The type the response is about.
+    pub type_url: TypeUrl,
+    /// The type's version, derived from the content of all its resources (M72).
+    pub version: Version,
+    /// What the client will acknowledge it by; unique on the stream (M62).
+    pub nonce: Nonce,
+    /// How many resources it has.
+    pub resources: usize,
+    /// Why it is sent.
+    pub cause: Cause,
+}
+
+/// Why a response is sent. There is none without a reason (IS5); where several apply, the first in
+/// this order is stated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It is part of the first answer to the subscription.
+    First,
+    /// A subscribed resource was created, altered or, in full state, deleted.
+    Changed,
+    /// The client newly subscribed to something, or again to something it had dropped.
+    Resubscribed,
+    /// The client may be warming clusters and waits for their endpoints (M151, M152).
+    Warming,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "first",
+            Self::Changed => "changed",
+            Self::Resubscribed => "resubscribed",
+            Self::Warming => "warming",
+        })
+    }
+}
+
+/// Something worth knowing that happened on a stream. A request causes at most four of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Observation {
+    /// A client opened a stream.
+    Connected {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// The client said who it is (M1).
+    Identified {
+        /// The stream.
+        stream: StreamId,
+        /// The node's id.
+        node_id: Arc<str>,
+        /// The whole encoded `Node`. The server itself keeps only the id.
+        node: Bytes,
+    },
+    /// A later request has another node, which is ignored (M3).
+    NodeChanged {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// The client asks for a type that the server neither knows nor has resources of. It is held,
+    /// and answered once there are any (M8). Said once per stream and type.
+    UnknownType {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+    },
+    /// The client changed what it subscribes to.
+    Subscribed {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// What it subscribes to now.
+        interest: Interest,
+    },
+    /// The client accepted a response.
+    Acked {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The accepted version.
+        version: Version,
+        /// The response's nonce.
+        nonce: Nonce,
+    },
+    /// The client rejected a response (B04).
+    Nacked {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The rejected version.
+        version: Version,
+        /// The response's nonce.
+        nonce: Nonce,
+        /// The status code of the error, as the client put it.
+        code: i32,
+        /// The client's message, cut to 4,096 bytes.
+        message: Arc<str>,
+    },
+    /// A request accepts a response but states another version than the response had (M57).
+    VersionMismatch {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The version that was sent.
+        version: Version,
+    },
+    /// A request answers a response that a newer one has replaced; it is dropped (M58, S0.147).
+    StaleNonce {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+    },
+    /// A request has a nonce that was never given out on the stream; it is dropped (M61).
+    BogusNonce {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+    },
+    /// A response in full state is longer than the limit for responses and was sent whole (M83).
+    Oversize {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The length of its resources in bytes.
+        bytes: usize,
+    },
+    /// The stream is gone, and all that was held for it.
+    Disconnected {
+        /// The stream.
+        stream: StreamId,
+    },
+}
+
+impl Observation {
+    /// The stream it is about.
+    #[must_use]
+    pub const fn stream(&self) -> StreamId {
+        match self {
+            Self::Connected { stream }
+            | Self::Identified { stream, .. }
+            | Self::NodeChanged { stream }
+            | Self::UnknownType { stream, .. }
+            | Self::Subscribed { stream, .. }
+            | Self::Acked { stream, .. }
+            | Self::Nacked { stream, .. }
+            | Self::VersionMismatch { stream, .. }
+            | Self::StaleNonce { stream, .. }
+            | Self::BogusNonce { stream, .. }
+            | Self::Oversize { stream, .. }
+            | Self::Disconnected { stream } => *stream,
+        }
+    }
+}

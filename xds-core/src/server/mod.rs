@@ -1,0 +1,428 @@
+//! The management server as a state machine: a store of opaque resources, and streams of clients
+//! that are told what changed.
+//!
+//! # From a change to the wire
+//!
+//! ```text
+//!  apply(transaction)                                   a request
+//!        |                                                  |
+//!  store: changed resources, a position each        session: ACK or NACK, names, wildcard
+//!        |                                                  |
+//!        +---- subscribers of these names ----+             |
+//!        +---- wildcards of these types ------+-> due <-----+
+//!                                             |
+//!                                 poll_output: Writable(stream)
+//!                                             |
+//!                        poll_transmit, whenever the transport has room:
+//!                        clusters, endpoints, listeners, routes, ... (M144)
+//!                                             |
+//!                          version | resources | type URL, nonce
+//!                                  shared bytes
+//! ```
+//!
+//! A change costs what it touches: the resources it names, their subscribers, and a step for each
+//! client that subscribes to everything of the type. A response is made when it can be sent, so a
+//! slow client is sent the newest state once, and nobody waits for it (IS25).
+//!
+//! # How a driver uses it
+//!
+//! It calls [`Server::accept`] for a new stream and passes news of transports to
+//! [`Server::handle_event`]. After every such turn it drains [`Server::poll_output`]. When it is
+//! told that a stream is writable, it calls [`Server::poll_transmit`] as long as the transport has
+//! room, and again when there is room again, until it returns `None`. It calls
+//! [`Server::handle_timeout`] when [`Server::poll_timeout`] says so.
+//!
+//! Nothing a client sends makes the server panic or fail: a stream that breaks the protocol is
+//! closed with a reason, one that asks for too much as well, and all others go on.
+
+mod config;
+mod envelope;
+mod event;
+mod outbox;
+mod session;
+mod status;
+mod store;
+mod stream;
+mod subscriptions;
+
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+
+pub use self::{
+    config::{
+        LegacyWildcard, NackRecovery, ReconnectTrust, RequireNode, ServerConfig, ServerLimits,
+        SotwResponse, TypeConfig, Warming,
+    },
+    event::{
+        Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
+        StreamEvent, Variant, Via,
+    },
+    status::{Interest, ServerStats, SubscriptionStatus, SyncState},
+    store::transaction::{Applied, Transaction, TransactionError},
+};
+use self::{
+    envelope::seal,
+    outbox::Outbox,
+    session::{
+        edge::Chain,
+        sotw::{Rejection, Surroundings},
+    },
+    stream::{Seat, Stream, Writable, check_lengths},
+    subscriptions::{Knowledge, Subscriptions},
+};
+use crate::{
+    frame::Frame,
+    id::StreamId,
+    rng::Rng,
+    slab::{Slab, Slot},
+    text::{TypeUrl, Version},
+    time::{Clock, Deadline, Time, Timer},
+    types,
+    wire::request::Request,
+};
+
+/// How many observations may wait to be polled before the server asks to read no more.
+const OBSERVATIONS: usize = 1_024;
+
+/// A management server.
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    clock: Clock,
+    phase: Phase,
+    streams: Slab<Stream>,
+    subscriptions: Subscriptions,
+    out: Outbox,
+    stats: ServerStats,
+    node_hasher: FixedState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    ShutDown,
+}
+
+impl Server {
+    /// A server without resources. `seed` only keys its hash tables, so that clients cannot choose
+    /// names that collide; outputs do not depend on it.
+    #[must_use]
+    pub fn new(config: ServerConfig, seed: u64, now: Time) -> Self {
+        let mut rng = Rng::new(seed);
+        Self {
+            config,
+            clock: Clock::starting_at(now),
+            phase: Phase::Serving,
+            streams: Slab::default(),
+            subscriptions: Subscriptions::new(&mut rng),
+            out: Outbox::default(),
+            stats: ServerStats::default(),
+            node_hasher: FixedState::with_seed(rng.next_u64()),
+        }
+    }
+
+    /// Changes resources, all or nothing, and makes what changed due to whoever subscribes to it.
+    ///
+    /// A resource set to the bytes it has is no change (M104).
+    ///
+    /// # Errors
+    ///
+    /// A change without a name or type, with one that no client can ask for, or beyond the limits;
+    /// then nothing is applied.
+    pub fn apply(
+        &mut self,
+        transaction: Transaction,
+        now: Time,
+    ) -> Result<Applied, TransactionError> {
+        self.clock.advance(now);
+        let (applied, touched) = self.subscriptions.store.apply(&transaction, &self.config)?;
+        for (arena, resource) in touched.resources {
+            self.tell_subscribers(arena, resource);
+        }
+        for arena in touched.arenas {
+            self.tell_wildcards(arena);
+            self.subscriptions.store.release_arena(arena);
+        }
+        Ok(applied)
+    }
+
+    /// Takes a new stream.
+    ///
+    /// # Errors
+    ///
+    /// The server is shutting down or holds as many streams as it may; end the stream with the
+    /// refusal's status.
+    pub fn accept(&mut self, via: Via, now: Time) -> Result<StreamId, Refusal> {
+        self.clock.advance(now);
+        if self.phase == Phase::ShutDown {
+            return Err(Refusal::ShuttingDown);
+        }
+        let limit = self.config.limits.streams;
+        if self.streams.len() >= limit {
+            return Err(Refusal::TooManyStreams { limit });
+        }
+        let key =
+            self.streams.push_back(Stream::new(via)).ok_or(Refusal::TooManyStreams { limit })?;
+        let stream = StreamId(key);
+        self.out.observe(Observation::Connected { stream });
+        Ok(stream)
+    }
+
+    /// Ends all streams with `UNAVAILABLE` and takes no more (M14).
+    pub fn shut_down(&mut self, now: Time) {
+        self.clock.advance(now);
+        self.phase = Phase::ShutDown;
+        while let Some(key) = self.streams.key(self.streams.first()) {
+            self.close(StreamId(key), CloseReason::ShuttingDown);
+        }
+    }
+
+    /// Takes news of a transport.
+    pub fn handle_event(&mut self, event: StreamEvent, now: Time) {
+        self.clock.advance(now);
+        let (StreamEvent::Message(stream, _)
+        | StreamEvent::Malformed(stream, _)
+        | StreamEvent::Closed(stream)) = event;
+        if self.streams.get(stream.0).is_none() {
+            self.stats.ignored_events += 1;
+            return;
+        }
+        match event {
+            StreamEvent::Message(_, message) => {
+                if let Err(reason) = self.on_message(stream, &message) {
+                    if matches!(reason, CloseReason::Malformed(_)) {
+                        self.stats.malformed_requests += 1;
+                    }
+                    self.close(stream, reason);
+                }
+            }
+            StreamEvent::Malformed(_, why) => {
+                self.stats.malformed_requests += 1;
+                self.close(stream, CloseReason::Undeliverable(why));
+            }
+            StreamEvent::Closed(_) => self.forget(stream),
+        }
+    }
+
+    /// Lets time pass. Calling early or for nothing is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.clock.advance(now);
+    }
+
+    /// What to do next, if anything. O(1).
+    pub fn poll_output(&mut self) -> Option<ServerOutput> {
+        self.out.pop()
+    }
+
+    /// Renders the one response that is due next on the stream into `frame`; it counts as sent from
+    /// then on (M73). `None` if nothing is due, or the stream is gone: then `frame` is untouched.
+    pub fn poll_transmit(
+        &mut self,
+        stream: StreamId,
+        now: Time,
+        frame: &mut Frame,
+    ) -> Option<ServerTransmit> {
+        self.clock.advance(now);
+        let transmit = self.render_next(stream, frame);
+        let subscriptions = &self.subscriptions;
+        if let Some(state) = self.streams.get_mut(stream.0)
+            && !state.sessions.iter().any(|seat| subscriptions.is_due(seat.session))
+        {
+            state.writable = Writable::NotTold;
+        }
+        transmit
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due: at once while outputs are queued. O(1).
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        (!self.out.is_empty()).then(|| Deadline { at: self.clock.now(), why: Timer::QueuedOutput })
+    }
+
+    /// Whether a request of the stream would be welcome now. Level-triggered: ask again after
+    /// draining the outputs.
+    #[must_use]
+    pub fn wants_read(&self, stream: StreamId) -> bool {
+        self.streams.get(stream.0).is_some() && self.out.observations() < OBSERVATIONS
+    }
+
+    /// All subscriptions: streams in the order in which they came, the types of each in the order in
+    /// which they are sent.
+    pub fn status(&self) -> impl Iterator<Item = SubscriptionStatus<'_>> {
+        let subscriptions = &self.subscriptions;
+        self.streams.iter().flat_map(move |(_, stream)| {
+            stream
+                .sessions
+                .iter()
+                .filter_map(|seat| subscriptions.status(seat.session, stream.node_id()))
+        })
+    }
+
+    /// The bytes of a resource, as they were set.
+    #[must_use]
+    pub fn resource(&self, type_url: &str, name: &str) -> Option<&Bytes> {
+        let arena = self.subscriptions.store.arena_of(type_url)?;
+        arena.payload(arena.find(name)?).map(|payload| &payload.value)
+    }
+
+    /// The version of a type's resources, as responses state it; `None` if the server has no
+    /// resource of it.
+    #[must_use]
+    pub fn version(&self, type_url: &str) -> Option<Version> {
+        let arena = self.subscriptions.store.arena_of(type_url)?;
+        (arena.existing() > 0).then(|| arena.version.to_version())
+    }
+
+    /// How often things happened, and what is held now.
+    #[must_use]
+    pub fn stats(&self) -> ServerStats {
+        ServerStats {
+            streams: self.streams.len(),
+            subscriptions: self.subscriptions.sessions.len(),
+            resources: self.subscriptions.store.resources(),
+            ..self.stats
+        }
+    }
+
+    fn on_message(&mut self, id: StreamId, message: &[u8]) -> Result<(), CloseReason> {
+        self.stats.requests += 1;
+        let request = Request::parse(message).map_err(CloseReason::Malformed)?;
+        let rejection = request
+            .error_detail
+            .map(Rejection::parse)
+            .transpose()
+            .map_err(CloseReason::Malformed)?;
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
+        let type_url = stream.type_of(&request)?;
+        check_lengths(&request, &self.config.limits)?;
+
+        let session = match self.session_on(id, type_url) {
+            Some(session) => session,
+            None => self.open_session(id, type_url)?,
+        };
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
+        let limit = self.config.limits.names_per_stream;
+        let others = stream.names - turn.session.names();
+        if request.name_count > limit.saturating_sub(others) {
+            return Err(CloseReason::TooManyNames { limit });
+        }
+        let mut around = Surroundings {
+            config: &self.config,
+            issued: stream.nonces,
+            out: &mut self.out,
+            stats: &mut self.stats,
+        };
+        turn.handle_request(&request, rejection, &mut around);
+        stream.names = others + turn.session.names();
+        self.announce(session);
+        Ok(())
+    }
+
+    fn session_on(&self, id: StreamId, type_url: &str) -> Option<Slot> {
+        let arena = self.subscriptions.store.find_arena(type_url)?;
+        self.streams.get(id.0)?.session_on(arena)
+    }
+
+    fn open_session(&mut self, id: StreamId, type_url: &str) -> Result<Slot, CloseReason> {
+        let limit = self.config.limits.types_per_stream;
+        let too_many = CloseReason::TooManyTypes { limit };
+        let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
+            return Err(too_many);
+        };
+        let opened = self.subscriptions.open(id, type_url, &self.config).ok_or(too_many)?;
+        stream.seat(Seat {
+            rank: types::update_rank(type_url),
+            arena: opened.arena,
+            session: opened.session,
+        });
+        if opened.knowledge == Knowledge::Unknown {
+            let type_url = TypeUrl::from(type_url);
+            self.out.observe(Observation::UnknownType { stream: id, type_url });
+        }
+        Ok(opened.session)
+    }
+
+    fn tell_subscribers(&mut self, arena: Slot, resource: Slot) {
+        let mut edge = self.subscriptions.first_subscriber(arena, resource);
+        while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+            if let Some(mut turn) = self.subscriptions.turn(session) {
+                turn.resource_changed(edge);
+            }
+            self.announce(session);
+            edge = self.subscriptions.edges.next(Chain::Resource, edge);
+        }
+    }
+
+    fn tell_wildcards(&mut self, arena: Slot) {
+        let mut seat = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
+        while let Some((session, next)) = seat.and_then(|seat| {
+            let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;
+            Some((*wildcards.at(seat)?, wildcards.next(seat)))
+        }) {
+            self.announce(session);
+            seat = Some(next);
+        }
+    }
+
+    /// Tells the driver, once, if the session has something to send.
+    fn announce(&mut self, session: Slot) {
+        if let Some(id) = self.subscriptions.due_on(session)
+            && let Some(stream) = self.streams.get_mut(id.0)
+            && stream.writable == Writable::NotTold
+        {
+            stream.writable = Writable::Told;
+            self.out.writable(id);
+        }
+    }
+
+    /// The first of the stream's types in the order of make before break that has something to send
+    /// (M144, M145).
+    fn render_next(&mut self, id: StreamId, frame: &mut Frame) -> Option<ServerTransmit> {
+        let stream = self.streams.get_mut(id.0)?;
+        let limit = self.config.limits.response_bytes;
+        let nonce = stream.nonces + 1;
+        let subscriptions = &mut self.subscriptions;
+        let (seat, rendered) = stream.sessions.iter().find_map(|&seat| {
+            let rendered = subscriptions.turn(seat.session)?.render(nonce, limit)?;
+            Some((seat, rendered))
+        })?;
+        stream.nonces = nonce;
+        self.stats.responses += 1;
+        let arena = subscriptions.store.arena(seat.arena)?;
+        let type_url = arena.type_url.clone();
+        let transmit = seal(frame, type_url, nonce, &rendered);
+
+        if rendered.body.bytes.len() > limit
+            && arena.config.sotw_response == SotwResponse::FullState
+        {
+            self.out.observe(Observation::Oversize {
+                stream: id,
+                type_url: transmit.type_url.clone(),
+                bytes: rendered.body.bytes.len(),
+            });
+        }
+        if self.config.warming == Warming::AfterClusters {
+            subscriptions.arm_warming(seat.session, &stream.sessions);
+        }
+        Some(transmit)
+    }
+
+    /// Ends the stream from our side.
+    fn close(&mut self, id: StreamId, reason: CloseReason) {
+        self.out.close(id, reason);
+        self.forget(id);
+    }
+
+    /// Frees everything that was held for the stream (IS23).
+    fn forget(&mut self, id: StreamId) {
+        if self.streams.get(id.0).is_none() {
+            return;
+        }
+        for seat in self.streams.remove(id.0.slot()).into_iter().flat_map(|gone| gone.sessions) {
+            self.subscriptions.close(seat);
+        }
+        self.out.observe(Observation::Disconnected { stream: id });
+    }
+}

@@ -1,0 +1,46 @@
+//! The one queue of what the driver is to do.
+
+use alloc::collections::VecDeque;
+
+use super::event::{CloseReason, Observation, ServerOutput};
+use crate::id::StreamId;
+
+/// Queued outputs in order. A stream has at most one `Writable` and one `Close` in it; observations
+/// are bounded by the inputs that nobody drained after.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    queue: VecDeque<ServerOutput>,
+    observations: usize,
+}
+
+impl Outbox {
+    pub(crate) fn writable(&mut self, stream: StreamId) {
+        self.queue.push_back(ServerOutput::Writable(stream));
+    }
+
+    pub(crate) fn close(&mut self, stream: StreamId, reason: CloseReason) {
+        self.queue.push_back(ServerOutput::Close(stream, reason));
+    }
+
+    pub(crate) fn observe(&mut self, observation: Observation) {
+        self.observations += 1;
+        self.queue.push_back(ServerOutput::Observed(observation));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<ServerOutput> {
+        let output = self.queue.pop_front();
+        if let Some(ServerOutput::Observed(_)) = output {
+            self.observations -= 1;
+        }
+        output
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// How many observations nobody has polled yet.
+    pub(crate) fn observations(&self) -> usize {
+        self.observations
+    }
+}

@@ -1,0 +1,350 @@
+//! Who subscribes to what by name: one edge per session and resource.
+//!
+//! An edge hangs in two lists, that of the resource's subscribers and that of the session's names,
+//! and in a third, that of what the session is to be sent, while it is due. Every one of them is
+//! walked or left at the cost of the edges concerned. A table finds the edge of a session and a
+//! resource; it is never walked.
+
+use core::hash::BuildHasher as _;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::{
+    server::event::Cause,
+    slab::{Slab, Slot},
+};
+
+/// One session's subscription to one name.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    pub(crate) session: Slot,
+    /// Where the name is in the arena of the session's type.
+    pub(crate) resource: Slot,
+    /// The number of the nonce under which the resource was last sent for a reason of its own; zero
+    /// if the client has not been sent it, or has been told that it is gone.
+    pub(crate) sent: u64,
+    /// The request that last listed the name, counted per session.
+    pub(crate) round: u64,
+    pub(crate) standing: Standing,
+    pub(crate) due: Option<Due>,
+    by_resource: Link,
+    by_session: Link,
+    by_due: Link,
+}
+
+/// What makes a session's edge to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The client subscribes to the name.
+    Named,
+    /// It did until it went over to the wildcard, and need not be sent what it has (M31). Ends when
+    /// it has been sent the rest.
+    Remembered,
+}
+
+/// Why the client is to be sent a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) cause: Cause,
+    /// Unchanged since the client rejected it: it goes along with another one's change (M107).
+    pub(crate) ride: Ride,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ride {
+    OwnReason,
+    Along,
+}
+
+impl Due {
+    pub(crate) fn because(cause: Cause) -> Self {
+        Self { cause, ride: Ride::OwnReason }
+    }
+}
+
+/// The two ends of a list of edges.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List {
+    head: Slot,
+    tail: Slot,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { head: Slot::NONE, tail: Slot::NONE }
+    }
+}
+
+impl List {
+    pub(crate) fn is_empty(self) -> bool {
+        self.head.is_none()
+    }
+
+    pub(crate) fn first(self) -> Slot {
+        self.head
+    }
+
+    pub(crate) fn last(self) -> Slot {
+        self.tail
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: Slot,
+    next: Slot,
+}
+
+impl Link {
+    const NONE: Self = Self { previous: Slot::NONE, next: Slot::NONE };
+}
+
+/// Which of its lists an edge is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Chain {
+    Resource,
+    Session,
+    Due,
+}
+
+impl Edge {
+    fn link(&self, chain: Chain) -> Link {
+        match chain {
+            Chain::Resource => self.by_resource,
+            Chain::Session => self.by_session,
+            Chain::Due => self.by_due,
+        }
+    }
+
+    fn link_mut(&mut self, chain: Chain) -> &mut Link {
+        match chain {
+            Chain::Resource => &mut self.by_resource,
+            Chain::Session => &mut self.by_session,
+            Chain::Due => &mut self.by_due,
+        }
+    }
+}
+
+/// All edges of a server.
+#[derive(Debug)]
+pub(crate) struct Edges {
+    edges: Slab<Edge>,
+    ends: HashTable<Slot>,
+    hasher: FixedState,
+}
+
+impl Edges {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { edges: Slab::default(), ends: HashTable::new(), hasher: FixedState::with_seed(seed) }
+    }
+
+    pub(crate) fn find(&self, session: Slot, resource: Slot) -> Option<Slot> {
+        let hash = self.hasher.hash_one((session, resource));
+        self.ends
+            .find(hash, |&slot| {
+                self.at(slot).is_some_and(|e| e.session == session && e.resource == resource)
+            })
+            .copied()
+    }
+
+    pub(crate) fn at(&self, slot: Slot) -> Option<&Edge> {
+        self.edges.at(slot)
+    }
+
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut Edge> {
+        self.edges.at_mut(slot)
+    }
+
+    /// Makes an edge, the last of both lists, that is not due. There must be none yet.
+    pub(crate) fn connect(
+        &mut self,
+        (session, names): (Slot, &mut List),
+        (resource, subscribers): (Slot, &mut List),
+        round: u64,
+    ) -> Option<Slot> {
+        let edge = Edge {
+            session,
+            resource,
+            sent: 0,
+            round,
+            standing: Standing::Named,
+            due: None,
+            by_resource: Link::NONE,
+            by_session: Link::NONE,
+            by_due: Link::NONE,
+        };
+        let slot = self.edges.push_back(edge)?.slot();
+        self.push_back(subscribers, Chain::Resource, slot);
+        // What was sent last is last in this list, so that what was not sent at all is first.
+        self.push_front(names, Chain::Session, slot);
+        let (edges, hasher) = (&self.edges, &self.hasher);
+        self.ends.insert_unique(hasher.hash_one((session, resource)), slot, |&other| {
+            edges.at(other).map_or(0, |edge| hasher.hash_one((edge.session, edge.resource)))
+        });
+        Some(slot)
+    }
+
+    /// Ends an edge: takes it out of all lists.
+    pub(crate) fn disconnect(
+        &mut self,
+        slot: Slot,
+        names: &mut List,
+        due: &mut List,
+        subscribers: &mut List,
+    ) {
+        self.clear_due(due, slot);
+        self.unlink(names, Chain::Session, slot);
+        self.unlink(subscribers, Chain::Resource, slot);
+        if let Some(edge) = self.edges.remove(slot) {
+            let hash = self.hasher.hash_one((edge.session, edge.resource));
+            if let Ok(entry) = self.ends.find_entry(hash, |&other| other == slot) {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Makes the edge due. A stronger reason replaces a weaker one.
+    pub(crate) fn set_due(&mut self, list: &mut List, slot: Slot, due: Due) {
+        let Some(edge) = self.at_mut(slot) else { return };
+        match &mut edge.due {
+            Some(standing) => {
+                standing.cause = standing.cause.min(due.cause);
+                if due.ride == Ride::OwnReason {
+                    standing.ride = Ride::OwnReason;
+                }
+            }
+            None => {
+                edge.due = Some(due);
+                self.push_back(list, Chain::Due, slot);
+            }
+        }
+    }
+
+    /// The edge is no longer due, and this is why it was.
+    pub(crate) fn clear_due(&mut self, list: &mut List, slot: Slot) -> Option<Due> {
+        let due = self.at_mut(slot)?.due.take()?;
+        self.unlink(list, Chain::Due, slot);
+        Some(due)
+    }
+
+    /// The resource was sent under this nonce for a reason of its own: the edge becomes the last of
+    /// the session's names.
+    pub(crate) fn set_sent(&mut self, names: &mut List, slot: Slot, nonce: u64) {
+        if let Some(edge) = self.at_mut(slot) {
+            edge.sent = nonce;
+            self.unlink(names, Chain::Session, slot);
+            self.push_back(names, Chain::Session, slot);
+        }
+    }
+
+    pub(crate) fn next(&self, chain: Chain, slot: Slot) -> Slot {
+        self.at(slot).map_or(Slot::NONE, |edge| edge.link(chain).next)
+    }
+
+    pub(crate) fn previous(&self, chain: Chain, slot: Slot) -> Slot {
+        self.at(slot).map_or(Slot::NONE, |edge| edge.link(chain).previous)
+    }
+
+    fn push_back(&mut self, list: &mut List, chain: Chain, slot: Slot) {
+        let previous = list.tail;
+        list.tail = slot;
+        self.set_link(chain, slot, Link { previous, next: Slot::NONE });
+        match self.at_mut(previous) {
+            Some(edge) => edge.link_mut(chain).next = slot,
+            None => list.head = slot,
+        }
+    }
+
+    fn push_front(&mut self, list: &mut List, chain: Chain, slot: Slot) {
+        let next = list.head;
+        list.head = slot;
+        self.set_link(chain, slot, Link { previous: Slot::NONE, next });
+        match self.at_mut(next) {
+            Some(edge) => edge.link_mut(chain).previous = slot,
+            None => list.tail = slot,
+        }
+    }
+
+    fn unlink(&mut self, list: &mut List, chain: Chain, slot: Slot) {
+        let Some(Link { previous, next }) = self.at(slot).map(|edge| edge.link(chain)) else {
+            return;
+        };
+        match self.at_mut(previous) {
+            Some(edge) => edge.link_mut(chain).next = next,
+            None => list.head = next,
+        }
+        match self.at_mut(next) {
+            Some(edge) => edge.link_mut(chain).previous = previous,
+            None => list.tail = previous,
+        }
+    }
+
+    fn set_link(&mut self, chain: Chain, slot: Slot, link: Link) {
+        if let Some(edge) = self.at_mut(slot) {
+            *edge.link_mut(chain) = link;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use super::*;
+
+    fn slots(n: usize) -> Vec<Slot> {
+        let mut slab = Slab::default();
+        (0..n).filter_map(|_| slab.push_back(())).map(|key| key.slot()).collect()
+    }
+
+    fn walk(edges: &Edges, chain: Chain, list: List) -> Vec<Slot> {
+        let mut found = Vec::new();
+        let mut slot = list.first();
+        while !slot.is_none() {
+            found.push(slot);
+            slot = edges.next(chain, slot);
+        }
+        let mut backwards = Vec::new();
+        let mut slot = list.last();
+        while !slot.is_none() {
+            backwards.push(slot);
+            slot = edges.previous(chain, slot);
+        }
+        backwards.reverse();
+        assert_eq!(found, backwards);
+        found
+    }
+
+    #[test]
+    fn an_edge_hangs_in_three_lists_and_leaves_all() {
+        let resources = slots(4);
+        let session = resources[0];
+        let mut edges = Edges::new(1);
+        let (mut names, mut due) = (List::default(), List::default());
+        let mut subscribers = [List::default(); 4];
+        let made: Vec<_> = (0..4)
+            .filter_map(|n| {
+                edges.connect((session, &mut names), (resources[n], &mut subscribers[n]), 1)
+            })
+            .collect();
+        assert_eq!(walk(&edges, Chain::Session, names), vec![made[3], made[2], made[1], made[0]]);
+        for &edge in &made {
+            edges.set_due(&mut due, edge, Due::because(Cause::Resubscribed));
+        }
+        edges.set_due(&mut due, made[1], Due::because(Cause::Changed));
+        edges.set_due(&mut due, made[1], Due::because(Cause::Warming));
+        assert_eq!(walk(&edges, Chain::Due, due), made, "due once, in the order of becoming due");
+        assert_eq!(edges.clear_due(&mut due, made[1]).map(|due| due.cause), Some(Cause::Changed));
+
+        edges.disconnect(made[2], &mut names, &mut due, &mut subscribers[2]);
+        assert_eq!(walk(&edges, Chain::Due, due), vec![made[0], made[3]]);
+        assert_eq!(walk(&edges, Chain::Session, names), vec![made[3], made[1], made[0]]);
+        assert!(subscribers[2].is_empty());
+        assert_eq!(edges.find(session, resources[2]), None);
+        assert_eq!(edges.find(session, resources[3]), Some(made[3]));
+
+        edges.set_sent(&mut names, made[1], 7);
+        assert_eq!(walk(&edges, Chain::Session, names), vec![made[3], made[0], made[1]]);
+    }
+}

@@ -1,0 +1,233 @@
+//! Which names a session subscribes to: the algebra of complete lists (M22-M34, B01).
+//!
+//! A state-of-the-world request lists everything the client wants, so the list replaces what was
+//! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
+//! (S0.133), and what is missing from it is dropped without a word (M48).
+
+use super::{
+    CatchUp, First, Legacy, Owed, Turn, Wildcard,
+    edge::{Chain, Due, Standing},
+};
+use crate::{
+    server::{
+        config::SotwResponse,
+        event::Cause,
+        store::{arena::Stamp, version::TypeVersion},
+    },
+    slab::Slot,
+};
+
+/// The name that stands for everything (B01).
+const WILDCARD: &str = "*";
+
+/// Whether a list of names changed anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Same,
+    Changed,
+}
+
+impl Turn<'_> {
+    /// Subscribes to exactly `names`. Costs the names listed and the names dropped.
+    pub(super) fn replace_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Outcome {
+        let before = self.session.interest();
+        let cause = self.session.asked();
+        self.session.round = self.session.round.wrapping_add(1);
+        let (mut everything, mut listed, mut added) = (false, 0, 0);
+        for name in names {
+            self.session.legacy = Legacy::Left;
+            if name == WILDCARD {
+                everything = true;
+                continue;
+            }
+            match self.list(name, cause) {
+                Listed::Again => {}
+                Listed::Kept => listed += 1,
+                Listed::Added => {
+                    listed += 1;
+                    added += 1;
+                }
+            }
+        }
+        everything |= self.session.legacy == Legacy::Possible;
+
+        let entering = everything && self.session.wildcard.is_none();
+        if entering {
+            self.enter_wildcard(cause);
+        } else if !everything {
+            self.leave_wildcard();
+        }
+        if listed < self.session.names() {
+            self.drop_unlisted(entering);
+        }
+        if added > 0 || self.session.interest() != before {
+            Outcome::Changed
+        } else {
+            Outcome::Same
+        }
+    }
+
+    /// One name of the list.
+    fn list(&mut self, name: &str, cause: Cause) -> Listed {
+        let round = self.session.round;
+        let Some(resource) = self.arena.slot_of(name) else { return Listed::Again };
+        let existing = self.edges.find(self.slot, resource);
+        if let Some(edge) = existing.and_then(|slot| self.edges.at_mut(slot)) {
+            if edge.round == round {
+                return Listed::Again;
+            }
+            edge.round = round;
+            if edge.standing == Standing::Named {
+                return Listed::Kept;
+            }
+            edge.standing = Standing::Named;
+            self.session.remembered -= 1;
+        }
+        let edge = existing.or_else(|| self.connect(resource));
+        let Some(edge) = edge else { return Listed::Again };
+        self.session.named += 1;
+        let exists = self.arena.payload(resource).is_some();
+        let may_be_known = self.may_know_by_wildcard(exists);
+        if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
+            edge.sent = self.session.newest.map_or(1, |sent| sent.nonce);
+        }
+        if exists || may_be_known {
+            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        }
+        Listed::Added
+    }
+
+    /// Whether a client that names a resource may have it already, from its subscription to
+    /// everything. In full state it must then hear of the deletion even after it has left the
+    /// wildcard, and even if that came before.
+    fn may_know_by_wildcard(&self, exists: bool) -> bool {
+        let is_behind = |wildcard: &Wildcard| wildcard.version != self.arena.version;
+        !self.sends_changes()
+            && self.session.first == First::Answered
+            && self.session.wildcard.as_ref().is_some_and(|wildcard| exists || is_behind(wildcard))
+    }
+
+    fn connect(&mut self, resource: Slot) -> Option<Slot> {
+        let entry = self.arena.at_mut(resource)?;
+        self.edges.connect(
+            (self.slot, &mut self.session.edges),
+            (resource, &mut entry.subscribers),
+            self.session.round,
+        )
+    }
+
+    /// Drops the names that the list did not have. A client that goes over to the wildcard is not
+    /// sent again what it has by name; full state repeats everything anyhow (M31).
+    fn drop_unlisted(&mut self, entering_wildcard: bool) {
+        let remember = entering_wildcard && self.sends_changes();
+        let keep_remembered = self.session.wildcard.is_some();
+        let round = self.session.round;
+        let mut slot = self.session.edges.first();
+        while let Some(edge) = self.edges.at_mut(slot) {
+            let mut drop = false;
+            match edge.standing {
+                _ if edge.round == round => {}
+                Standing::Named if remember && self.session.holds(edge) => {
+                    edge.standing = Standing::Remembered;
+                    self.session.named -= 1;
+                    self.session.remembered += 1;
+                }
+                Standing::Remembered if keep_remembered => {}
+                Standing::Named | Standing::Remembered => drop = true,
+            }
+            let next = self.edges.next(Chain::Session, slot);
+            if drop {
+                self.disconnect(slot);
+            }
+            slot = next;
+        }
+    }
+
+    /// The client has caught up with the wildcard: what it had before no longer matters.
+    pub(super) fn forget_remembered(&mut self) {
+        let mut slot = self.session.edges.first();
+        while self.session.remembered > 0
+            && let Some(edge) = self.edges.at(slot)
+        {
+            let standing = edge.standing;
+            let next = self.edges.next(Chain::Session, slot);
+            if standing == Standing::Remembered {
+                self.disconnect(slot);
+            }
+            slot = next;
+        }
+    }
+
+    pub(super) fn disconnect(&mut self, slot: Slot) {
+        let Some(edge) = self.edges.at(slot) else { return };
+        let resource = edge.resource;
+        match edge.standing {
+            Standing::Named => self.session.named -= 1,
+            Standing::Remembered => self.session.remembered -= 1,
+        }
+        let Some(entry) = self.arena.at_mut(resource) else { return };
+        self.edges.disconnect(
+            slot,
+            &mut self.session.edges,
+            &mut self.session.due,
+            &mut entry.subscribers,
+        );
+        self.arena.release(resource);
+    }
+
+    fn enter_wildcard(&mut self, cause: Cause) {
+        let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
+        self.session.wildcard = Some(Wildcard {
+            seat: seat.slot(),
+            cursor: Stamp::START,
+            rode: Stamp::START,
+            version: TypeVersion::default(),
+            owed: Some(Owed { cause, at: self.arena.newest() }),
+            catch_up: match cause {
+                Cause::First => CatchUp::Everything,
+                _ => CatchUp::TheRest,
+            },
+        });
+    }
+
+    pub(super) fn leave_wildcard(&mut self) {
+        if let Some(wildcard) = self.session.wildcard.take() {
+            self.arena.wildcards.remove(wildcard.seat);
+        }
+    }
+
+    /// Makes everything subscribed that exists due, whatever the client has.
+    pub(super) fn owe_everything(&mut self, cause: Cause) {
+        let mut slot = self.session.edges.first();
+        while let Some(edge) = self.edges.at(slot) {
+            let resource = edge.resource;
+            if self.arena.payload(resource).is_some() {
+                self.edges.set_due(&mut self.session.due, slot, Due::because(cause));
+            }
+            slot = self.edges.next(Chain::Session, slot);
+        }
+        let newest = self.arena.newest();
+        if let Some(wildcard) = &mut self.session.wildcard {
+            let cause = match wildcard.owed {
+                Some(owed) => owed.cause.min(cause),
+                None if newest > wildcard.cursor => Cause::Changed,
+                None => cause,
+            };
+            wildcard.owed = Some(Owed { cause, at: newest });
+            wildcard.cursor = Stamp::START;
+            wildcard.catch_up = CatchUp::Everything;
+        }
+    }
+
+    pub(super) fn sends_changes(&self) -> bool {
+        self.arena.config.sotw_response == SotwResponse::Changes
+    }
+}
+
+/// What a name of the list turned out to be.
+enum Listed {
+    /// Repeated within the list (M33).
+    Again,
+    Kept,
+    Added,
+}

@@ -1,0 +1,321 @@
+//! One session: what one stream subscribes to of one type, and how far it has got.
+//!
+//! ```text
+//!              request                         change in the store
+//!                 |                                     |
+//!      sotw: ACK, NACK, stale?                          |
+//!                 |                                     |
+//!      interest: which names, wildcard?                 |
+//!                 |                                     |
+//!                 +----> what is due, and why <---------+
+//!                                 |
+//!                 window open, transport has room
+//!                                 |
+//!                      render: one response
+//! ```
+//!
+//! Nothing is queued: what is due is state, so that a slow client is sent the newest once (M64,
+//! M67) and costs nothing meanwhile (M230). At most one response is on its way (IS16).
+
+pub(crate) mod edge;
+mod interest;
+mod render;
+pub(crate) mod sotw;
+
+use alloc::sync::Arc;
+
+use self::edge::{Due, Edge, Edges, List};
+pub(crate) use self::render::Rendered;
+use super::{
+    config::{LegacyWildcard, SotwResponse},
+    event::Cause,
+    status::{Interest, SyncState},
+    store::{
+        arena::{Arena, Stamp},
+        version::TypeVersion,
+    },
+};
+use crate::{id::StreamId, slab::Slot, types};
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) stream: StreamId,
+    pub(crate) arena: Slot,
+    pub(crate) role: Role,
+    /// Names that were ever listed end the legacy wildcard for good (M24).
+    legacy: Legacy,
+    wildcard: Option<Wildcard>,
+    /// Edges to named and remembered resources; what was sent last is last.
+    edges: List,
+    /// Those of them that the client is to be sent.
+    due: List,
+    named: usize,
+    remembered: usize,
+    /// Counts requests that were not dropped.
+    round: u64,
+    first: First,
+    newest: Option<Sent>,
+    accepted: Option<TypeVersion>,
+    suspects: Option<Suspects>,
+    warming: WarmingState,
+    pub(crate) counts: Counts,
+    last_error: Option<Arc<str>>,
+}
+
+/// Whether anything depends on what this type of a stream is sent (M151).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A client that got these may wait for endpoints.
+    Clusters,
+    /// What it waits for.
+    Endpoints,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Legacy {
+    /// No request has listed a name so far.
+    Possible,
+    Left,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// The client has not been answered, nor did it say that it needs no answer.
+    Unanswered,
+    Answered,
+}
+
+/// A subscription to everything.
+#[derive(Clone, Copy, Debug)]
+struct Wildcard {
+    /// Where it is in the arena's list of them.
+    seat: Slot,
+    /// The client has what changed up to here (types that are sent as changes).
+    cursor: Stamp,
+    /// What had changed up to here when rejected resources last rode along: they do so once (M107).
+    rode: Stamp,
+    /// What the client was last sent (types that are sent in full state).
+    version: TypeVersion,
+    /// Why the client is behind, if not for a change.
+    owed: Option<Owed>,
+    /// Whether what the client has by name is left out until it has caught up (M31).
+    catch_up: CatchUp,
+}
+
+/// The client is to be sent all of the wildcard.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    cause: Cause,
+    /// The newest change at that time; a later one is a reason of its own.
+    at: Stamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CatchUp {
+    Everything,
+    /// All but what edges say the client has.
+    TheRest,
+}
+
+/// The newest response of the session.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    nonce: u64,
+    version: TypeVersion,
+    /// The wildcard cursor before it.
+    from: Stamp,
+    /// The newest change when it was rendered, sent or not.
+    at: Stamp,
+    answer: Answer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// None yet: the window is closed.
+    Pending,
+    Ack,
+    Nack,
+}
+
+/// The resources of rejected responses, to go along with the next change.
+#[derive(Clone, Copy, Debug)]
+struct Suspects {
+    /// Edges sent under this nonce or a later one.
+    since: u64,
+    /// Under the wildcard: what changed after this.
+    from: Stamp,
+    /// A change after this takes them along.
+    until: Stamp,
+}
+
+/// Where a session of endpoints stands after clusters were sent on its stream.
+///
+/// The stream keeps order: a response that follows the clusters on it reaches the client after
+/// them. So what has to happen is that *one* response with all resources is rendered after the
+/// clusters, and its ACK then needs no answer. That also settles the race with a response
+/// still un-ACKed when the clusters went out: its ACK, though it may predate them, is answered, and
+/// whatever else the client sent before it saw that answer is stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WarmingState {
+    Off,
+    /// The next request, or the next response for another reason, is answered with everything.
+    Armed,
+}
+
+/// How often things happened in a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) responses: u64,
+    pub(crate) acks: u64,
+    pub(crate) nacks: u64,
+}
+
+/// A session with all that its rules touch.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    pub(crate) slot: Slot,
+    pub(crate) session: &'a mut Session,
+    pub(crate) arena: &'a mut Arena,
+    pub(crate) edges: &'a mut Edges,
+}
+
+impl Session {
+    pub(crate) fn new(stream: StreamId, arena_slot: Slot, arena: &Arena) -> Self {
+        let legacy = match arena.config.legacy_wildcard {
+            LegacyWildcard::Honored => Legacy::Possible,
+            LegacyWildcard::Ignored => Legacy::Left,
+        };
+        Self {
+            stream,
+            arena: arena_slot,
+            role: Role::of(arena.type_url.as_str()),
+            legacy,
+            wildcard: None,
+            edges: List::default(),
+            due: List::default(),
+            named: 0,
+            remembered: 0,
+            round: 0,
+            first: First::Unanswered,
+            newest: None,
+            accepted: None,
+            suspects: None,
+            warming: WarmingState::Off,
+            counts: Counts::default(),
+            last_error: None,
+        }
+    }
+
+    /// Whether there is something to send and the window is open. O(1).
+    pub(crate) fn is_due(&self, arena: &Arena) -> bool {
+        let behind = |wildcard: &Wildcard| match arena.config.sotw_response {
+            SotwResponse::FullState => wildcard.owed.is_some() || wildcard.version != arena.version,
+            SotwResponse::Changes => arena.newest() > wildcard.cursor,
+        };
+        !self.is_waiting() && (!self.due.is_empty() || self.wildcard.as_ref().is_some_and(behind))
+    }
+
+    /// Whether a response is on its way.
+    fn is_waiting(&self) -> bool {
+        self.newest.is_some_and(|sent| sent.answer == Answer::Pending)
+    }
+
+    /// Clusters were sent on the stream.
+    pub(crate) fn arm_warming(&mut self) {
+        self.warming = WarmingState::Armed;
+    }
+
+    /// How many edges it has.
+    pub(crate) fn names(&self) -> usize {
+        self.named + self.remembered
+    }
+
+    pub(crate) fn interest(&self) -> Interest {
+        match (self.wildcard, self.named) {
+            (None, 0) => Interest::Nothing,
+            (None, names) => Interest::Names(names),
+            (Some(_), 0) => Interest::Wildcard,
+            (Some(_), names) => Interest::WildcardAndNames(names),
+        }
+    }
+
+    pub(crate) fn state(&self) -> SyncState {
+        match (&self.newest, &self.accepted) {
+            (Some(sent), _) => match sent.answer {
+                Answer::Pending => SyncState::Sent,
+                Answer::Ack => SyncState::Acked,
+                Answer::Nack => SyncState::Nacked,
+            },
+            // After a reconnect, on the client's own word.
+            (None, Some(_)) => SyncState::Acked,
+            (None, None) => SyncState::Waiting,
+        }
+    }
+
+    pub(crate) fn sent_version(&self) -> Option<TypeVersion> {
+        self.newest.map(|sent| sent.version)
+    }
+
+    pub(crate) fn accepted_version(&self) -> Option<TypeVersion> {
+        self.accepted
+    }
+
+    pub(crate) fn last_error(&self) -> Option<&Arc<str>> {
+        self.last_error.as_ref()
+    }
+
+    /// Whether the client has the resource as it is now, as far as this edge tells. What it rejected
+    /// it does not have.
+    fn holds(&self, edge: &Edge) -> bool {
+        let rejected = self.suspects.is_some_and(|suspects| edge.sent >= suspects.since);
+        edge.sent != 0 && edge.due.is_none() && !rejected
+    }
+
+    /// Why something is sent that the client newly asks for.
+    fn asked(&self) -> Cause {
+        match self.first {
+            First::Unanswered => Cause::First,
+            First::Answered => Cause::Resubscribed,
+        }
+    }
+}
+
+impl Role {
+    fn of(type_url: &str) -> Self {
+        match type_url {
+            types::CLUSTER => Self::Clusters,
+            types::CLUSTER_LOAD_ASSIGNMENT => Self::Endpoints,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// The resource behind one of the session's edges was created, altered or deleted.
+    pub(crate) fn resource_changed(&mut self, edge_slot: Slot) {
+        let Some(edge) = self.edges.at(edge_slot) else { return };
+        let exists = self.arena.payload(edge.resource).is_some();
+        let was_sent = edge.sent != 0;
+        let due = &mut self.session.due;
+        match (exists, self.arena.config.sotw_response) {
+            (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
+            (false, SotwResponse::FullState) if was_sent => {
+                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
+            }
+            // Never sent, or silent by rule (M77): there is nothing to say.
+            (false, _) => drop(self.edges.clear_due(due, edge_slot)),
+        }
+    }
+
+    /// The stream is gone: all that was held for the session goes, at the cost of its own names
+    /// (M13, IS23).
+    pub(crate) fn end(&mut self) {
+        self.leave_wildcard();
+        while !self.session.edges.is_empty() {
+            self.disconnect(self.session.edges.first());
+        }
+        self.arena.sessions -= 1;
+    }
+}

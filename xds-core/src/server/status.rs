@@ -1,0 +1,92 @@
+//! A look inside: who subscribes to what and has accepted what, and how often things happened.
+
+use alloc::sync::Arc;
+
+use crate::{
+    id::StreamId,
+    text::{TypeUrl, Version},
+};
+
+/// What one stream subscribes to of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Interest {
+    /// Nothing at all, or nothing any more.
+    Nothing,
+    /// Everything.
+    Wildcard,
+    /// So many names.
+    Names(usize),
+    /// Everything, and so many names besides.
+    WildcardAndNames(usize),
+}
+
+/// How far one stream is with one type (M233).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SyncState {
+    /// Nothing was sent: none of it exists, or the transport has not taken it yet.
+    Waiting,
+    /// A response is on its way and not yet answered.
+    Sent,
+    /// The newest response was accepted.
+    Acked,
+    /// The newest response was rejected.
+    Nacked,
+}
+
+/// One subscription: one stream and one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriptionStatus<'a> {
+    /// The stream.
+    pub stream: StreamId,
+    /// The id of the client's node; empty if it gave none.
+    pub node_id: &'a str,
+    /// The type.
+    pub type_url: &'a TypeUrl,
+    /// What is subscribed.
+    pub interest: Interest,
+    /// How far the client is.
+    pub state: SyncState,
+    /// The version of the newest response.
+    pub sent_version: Option<Version>,
+    /// The version the client accepted last.
+    pub acked_version: Option<Version>,
+    /// Responses sent.
+    pub responses: u64,
+    /// Responses accepted.
+    pub acks: u64,
+    /// Responses rejected.
+    pub nacks: u64,
+    /// What the client last rejected a response for, until it accepts one.
+    pub last_error: Option<&'a Arc<str>>,
+}
+
+/// How often things happened since the server was made, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerStats {
+    /// Streams open now.
+    pub streams: usize,
+    /// Subscriptions held now, one per stream and type.
+    pub subscriptions: usize,
+    /// Resources held now, over all types.
+    pub resources: usize,
+    /// Requests read.
+    pub requests: u64,
+    /// Requests that could not be read; each ended its stream.
+    pub malformed_requests: u64,
+    /// Requests dropped because a newer response had replaced the one they answer.
+    pub stale_requests: u64,
+    /// Requests dropped because their nonce was never given out.
+    pub bogus_requests: u64,
+    /// Responses rendered.
+    pub responses: u64,
+    /// Responses accepted.
+    pub acks: u64,
+    /// Responses rejected.
+    pub nacks: u64,
+    /// Events of streams that are closed or never were, which are ignored (contract rule 7).
+    pub ignored_events: u64,
+}

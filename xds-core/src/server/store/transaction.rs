@@ -1,0 +1,139 @@
+//! A set of changes that take effect together or not at all.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::text::{ResourceName, TypeUrl};
+
+/// Changes to the resources a server serves, applied by
+/// [`Server::apply`](super::super::Server::apply) as one: no response shows a part of them (M212).
+///
+/// A name that occurs more than once has its last change applied (M219).
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) type_url: TypeUrl,
+    pub(crate) name: ResourceName,
+    /// The encoded resource, or `None` to remove it.
+    pub(crate) payload: Option<Bytes>,
+}
+
+impl Transaction {
+    /// No changes yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Creates or replaces a resource. `payload` is the encoded message that `type_url` names; it is
+    /// copied once and never looked into.
+    pub fn set(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        payload: impl Into<Bytes>,
+    ) -> &mut Self {
+        self.push(type_url.into(), name.into(), Some(payload.into()))
+    }
+
+    /// Deletes a resource; nothing happens if there is none of that name (M217).
+    pub fn remove(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+    ) -> &mut Self {
+        self.push(type_url.into(), name.into(), None)
+    }
+
+    /// How many changes there are, repeated names included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether there is no change at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    fn push(&mut self, type_url: TypeUrl, name: ResourceName, payload: Option<Bytes>) -> &mut Self {
+        self.changes.push(Change { type_url, name, payload });
+        self
+    }
+}
+
+/// What a transaction did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// The number of the newest transaction that changed anything: this one, unless it changed
+    /// nothing.
+    pub sequence: u64,
+    /// Resources that were created or got other bytes.
+    pub changed: usize,
+    /// Resources that were deleted.
+    pub removed: usize,
+}
+
+/// Why a transaction was refused; nothing of it was applied (M218).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// A change has no type URL.
+    #[error("change {change} has no type URL")]
+    EmptyTypeUrl {
+        /// The position of the change in the transaction.
+        change: usize,
+    },
+    /// A change has no resource name.
+    #[error("change {change} has no resource name")]
+    EmptyName {
+        /// The position of the change in the transaction.
+        change: usize,
+    },
+    /// A resource is named `*`, which means every resource and cannot be subscribed to alone (B01).
+    #[error("change {change} names a resource \"*\", which stands for all of them")]
+    WildcardName {
+        /// The position of the change in the transaction.
+        change: usize,
+    },
+    /// A resource name or type URL is longer than any client may ask for.
+    #[error("change {change} has a name of {bytes} bytes, above the limit of {limit}")]
+    NameTooLong {
+        /// The position of the change in the transaction.
+        change: usize,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
+    /// A resource is too long.
+    #[error("change {change} has a resource of {bytes} bytes, above the limit of {limit}")]
+    ResourceTooLong {
+        /// The position of the change in the transaction.
+        change: usize,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
+    /// The store would hold too many resources.
+    #[error("{resources} resources exceed the limit of {limit}")]
+    TooManyResources {
+        /// How many there would be.
+        resources: usize,
+        /// The configured limit.
+        limit: usize,
+    },
+}

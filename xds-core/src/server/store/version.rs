@@ -1,0 +1,113 @@
+//! Versions that follow from content alone, so that all replicas agree on them (M72, M124).
+
+use alloc::format;
+use core::fmt::Write as _;
+
+use crate::text::Version;
+
+/// A digest of one resource's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentHash([u8; 16]);
+
+impl ContentHash {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(first_half(blake3::hash(bytes)))
+    }
+}
+
+/// What is visible of a type: a digest of the set of its resources.
+///
+/// The sum of one term per resource. Adding is order-free and can be undone, so that keeping it up
+/// to date costs the same however many resources there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TypeVersion(u128);
+
+impl TypeVersion {
+    pub(crate) fn add(&mut self, name: &str, content: ContentHash) {
+        self.0 = self.0.wrapping_add(term(name, content));
+    }
+
+    pub(crate) fn subtract(&mut self, name: &str, content: ContentHash) {
+        self.0 = self.0.wrapping_sub(term(name, content));
+    }
+
+    /// Sixteen hexadecimal digits.
+    pub(crate) fn to_version(self) -> Version {
+        Version::new(format!("{:016x}", self.folded()))
+    }
+
+    /// Whether `text` is this version as [`to_version`](Self::to_version) prints it.
+    pub(crate) fn is_printed_as(self, text: &str) -> bool {
+        let mut rest = Expected(text);
+        write!(rest, "{:016x}", self.folded()).is_ok() && rest.0.is_empty()
+    }
+
+    fn folded(self) -> u64 {
+        (self.0 >> 64) as u64 ^ self.0 as u64
+    }
+}
+
+/// Takes what is written to it off the front of a text, and fails where they differ.
+struct Expected<'a>(&'a str);
+
+impl core::fmt::Write for Expected<'_> {
+    fn write_str(&mut self, written: &str) -> core::fmt::Result {
+        self.0 = self.0.strip_prefix(written).ok_or(core::fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// The length goes first, lest a part of the name pass for content.
+fn term(name: &str, content: ContentHash) -> u128 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(name.len() as u64).to_le_bytes());
+    hasher.update(name.as_bytes());
+    hasher.update(&content.0);
+    u128::from_le_bytes(first_half(hasher.finalize()))
+}
+
+fn first_half(hash: blake3::Hash) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
+    half
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(resources: &[(&str, &[u8])]) -> TypeVersion {
+        let mut version = TypeVersion::default();
+        for (name, bytes) in resources {
+            version.add(name, ContentHash::of(bytes));
+        }
+        version
+    }
+
+    #[test]
+    fn the_order_of_changes_does_not_matter() {
+        let one = version(&[("a", b"1"), ("b", b"2")]);
+        assert_eq!(one, version(&[("b", b"2"), ("a", b"1")]));
+        assert_ne!(one, version(&[("a", b"2"), ("b", b"1")]));
+        assert_ne!(one, version(&[("a", b"1")]));
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_trace() {
+        let mut changed = version(&[("a", b"1"), ("b", b"2")]);
+        changed.subtract("b", ContentHash::of(b"2"));
+        assert_eq!(changed, version(&[("a", b"1")]));
+    }
+
+    #[test]
+    fn the_printed_version_is_recognised() {
+        let one = version(&[("a", b"1")]);
+        let printed = one.to_version();
+        assert_eq!(printed.as_str().len(), 16);
+        assert!(one.is_printed_as(printed.as_str()));
+        assert!(!one.is_printed_as(""));
+        assert!(!one.is_printed_as(&printed.as_str()[1..]));
+        assert!(!one.is_printed_as(&format!("{printed}0")));
+        assert!(TypeVersion::default().is_printed_as("0000000000000000"));
+    }
+}

@@ -1,0 +1,139 @@
+//! The store and the sessions on it, joined by their edges.
+//!
+//! The borrow of a [`Turn`] is made here: one session together with the arena of its type and all
+//! edges, which is what a session's rules may touch.
+
+use super::{
+    config::ServerConfig,
+    session::{Role, Session, Turn, edge::Edges},
+    status::SubscriptionStatus,
+    store::{Store, arena::Arena},
+    stream::Seat,
+};
+use crate::{
+    id::StreamId,
+    rng::Rng,
+    slab::{Slab, Slot},
+};
+
+/// The store and everybody's interest in it.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    pub(crate) store: Store,
+    pub(crate) sessions: Slab<Session>,
+    pub(crate) edges: Edges,
+}
+
+/// A new session.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) arena: Slot,
+    pub(crate) session: Slot,
+    pub(crate) knowledge: Knowledge,
+}
+
+/// Whether the server can make anything of a type (M8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    Known,
+    Unknown,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
+        Self {
+            store: Store::new(rng),
+            sessions: Slab::default(),
+            edges: Edges::new(rng.next_u64()),
+        }
+    }
+
+    pub(crate) fn open(
+        &mut self,
+        id: StreamId,
+        type_url: &str,
+        config: &ServerConfig,
+    ) -> Option<Opened> {
+        let arena_slot = self.store.open_arena(type_url, config)?;
+        let arena = self.store.arena_mut(arena_slot)?;
+        let session = self.sessions.push_back(Session::new(id, arena_slot, arena))?.slot();
+        arena.sessions += 1;
+        let knowledge = match arena.existing() > 0 || config.names_type(type_url) {
+            true => Knowledge::Known,
+            false => Knowledge::Unknown,
+        };
+        Some(Opened { arena: arena_slot, session, knowledge })
+    }
+
+    pub(crate) fn close(&mut self, seat: Seat) {
+        if let Some(mut turn) = self.turn(seat.session) {
+            turn.end();
+        }
+        self.sessions.remove(seat.session);
+        self.store.release_arena(seat.arena);
+    }
+
+    pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {
+        let session = self.sessions.at_mut(slot)?;
+        let arena = self.store.arena_mut(session.arena)?;
+        Some(Turn { slot, session, arena, edges: &mut self.edges })
+    }
+
+    fn arena_of(&self, session: &Session) -> Option<&Arena> {
+        self.store.arena(session.arena)
+    }
+
+    pub(crate) fn is_due(&self, slot: Slot) -> bool {
+        self.due_on(slot).is_some()
+    }
+
+    /// The stream of a session that has something to send.
+    pub(crate) fn due_on(&self, slot: Slot) -> Option<StreamId> {
+        let session = self.sessions.at(slot)?;
+        let arena = self.arena_of(session)?;
+        session.is_due(arena).then_some(session.stream)
+    }
+
+    pub(crate) fn first_subscriber(&self, arena: Slot, resource: Slot) -> Slot {
+        self.store
+            .arena(arena)
+            .and_then(|arena| arena.at(resource))
+            .map_or(Slot::NONE, |resource| resource.subscribers.first())
+    }
+
+    /// If `sent` is a session of clusters, that of endpoints on the same stream is to be answered
+    /// once more.
+    pub(crate) fn arm_warming(&mut self, sent: Slot, seats: &[Seat]) {
+        if self.sessions.at(sent).is_none_or(|session| session.role != Role::Clusters) {
+            return;
+        }
+        for seat in seats {
+            if let Some(session) = self.sessions.at_mut(seat.session)
+                && session.role == Role::Endpoints
+            {
+                session.arm_warming();
+            }
+        }
+    }
+
+    pub(crate) fn status<'a>(
+        &'a self,
+        slot: Slot,
+        node_id: &'a str,
+    ) -> Option<SubscriptionStatus<'a>> {
+        let session = self.sessions.at(slot)?;
+        Some(SubscriptionStatus {
+            stream: session.stream,
+            node_id,
+            type_url: &self.arena_of(session)?.type_url,
+            interest: session.interest(),
+            state: session.state(),
+            sent_version: session.sent_version().map(|version| version.to_version()),
+            acked_version: session.accepted_version().map(|version| version.to_version()),
+            responses: session.counts.responses,
+            acks: session.counts.acks,
+            nacks: session.counts.nacks,
+            last_error: session.last_error(),
+        })
+    }
+}

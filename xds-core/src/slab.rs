@@ -1,0 +1,292 @@
+//! Storage that everything in the cores lives in: slots with keys that are never reused, linked in
+//! an order that the owner controls.
+//!
+//! The order is what makes outputs deterministic without sorting: no hash table is ever walked.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Where a value lives: a slot and which of the slot's tenants it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    generation: u32,
+    slot: Slot,
+}
+
+impl Key {
+    pub(crate) const fn as_u64(self) -> u64 {
+        ((self.generation as u64) << 32) | self.slot.0 as u64
+    }
+
+    pub(crate) const fn slot(self) -> Slot {
+        self.slot
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.slot.0)?;
+        if self.generation > 0 { write!(f, ".{}", self.generation) } else { Ok(()) }
+    }
+}
+
+/// The index of an occupied slot, for owners that know it is occupied.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    /// No slot: what an end of the list points at.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_none() { f.write_str("-") } else { fmt::Debug::fmt(&self.0, f) }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node<T> {
+    value: Option<T>,
+    previous: Slot,
+    /// The successor in the list, or the next free slot if there is no value.
+    next: Slot,
+    generation: u32,
+}
+
+/// Values in slots, linked into one list.
+#[derive(Clone, Debug)]
+pub(crate) struct Slab<T> {
+    nodes: Vec<Node<T>>,
+    head: Slot,
+    tail: Slot,
+    free: Slot,
+    len: usize,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { nodes: Vec::new(), head: Slot::NONE, tail: Slot::NONE, free: Slot::NONE, len: 0 }
+    }
+}
+
+impl<T> Slab<T> {
+    /// Stores `value` and links it in behind all others.
+    ///
+    /// `None` if every slot there can be is taken, which no configured limit allows.
+    pub(crate) fn push_back(&mut self, value: T) -> Option<Key> {
+        let slot = match self.nodes.get(self.free.index()) {
+            Some(node) => {
+                let slot = self.free;
+                self.free = node.next;
+                slot
+            }
+            None => {
+                let slot = Slot(u32::try_from(self.nodes.len()).ok().filter(|&n| n < u32::MAX)?);
+                self.nodes.push(Node {
+                    value: None,
+                    previous: Slot::NONE,
+                    next: Slot::NONE,
+                    generation: 0,
+                });
+                slot
+            }
+        };
+        let node = self.nodes.get_mut(slot.index())?;
+        node.value = Some(value);
+        let generation = node.generation;
+        self.link_after(self.tail, slot);
+        self.len += 1;
+        Some(Key { generation, slot })
+    }
+
+    /// Takes a value out; its key is dead from then on.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
+        self.nodes.get(slot.index())?.value.as_ref()?;
+        self.unlink(slot);
+        let free = self.free;
+        let node = self.nodes.get_mut(slot.index())?;
+        let value = node.value.take();
+        self.len -= 1;
+        // A slot whose generations are used up is retired rather than reused.
+        if let Some(generation) = node.generation.checked_add(1) {
+            node.generation = generation;
+            node.next = free;
+            self.free = slot;
+        }
+        value
+    }
+
+    /// Makes the value the last of the list.
+    pub(crate) fn move_to_back(&mut self, slot: Slot) {
+        if slot != self.tail && self.at(slot).is_some() {
+            self.unlink(slot);
+            self.link_after(self.tail, slot);
+        }
+    }
+
+    /// Makes the value the first of the list.
+    pub(crate) fn move_to_front(&mut self, slot: Slot) {
+        if slot != self.head && self.at(slot).is_some() {
+            self.unlink(slot);
+            self.link_after(Slot::NONE, slot);
+        }
+    }
+
+    /// Moves `slot` directly behind `anchor`.
+    pub(crate) fn move_after(&mut self, slot: Slot, anchor: Slot) {
+        if slot != anchor && self.at(slot).is_some() && self.at(anchor).is_some() {
+            self.unlink(slot);
+            self.link_after(anchor, slot);
+        }
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        self.nodes
+            .get(key.slot.index())
+            .filter(|node| node.generation == key.generation)
+            .and_then(|node| node.value.as_ref())
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.nodes
+            .get_mut(key.slot.index())
+            .filter(|node| node.generation == key.generation)
+            .and_then(|node| node.value.as_mut())
+    }
+
+    pub(crate) fn at(&self, slot: Slot) -> Option<&T> {
+        self.nodes.get(slot.index())?.value.as_ref()
+    }
+
+    pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut T> {
+        self.nodes.get_mut(slot.index())?.value.as_mut()
+    }
+
+    /// The full key of an occupied slot.
+    pub(crate) fn key(&self, slot: Slot) -> Option<Key> {
+        let node = self.nodes.get(slot.index())?;
+        node.value.as_ref()?;
+        Some(Key { generation: node.generation, slot })
+    }
+
+    pub(crate) fn first(&self) -> Slot {
+        self.head
+    }
+
+    pub(crate) fn last(&self) -> Slot {
+        self.tail
+    }
+
+    pub(crate) fn next(&self, slot: Slot) -> Slot {
+        self.nodes.get(slot.index()).map_or(Slot::NONE, |node| node.next)
+    }
+
+    pub(crate) fn previous(&self, slot: Slot) -> Slot {
+        self.nodes.get(slot.index()).map_or(Slot::NONE, |node| node.previous)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// All values in the order of the list.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {
+        self.slots().filter_map(|slot| Some((slot, self.at(slot)?)))
+    }
+
+    /// All values in the order of their slots, which is that of creation where nothing was removed.
+    pub(crate) fn in_slot_order(&self) -> impl Iterator<Item = (Slot, &T)> {
+        (0u32..).zip(&self.nodes).filter_map(|(n, node)| Some((Slot(n), node.value.as_ref()?)))
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> {
+        core::iter::successors(Some(self.head), |&slot| Some(self.next(slot)))
+            .take_while(|slot| !slot.is_none())
+    }
+
+    fn link_after(&mut self, anchor: Slot, slot: Slot) {
+        let next = if anchor.is_none() { self.head } else { self.next(anchor) };
+        if let Some(node) = self.nodes.get_mut(slot.index()) {
+            node.previous = anchor;
+            node.next = next;
+        }
+        match self.nodes.get_mut(anchor.index()) {
+            Some(node) => node.next = slot,
+            None => self.head = slot,
+        }
+        match self.nodes.get_mut(next.index()) {
+            Some(node) => node.previous = slot,
+            None => self.tail = slot,
+        }
+    }
+
+    fn unlink(&mut self, slot: Slot) {
+        let (previous, next) = (self.previous(slot), self.next(slot));
+        match self.nodes.get_mut(previous.index()) {
+            Some(node) => node.next = next,
+            None => self.head = next,
+        }
+        match self.nodes.get_mut(next.index()) {
+            Some(node) => node.previous = previous,
+            None => self.tail = previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+
+    use super::*;
+
+    fn values(slab: &Slab<u32>) -> Vec<u32> {
+        slab.iter().map(|(_, &value)| value).collect()
+    }
+
+    #[test]
+    fn keys_of_removed_values_stay_dead() {
+        let mut slab = Slab::default();
+        let first = slab.push_back(1u32).unwrap();
+        assert_eq!(slab.remove(first.slot()), Some(1));
+        let second = slab.push_back(2).unwrap();
+        assert_eq!(first.slot(), second.slot());
+        assert_ne!(first, second);
+        assert_eq!(slab.get(first), None);
+        assert_eq!(slab.get(second), Some(&2));
+        assert_eq!(slab.remove(first.slot()), Some(2), "a slot alone does not tell tenants apart");
+        assert_eq!(slab.remove(first.slot()), None);
+        assert_eq!(slab.len(), 0);
+    }
+
+    #[test]
+    fn the_list_keeps_the_order_its_owner_gave_it() {
+        let mut slab = Slab::default();
+        let keys: Vec<_> = (0..5u32).filter_map(|n| slab.push_back(n)).collect();
+        slab.move_to_back(keys[1].slot());
+        slab.move_to_back(keys[1].slot());
+        assert_eq!(values(&slab), vec![0, 2, 3, 4, 1]);
+        slab.move_after(keys[0].slot(), keys[3].slot());
+        assert_eq!(values(&slab), vec![2, 3, 0, 4, 1]);
+        slab.remove(keys[2].slot());
+        slab.remove(keys[1].slot());
+        assert_eq!(values(&slab), vec![3, 0, 4]);
+        assert_eq!(slab.last(), keys[4].slot());
+        assert_eq!(slab.previous(slab.first()), Slot::NONE);
+        assert_eq!(slab.len(), 3);
+    }
+}

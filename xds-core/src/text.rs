@@ -1,0 +1,114 @@
+//! The protocol's strings as types of their own, so that a version is never passed for a nonce.
+
+use alloc::{string::String, sync::Arc};
+use core::{borrow::Borrow, fmt};
+
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes the text as it is.
+            #[must_use]
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The text, exactly as on the wire.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// Whether there is no text at all.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self(Arc::default())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                self.as_str() == other
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.as_str() == *other
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self.as_str(), f)
+            }
+        }
+    };
+}
+
+text! {
+    /// The type of a resource, as in `type.googleapis.com/envoy.config.cluster.v3.Cluster` (S0.008).
+    TypeUrl
+}
+
+text! {
+    /// The name of a resource within its type.
+    ResourceName
+}
+
+text! {
+    /// A version as a management server states it: opaque, never compared for order (NV-03).
+    Version
+}
+
+text! {
+    /// What pairs a response with its ACK or NACK; it means nothing beyond its stream (B05).
+    Nonce
+}
+
+impl TypeUrl {
+    /// The message name behind the last slash, as in `envoy.config.cluster.v3.Cluster`.
+    #[must_use]
+    pub fn message_name(&self) -> &str {
+        self.as_str().rsplit('/').next().unwrap_or_default()
+    }
+}

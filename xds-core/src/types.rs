@@ -1,0 +1,77 @@
+//! The resource types of the v3 API by name. The cores take any other type as well.
+
+/// The type URL of a listener (LDS).
+pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+/// The type URL of a route configuration (RDS).
+pub const ROUTE_CONFIGURATION: &str =
+    "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
+/// The type URL of a scoped route configuration (SRDS).
+pub const SCOPED_ROUTE_CONFIGURATION: &str =
+    "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration";
+/// The type URL of a virtual host (VHDS).
+pub const VIRTUAL_HOST: &str = "type.googleapis.com/envoy.config.route.v3.VirtualHost";
+/// The type URL of a cluster (CDS).
+pub const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+/// The type URL of a cluster's endpoints (EDS).
+pub const CLUSTER_LOAD_ASSIGNMENT: &str =
+    "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+/// The type URL of a secret (SDS).
+pub const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+/// The type URL of a runtime layer (RTDS).
+pub const RUNTIME: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
+/// The type URL of an extension's configuration (ECDS).
+pub const EXTENSION_CONFIG: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
+
+/// Short name and type URL, in the order in which changes must reach a client so that nothing it
+/// routes to is unknown to it (S0.161-S0.165, M144).
+const KNOWN: [(&str, &str); 9] = [
+    ("cds", CLUSTER),
+    ("eds", CLUSTER_LOAD_ASSIGNMENT),
+    ("lds", LISTENER),
+    ("rds", ROUTE_CONFIGURATION),
+    ("srds", SCOPED_ROUTE_CONFIGURATION),
+    ("vhds", VIRTUAL_HOST),
+    ("sds", SECRET),
+    ("ecds", EXTENSION_CONFIG),
+    ("rtds", RUNTIME),
+];
+
+/// The type URL that a discovery service's short name stands for, as in `cds`; case is ignored.
+#[must_use]
+pub fn by_short_name(name: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|(short, _)| short.eq_ignore_ascii_case(name)).map(|&(_, url)| url)
+}
+
+/// The short name of a known type, as in `cds`.
+#[must_use]
+pub fn short_name(type_url: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|&&(_, url)| url == type_url).map(|&(short, _)| short)
+}
+
+/// Whether a SotW response of this type is the complete state (S0.112): listeners and clusters.
+#[must_use]
+pub fn is_full_state_in_sotw(type_url: &str) -> bool {
+    type_url == LISTENER || type_url == CLUSTER
+}
+
+/// Where the type stands in the order of a make-before-break update; unknown types come last.
+pub(crate) fn update_rank(type_url: &str) -> usize {
+    KNOWN.iter().position(|&(_, url)| url == type_url).unwrap_or(KNOWN.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_and_type_urls_stand_for_each_other() {
+        for (short, url) in KNOWN {
+            assert_eq!(by_short_name(short), Some(url));
+            assert_eq!(short_name(url), Some(short));
+        }
+        assert_eq!(by_short_name("EDS"), Some(CLUSTER_LOAD_ASSIGNMENT));
+        assert_eq!(by_short_name("xyz"), None);
+        assert!(update_rank(CLUSTER) < update_rank(LISTENER));
+        assert!(update_rank("t/custom") > update_rank(RUNTIME));
+    }
+}

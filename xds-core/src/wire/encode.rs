@@ -1,0 +1,68 @@
+//! Writing the protocol's messages straight into the buffer that goes to the transport.
+
+use alloc::vec::Vec;
+
+/// Appends a base-128 number.
+pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// How many bytes [`varint`] takes for `value`.
+pub(crate) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Appends the head of a length-delimited field.
+pub(crate) fn block_head(out: &mut Vec<u8>, field: u32, len: usize) {
+    varint(out, u64::from(field) << 3 | 2);
+    varint(out, len as u64);
+}
+
+/// How many bytes a length-delimited field of `len` bytes takes, head included.
+pub(crate) fn block_len(field: u32, len: usize) -> usize {
+    varint_len(u64::from(field) << 3) + varint_len(len as u64) + len
+}
+
+/// Appends a bytes, string or message field.
+pub(crate) fn block(out: &mut Vec<u8>, field: u32, bytes: &[u8]) {
+    block_head(out, field, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a string field unless it is empty, which proto3 leaves out.
+pub(crate) fn string(out: &mut Vec<u8>, field: u32, text: &str) {
+    if !text.is_empty() {
+        block(out, field, text.as_bytes());
+    }
+}
+
+/// Appends a number field unless it is zero, which proto3 leaves out.
+pub(crate) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
+    if value != 0 {
+        varint(out, u64::from(field) << 3);
+        varint(out, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_foretold() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
+            let mut out = Vec::new();
+            varint(&mut out, value);
+            assert_eq!(out.len(), varint_len(value), "{value}");
+        }
+        let mut out = Vec::new();
+        block(&mut out, 300, &[7; 200]);
+        assert_eq!(out.len(), block_len(300, 200));
+    }
+}

@@ -1,0 +1,117 @@
+//! `DiscoveryResponse` as it lies in a frame.
+
+use super::walk::{Field, Fields, Malformed};
+
+/// A response whose envelope has been stepped over once and found sound.
+///
+/// What lies in a resource, its `Any` included, is judged later and alone: a broken one is a bad
+/// resource, not a bad response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Response<'a> {
+    pub(crate) version: &'a str,
+    pub(crate) type_url: &'a str,
+    pub(crate) nonce: &'a str,
+    frame: &'a [u8],
+}
+
+/// One `Any` of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawResource<'a> {
+    pub(crate) type_url: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+const VERSION_INFO: u32 = 1;
+const RESOURCES: u32 = 2;
+const TYPE_URL: u32 = 4;
+const NONCE: u32 = 5;
+
+impl<'a> Response<'a> {
+    pub(crate) fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
+        let mut response = Self { version: "", type_url: "", nonce: "", frame };
+        for field in Fields::of(frame) {
+            let field = field?;
+            match field.number {
+                RESOURCES => drop(field.block()?),
+                VERSION_INFO => response.version = field.string()?,
+                TYPE_URL => response.type_url = field.string()?,
+                NONCE => response.nonce = field.string()?,
+                _ => {}
+            }
+        }
+        Ok(response)
+    }
+
+    /// The resources in wire order. The frame is walked a second time, so that no list of them has
+    /// to be kept, however many a peer sends.
+    pub(crate) fn resources(
+        &self,
+    ) -> impl Iterator<Item = Result<RawResource<'a>, Malformed>> + use<'a> {
+        Fields::of(self.frame)
+            .filter_map(Result::ok)
+            .filter(|field| field.number == RESOURCES)
+            .map(RawResource::parse)
+    }
+}
+
+impl<'a> RawResource<'a> {
+    fn parse(field: Field<'a>) -> Result<Self, Malformed> {
+        let mut any = Self::default();
+        for field in Fields::of(field.block()?) {
+            let field = field?;
+            match field.number {
+                1 => any.type_url = field.block()?,
+                2 => any.value = field.block()?,
+                _ => {}
+            }
+        }
+        Ok(any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::String, vec, vec::Vec};
+
+    use prost::Message as _;
+
+    use super::*;
+    use crate::proto;
+
+    #[test]
+    fn what_prost_encodes_is_read_in_place() {
+        let any = |value: &'static [u8]| proto::Any {
+            type_url: String::from("t/x"),
+            value: bytes::Bytes::from_static(value),
+        };
+        let frame = proto::DiscoveryResponse {
+            version_info: String::from("7"),
+            nonce: String::from("n"),
+            type_url: String::from("t/x"),
+            resources: vec![any(b"one"), any(b"two")],
+            canary: true,
+            ..Default::default()
+        }
+        .encode_to_vec();
+        let response = Response::parse(&frame).unwrap();
+        assert_eq!((response.version, response.nonce, response.type_url), ("7", "n", "t/x"));
+        let values: Vec<_> = response.resources().map(|raw| raw.unwrap().value).collect();
+        assert_eq!(values, [b"one", b"two"]);
+        for cut in 1..frame.len() {
+            // A cut at a field's edge is a shorter response; any other must be found.
+            if let Ok(shorter) = Response::parse(&frame[..cut]) {
+                assert!(shorter.resources().count() <= 2);
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_any_leaves_the_others_alone() {
+        let frame = [0x12, 2, 0x0a, 9, 0x12, 3, 0x12, 1, b'x'];
+        let response = Response::parse(&frame).unwrap();
+        let resources: Vec<_> = response.resources().collect();
+        assert_eq!(resources[0], Err(Malformed::Truncated { at: 0 }));
+        assert_eq!(resources[1].unwrap().value, b"x");
+        assert_eq!(Response::parse(&[0x10, 2]).unwrap_err(), Malformed::Encoding { field: 2 });
+    }
+}

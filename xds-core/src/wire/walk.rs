@@ -1,0 +1,230 @@
+//! Stepping over the fields of one protobuf message without decoding it.
+
+use core::str;
+
+use thiserror::Error;
+
+/// Why bytes are not the protobuf message they should be. Positions count from the message's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// The bytes end in the middle of a field.
+    #[error("truncated in the field that starts at byte {at}")]
+    Truncated {
+        /// Where the field starts.
+        at: usize,
+    },
+    /// A number takes more than ten bytes or more than 64 bits.
+    #[error("number too long in the field that starts at byte {at}")]
+    Overlong {
+        /// Where the field starts.
+        at: usize,
+    },
+    /// A field has the number zero, a number beyond 2^29, or an encoding that proto3 never uses.
+    #[error("invalid tag at byte {at}")]
+    Tag {
+        /// Where the field starts.
+        at: usize,
+    },
+    /// A field that the schema knows is encoded as something else.
+    #[error("field {field} has the wrong encoding")]
+    Encoding {
+        /// The field's number.
+        field: u32,
+    },
+    /// A string is not UTF-8.
+    #[error("field {field} is not valid UTF-8")]
+    Utf8 {
+        /// The field's number.
+        field: u32,
+    },
+}
+
+/// One field's content, as far as the wire tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content<'a> {
+    Number(u64),
+    Fixed(&'a [u8]),
+    Block(&'a [u8]),
+}
+
+/// One field: its number and content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field<'a> {
+    pub(crate) number: u32,
+    pub(crate) content: Content<'a>,
+}
+
+impl<'a> Field<'a> {
+    /// The bytes of a message, bytes or string field.
+    pub(crate) fn block(self) -> Result<&'a [u8], Malformed> {
+        match self.content {
+            Content::Block(bytes) => Ok(bytes),
+            Content::Number(_) | Content::Fixed(_) => {
+                Err(Malformed::Encoding { field: self.number })
+            }
+        }
+    }
+
+    pub(crate) fn string(self) -> Result<&'a str, Malformed> {
+        str::from_utf8(self.block()?).map_err(|_| Malformed::Utf8 { field: self.number })
+    }
+
+    pub(crate) fn number(self) -> Result<u64, Malformed> {
+        match self.content {
+            Content::Number(number) => Ok(number),
+            Content::Block(_) | Content::Fixed(_) => {
+                Err(Malformed::Encoding { field: self.number })
+            }
+        }
+    }
+}
+
+/// The fields of a message in wire order. Nothing follows the first error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a> {
+    message: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of(message: &'a [u8]) -> Self {
+        Self { message, at: 0 }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Field<'a>, Malformed> {
+        let start = self.at;
+        let tag = self.varint(start)?;
+        let number = u32::try_from(tag >> 3)
+            .ok()
+            .filter(|number| (1..1 << 29).contains(number))
+            .ok_or(Malformed::Tag { at: start })?;
+        let content = match tag & 7 {
+            0 => Content::Number(self.varint(start)?),
+            1 => Content::Fixed(self.take(8, start)?),
+            2 => {
+                let len = self.varint(start)?;
+                Content::Block(self.take(len, start)?)
+            }
+            5 => Content::Fixed(self.take(4, start)?),
+            _ => return Err(Malformed::Tag { at: start }),
+        };
+        Ok(Field { number, content })
+    }
+
+    /// Tags and most lengths take one or two bytes: those are read without a loop, which is what
+    /// makes a walk an order of magnitude cheaper than a decode.
+    #[inline]
+    fn varint(&mut self, field: usize) -> Result<u64, Malformed> {
+        match *self.message.get(self.at..).unwrap_or_default() {
+            [low, ..] if low < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(low))
+            }
+            [low, high, ..] if high < 0x80 => {
+                self.at += 2;
+                Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+            }
+            _ => self.long_varint(field),
+        }
+    }
+
+    #[cold]
+    fn long_varint(&mut self, field: usize) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        for shift in (0..70).step_by(7) {
+            let byte = *self.message.get(self.at).ok_or(Malformed::Truncated { at: field })?;
+            self.at += 1;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed::Overlong { at: field })
+    }
+
+    #[inline]
+    fn take(&mut self, len: u64, field: usize) -> Result<&'a [u8], Malformed> {
+        let end = usize::try_from(len)
+            .ok()
+            .and_then(|len| self.at.checked_add(len))
+            .ok_or(Malformed::Truncated { at: field })?;
+        let bytes = self.message.get(self.at..end).ok_or(Malformed::Truncated { at: field })?;
+        self.at = end;
+        Ok(bytes)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.message.len() {
+            return None;
+        }
+        let field = self.step();
+        if field.is_err() {
+            self.at = self.message.len();
+        }
+        Some(field)
+    }
+}
+
+/// The string field `number` of a message, empty where unset; the last one wins, as in a decode.
+///
+/// Every field of the message is stepped over, so that a truncated one is found here.
+pub(crate) fn string_field(message: &[u8], number: u32) -> Result<&str, Malformed> {
+    let mut found = None;
+    for field in Fields::of(message) {
+        let field = field?;
+        if field.number == number {
+            found = Some(field);
+        }
+    }
+    found.map_or(Ok(""), Field::string)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn walk(message: &[u8]) -> Result<Vec<Field<'_>>, Malformed> {
+        Fields::of(message).collect()
+    }
+
+    #[test]
+    fn every_proto3_encoding_is_stepped_over() {
+        let message =
+            [0x08, 0x96, 0x01, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1d, 1, 2, 3, 4, 0x22, 1, 9];
+        let numbers: Vec<_> = walk(&message).unwrap().iter().map(|f| f.number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        assert_eq!(walk(&message).unwrap()[0].content, Content::Number(150));
+    }
+
+    #[test]
+    fn broken_messages_say_where() {
+        assert_eq!(walk(&[0x0a]), Err(Malformed::Truncated { at: 0 }));
+        assert_eq!(walk(&[0x08, 1, 0x0a, 5, 1]), Err(Malformed::Truncated { at: 2 }));
+        assert_eq!(walk(&[0x0b]), Err(Malformed::Tag { at: 0 }));
+        assert_eq!(walk(&[0x00, 0]), Err(Malformed::Tag { at: 0 }));
+        assert_eq!(walk(&[0xff; 12]), Err(Malformed::Overlong { at: 0 }));
+        let huge = [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(walk(&huge), Err(Malformed::Truncated { at: 0 }));
+    }
+
+    #[test]
+    fn the_last_of_repeated_strings_wins() {
+        assert_eq!(string_field(&[0x0a, 1, b'a', 0x0a, 1, b'b'], 1), Ok("b"));
+        assert_eq!(string_field(&[], 1), Ok(""));
+        assert_eq!(string_field(&[0x0a, 1, 0xff], 1), Err(Malformed::Utf8 { field: 1 }));
+        assert_eq!(string_field(&[0x08, 1], 1), Err(Malformed::Encoding { field: 1 }));
+    }
+}

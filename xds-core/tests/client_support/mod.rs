@@ -1,0 +1,269 @@
+//! A driver for the client's tests: inputs as a generator makes them, and what comes of them.
+
+#![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use prost::Message as _;
+use xds_core::{
+    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    client::{
+        ChannelError, ChannelEvent, ClientConfig, Context, DataErrorPolicy, Interest,
+        ManagementServer, Node, Notice, Output, Profile, Rejection, ResourceType, Value,
+    },
+    proto, types,
+};
+
+/// Two types suffice: one whose responses are complete, one whose are not.
+pub const TYPES: [&str; 2] = [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT];
+
+/// One thing that an application, a network or a clock does.
+#[derive(Clone, Debug)]
+pub enum Input {
+    Watch {
+        kind: usize,
+        name: Option<u8>,
+    },
+    Unwatch(usize),
+    Handled(usize),
+    Connect,
+    Respond {
+        kind: usize,
+        nonce: u8,
+        resources: Vec<(u8, u8)>,
+    },
+    Garbage(Vec<u8>),
+    Close {
+        code: i32,
+    },
+    /// An event of a channel that is long gone.
+    Late,
+    Sleep {
+        millis: u64,
+    },
+    /// The driver's clock jumps back.
+    Back,
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    let kind = 0..TYPES.len();
+    let resources = proptest::collection::vec((0..6u8, 0..4u8), 0..6);
+    prop_oneof![
+        4 => (kind.clone(), proptest::option::weighted(0.8, 0..6u8))
+            .prop_map(|(kind, name)| Input::Watch { kind, name }),
+        2 => (0..8usize).prop_map(Input::Unwatch),
+        2 => (0..8usize).prop_map(Input::Handled),
+        3 => Just(Input::Connect),
+        6 => (kind, any::<u8>(), resources)
+            .prop_map(|(kind, nonce, resources)| Input::Respond { kind, nonce, resources }),
+        1 => proptest::collection::vec(any::<u8>(), 0..40).prop_map(Input::Garbage),
+        1 => (0..17i32).prop_map(|code| Input::Close { code }),
+        1 => Just(Input::Late),
+        2 => (0..20_000u64).prop_map(|millis| Input::Sleep { millis }),
+        1 => Just(Input::Back),
+    ]
+}
+
+pub fn inputs() -> impl Strategy<Value = Vec<Input>> {
+    proptest::collection::vec(input(), 0..60)
+}
+
+/// A client, and what a driver knows of it.
+pub struct Driver {
+    pub client: Client,
+    pub now: Time,
+    pub channel: Option<ChannelId>,
+    pub dead: Vec<ChannelId>,
+    pub watches: Vec<WatchId>,
+    pub trace: Vec<String>,
+}
+
+impl Driver {
+    pub fn new(policy: DataErrorPolicy) -> Self {
+        let mut profile = Profile::grpc();
+        profile.data_errors = policy;
+        let mut config = ClientConfig::new(Node::new("me"), ManagementServer::new("server"))
+            .with_profile(profile);
+        for type_url in TYPES {
+            config = config.with_type(Picky(TypeUrl::from(type_url)));
+        }
+        config.limits.tombstones_per_type = 3;
+        config.limits.resources_per_type = 5;
+        Self {
+            client: Client::new(config, 7, Time::ZERO),
+            now: Time::ZERO,
+            channel: None,
+            dead: Vec::new(),
+            watches: Vec::new(),
+            trace: Vec::new(),
+        }
+    }
+
+    pub fn apply(&mut self, input: &Input) {
+        let now = self.now;
+        match input {
+            Input::Watch { kind, name } => {
+                let name = name.map(|name| format!("r{name}"));
+                let interest = name.as_deref().map_or(Interest::Wildcard, Interest::Name);
+                let watch = self.client.watch(&TypeUrl::from(TYPES[*kind]), interest, now);
+                self.watches.push(watch.expect("a registered type and a good name"));
+            }
+            Input::Unwatch(nth) if !self.watches.is_empty() => {
+                let watch = self.watches.remove(nth % self.watches.len());
+                self.client.unwatch(watch, now);
+                self.client.unwatch(watch, now);
+            }
+            Input::Handled(nth) if !self.watches.is_empty() => {
+                let watch = self.watches[nth % self.watches.len()];
+                while let Some(change) = self.client.next_change(watch) {
+                    self.trace.push(format!("{watch} {change:?}"));
+                }
+                self.client.handled(watch, now);
+            }
+            Input::Unwatch(_) | Input::Handled(_) => {}
+            Input::Connect => {
+                if let Some(channel) = self.channel {
+                    self.client.handle_event(ChannelEvent::Opened(channel), now);
+                }
+            }
+            Input::Respond { kind, nonce, resources } => {
+                let frame = response(*kind, *nonce, resources);
+                if let Some(channel) = self.channel.filter(|&c| self.client.wants_read(c)) {
+                    self.client.handle_event(ChannelEvent::Message(channel, frame), now);
+                }
+            }
+            Input::Garbage(bytes) => {
+                if let Some(channel) = self.channel {
+                    let frame = Bytes::copy_from_slice(bytes);
+                    self.client.handle_event(ChannelEvent::Message(channel, frame), now);
+                }
+            }
+            Input::Close { code } => {
+                if let Some(channel) = self.channel.take() {
+                    self.dead.push(channel);
+                    let error = ChannelError::Status { code: *code, message: "".into() };
+                    self.client.handle_event(ChannelEvent::Closed(channel, error), now);
+                }
+            }
+            Input::Late => {
+                if let Some(&channel) = self.dead.first() {
+                    let before = self.client.stats().ignored_events;
+                    let frame = response(0, 1, &[(1, 1)]);
+                    self.client.handle_event(ChannelEvent::Message(channel, frame), now);
+                    assert_eq!(self.client.stats().ignored_events, before + 1, "rule 7");
+                }
+            }
+            Input::Sleep { millis } => self.sleep(Duration::from_millis(*millis)),
+            Input::Back => self.client.handle_timeout(Time::ZERO),
+        }
+    }
+
+    /// Sleeps exactly to each deadline, as a driver may.
+    fn sleep(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        for _ in 0..10_000 {
+            match self.client.poll_timeout() {
+                Some(due) if due.at <= end => {
+                    self.now = self.now.max(due.at);
+                    self.client.handle_timeout(self.now);
+                    self.drain();
+                }
+                _ => {
+                    self.now = end;
+                    return;
+                }
+            }
+        }
+        panic!("a due timeout makes no progress (IC38)");
+    }
+
+    /// Takes every output and renders every request.
+    pub fn drain(&mut self) {
+        loop {
+            let due = self.client.poll_timeout();
+            let Some(output) = self.client.poll_output() else { break };
+            assert!(due.is_some_and(|due| due.at <= self.now), "rule 4: {output:?} was queued");
+            match &output {
+                Output::Open(channel, _) => {
+                    assert!(!self.dead.contains(channel), "rule 7: {channel} is reused");
+                    self.channel = Some(*channel);
+                }
+                Output::Close(channel) => {
+                    self.dead.push(*channel);
+                    self.channel = self.channel.filter(|current| current != channel);
+                }
+                Output::Writable(channel) => self.transmit(*channel),
+                Output::Notify(watch, Notice::Behind) => {
+                    let watch = *watch;
+                    while let Some(change) = self.client.next_change(watch) {
+                        self.trace.push(format!("{watch} {change:?}"));
+                    }
+                }
+                _ => {}
+            }
+            self.trace.push(format!("{output:?}"));
+        }
+        assert!(self.client.poll_output().is_none(), "rule 5");
+    }
+
+    fn transmit(&mut self, channel: ChannelId) {
+        let mut frame = Frame::default();
+        while let Some(transmit) = self.client.poll_transmit(channel, self.now, &mut frame) {
+            self.trace.push(format!("{transmit:?} {:?}", frame.to_bytes()));
+        }
+        assert!(self.client.poll_transmit(channel, self.now, &mut frame).is_none(), "rule 5");
+    }
+}
+
+pub fn run(inputs: &[Input], policy: DataErrorPolicy) -> Driver {
+    let mut driver = Driver::new(policy);
+    for input in inputs {
+        driver.apply(input);
+        driver.drain();
+    }
+    driver
+}
+
+pub fn response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
+    let any = |&(name, text): &(u8, u8)| proto::Any {
+        type_url: TYPES[kind].into(),
+        value: resource(name, text),
+    };
+    proto::DiscoveryResponse {
+        version_info: format!("v{nonce}"),
+        nonce: format!("n{nonce}"),
+        type_url: TYPES[kind].into(),
+        resources: resources.iter().map(any).collect(),
+        ..Default::default()
+    }
+    .encode_to_vec()
+    .into()
+}
+
+/// A resource with a name, and a text of which the third is not accepted.
+pub fn resource(name: u8, text: u8) -> Bytes {
+    let locality = proto::Locality {
+        region: format!("r{name}"),
+        zone: format!("text {text}"),
+        ..Default::default()
+    };
+    locality.encode_to_vec().into()
+}
+
+#[derive(Debug)]
+pub struct Picky(pub TypeUrl);
+
+impl ResourceType for Picky {
+    fn type_url(&self) -> &TypeUrl {
+        &self.0
+    }
+
+    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+        match bytes.ends_with(b"text 3") {
+            true => Err(Rejection::new("text 3 is not accepted")),
+            false => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! What a request means for the response before it: ACK, NACK, stale, bogus, and the window.
+
+mod server_support;
+
+use prost::Message as _;
+use server_support::{Rig, run_all, run_all_with, url};
+use xds_core::{
+    Nonce, Version,
+    proto::{DiscoveryRequest, Node, Status},
+    server::{NackRecovery, Observation, ServerConfig, StreamEvent, SyncState},
+};
+
+#[test]
+fn acks_and_the_window() {
+    run_all(&[
+        (
+            "M44 M45 IS5 S0.094",
+            "
+            set eds x=1
+            > eds x
+            < eds first x=1
+            > eds x
+            <
+            > eds x
+            <
+        ",
+        ),
+        (
+            "M64 M114 IS16 S0.095",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            set eds x=2
+            set eds x=3 y=3
+            set eds x=4
+            <                        # one on its way at a time
+            > eds x y
+            < eds changed x=4 y=3
+            set eds x=5
+            > eds nack x y
+            < eds changed x=5 y=3    # y, once more, with it
+        ",
+        ),
+        (
+            "M64",
+            "
+            set cds a=1
+            > cds
+            < cds first a=1
+            set cds b=1
+            set cds -b
+            > cds
+            <                        # as it was
+        ",
+        ),
+        (
+            "M66 S0.096",
+            "
+            > eds x
+            > eds y
+            > eds z
+            set eds x=1 y=1 z=1
+            < eds first z=1
+        ",
+        ),
+        (
+            "M51 M46",
+            "
+            set eds x=1 y=1
+            > eds x
+            < eds first x=1
+            set eds x=2
+            > eds x y
+            < eds changed x=2 y=1
+        ",
+        ),
+        (
+            "M60",
+            "
+            set eds x=1 y=1
+            > eds x
+            < eds first x=1
+            > eds nonce: x y         # latched while the first is on its way
+            <
+            > eds x y                # the ACK
+            < eds resubscribed y=1
+        ",
+        ),
+        (
+            "M60",
+            "
+            set eds x=1
+            > eds missing
+            <
+            > eds nonce: x           # supersedes what was held
+            < eds first x=1
+        ",
+        ),
+        (
+            "M68 M104",
+            "
+            set eds x=1; cds a=1
+            > eds x
+            < eds first x=1
+            > eds x
+            set eds x=1
+            <
+            > cds
+            < cds first a=1
+            > cds
+            set cds a=1
+            <
+        ",
+        ),
+        (
+            "M70",
+            "
+            set cds a=1; eds x=1
+            > cds
+            > eds x
+            < cds first a=1
+            < eds first x=1
+            > cds
+            > eds x
+            <
+            set cds a=2
+            < cds changed a=2
+            <
+        ",
+        ),
+        (
+            "M71 IS8",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds -x
+            set eds y=2
+            < eds changed y=2
+            > eds x y
+            set eds x=2
+            < eds changed x=2
+        ",
+        ),
+    ]);
+}
+
+#[test]
+fn stale_and_bogus_nonces() {
+    run_all(&[
+        (
+            "M58 S0.147 IS2",
+            "
+            set eds x=1 y=1
+            > eds x
+            < eds first x=1
+            > eds x
+            set eds x=2
+            < eds changed x=2
+            > eds nonce:1 x y        # dropped, names and all
+            <
+            set eds x=3
+            <                        # it was no ACK
+            > eds x y
+            < eds changed x=3 y=1
+        ",
+        ),
+        (
+            "M59 S0.146",
+            "
+            set eds x=1 y=1
+            > eds x
+            < eds first x=1
+            > eds x
+            set eds x=2
+            < eds changed x=2
+            > eds nonce:1 nack x y   # crosses the push; not a NACK of it
+            <
+            > eds x y
+            < eds resubscribed y=1
+        ",
+        ),
+        (
+            "M61",
+            "
+            set eds x=1 y=1
+            > eds x
+            < eds first x=1
+            > eds nonce:17 x y
+            > eds nonce:01 x y
+            > eds nonce:+1 x y
+            <
+            set eds x=2
+            <
+            > eds x
+            < eds changed x=2
+            > eds x
+            > eds nonce:zzz x y
+            <
+        ",
+        ),
+        (
+            "M43 M58",
+            "
+            > eds nonce:1 x          # nothing was sent, so there is nothing to ACK
+            > eds nonce:2 y
+            set eds x=1 y=1
+            < eds first y=1
+        ",
+        ),
+        (
+            "M19",
+            "
+            set cds a=1; eds x=1
+            > cds
+            > eds x
+            < cds first a=1
+            < eds first x=1
+            > eds nonce:1 x missing  # the nonce of another type
+            set eds x=2
+            <
+            > eds x
+            < eds changed x=2
+        ",
+        ),
+    ]);
+}
+
+#[test]
+fn nacks() {
+    run_all(&[
+        (
+            "M52 IS4 S0.094",
+            "
+            set cds a=bad
+            > cds
+            < cds first a=bad
+            > cds nack
+            <
+            > cds nack
+            <
+            > cds
+            <
+        ",
+        ),
+        (
+            "M53",
+            "
+            set cds a=bad b=1
+            > cds
+            < cds first a=bad b=1
+            > cds nack
+            <
+            set cds a=good
+            < cds changed a=good b=1
+            > cds
+            <
+        ",
+        ),
+        (
+            "M52 M54 M107",
+            "
+            set eds x=1 y=bad z=1
+            > eds x y
+            < eds first x=1 y=bad
+            > eds nack x y
+            <
+            > eds x y z              # subscribes to something else: only that
+            < eds resubscribed z=1
+            > eds x y z
+            set eds z=2              # the first change takes the rejected ones along, once
+            < eds changed x=1 y=bad z=2
+            > eds nack x y z
+            set eds z=3
+            < eds changed z=3
+        ",
+        ),
+        (
+            "M107",
+            "
+            set eds x=1 y=bad z=1
+            > eds *
+            < eds first x=1 y=bad z=1
+            > eds nack *
+            <
+            set eds y=good
+            < eds changed x=1 y=good z=1
+            > eds nack *
+            set eds z=2
+            < eds changed y=good z=2
+            > eds nack *
+            <
+        ",
+        ),
+        (
+            "M55",
+            "
+            set eds x=bad y=1
+            > eds x
+            < eds first x=bad
+            > eds nack x y
+            < eds resubscribed y=1
+            > eds x y
+            <
+        ",
+        ),
+        (
+            "M55",
+            "
+            set lds x=bad y=1
+            > lds x
+            < lds first x=bad
+            > lds nack x y
+            < lds resubscribed x=bad y=1
+            > lds nack x y
+            <
+        ",
+        ),
+        (
+            "M57",
+            "
+            set eds x=1
+            > eds x
+            < eds first x=1
+            > eds version:older x
+            <
+            set eds x=2
+            < eds changed x=2
+        ",
+        ),
+        (
+            "M31 M52",
+            "
+            set eds x=bad y=1
+            > eds x
+            < eds first x=bad
+            > eds nack x
+            > eds *                  # what was rejected, the client does not have
+            < eds resubscribed x=bad y=1
+            > eds nack *
+            <
+        ",
+        ),
+    ]);
+}
+
+/// M54 with the other policy.
+#[test]
+fn minimal_recovery_sends_only_what_changed() {
+    let mut config = ServerConfig::default();
+    config.nack_recovery = NackRecovery::Minimal;
+    run_all_with(
+        &config,
+        &[(
+            "M54",
+            "
+        set eds x=1 y=bad
+        > eds x y
+        < eds first x=1 y=bad
+        > eds nack x y
+        <
+        set eds y=good
+        < eds changed y=good
+    ",
+        )],
+    );
+}
+
+/// M62, M63, IS1: nonces count from 1 over all types of a stream and are never reused.
+#[test]
+fn nonces_are_unique_on_a_stream() {
+    let mut rig = Rig::script("set cds a=1; eds x=1; lds l=1");
+    rig.run("> cds\n> eds x\n> lds");
+    let mut nonces = Vec::new();
+    while let Some(received) = rig.receive(1) {
+        nonces.push(received.response.nonce);
+    }
+    rig.run("> cds\nset cds -a");
+    nonces.extend(rig.receive(1).map(|received| received.response.nonce));
+    assert_eq!(nonces, ["1", "2", "3", "4"]);
+    rig.run("2> cds");
+    assert_eq!(rig.receive(2).map(|received| received.response.nonce), Some("1".into()));
+    println!("covers: M62 M63 IS1");
+}
+
+/// M56: a NACK is what has `error_detail`, whatever its version.
+#[test]
+fn only_error_detail_makes_a_nack() {
+    let mut rig = Rig::script("set eds x=1\n> eds x");
+    let sent = rig.receive(1).expect("a response").response;
+    rig.observations();
+    rig.run(&format!("> eds nack version:{} x", sent.version_info));
+    assert_eq!(
+        rig.observations(),
+        [Observation::Nacked {
+            stream: rig.stream(1),
+            type_url: url("eds").as_str().into(),
+            version: Version::from(sent.version_info.as_str()),
+            nonce: Nonce::from("1"),
+            code: 3,
+            message: "bad".into(),
+        }]
+        .map(|wanted| wanted)
+    );
+    println!("covers: M56 B04");
+}
+
+/// What an operator sees of each answer (M57, M58, M61, M241).
+#[test]
+fn answers_are_observed() {
+    let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1");
+    let (stream, type_url) = (rig.stream(1), xds_core::TypeUrl::from(&*url("eds")));
+    let version = rig.server.version(&url("eds")).expect("a version");
+    rig.observations();
+
+    rig.run("> eds version:older x");
+    let mismatch = Observation::VersionMismatch {
+        stream,
+        type_url: type_url.clone(),
+        version: version.clone(),
+    };
+    let acked =
+        Observation::Acked { stream, type_url: type_url.clone(), version, nonce: "1".into() };
+    assert_eq!(rig.observations(), [acked, mismatch]);
+
+    rig.run("set eds x=2\n< eds changed x=2\n> eds nonce:1 x y\n> eds nonce:3 x y");
+    assert_eq!(
+        rig.observations(),
+        [
+            Observation::StaleNonce { stream, type_url: type_url.clone() },
+            Observation::BogusNonce { stream, type_url },
+        ]
+    );
+    assert_eq!((rig.server.stats().stale_requests, rig.server.stats().bogus_requests), (1, 1));
+
+    let long = "ä".repeat(5_000);
+    rig.message(
+        stream,
+        &DiscoveryRequest {
+            type_url: url("eds"),
+            resource_names: vec![String::from("x")],
+            response_nonce: String::from("2"),
+            error_detail: Some(Status { code: 13, message: long, ..Status::default() }),
+            ..DiscoveryRequest::default()
+        },
+    );
+    let observations = rig.observations();
+    let [Observation::Nacked { code: 13, message, .. }] = &*observations else {
+        panic!("{observations:?}");
+    };
+    assert_eq!(message.len(), 4_096);
+    println!("covers: M57 M58 M61 M241");
+}
+
+/// M73: what was not rendered was not sent; another type's ACK is not held up by it (M19).
+#[test]
+fn a_response_counts_as_sent_when_it_is_rendered() {
+    let mut rig = Rig::script("set cds a=1; eds x=1\n> cds\n> eds x");
+    let state = |rig: &Rig| -> Vec<_> { rig.server.status().map(|s| s.state).collect() };
+    assert_eq!(state(&rig), [SyncState::Waiting, SyncState::Waiting]);
+    rig.run("set cds a=2\nset eds x=2\n< cds first a=2");
+    assert_eq!(state(&rig), [SyncState::Sent, SyncState::Waiting]);
+    rig.run("> cds\n< eds first x=2");
+    assert_eq!(state(&rig), [SyncState::Acked, SyncState::Sent]);
+    println!("covers: M73 M19");
+}
+
+/// M53, M233: the state of a subscription, and what is remembered of a NACK.
+#[test]
+fn a_nack_is_remembered_until_the_next_ack() {
+    let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1\n> eds x\nset eds x=bad");
+    let good = rig.server.status().next().and_then(|status| status.acked_version);
+    rig.run("< eds changed x=bad\n> eds nack x");
+    {
+        let status = rig.server.status().next().expect("a subscription");
+        assert_eq!(status.state, SyncState::Nacked);
+        assert_eq!(status.acked_version, good);
+        assert_ne!(status.sent_version, good);
+        assert_eq!(status.last_error.map(|error| &**error), Some("bad"));
+        assert_eq!((status.responses, status.acks, status.nacks), (2, 1, 1));
+        assert_eq!(status.node_id, "node-1");
+    }
+    rig.run("set eds x=3\n< eds changed x=3\n> eds x");
+    let status = rig.server.status().next().expect("a subscription");
+    assert_eq!((status.state, status.last_error), (SyncState::Acked, None));
+    assert_eq!(status.acked_version, status.sent_version);
+    println!("covers: M53 M233");
+}
+
+/// A NACK after the ACK of the same response counts: the client had second thoughts.
+#[test]
+fn an_accepted_response_can_still_be_rejected() {
+    let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1\n> eds x\n> eds nack x\n<");
+    assert_eq!(rig.server.status().next().map(|status| status.state), Some(SyncState::Nacked));
+    rig.run("> eds x\n<");
+    let state = rig.server.status().next().map(|status| status.state);
+    assert_eq!(
+        state,
+        Some(SyncState::Nacked),
+        "a request that only lists names takes nothing back"
+    );
+}
+
+/// M43: an old nonce on a new stream must not pass for an ACK even if its number is in use there.
+#[test]
+fn an_old_nonce_is_no_ack_on_a_new_stream() {
+    let mut rig = Rig::script("set eds x=1");
+    rig.run("> eds nonce:1 x");
+    assert!(rig.server.status().all(|status| status.state == SyncState::Waiting));
+    let request = DiscoveryRequest {
+        node: Some(Node { id: String::from("n"), ..Node::default() }),
+        type_url: url("eds"),
+        response_nonce: String::from("1"),
+        error_detail: Some(Status::default()),
+        resource_names: vec![String::from("x")],
+        ..DiscoveryRequest::default()
+    };
+    let id = rig.stream(2);
+    rig.event(StreamEvent::Message(id, request.encode_to_vec().into()));
+    assert_eq!(rig.server.stats().nacks, 0);
+    rig.run("2< eds first x=1");
+    println!("covers: M43");
+}

@@ -1,0 +1,300 @@
+//! Several types on one stream: order, and endpoints for clusters that are warming.
+
+mod server_support;
+
+use server_support::{Rig, run_all, run_all_with};
+use xds_core::server::{ServerConfig, Warming};
+
+#[test]
+fn types_go_out_in_the_order_of_make_before_break() {
+    run_all(&[
+        ("M144 S0.161 S0.162 S0.163 S0.164 S0.165", "
+            set lds l=1; rds r=1; cds c=1; eds e=1; sds s=1; vhds v=1; srds q=1; rtds t=1; ecds f=1; own o=1
+            > own o
+            > rtds t
+            > ecds f
+            > sds s
+            > vhds v
+            > srds q
+            > rds r
+            > lds l
+            > eds e
+            > cds c
+            < cds first c=1
+            < eds first e=1
+            < lds first l=1
+            < rds first r=1
+            < srds first q=1
+            < vhds first v=1
+            < sds first s=1
+            < ecds first f=1
+            < rtds first t=1
+            < own first o=1
+            <
+        "),
+        ("M144", "
+            set lds l=1; cds c=1; rds r=1
+            > lds
+            > cds
+            > rds r
+            < cds first c=1
+            < lds first l=1
+            < rds first r=1
+            > rds r
+            > lds
+            > cds
+            set rds r=2; lds l=2; cds c=2
+            < cds changed c=2
+            < lds changed l=2
+            < rds changed r=2
+        "),
+        ("M145", "
+            > rds r
+            > lds
+            set rds r=1
+            > cds
+            set cds c=1
+            < cds first c=1
+            < lds first
+            < rds first r=1
+        "),
+        ("M150 M158 IS17", "
+            set lds l=1; rds r=1; cds c=1; eds e=1
+            > lds l                  # never asks for clusters
+            < lds first l=1
+            > rds r
+            < rds first r=1
+            > lds l
+            > rds r
+            set rds r=2; cds c=2; eds e=2
+            < rds changed r=2
+            <
+        "),
+        ("M156", "
+            set eds a=1 b=1
+            > eds a
+            < eds first a=1
+            > eds a
+            <
+            set eds b=2
+            <
+        "),
+        ("M157", "
+            set eds orphan=1
+            > eds orphan
+            < eds first orphan=1
+        "),
+    ]);
+}
+
+#[test]
+fn endpoints_follow_clusters() {
+    run_all(&[
+        ("M151 M152 IS18 S0.157", "
+            set cds c=1; eds c=1 d=1
+            > cds
+            < cds first c=1
+            > cds
+            > eds c d
+            < eds first c=1 d=1
+            > eds c d
+            <
+            set cds c=2
+            < cds changed c=2
+            > cds
+            <                        # the ACK of the clusters asks for nothing
+            > eds c d                # looks like an ACK
+            < eds warming c=1 d=1
+            > eds c d
+            <
+            > eds c d
+            <
+        "),
+        ("M152", "
+            set cds c=1; eds c=1
+            > cds
+            > eds c
+            < cds first c=1
+            < eds first c=1
+            > cds
+            > eds c
+            <                        # the endpoints came after the clusters as it was
+        "),
+        ("M153", "
+            set cds c=1; eds c=1
+            > eds c
+            < eds first c=1
+            > cds
+            < cds first c=1
+            > eds c                  # the ACK of the first, which the client may have sent before it saw the clusters
+            < eds warming c=1
+            > eds nonce:1 c          # what it sent on seeing them: the answer is on its way
+            <
+            > eds c
+            <                        # and the loop ends here
+            > eds c
+            <
+        "),
+        ("M151", "
+            set cds c=1; eds c=1 d=1
+            > cds
+            > eds c d
+            < cds first c=1
+            < eds first c=1 d=1
+            > cds
+            > eds c d
+            set cds c=2; eds d=2
+            < cds changed c=2
+            < eds changed c=1 d=2    # all of them, since c may be warming
+            > eds c d
+            <
+        "),
+        ("M151 M52", "
+            set cds c=1; eds c=bad
+            > cds
+            > eds c
+            < cds first c=1
+            < eds first c=bad
+            > cds
+            set cds c=2
+            < cds changed c=2
+            > eds nack c             # a NACK is not a question
+            <
+            > eds c                  # this is one
+            < eds warming c=bad
+            > eds nack c
+            <
+            > eds c
+            <
+        "),
+        ("M151", "
+            set cds c=1; eds c=1 new=1
+            > cds
+            > eds c
+            < cds first c=1
+            < eds first c=1
+            > cds
+            > eds c
+            set cds new=1
+            < cds changed c=1 new=1
+            > eds c new
+            < eds resubscribed c=1 new=1
+            > eds c new
+            <
+        "),
+        ("M151", "
+            set cds c=1; eds c=1 d=1
+            > cds
+            > eds *
+            < cds first c=1
+            < eds first c=1 d=1
+            > cds
+            > eds *
+            set cds c=2
+            < cds changed c=2
+            > eds *
+            < eds warming c=1 d=1
+            > eds *
+            <
+        "),
+        ("M151", "
+            set cds c=1
+            > cds
+            > eds c
+            < cds first c=1
+            > eds c                  # there is nothing to answer with
+            <
+            set eds c=1
+            < eds first c=1
+            > eds c
+            <
+        "),
+        ("M60 M151", "
+            set cds c=1; eds c=1
+            > eds c
+            < eds first c=1
+            > cds
+            < cds first c=1
+            > eds nonce: c           # while one is on its way
+            <
+            > eds c
+            < eds warming c=1
+            > eds c
+            <
+        "),
+        ("M154", "
+            set lds l=1; rds r=1
+            > lds
+            > rds r
+            < lds first l=1
+            < rds first r=1
+            > lds
+            > rds r
+            set lds l=2
+            < lds changed l=2
+            > lds
+            > rds r
+            <
+        "),
+        ("M151 M18", "
+            set cds c=1; eds c=1
+            > cds
+            < cds first c=1
+            2> eds c                 # another stream has its own clusters to wait for
+            2< eds first c=1
+            2> eds c
+            > cds
+            set cds c=2
+            < cds changed c=2
+            2> eds c
+            2<
+        "),
+    ]);
+}
+
+#[test]
+fn warming_can_be_off() {
+    let mut config = ServerConfig::default();
+    config.warming = Warming::Off;
+    run_all_with(
+        &config,
+        &[(
+            "M151",
+            "
+        set cds c=1; eds c=1
+        > eds c
+        < eds first c=1
+        > cds
+        < cds first c=1
+        > eds c
+        <
+    ",
+        )],
+    );
+}
+
+/// M13, M18, M19: streams know nothing of each other.
+#[test]
+fn streams_are_independent() {
+    run_all(&[(
+        "M18 M19 IS25",
+        "
+        set cds a=1
+        > cds
+        2> cds
+        < cds first a=1
+        2< cds first a=1
+        2> cds
+        set cds a=2
+        <                            # the first never ACKs
+        2< cds changed a=2
+        close
+        2> cds
+        set cds a=3
+        2< cds changed a=3
+    ",
+    )]);
+    let rig = Rig::script("> cds\n> eds x\nclose");
+    let stats = rig.server.stats();
+    assert_eq!((stats.streams, stats.subscriptions), (0, 0));
+}

@@ -1,0 +1,270 @@
+//! Transactions: what they change, what they refuse, and what versions say of it.
+
+mod server_support;
+
+use bytes::Bytes;
+use server_support::{Rig, payload, run_all, transaction, url};
+use xds_core::{
+    Time,
+    server::{Server, ServerConfig, ServerLimits, ServerOutput, Transaction, TransactionError},
+};
+
+/// M211, M214, M215, M217, M104: what a transaction says it did.
+#[test]
+fn a_transaction_tells_what_it_changed() {
+    let mut rig = Rig::default();
+    let cases = [
+        // (transaction, sequence, changed, removed)
+        ("cds a=1 b=1; eds x=1", 1, 3, 0),
+        ("cds a=1; eds x=1", 1, 0, 0),
+        ("cds -missing; odd -x", 1, 0, 0),
+        ("cds a=2 -b c=1", 2, 2, 1),
+        ("cds a=3 a=2", 2, 0, 0),
+        ("cds d=1 -d", 2, 0, 0),
+        ("cds -a a=5", 3, 1, 0),
+        ("cds -a -c; eds -x", 4, 0, 3),
+    ];
+    for (changes, sequence, changed, removed) in cases {
+        let applied = rig.set(changes);
+        assert_eq!(
+            (applied.sequence, applied.changed, applied.removed),
+            (sequence, changed, removed),
+            "{changes}"
+        );
+    }
+    assert_eq!(rig.server.stats().resources, 0);
+    assert_eq!(rig.outputs, [], "nobody is subscribed (M211)");
+    println!("covers: M104 M211 M215 M217 M219");
+}
+
+#[test]
+fn resources_are_kept_as_they_were_set() {
+    let mut rig = Rig::script("set cds a=1\nset cds a=2 b=1");
+    assert_eq!(rig.server.resource(&url("cds"), "a"), Some(&payload("a", "2")));
+    assert_eq!(rig.server.resource(&url("cds"), "c"), None);
+    assert_eq!(rig.server.resource(&url("eds"), "a"), None);
+    let mut empty = Transaction::new();
+    empty.set(url("cds").as_str(), "empty", Bytes::new());
+    rig.server.apply(empty, Time::ZERO).expect("an empty message is a resource");
+    assert_eq!(rig.server.resource(&url("cds"), "empty"), Some(&Bytes::new()));
+    rig.run("> cds empty");
+    let received = rig.receive(1).expect("a response");
+    assert_eq!(received.resources(), [""]);
+    assert_eq!(received.response.resources.len(), 1);
+}
+
+/// Adds something bad to a transaction.
+type Spoil<'a> = &'a dyn Fn(&mut Transaction);
+
+/// M218: all or nothing, and the error says which change is to blame.
+#[test]
+fn a_bad_transaction_changes_nothing() {
+    let mut limits = ServerLimits::default();
+    limits.resources = 3;
+    limits.resource_bytes = 8;
+    limits.name_bytes = 80;
+    let long = "n".repeat(81);
+    let mut server = Server::new(ServerConfig::default().with_limits(limits), 1, Time::ZERO);
+    let cds = &*url("cds");
+    server.apply(transaction("cds a=1 b=1"), Time::ZERO).expect("applied");
+    let version = server.version(cds);
+
+    let good = |t: &mut Transaction| {
+        t.set(cds, "a", "2").remove(cds, "b");
+    };
+    let cases: [(Spoil<'_>, TransactionError); 7] = [
+        (
+            &|t| {
+                t.set("", "x", "1");
+            },
+            TransactionError::EmptyTypeUrl { change: 2 },
+        ),
+        (
+            &|t| {
+                t.remove(cds, "");
+            },
+            TransactionError::EmptyName { change: 2 },
+        ),
+        (
+            &|t| {
+                t.set(cds, "*", "1");
+            },
+            TransactionError::WildcardName { change: 2 },
+        ),
+        (
+            &|t| {
+                t.set(cds, &*long, "1");
+            },
+            TransactionError::NameTooLong { change: 2, bytes: 81, limit: 80 },
+        ),
+        (
+            &|t| {
+                t.set(&*long, "x", "1");
+            },
+            TransactionError::NameTooLong { change: 2, bytes: 81, limit: 80 },
+        ),
+        (
+            &|t| {
+                t.set(cds, "x", "123456789");
+            },
+            TransactionError::ResourceTooLong { change: 2, bytes: 9, limit: 8 },
+        ),
+        (
+            &|t| {
+                t.set(cds, "x", "1").set(cds, "y", "1").set("t", "z", "1");
+            },
+            TransactionError::TooManyResources { resources: 4, limit: 3 },
+        ),
+    ];
+    for (bad, wanted) in cases {
+        let mut transaction = Transaction::new();
+        good(&mut transaction);
+        bad(&mut transaction);
+        assert_eq!(server.apply(transaction, Time::ZERO), Err(wanted.clone()));
+        assert!(!wanted.to_string().is_empty());
+        assert_eq!((server.version(cds), server.stats().resources), (version.clone(), 2));
+    }
+    let mut within = Transaction::new();
+    within.set(cds, "c", "1").set(cds, "d", "1").remove(cds, "a").set(cds, "c", "2");
+    assert!(server.apply(within, Time::ZERO).is_ok(), "what is removed makes room");
+    println!("covers: M218");
+}
+
+/// M212, M214, M216: one transaction is seen whole, and only by those it concerns.
+#[test]
+fn changes_reach_those_who_subscribe() {
+    run_all(&[
+        (
+            "M212",
+            "
+            > eds x y
+            > cds
+            < cds first
+            > cds
+            set cds a=1; eds x=1 y=1
+            set cds a=2; eds x=2 y=2
+            < cds changed a=2
+            < eds first x=2 y=2
+        ",
+        ),
+        (
+            "M214",
+            "
+            set eds x=1 y=1
+            > eds x
+            2> eds y
+            3> eds *
+            < eds first x=1
+            2< eds first y=1
+            3< eds first x=1 y=1
+            > eds x
+            2> eds y
+            3> eds *
+            set eds x=2
+            < eds changed x=2
+            2<
+            3< eds changed x=2
+        ",
+        ),
+    ]);
+
+    let mut rig = Rig::script("set eds x=1 y=1\n> eds x\n2> eds y\n3> cds\n< eds first x=1");
+    rig.run("2< eds first y=1\n3< cds first\n> eds x\n2> eds y\n3> cds");
+    rig.effects();
+    rig.run("set eds x=1 y=2");
+    assert_eq!(rig.effects(), [ServerOutput::Writable(rig.stream(2))], "x is unchanged (M216)");
+    println!("covers: M214 M216");
+}
+
+/// M72, M124, IS15: the version is a function of the content and of nothing else.
+#[test]
+fn versions_follow_content() {
+    let cds = &*url("cds");
+    let version = |lines: &str, seed: u64| {
+        let mut rig = Rig::seeded(ServerConfig::default(), seed);
+        rig.run(lines);
+        rig.server.version(cds)
+    };
+    let one = version("set cds a=1 b=2", 1);
+    assert_eq!(one, version("set cds b=3 x=1\nset cds a=1\nset cds -x b=2; eds y=1", 2));
+    assert_ne!(one, version("set cds a=1 b=1", 1));
+    assert_ne!(one, version("set cds a=1 b=2 c=3", 1));
+    assert_ne!(one, version("set cds a=2 b=1", 1));
+    assert_eq!(version("set cds a=1\nset cds -a", 1), None);
+
+    let mut rig = Rig::script("set cds a=1\n> cds");
+    let received = rig.receive(1).expect("a response");
+    assert_eq!(received.response.version_info.len(), 16);
+    assert!(received.response.version_info.bytes().all(|b| b.is_ascii_hexdigit()));
+    rig.run("> cds\nset cds b=1\n< cds changed a=1 b=1\n> cds\nset cds -b");
+    let back = rig.receive(1).expect("a response");
+    assert_eq!(back.response.version_info, received.response.version_info);
+    println!("covers: M72 M124 IS15 S0.075");
+}
+
+/// M222: clients that are due the same share the same bytes.
+#[test]
+fn bodies_are_shared() {
+    for (ty, names) in [("cds", ""), ("eds", "*"), ("eds", "x"), ("lds", "x")] {
+        let mut rig = Rig::script(&format!("set {ty} x=1 y=1 z=1"));
+        let mut bodies = Vec::new();
+        for stream in 1..=3 {
+            rig.run(&format!("{stream}> {ty} {names}"));
+            let id = rig.stream(stream);
+            let mut frame = xds_core::Frame::default();
+            let sent = rig.server.poll_transmit(id, rig.now, &mut frame).expect("a response");
+            bodies.push((frame.body.as_ptr(), frame.body.len(), sent.resources));
+        }
+        bodies.dedup();
+        assert_eq!(bodies.len(), 1, "{ty} {names}");
+    }
+    println!("covers: M222");
+}
+
+/// M83, IS26: a long response is split where that is allowed, each part with its own nonce.
+#[test]
+fn long_responses_are_split() {
+    let mut limits = ServerLimits::default();
+    // A resource takes about 90 bytes in its frame: two to a response.
+    limits.response_bytes = 200;
+    let config = ServerConfig::default().with_limits(limits);
+
+    for names in ["a b c d e", "*", "* b d"] {
+        let mut rig = Rig::new(config.clone());
+        rig.run("set eds a=1 b=1 c=1 d=1 e=1");
+        rig.run(&format!("> eds {names}"));
+        let mut got = Vec::new();
+        while let Some(received) = rig.receive(1) {
+            assert_eq!(received.transmit.cause.to_string(), "first");
+            assert!(received.resources().len() <= 2, "{received:?}");
+            got.extend(received.resources());
+            rig.run(&format!("<\n> eds {names}"));
+        }
+        got.sort();
+        assert_eq!(got, ["a=1", "b=1", "c=1", "d=1", "e=1"], "{names}");
+
+        // What changes meanwhile is sent once, as it is then.
+        rig.run("set eds a=2 b=2 c=2 d=2");
+        let part = rig.receive(1).expect("a part");
+        assert_eq!(part.transmit.cause.to_string(), "changed");
+        rig.run(&format!("set eds a=3 c=3\n> eds {names}"));
+        let mut got = part.resources();
+        while let Some(received) = rig.receive(1) {
+            got.extend(received.resources());
+            rig.run(&format!("> eds {names}"));
+        }
+        got.sort();
+        got.retain(|resource| !["a=2", "b=2", "c=2"].contains(&&**resource));
+        assert_eq!(got, ["a=3", "c=3", "d=2"], "{names}");
+    }
+
+    let mut rig = Rig::new(config);
+    rig.run("set cds a=1 b=1 c=1 d=1\n> cds");
+    rig.observations();
+    rig.run("< cds first a=1 b=1 c=1 d=1");
+    assert!(matches!(
+        &*rig.observations(),
+        [xds_core::server::Observation::Oversize { bytes: 200.., .. }]
+    ));
+    println!("covers: M83 IS26");
+}

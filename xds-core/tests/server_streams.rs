@@ -1,0 +1,365 @@
+//! The life of a stream: nodes, type URLs, limits, broken clients, and the end.
+
+mod server_support;
+
+use prost::Message as _;
+use server_support::{Rig, transaction, url};
+use xds_core::{
+    Frame, StreamId, Time,
+    proto::{DiscoveryRequest, Node},
+    server::{
+        CloseReason, Interest, Observation, Refusal, RequireNode, Server, ServerConfig,
+        ServerLimits, ServerOutput, StatusCode, StreamEvent, SyncState, Variant, Via,
+    },
+};
+
+const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
+
+fn node(id: &str) -> Option<Node> {
+    Some(Node { id: id.into(), cluster: String::from("c"), ..Node::default() })
+}
+
+fn request(ty: &str, names: &[&str]) -> DiscoveryRequest {
+    DiscoveryRequest {
+        type_url: if ty.is_empty() { String::new() } else { url(ty) },
+        resource_names: names.iter().map(|&name| name.into()).collect(),
+        ..DiscoveryRequest::default()
+    }
+}
+
+fn first(ty: &str, names: &[&str]) -> DiscoveryRequest {
+    DiscoveryRequest { node: node("me"), ..request(ty, names) }
+}
+
+/// Sends `message` on a new stream and tells how the server ended it, if it did.
+fn closed_by(rig: &mut Rig, message: &DiscoveryRequest) -> Option<CloseReason> {
+    let stream = rig.server.accept(VIA, rig.now).expect("a stream");
+    rig.effects();
+    rig.message(stream, message);
+    close_of(rig, stream)
+}
+
+fn close_of(rig: &mut Rig, stream: StreamId) -> Option<CloseReason> {
+    rig.effects().into_iter().find_map(|output| match output {
+        ServerOutput::Close(id, reason) if id == stream => Some(reason),
+        _ => None,
+    })
+}
+
+/// M1, M2, M3, IS19: the first node counts, for all types.
+#[test]
+fn the_first_node_counts() {
+    let mut rig = Rig::default();
+    let id = rig.stream(1);
+    rig.message(id, &first("cds", &[]));
+    let encoded = node("me").unwrap_or_default().encode_to_vec();
+    let observations = rig.observations();
+    assert!(observations.contains(&Observation::Identified {
+        stream: id,
+        node_id: "me".into(),
+        node: encoded.into(),
+    }));
+    assert_eq!(observations.first(), Some(&Observation::Connected { stream: id }));
+
+    rig.message(id, &request("eds", &["x"]));
+    rig.message(id, &first("lds", &[]));
+    let changed = Observation::NodeChanged { stream: id };
+    assert!(!rig.observations().contains(&changed), "none, and the same again (M1, M2)");
+
+    rig.message(id, &DiscoveryRequest { node: node("you"), ..request("rds", &["r"]) });
+    assert!(rig.observations().contains(&changed));
+    assert!(rig.server.status().all(|status| status.node_id == "me"));
+    assert_eq!(rig.server.status().count(), 4);
+    println!("covers: M1 M2 M3 IS19 S0.070 S0.073");
+}
+
+/// M4: who a client is must be said first.
+#[test]
+fn a_node_is_required() {
+    let mut rig = Rig::default();
+    assert_eq!(closed_by(&mut rig, &request("cds", &[])), Some(CloseReason::MissingNode));
+    let nameless = DiscoveryRequest { node: node(""), ..request("cds", &[]) };
+    let reason = closed_by(&mut rig, &nameless).expect("a reason");
+    assert_eq!((&reason, reason.code().as_i32()), (&CloseReason::MissingNode, 3));
+
+    let mut config = ServerConfig::default();
+    config.require_node = RequireNode::Optional;
+    let mut rig = Rig::new(config);
+    let id = rig.stream(1);
+    rig.message(id, &request("cds", &[]));
+    assert_eq!(rig.server.status().next().map(|status| status.node_id), Some(""));
+    rig.message(id, &first("eds", &["x"]));
+    assert!(rig.server.status().all(|status| status.node_id == "me"));
+    assert_eq!(close_of(&mut rig, id), None);
+    println!("covers: M4");
+}
+
+/// M5: on an aggregated stream, each message says what it is about.
+#[test]
+fn a_type_url_is_required() {
+    let mut rig = Rig::default();
+    let reason = closed_by(&mut rig, &first("", &["x"])).expect("a reason");
+    assert_eq!(reason, CloseReason::MissingTypeUrl);
+    assert_eq!(reason.code(), StatusCode::InvalidArgument);
+    println!("covers: M5 IS22");
+}
+
+/// M8, IS21: an unknown type is held, told of once, and no harm to the others.
+#[test]
+fn an_unknown_type_is_held() {
+    let mut rig = Rig::script("set cds a=1\n> odd x\n> cds\n< cds first a=1\n<");
+    let unknown = |rig: &mut Rig| {
+        let observations = rig.observations();
+        observations.iter().filter(|o| matches!(o, Observation::UnknownType { .. })).count()
+    };
+    assert_eq!(unknown(&mut rig), 1);
+    rig.run("> odd x y");
+    assert_eq!(unknown(&mut rig), 0, "said once");
+    rig.run("set odd x=1\n< odd first x=1");
+    rig.run("2> odd y\n2> rds never");
+    assert_eq!(unknown(&mut rig), 0, "it has resources now; routes are known without any");
+    println!("covers: M8 IS21");
+}
+
+/// Types and names that somebody made up leave nothing behind (M243, IS23).
+#[test]
+fn made_up_names_are_freed() {
+    let mut rig = Rig::script("set cds a=1");
+    for stream in 1..50 {
+        rig.run(&format!("{stream}> odd{stream} x y\n{stream}> cds * b{stream}\n{stream}close"));
+    }
+    let stats = rig.server.stats();
+    assert_eq!((stats.streams, stats.subscriptions, stats.resources), (0, 0, 1));
+    assert_eq!(rig.server.version(&url("odd1")), None);
+    println!("covers: M13 M243 IS23");
+}
+
+/// M13, M15: the end of a stream ends its subscriptions, its pending responses and nothing else.
+#[test]
+fn a_closed_stream_is_forgotten() {
+    let mut rig = Rig::script("set cds a=1\n> cds\n2> cds\n< cds first a=1\n2< cds first a=1");
+    let (gone, other) = (rig.stream(1), rig.stream(2));
+    rig.run("2> cds\n> cds\nset cds a=2");
+    rig.effects();
+    rig.event(StreamEvent::Closed(gone));
+    assert_eq!(rig.effects(), []);
+    assert_eq!(rig.server.poll_transmit(gone, rig.now, &mut Frame::default()), None);
+    assert!(!rig.server.wants_read(gone) && rig.server.wants_read(other));
+    rig.run("2< cds changed a=2\n2> cds\nset cds a=3");
+    assert_eq!(rig.effects(), [ServerOutput::Writable(other)]);
+
+    rig.event(StreamEvent::Closed(gone));
+    rig.message(gone, &first("cds", &[]));
+    rig.event(StreamEvent::Malformed(gone, "late".into()));
+    assert_eq!(rig.server.stats().ignored_events, 3, "rule 7");
+    assert_eq!(rig.effects(), []);
+    let reopened = rig.server.accept(VIA, rig.now).expect("a stream");
+    assert_ne!(reopened, gone, "ids are never reused");
+    println!("covers: M13 M15");
+}
+
+/// M14, IS33: shutting down ends what there is and takes no more.
+#[test]
+fn shutting_down_ends_every_stream() {
+    let mut rig = Rig::script("set cds a=1\n> cds\n2> cds");
+    let streams = [rig.stream(1), rig.stream(2)];
+    rig.effects();
+    rig.run("shutdown");
+    let closes = streams.map(|id| ServerOutput::Close(id, CloseReason::ShuttingDown));
+    assert_eq!(rig.effects(), closes);
+    assert_eq!(CloseReason::ShuttingDown.code().as_i32(), 14);
+    let refusal = rig.server.accept(VIA, rig.now).expect_err("a refusal");
+    assert_eq!((refusal, refusal.code()), (Refusal::ShuttingDown, StatusCode::Unavailable));
+    assert_eq!(rig.server.stats().streams, 0);
+    rig.run("set cds a=2\nshutdown");
+    assert_eq!(rig.effects(), []);
+    println!("covers: M14");
+}
+
+/// M242, IS24: what one client can make the server hold is bounded, and it is told which bound.
+#[test]
+fn limits_hold() {
+    let mut limits = ServerLimits::default();
+    limits.streams = 3;
+    limits.types_per_stream = 2;
+    limits.names_per_stream = 4;
+    limits.name_bytes = 80;
+    let long = "n".repeat(81);
+
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    let cases: [(&[DiscoveryRequest], CloseReason, &str); 5] = [
+        (
+            &[first("cds", &[]), request("lds", &[]), request("odd", &["x"])],
+            CloseReason::TooManyTypes { limit: 2 },
+            "more than 2 resource types on one stream",
+        ),
+        (
+            &[first("eds", &["a", "b", "c"]), request("rds", &["d", "e"])],
+            CloseReason::TooManyNames { limit: 4 },
+            "more than 4 resource names on one stream",
+        ),
+        (
+            &[first("odd", &["a"; 5])],
+            CloseReason::TooManyNames { limit: 4 },
+            "more than 4 resource names on one stream",
+        ),
+        (
+            &[first("odd", &[&long])],
+            CloseReason::NameTooLong { bytes: 81, limit: 80 },
+            "a name of 81 bytes exceeds the limit of 80",
+        ),
+        (
+            &[DiscoveryRequest { node: node(&long), ..request("odd", &[]) }],
+            CloseReason::NameTooLong { bytes: 81, limit: 80 },
+            "a name of 81 bytes exceeds the limit of 80",
+        ),
+    ];
+    for (messages, wanted, text) in cases {
+        let id = rig.server.accept(VIA, rig.now).expect("a stream");
+        for message in messages {
+            rig.message(id, message);
+        }
+        let reason = close_of(&mut rig, id).expect("closed");
+        assert_eq!(reason, wanted);
+        assert_eq!(reason.code(), StatusCode::ResourceExhausted);
+        assert_eq!(reason.to_string(), text);
+        assert_eq!(rig.server.stats().subscriptions, 0, "all was freed");
+    }
+    for _ in 0..3 {
+        rig.server.accept(VIA, rig.now).expect("a stream");
+    }
+    let refusal = rig.server.accept(VIA, rig.now).expect_err("a refusal");
+    assert_eq!(refusal, Refusal::TooManyStreams { limit: 3 });
+    assert_eq!(refusal.code(), StatusCode::ResourceExhausted);
+    println!("covers: M242 IS24");
+}
+
+/// A list that stays within the limit may be replaced by another one as long.
+#[test]
+fn the_limit_of_names_is_that_of_what_is_held() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_stream = 3;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run(
+        "set eds d=1\n> eds a b c\n> eds d e f\n< eds first d=1\n> eds d e f\n> eds a\n> rds x y",
+    );
+    assert_eq!(rig.server.stats().streams, 1);
+    rig.run("> lds z");
+    assert_eq!(rig.server.stats().streams, 0);
+}
+
+/// IS34, rule 6: no bytes make the server do anything but close the stream they came on.
+#[test]
+fn broken_messages_close_the_stream() {
+    let good = first("cds", &["a", "b"]).encode_to_vec();
+    let mut broken = vec![vec![0xff; 40], vec![0x0a, 5], vec![0x22, 1, 0xff], vec![0x00]];
+    broken.extend((1..good.len()).map(|cut| good.get(..cut).unwrap_or_default().to_vec()));
+    let mut with_error = first("cds", &[]).encode_to_vec();
+    with_error.extend([0x32, 2, 0x12, 9]); // An error detail that ends within its message.
+    broken.push(with_error);
+
+    let mut rig = Rig::script("2> cds");
+    let other = rig.stream(2);
+    for message in broken {
+        let id = rig.server.accept(VIA, rig.now).expect("a stream");
+        rig.effects();
+        rig.event(StreamEvent::Message(id, message.into()));
+        if let Some(reason) = close_of(&mut rig, id) {
+            assert_eq!(reason.code(), StatusCode::InvalidArgument);
+            assert!(!reason.to_string().is_empty());
+        } else {
+            // Cut between two fields it is a shorter request.
+            rig.event(StreamEvent::Closed(id));
+        }
+        assert!(rig.server.wants_read(other));
+    }
+    assert!(rig.server.stats().malformed_requests > 10);
+
+    let id = rig.server.accept(VIA, rig.now).expect("a stream");
+    rig.event(StreamEvent::Malformed(id, "message of 5 MiB".into()));
+    let reason = close_of(&mut rig, id).expect("closed");
+    assert_eq!(reason.to_string(), "undeliverable request: message of 5 MiB");
+    println!("covers: IS34");
+}
+
+/// What an observer sees of a whole stream, in order.
+#[test]
+fn a_stream_is_observed_from_end_to_end() {
+    let mut rig = Rig::script("> eds x x *\n> eds nonce: x *\n> eds nonce: y\n> eds nonce:\nclose");
+    let stream = rig.outputs.iter().find_map(|output| match output {
+        ServerOutput::Observed(Observation::Connected { stream }) => Some(*stream),
+        _ => None,
+    });
+    let stream = stream.expect("a stream");
+    let subscribed = |interest| Observation::Subscribed {
+        stream,
+        type_url: url("eds").as_str().into(),
+        interest,
+    };
+    assert_eq!(
+        rig.observations(),
+        [
+            Observation::Connected { stream },
+            Observation::Identified {
+                stream,
+                node_id: "node-1".into(),
+                node: Node { id: String::from("node-1"), ..Node::default() }.encode_to_vec().into(),
+            },
+            subscribed(Interest::WildcardAndNames(1)),
+            subscribed(Interest::Names(1)),
+            subscribed(Interest::Nothing),
+            Observation::Disconnected { stream },
+        ]
+    );
+}
+
+/// Contract rules 1, 3 and 4.
+#[test]
+fn the_contract_holds() {
+    let at = Time::from_nanos;
+    let mut server = Server::new(ServerConfig::default(), 1, at(10));
+    assert_eq!(server.poll_timeout(), None);
+    let stream = server.accept(VIA, at(20)).expect("a stream");
+    server.handle_timeout(at(5));
+    let due = server.poll_timeout().expect("outputs are queued");
+    assert_eq!(due.at, at(20), "now never goes back");
+
+    // Inputs follow inputs undrained; nothing is lost, and one wake-up is enough.
+    server.handle_event(
+        StreamEvent::Message(stream, first("cds", &[]).encode_to_vec().into()),
+        at(30),
+    );
+    server.apply(transaction("cds a=1"), at(31)).expect("applied");
+    server.apply(transaction("cds a=2"), at(32)).expect("applied");
+    let mut outputs = Vec::new();
+    outputs.extend(core::iter::from_fn(|| server.poll_output()));
+    let writable = outputs.iter().filter(|o| **o == ServerOutput::Writable(stream)).count();
+    assert_eq!(writable, 1);
+    assert_eq!(server.poll_timeout(), None, "a response waiting for room does not make it spin");
+
+    let mut frame = Frame::default();
+    assert!(server.poll_transmit(stream, at(33), &mut frame).is_some());
+    let kept = frame.clone();
+    for _ in 0..3 {
+        assert_eq!(server.poll_transmit(stream, at(34), &mut frame), None, "rule 5");
+        assert_eq!((frame == kept, server.poll_output()), (true, None));
+    }
+    assert_eq!(server.status().next().map(|status| status.state), Some(SyncState::Sent));
+}
+
+/// A stream that nobody drains asks to be read no more, and reads again when drained.
+#[test]
+fn undrained_observations_hold_back_reads() {
+    let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+    let stream = server.accept(VIA, Time::ZERO).expect("a stream");
+    let mut sent = 0;
+    while server.wants_read(stream) {
+        sent += 1;
+        let message = first("eds", &[&format!("x{sent}")]).encode_to_vec();
+        server.handle_event(StreamEvent::Message(stream, message.into()), Time::ZERO);
+        assert!(sent < 10_000);
+    }
+    assert!(sent > 100);
+    while server.poll_output().is_some() {}
+    assert!(server.wants_read(stream));
+}

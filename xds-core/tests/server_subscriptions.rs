@@ -1,0 +1,603 @@
+//! What a client subscribes to and gets: the algebra of state-of-the-world name lists.
+
+mod server_support;
+
+use server_support::{Rig, run_all, run_all_with};
+use xds_core::server::{LegacyWildcard, ReconnectTrust, ServerConfig, SotwResponse, TypeConfig};
+
+#[test]
+fn wildcard_and_names() {
+    run_all(&[
+        (
+            "M22 M23 M44 S0.104",
+            "
+            set cds a=1 b=1
+            > cds
+            < cds first a=1 b=1
+            > cds               # the ACK lists nothing, as before
+            <
+            set cds b=2
+            < cds changed a=1 b=2
+        ",
+        ),
+        (
+            "M24",
+            "
+            set cds a=1 b=1
+            > cds
+            < cds first a=1 b=1
+            > cds a             # leaves the wildcard and asks for a, which is sent again
+            < cds resubscribed a=1
+            > cds a
+            set cds b=2
+            <
+            > cds               # and never comes back to it by an empty list
+            <
+            set cds a=2 b=3
+            <
+        ",
+        ),
+        (
+            "M25 S0.103 S2.133",
+            "
+            set cds a=1 b=1
+            > cds a
+            < cds first a=1
+            > cds
+            <
+            set cds a=2 b=2
+            <
+        ",
+        ),
+        (
+            "M26 B01",
+            "
+            set cds a=1; eds x=1 y=1
+            > cds *
+            < cds first a=1
+            > eds *
+            < eds first x=1 y=1
+            > eds *
+            set eds y=2
+            < eds changed y=2
+        ",
+        ),
+        (
+            "M27 M81",
+            "
+            set cds a=1 b=1; eds x=1 y=1
+            > cds * a
+            < cds first a=1 b=1
+            > eds x *
+            < eds first x=1 y=1
+            > eds x *
+            set eds x=2
+            < eds changed x=2
+        ",
+        ),
+        (
+            "M28",
+            "
+            set cds a=1 b=1; eds x=1 y=1
+            > cds * a
+            < cds first a=1 b=1
+            > cds a
+            <
+            set cds b=2
+            <
+            set cds a=2
+            < cds changed a=2
+            > eds * x
+            < eds first x=1 y=1
+            > eds x
+            <
+            set eds x=2 y=2
+            < eds changed x=2
+        ",
+        ),
+        (
+            "M29",
+            "
+            set cds a=1
+            > cds *
+            < cds first a=1
+            > cds
+            <
+            set cds a=2
+            <
+        ",
+        ),
+        (
+            "M30",
+            "
+            set cds a=1 b=1; eds x=1
+            > cds a
+            < cds first a=1
+            > cds
+            <
+            > cds *
+            < cds resubscribed a=1 b=1
+            > eds x
+            < eds first x=1
+            > eds
+            <
+            > eds *
+            < eds resubscribed x=1
+        ",
+        ),
+        (
+            "M31",
+            "
+            set cds a=1 b=1 c=1; eds x=1 y=1 z=1
+            > cds a b
+            < cds first a=1 b=1
+            > cds *
+            < cds resubscribed a=1 b=1 c=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds *
+            < eds resubscribed z=1      # the rest
+            > eds *
+            set eds x=2
+            < eds changed x=2
+        ",
+        ),
+        (
+            "M31",
+            "
+            set eds x=1 y=1 z=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds *
+            set eds x=2                 # not what the client has, any more
+            < eds changed x=2 z=1
+            > eds *
+            <
+        ",
+        ),
+        (
+            "M31",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds * y                   # knows it all
+            <
+            > eds *
+            <
+            set eds y=2
+            < eds changed y=2
+        ",
+        ),
+        (
+            "M32",
+            "
+            set eds x=1; rds r=1
+            > eds
+            <
+            set eds x=2
+            <
+            > eds x
+            < eds first x=2
+        ",
+        ),
+        (
+            "M33",
+            "
+            set eds x=1
+            > eds x x x
+            < eds first x=1
+            > eds x
+            <
+        ",
+        ),
+        (
+            "M34",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds y x
+            <
+        ",
+        ),
+    ]);
+}
+
+#[test]
+fn legacy_wildcard_is_a_matter_of_the_type() {
+    let mut on = TypeConfig::of("type.test/custom");
+    on.legacy_wildcard = LegacyWildcard::Honored;
+    let mut off = TypeConfig::of(xds_core::types::CLUSTER);
+    off.legacy_wildcard = LegacyWildcard::Ignored;
+    let config = ServerConfig::default()
+        .with_type("type.test/custom", on)
+        .with_type(xds_core::types::CLUSTER, off);
+    run_all_with(
+        &config,
+        &[(
+            "M22 M32",
+            "
+        set cds a=1; custom c=1
+        > cds
+        <
+        > cds *
+        < cds first a=1
+        > custom
+        < custom first c=1
+    ",
+        )],
+    );
+}
+
+#[test]
+fn names_added_and_dropped() {
+    run_all(&[
+        (
+            "M46 IS6",
+            "
+            set eds x=1 y=1
+            > eds x
+            < eds first x=1
+            > eds x y
+            < eds resubscribed y=1
+            > eds x y
+            <
+        ",
+        ),
+        (
+            "M46 M80",
+            "
+            set lds a=1 b=1
+            > lds a
+            < lds first a=1
+            > lds a b
+            < lds resubscribed a=1 b=1
+        ",
+        ),
+        (
+            "M47 IS8 S0.133 S0.134",
+            "
+            set eds x=1
+            > eds x
+            < eds first x=1
+            > eds x y
+            <
+            set eds y=1
+            < eds changed y=1
+        ",
+        ),
+        (
+            "M48",
+            "
+            set eds x=1 y=1; lds a=1 b=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x
+            <
+            set eds y=2
+            <
+            > lds a b
+            < lds first a=1 b=1
+            > lds a
+            <
+            set lds b=2
+            <
+        ",
+        ),
+        (
+            "M49",
+            "
+            set rds a=1 b=1
+            > rds a
+            < rds first a=1
+            > rds b
+            < rds resubscribed b=1
+            > rds b
+            set rds a=2
+            <
+        ",
+        ),
+        (
+            "M50 S0.102",
+            "
+            set rds a=1 b=1
+            > rds a b
+            < rds first a=1 b=1
+            > rds b
+            <
+            > rds a b
+            < rds resubscribed a=1
+        ",
+        ),
+        (
+            "M51",
+            "
+            set rds a=1 b=1
+            > rds a
+            < rds first a=1
+            > rds a b             # ACK and new name in one
+            < rds resubscribed b=1
+            > rds a b
+            <
+        ",
+        ),
+        (
+            "S0.142 M20",
+            "
+            set eds foo=1 bar=1
+            > eds foo
+            < eds first foo=1
+            > eds foo bar
+            < eds resubscribed bar=1
+            2> eds bar
+            2< eds first bar=1
+        ",
+        ),
+    ]);
+}
+
+#[test]
+fn first_responses() {
+    run_all(&[
+        (
+            "M37",
+            "
+            set lds l=1
+            > lds l
+            < lds first l=1
+        ",
+        ),
+        (
+            "M38 M71",
+            "
+            > lds l
+            > rds r
+            <
+            set rds r=1
+            < rds first r=1
+            set lds l=1
+            < lds first l=1
+        ",
+        ),
+        (
+            "M39",
+            "
+            set eds x=1
+            > eds y
+            <
+            set eds z=1
+            <
+            set eds y=1
+            < eds first y=1
+        ",
+        ),
+        (
+            "M40 M63",
+            "
+            > cds
+            < cds first
+            > cds
+            <
+            set cds a=1
+            < cds changed a=1
+        ",
+        ),
+        (
+            "M40",
+            "
+            > eds *               # only full state has an empty answer that says something
+            <
+            set eds x=1
+            < eds first x=1
+        ",
+        ),
+        (
+            "M43",
+            "
+            set eds x=1
+            > eds nonce:1 version:whatever x
+            < eds first x=1
+            > eds x
+            <
+        ",
+        ),
+        (
+            "M42",
+            "
+            set eds x=1
+            > eds x
+            < eds first x=1
+            > eds x
+            2> eds version:d34db33fd34db33f x
+            2< eds first x=1
+        ",
+        ),
+    ]);
+}
+
+/// M41, B06: only the wildcard alone, and only the version that is current.
+#[test]
+fn a_client_that_comes_back_is_taken_at_its_word() {
+    let mut rig = Rig::script("set cds a=1 b=1; eds x=1");
+    let version = rig.server.version(&server_support::url("cds")).expect("clusters").to_string();
+    rig.run(&format!(
+        "
+        > cds version:{version}
+        <
+        > cds
+        <
+        set cds a=2
+        < cds changed a=2 b=1
+    "
+    ));
+    let version = rig.server.version(&server_support::url("cds")).expect("clusters").to_string();
+    rig.run(&format!(
+        "
+        2> cds version:{version}0
+        2< cds first a=2 b=1
+        3> cds version:{version} a
+        3< cds first a=2
+        4> cds version:{version} * a
+        4< cds first a=2 b=1
+        5> cds version:{version} *
+        5<
+        5> cds * b                   # a later request proves nothing
+        5< cds resubscribed a=2 b=1
+    "
+    ));
+
+    let mut config = ServerConfig::default();
+    config.reconnect_trust = ReconnectTrust::Never;
+    let mut rig = Rig::new(config);
+    rig.run("set cds a=2 b=1");
+    rig.run(&format!(
+        "
+        > cds version:{version}
+        < cds first a=2 b=1
+    "
+    ));
+}
+
+#[test]
+fn what_is_in_a_response() {
+    run_all(&[
+        (
+            "M74 IS9 S0.031 S0.113",
+            "
+            set cds a=1 b=1 c=1
+            > cds
+            < cds first a=1 b=1 c=1
+            > cds
+            set cds b=2
+            < cds changed a=1 b=2 c=1
+        ",
+        ),
+        (
+            "M75 S0.111",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds y=2
+            < eds changed y=2
+        ",
+        ),
+        (
+            "M76 S0.112",
+            "
+            set cds a=1 b=1
+            > cds
+            < cds first a=1 b=1
+            > cds
+            set cds -a
+            < cds changed b=1
+            > cds
+            set cds -b
+            < cds changed
+            > lds a
+            <
+            set lds a=1
+            < lds first a=1
+            > lds a
+            set lds -a
+            < lds changed
+            > lds a
+            set lds a=1
+            < lds changed a=1
+        ",
+        ),
+        (
+            "M77 S0.122",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds -x
+            <
+            set eds x=2
+            < eds changed x=2
+        ",
+        ),
+        (
+            "M78",
+            "
+            set lds a=1
+            > lds a
+            < lds first a=1
+            > lds a
+            set lds -a
+            set lds a=1
+            < lds changed a=1
+            > lds a
+            <
+        ",
+        ),
+        (
+            "M79",
+            "
+            set lds a=1 b=1 c=1
+            > lds a b missing
+            < lds first a=1 b=1
+            > lds a b missing
+            set lds c=2
+            <
+            set lds -c
+            <
+            set lds a=2
+            < lds changed a=2 b=1
+        ",
+        ),
+        (
+            "M67",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds x=2
+            > eds y
+            <
+        ",
+        ),
+        (
+            "M76 M67",
+            "
+            set lds a=1 b=1
+            > lds a b
+            < lds first a=1 b=1
+            > lds a b
+            set lds -a
+            > lds b
+            <
+        ",
+        ),
+    ]);
+}
+
+/// M74, M75: a type of one's own may be in full state.
+#[test]
+fn full_state_is_a_matter_of_the_type() {
+    let mut full = TypeConfig::of("type.test/custom");
+    full.sotw_response = SotwResponse::FullState;
+    let config = ServerConfig::default().with_type("type.test/custom", full);
+    run_all_with(
+        &config,
+        &[(
+            "M74 M76",
+            "
+        set custom a=1 b=1
+        > custom a b
+        < custom first a=1 b=1
+        > custom a b
+        set custom b=2
+        < custom changed a=1 b=2
+        > custom a b
+        set custom -a
+        < custom changed b=2
+    ",
+        )],
+    );
+}

@@ -1,0 +1,317 @@
+//! A server without a network: short scripts of what clients send and what they must get.
+//!
+//! One line is one step. `#` starts a comment.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `set cds a=1 b=2 -c; eds x=1` | one transaction: sets `a` and `b`, removes `c`, sets `x` |
+//! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
+//! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
+//! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
+//! | `< cds first a=1 b=2` | the next response: its type, its cause, its resources in any order |
+//! | `<` | nothing is due |
+//! | `close`, `shutdown` | the client goes away; the server ends everything |
+//!
+//! A number before `>`, `<` or `close` chooses the stream, as in `2> cds`; it is opened when it first
+//! says something. A name's value is its bytes, so that a response can be read back.
+
+#![allow(dead_code, reason = "every test binary uses a part")]
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    Frame, StreamId, Time,
+    proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
+    server::{
+        Observation, Server, ServerConfig, ServerOutput, ServerTransmit, StreamEvent, Transaction,
+        Variant, Via,
+    },
+    types,
+};
+
+pub(crate) const SEED: u64 = 0x5eed;
+
+/// The type URL of a short name; other names stand for types of their own.
+pub(crate) fn url(short: &str) -> String {
+    types::by_short_name(short).map_or_else(|| format!("type.test/{short}"), String::from)
+}
+
+/// What a resource is encoded as in these tests.
+pub(crate) fn payload(name: &str, content: &str) -> Bytes {
+    Bytes::from(format!("{name}={content}"))
+}
+
+/// A response as a client sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    pub(crate) transmit: ServerTransmit,
+    pub(crate) response: DiscoveryResponse,
+}
+
+impl Received {
+    /// `name=content` of every resource, in wire order.
+    pub(crate) fn resources(&self) -> Vec<String> {
+        let text = |any: &xds_core::proto::Any| String::from_utf8_lossy(&any.value).into_owned();
+        self.response.resources.iter().map(text).collect()
+    }
+}
+
+/// One server and its clients.
+pub(crate) struct Rig {
+    pub(crate) server: Server,
+    pub(crate) now: Time,
+    /// Everything that came out so far and was not taken.
+    pub(crate) outputs: Vec<ServerOutput>,
+    streams: BTreeMap<u32, Peer>,
+}
+
+/// One stream as its client knows it.
+#[derive(Clone, Debug)]
+struct Peer {
+    id: StreamId,
+    node_sent: bool,
+    types: BTreeMap<String, Held>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Held {
+    nonce: String,
+    version: String,
+    accepted: String,
+}
+
+impl Default for Rig {
+    fn default() -> Self {
+        Self::new(ServerConfig::default())
+    }
+}
+
+impl Rig {
+    pub(crate) fn new(config: ServerConfig) -> Self {
+        Self::seeded(config, SEED)
+    }
+
+    pub(crate) fn seeded(config: ServerConfig, seed: u64) -> Self {
+        Self {
+            server: Server::new(config, seed, Time::ZERO),
+            now: Time::ZERO,
+            outputs: Vec::new(),
+            streams: BTreeMap::new(),
+        }
+    }
+
+    /// Runs a script in a fresh default rig.
+    pub(crate) fn script(lines: &str) -> Self {
+        let mut rig = Self::default();
+        rig.run(lines);
+        rig
+    }
+
+    pub(crate) fn run(&mut self, lines: &str) {
+        for line in lines.lines() {
+            let step = line.split('#').next().unwrap_or_default().trim();
+            if !step.is_empty() {
+                self.step(step);
+            }
+        }
+    }
+
+    fn step(&mut self, step: &str) {
+        let digits = step.chars().take_while(char::is_ascii_digit).count();
+        let (number, rest) = step.split_at(digits);
+        let stream = number.parse().unwrap_or(1);
+        let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "set" => {
+                self.set(rest);
+            }
+            ">" => self.request(stream, rest),
+            "<" if rest.is_empty() => {
+                let received = self.receive(stream);
+                assert!(received.is_none(), "expected silence, got {received:?}");
+            }
+            "<" => self.expect(stream, rest),
+            "close" => {
+                let id = self.stream(stream);
+                self.streams.remove(&stream);
+                self.event(StreamEvent::Closed(id));
+            }
+            "shutdown" => self.server.shut_down(self.now),
+            _ => panic!("no such step: {step}"),
+        }
+        self.drain();
+    }
+
+    /// Applies a transaction written as in a script.
+    pub(crate) fn set(&mut self, changes: &str) -> xds_core::server::Applied {
+        let applied = self.server.apply(transaction(changes), self.now);
+        self.drain();
+        applied.expect("a good transaction")
+    }
+
+    /// Opens the stream unless it is.
+    pub(crate) fn stream(&mut self, number: u32) -> StreamId {
+        if let Some(peer) = self.streams.get(&number) {
+            return peer.id;
+        }
+        let via = Via::Aggregated(Variant::StateOfTheWorld);
+        let id = self.server.accept(via, self.now).expect("a stream");
+        self.streams.insert(number, Peer { id, node_sent: false, types: BTreeMap::new() });
+        id
+    }
+
+    pub(crate) fn event(&mut self, event: StreamEvent) {
+        self.server.handle_event(event, self.now);
+        self.drain();
+    }
+
+    pub(crate) fn message(&mut self, id: StreamId, request: &DiscoveryRequest) {
+        self.event(StreamEvent::Message(id, request.encode_to_vec().into()));
+    }
+
+    /// Sends a request written as in a script.
+    pub(crate) fn request(&mut self, stream: u32, words: &str) {
+        let id = self.stream(stream);
+        let mut words = words.split_whitespace();
+        let type_url = url(words.next().expect("a type"));
+        let peer = self.streams.get_mut(&stream).expect("an open stream");
+        let node =
+            (!peer.node_sent).then(|| Node { id: format!("node-{stream}"), ..Node::default() });
+        peer.node_sent = true;
+        let held = peer.types.entry(type_url.clone()).or_default();
+        let mut request = DiscoveryRequest {
+            version_info: held.version.clone(),
+            node,
+            type_url,
+            response_nonce: held.nonce.clone(),
+            ..DiscoveryRequest::default()
+        };
+        for word in words {
+            if word == "nack" {
+                request.version_info = held.accepted.clone();
+                request.error_detail =
+                    Some(Status { code: 3, message: String::from("bad"), ..Status::default() });
+            } else if let Some(nonce) = word.strip_prefix("nonce:") {
+                request.response_nonce = nonce.into();
+            } else if let Some(version) = word.strip_prefix("version:") {
+                request.version_info = version.into();
+            } else {
+                request.resource_names.push(word.into());
+            }
+        }
+        if request.error_detail.is_none() && request.response_nonce == held.nonce {
+            held.accepted = held.version.clone();
+        }
+        self.message(id, &request);
+    }
+
+    /// Takes the next response of a stream, if one is due.
+    pub(crate) fn receive(&mut self, stream: u32) -> Option<Received> {
+        let id = self.stream(stream);
+        let mut frame = Frame::default();
+        let transmit = self.server.poll_transmit(id, self.now, &mut frame)?;
+        self.drain();
+        let response = DiscoveryResponse::decode(frame.to_bytes()).expect("a valid response");
+        assert_eq!(response.version_info, transmit.version.as_str());
+        assert_eq!(response.nonce, transmit.nonce.as_str());
+        assert_eq!(response.type_url, transmit.type_url.as_str());
+        assert_eq!(response.resources.len(), transmit.resources);
+        assert!(!response.nonce.is_empty() && !response.version_info.is_empty(), "M62, M63");
+        assert!(response.resources.iter().all(|any| any.type_url == response.type_url), "M82");
+        let held = self.streams.get_mut(&stream)?.types.entry(response.type_url.clone());
+        let held = held.or_default();
+        held.nonce = response.nonce.clone();
+        held.version = response.version_info.clone();
+        let received = Received { transmit, response };
+        let mut names: Vec<_> = received.resources();
+        let count = names.len();
+        names.sort();
+        names.dedup_by(|one, other| one.split('=').next() == other.split('=').next());
+        assert_eq!(names.len(), count, "a name occurs twice (M81, S0.116)");
+        Some(received)
+    }
+
+    fn expect(&mut self, stream: u32, words: &str) {
+        let mut words = words.split_whitespace();
+        let (ty, cause) = (words.next().expect("a type"), words.next().expect("a cause"));
+        let mut wanted: Vec<_> = words.map(String::from).collect();
+        let Some(received) = self.receive(stream) else {
+            panic!("expected {ty} {cause} {wanted:?}, got nothing");
+        };
+        let mut got = received.resources();
+        got.sort();
+        wanted.sort();
+        assert_eq!(
+            (received.transmit.type_url.as_str(), received.transmit.cause.to_string(), got),
+            (url(ty).as_str(), String::from(cause), wanted)
+        );
+    }
+
+    /// The nonce the client last received for a type.
+    pub(crate) fn nonce(&self, stream: u32, short: &str) -> String {
+        self.streams
+            .get(&stream)
+            .and_then(|peer| peer.types.get(&url(short)))
+            .map_or_else(String::new, |held| held.nonce.clone())
+    }
+
+    pub(crate) fn drain(&mut self) {
+        while let Some(output) = self.server.poll_output() {
+            self.outputs.push(output);
+        }
+        assert_eq!(self.server.poll_timeout(), None, "nothing is queued (rule 4)");
+    }
+
+    /// Takes what was observed so far.
+    pub(crate) fn observations(&mut self) -> Vec<Observation> {
+        core::mem::take(&mut self.outputs)
+            .into_iter()
+            .filter_map(|output| match output {
+                ServerOutput::Observed(observation) => Some(observation),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Takes what came out so far, but for observations.
+    pub(crate) fn effects(&mut self) -> Vec<ServerOutput> {
+        core::mem::take(&mut self.outputs)
+            .into_iter()
+            .filter(|output| !matches!(output, ServerOutput::Observed(_)))
+            .collect()
+    }
+}
+
+/// A transaction written as in a script.
+pub(crate) fn transaction(changes: &str) -> Transaction {
+    let mut transaction = Transaction::new();
+    for part in changes.split(';') {
+        let mut words = part.split_whitespace();
+        let type_url = url(words.next().expect("a type"));
+        for word in words {
+            match word.strip_prefix('-') {
+                Some(name) => transaction.remove(&*type_url, name),
+                None => {
+                    let (name, content) = word.split_once('=').expect("name=content");
+                    transaction.set(&*type_url, name, payload(name, content))
+                }
+            };
+        }
+    }
+    transaction
+}
+
+/// Runs every script and reports what the ones that passed cover.
+pub(crate) fn run_all(cases: &[(&str, &str)]) {
+    run_all_with(&ServerConfig::default(), cases);
+}
+
+pub(crate) fn run_all_with(config: &ServerConfig, cases: &[(&str, &str)]) {
+    for (covers, script) in cases {
+        println!("case {covers}");
+        Rig::new(config.clone()).run(script);
+        println!("covers: {covers}");
+    }
+}
