@@ -1,0 +1,71 @@
+//! Carries out every protocol script in `scripts/` as a test of its own and compares what is printed
+//! with what the script says.
+//!
+//! `UPDATE=1 cargo test -p xds-tests --test scripts` writes what was printed into the scripts; the
+//! difference is then reviewed like any other change.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let trials = scripts(&folder)
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
+            Trial::test(name, move || carry_out(&path))
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .flat_map(|path| if path.is_dir() { scripts(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    found.sort();
+    found
+}
+
+fn carry_out(path: &Path) -> Result<(), Failed> {
+    let expected = fs::read_to_string(path)?;
+    let outcome = xds_sim::script::run(&expected)?;
+    if outcome.covers.is_empty() {
+        return Err("the script covers nothing: add a `covers:` line".into());
+    }
+    if outcome.text == expected {
+        return Ok(());
+    }
+    if env::var_os("UPDATE").is_some() {
+        fs::write(path, outcome.text)?;
+        return Ok(());
+    }
+    Err(difference(&expected, &outcome.text).into())
+}
+
+/// The first lines that differ, with what leads up to them.
+fn difference(expected: &str, printed: &str) -> String {
+    let (expected, printed): (Vec<_>, Vec<_>) =
+        (expected.lines().collect(), printed.lines().collect());
+    let same = expected.iter().zip(&printed).take_while(|(left, right)| left == right).count();
+    let show = |lines: &[&str], mark: char| -> String {
+        lines.iter().skip(same).take(8).map(|line| format!("  {mark} {line}\n")).collect()
+    };
+    let context: String =
+        expected[same.saturating_sub(6)..same].iter().map(|line| format!("    {line}\n")).collect();
+    format!(
+        "line {} differs (- expected, + printed):\n{context}{}{}",
+        same + 1,
+        show(&expected, '-'),
+        show(&printed, '+'),
+    )
+}

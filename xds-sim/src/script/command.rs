@@ -1,0 +1,235 @@
+//! The commands of a script.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=30s] [jitter=N] [data-errors=keep\|drop] [tombstones=N]` | starts over with such a client, at time zero |
+//! | `server` | starts over with our management server at the far end instead of a scripted one |
+//! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
+//! | `unwatch LABEL` | ends the watch |
+//! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
+//! | `shut-down` | shuts the client down |
+//! | `respond TYPE v=VERSION n=NONCE RESOURCE..` | the scripted server responds |
+//! | `respond-bytes HEX` | it sends these bytes instead |
+//! | `end [CODE [MESSAGE]]` | the server ends the stream |
+//! | `undeliverable TEXT` | the transport cannot deliver a response |
+//! | `stale TYPE v=VERSION n=NONCE RESOURCE..` | a response of the channel before the current one arrives |
+//! | `link up\|down\|silent`, `latency 10ms` | what the network does |
+//! | `block`, `unblock` | the client's transport has no room for requests, or has again |
+//! | `set TYPE RESOURCE..`, `remove TYPE NAME..` | our server's store changes, in one transaction per line |
+//! | `connect LABEL` | a scripted client opens a stream to our server |
+//! | `request LABEL TYPE [v=..] [n=..] [node=ID] [names=a,b] [error=TEXT]` | it sends a request; without `v=` and `error=` it states the version that came with the nonce |
+//! | `hang-up LABEL` | it ends its stream |
+//! | `advance 15s` | time passes |
+//! | `status`, `stats`, `wants-read`, `deadline` | prints what is inside |
+//!
+//! A resource is `NAME=TEXT`; a text that starts with `bad` is invalid. `~` is bytes that cannot be
+//! decoded, `TYPE/NAME=TEXT` a resource of another type, `NAME*COUNT=TEXT` many, numbered from one,
+//! and `%LENGTH=TEXT` has a name of that many bytes.
+
+use std::time::Duration;
+
+/// One parsed command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above says what each is")]
+#[non_exhaustive]
+pub enum Command {
+    Client(Vec<(String, String)>),
+    Server,
+    Watch { label: String, type_name: String, name: String },
+    Unwatch(String),
+    Busy(String),
+    Done(String),
+    ShutDown,
+    Respond(Response),
+    RespondBytes(Vec<u8>),
+    Stale(Response),
+    End { code: i32, message: String },
+    Undeliverable(String),
+    Link(String),
+    Block,
+    Unblock,
+    Latency(Duration),
+    Set { type_name: String, resources: Vec<Resource> },
+    Remove { type_name: String, names: Vec<String> },
+    Connect(String),
+    Request { label: String, type_name: String, fields: Vec<(String, String)> },
+    HangUp(String),
+    Advance(Duration),
+    Print(Printout),
+}
+
+/// What a scripted server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields of a DiscoveryResponse")]
+pub struct Response {
+    pub type_name: String,
+    pub version: String,
+    pub nonce: String,
+    pub resources: Vec<Resource>,
+}
+
+/// One resource of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the module's documentation has the forms")]
+pub enum Resource {
+    Named { type_name: Option<String>, name: String, text: String },
+    Undecodable,
+}
+
+/// What can be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as the commands")]
+pub enum Printout {
+    Status,
+    Stats,
+    WantsRead,
+    Deadline,
+}
+
+/// Parses a line.
+///
+/// # Errors
+///
+/// What is wrong with the line, in a sentence.
+pub fn parse(line: &str) -> Result<Command, String> {
+    let mut words = line.split_whitespace();
+    let verb = words.next().unwrap_or_default();
+    let words: Vec<&str> = words.collect();
+    let one = || match words[..] {
+        [word] => Ok(word.to_owned()),
+        _ => Err(format!("`{verb}` takes one argument")),
+    };
+    let rest = || words.join(" ");
+    Ok(match (verb, &words[..]) {
+        ("client", pairs) => Command::Client(fields(pairs)?),
+        ("server", []) => Command::Server,
+        ("watch", [label, type_name, name]) => Command::Watch {
+            label: (*label).into(),
+            type_name: (*type_name).into(),
+            name: expand_name(name)?,
+        },
+        ("unwatch", _) => Command::Unwatch(one()?),
+        ("busy", _) => Command::Busy(one()?),
+        ("done", _) => Command::Done(one()?),
+        ("shut-down", []) => Command::ShutDown,
+        ("respond", [type_name, words @ ..]) => Command::Respond(response(type_name, words)?),
+        ("stale", [type_name, words @ ..]) => Command::Stale(response(type_name, words)?),
+        ("respond-bytes", words) => Command::RespondBytes(hex(&words.concat())?),
+        ("end", []) => Command::End { code: 0, message: String::new() },
+        ("end", [code, message @ ..]) => Command::End {
+            code: code.parse().map_err(|_| format!("`{code}` is not a status code"))?,
+            message: message.join(" "),
+        },
+        ("undeliverable", _) => Command::Undeliverable(rest()),
+        ("link", _) => Command::Link(one()?),
+        ("block", []) => Command::Block,
+        ("unblock", []) => Command::Unblock,
+        ("latency", _) => Command::Latency(duration(&one()?)?),
+        ("set", [type_name, resources @ ..]) => {
+            Command::Set { type_name: (*type_name).into(), resources: self::resources(resources)? }
+        }
+        ("remove", [type_name, names @ ..]) => Command::Remove {
+            type_name: (*type_name).into(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+        },
+        ("connect", _) => Command::Connect(one()?),
+        ("hang-up", _) => Command::HangUp(one()?),
+        ("request", [label, type_name, pairs @ ..]) => Command::Request {
+            label: (*label).into(),
+            type_name: (*type_name).into(),
+            fields: fields(pairs)?,
+        },
+        ("advance", _) => Command::Advance(duration(&one()?)?),
+        ("status", []) => Command::Print(Printout::Status),
+        ("stats", []) => Command::Print(Printout::Stats),
+        ("wants-read", []) => Command::Print(Printout::WantsRead),
+        ("deadline", []) => Command::Print(Printout::Deadline),
+        _ => return Err(format!("`{line}` is not a command")),
+    })
+}
+
+fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let split = |pair: &&str| {
+        let (key, value) =
+            pair.split_once('=').ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    pairs.iter().map(split).collect()
+}
+
+fn response(type_name: &str, words: &[&str]) -> Result<Response, String> {
+    let [version, nonce, resources @ ..] = words else {
+        return Err("a response needs v= and n=".into());
+    };
+    let field = |word: &str, key: &str| {
+        word.strip_prefix(key)
+            .map(str::to_owned)
+            .ok_or_else(|| format!("expected {key}, got `{word}`"))
+    };
+    Ok(Response {
+        type_name: type_name.into(),
+        version: field(version, "v=")?,
+        nonce: field(nonce, "n=")?,
+        resources: self::resources(resources)?,
+    })
+}
+
+fn resources(words: &[&str]) -> Result<Vec<Resource>, String> {
+    let mut resources = Vec::new();
+    for &word in words {
+        if word == "~" {
+            resources.push(Resource::Undecodable);
+            continue;
+        }
+        let (name, text) =
+            word.split_once('=').ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
+        let (type_name, name) = match name.split_once('/') {
+            Some((type_name, name)) => (Some(type_name.to_owned()), name),
+            None => (None, name),
+        };
+        let names = match name.split_once('*') {
+            Some((prefix, count)) => {
+                let count: usize = count.parse().map_err(|_| format!("`{count}` is no count"))?;
+                (1..=count).map(|n| format!("{prefix}{n}")).collect()
+            }
+            None => vec![expand_name(name)?],
+        };
+        resources.extend(names.into_iter().map(|name| Resource::Named {
+            type_name: type_name.clone(),
+            name,
+            text: text.into(),
+        }));
+    }
+    Ok(resources)
+}
+
+fn expand_name(name: &str) -> Result<String, String> {
+    match name.strip_prefix('%') {
+        Some(length) => {
+            let length = length.parse().map_err(|_| format!("`{length}` is no length"))?;
+            Ok("x".repeat(length))
+        }
+        None => Ok(name.into()),
+    }
+}
+
+/// A duration as in `15s` or `10ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration such as 15s or 10ms");
+    let seconds = |number: &str, unit: f64| {
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+    };
+    match text.strip_suffix("ms") {
+        Some(millis) => seconds(millis, 0.001),
+        None => seconds(text.strip_suffix('s').ok_or_else(wrong)?, 1.0),
+    }
+}
+
+fn hex(text: &str) -> Result<Vec<u8>, String> {
+    (0..text.len())
+        .step_by(2)
+        .map(|at| text.get(at..at + 2).and_then(|byte| u8::from_str_radix(byte, 16).ok()))
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("`{text}` is not hexadecimal"))
+}

@@ -1,0 +1,94 @@
+//! Protocol scenarios as text files.
+//!
+//! A script is a list of blocks. Each has commands, a line of dashes, and what was printed when the
+//! commands were carried out; an empty line ends it. Lines that start with `#` are prose, one that
+//! starts with `covers:` names the requirements that the script shows to hold.
+//!
+//! ```text
+//! # A response is delivered and acknowledged.
+//! covers: SB-06
+//!
+//! watch w lds foo
+//! ----
+//! client opens c0 to sim
+//! c0 -> (V=,R={foo},N=,T=lds) node=test
+//!
+//! respond lds v=1 n=A foo=hello
+//! ----
+//! c0 <- (V=1,R={foo=hello},N=A,T=lds)
+//! w: foo=hello version 1
+//! c0 -> (V=1,R={foo},N=A,T=lds)
+//! ```
+//!
+//! [`run`] carries a script out and returns it with what was really printed. A test compares the two
+//! texts; where a change of behaviour is meant, the new text replaces the old one and is reviewed as
+//! what it is.
+//!
+//! The commands are listed in [`command`].
+
+pub mod command;
+mod stage;
+
+use thiserror::Error;
+
+use self::stage::Stage;
+
+/// A script as it was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The script with what was really printed.
+    pub text: String,
+    /// The ids named by its `covers:` lines.
+    pub covers: Vec<String>,
+}
+
+/// Why a script cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}: {why}")]
+pub struct ScriptError {
+    /// The line, counted from one.
+    pub line: usize,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Carries out a script.
+///
+/// # Errors
+///
+/// A line is not a command, or a command makes no sense where it stands.
+pub fn run(script: &str) -> Result<Outcome, ScriptError> {
+    let mut outcome = Outcome { text: String::new(), covers: Vec::new() };
+    let mut stage = Stage::default();
+    let mut lines = script.lines().enumerate().peekable();
+    let mut has_commands = false;
+    while let Some((number, line)) = lines.next() {
+        outcome.text.push_str(line);
+        outcome.text.push('\n');
+        if let Some(ids) = line.strip_prefix("covers:") {
+            outcome.covers.extend(ids.split_whitespace().map(str::to_owned));
+        } else if line == SEPARATOR {
+            for event in stage.take_output() {
+                outcome.text.push_str(&event);
+                outcome.text.push('\n');
+            }
+            while lines.next_if(|(_, line)| !line.trim().is_empty()).is_some() {}
+            has_commands = false;
+        } else if !line.trim().is_empty() && !line.starts_with('#') {
+            has_commands = true;
+            command::parse(line)
+                .and_then(|command| stage.perform(command))
+                .map_err(|why| ScriptError { line: number + 1, why })?;
+        }
+    }
+    if has_commands {
+        let line = script.lines().count();
+        return Err(ScriptError {
+            line,
+            why: "the last commands lack their line of dashes".into(),
+        });
+    }
+    Ok(outcome)
+}
+
+const SEPARATOR: &str = "----";

@@ -1,0 +1,394 @@
+//! Where a script plays: a world, and the labels by which the script calls what is in it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    client::{
+        ChannelEvent, ClientConfig, DataErrorPolicy, Interest, ManagementServer, Node, Profile,
+        ReadGate, WildcardForm,
+    },
+    proto,
+    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
+    types,
+};
+
+use super::command::{Command, Printout, Resource, Response};
+use crate::{Peer, Reachability, Toy, ToyType, World, wire_text};
+
+/// The world of one script.
+#[derive(Debug)]
+pub(super) struct Stage {
+    world: World,
+    watches: BTreeMap<String, WatchId>,
+    /// Scripted clients of our server.
+    streams: BTreeMap<String, xds_core::StreamId>,
+    /// The version of each response a scripted client got, by stream and nonce.
+    versions: BTreeMap<(xds_core::StreamId, String), String>,
+    last_channel: Option<ChannelId>,
+    started: Time,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::with_client(&[]).unwrap_or_else(|why| unreachable!("no options: {why}"))
+    }
+}
+
+impl Stage {
+    fn with_client(options: &[(String, String)]) -> Result<Self, String> {
+        let client = Client::new(client_config(options)?, SEED, Time::ZERO);
+        Ok(Self {
+            world: World::new(client, Peer::Scripted),
+            watches: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            last_channel: None,
+            started: Time::ZERO,
+        })
+    }
+
+    /// What was printed since the last call; lines of a later instant say when.
+    pub(super) fn take_output(&mut self) -> Vec<String> {
+        let started = std::mem::replace(&mut self.started, self.world.now());
+        let line = |event: crate::Event| match event.at == started {
+            true => event.text,
+            false => format!("[{}] {}", event.at, event.text),
+        };
+        self.world.take_log().into_iter().map(line).collect()
+    }
+
+    pub(super) fn perform(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Client(options) => *self = Self::with_client(&options)?,
+            Command::Server => {
+                let server = Server::new(ServerConfig::default(), SEED, Time::ZERO);
+                self.world.peer = Peer::Core(Box::new(server));
+            }
+            Command::Watch { label, type_name, name } => self.watch(label, &type_name, &name)?,
+            Command::Unwatch(label) => {
+                let watch = self.watches.remove(&label).ok_or_else(|| unknown(&label))?;
+                self.world.client.unwatch(watch, self.world.now());
+                self.world.detach(watch);
+            }
+            Command::Busy(label) => self.world.make_busy(self.labelled(&label)?),
+            Command::Done(label) => self.world.make_done(self.labelled(&label)?),
+            Command::ShutDown => self.world.client.shut_down(self.world.now()),
+            Command::Respond(response) => self.world.respond(encode_response(&response)?),
+            Command::RespondBytes(bytes) => self.world.respond(bytes.into()),
+            Command::Stale(response) => {
+                let channel = self.last_channel.ok_or("there was no channel before")?;
+                let frame = encode_response(&response)?;
+                self.world.inject(ChannelEvent::Message(channel, frame));
+            }
+            Command::End { code, message } => {
+                self.last_channel = self.world.channel();
+                self.world.end_stream(code, &message);
+            }
+            Command::Undeliverable(text) => {
+                let channel = self.world.channel().ok_or("there is no channel")?;
+                self.world.inject(ChannelEvent::Malformed(channel, text.into()));
+            }
+            Command::Link(state) => {
+                self.world.reachability = match state.as_str() {
+                    "up" => Reachability::Up,
+                    "down" => Reachability::Down,
+                    "silent" => Reachability::Silent,
+                    _ => return Err(format!("a link is up, down or silent, not `{state}`")),
+                }
+            }
+            Command::Block => self.world.block_transport(),
+            Command::Unblock => self.world.free_transport(),
+            Command::Latency(latency) => self.world.latency = latency,
+            Command::Set { type_name, resources } => self.set(&type_name, resources)?,
+            Command::Remove { type_name, names } => {
+                let mut change = Transaction::new();
+                for name in names {
+                    change.remove(type_url(&type_name), name);
+                }
+                self.apply(change)?;
+            }
+            Command::Connect(label) => self.connect(label)?,
+            Command::Request { label, type_name, fields } => {
+                self.request(&label, &type_name, fields)?;
+            }
+            Command::HangUp(label) => {
+                let stream = self.streams.remove(&label).ok_or_else(|| unknown(&label))?;
+                let now = self.world.now();
+                self.server()?.handle_event(StreamEvent::Closed(stream), now);
+            }
+            Command::Advance(duration) => self.world.advance(duration),
+            Command::Print(what) => self.print(what),
+        }
+        self.play();
+        Ok(())
+    }
+
+    /// Lets everything happen that is due now. Scripted clients hear what our server has for them.
+    fn play(&mut self) {
+        if self.streams.is_empty() {
+            self.world.settle();
+        } else {
+            self.serve_scripted_clients();
+        }
+    }
+
+    fn watch(&mut self, label: String, type_name: &str, name: &str) -> Result<(), String> {
+        let interest = if name == "*" { Interest::Wildcard } else { Interest::Name(name) };
+        let now = self.world.now();
+        match self.world.client.watch(&TypeUrl::from(&*type_url(type_name)), interest, now) {
+            Ok(watch) => {
+                self.world.attach(watch, &label);
+                self.watches.insert(label, watch);
+            }
+            Err(error) => self.world.note(format!("{label}: refused: {error}")),
+        }
+        Ok(())
+    }
+
+    fn labelled(&self, label: &str) -> Result<WatchId, String> {
+        self.watches.get(label).copied().ok_or_else(|| unknown(label))
+    }
+
+    fn server(&mut self) -> Result<&mut Server, String> {
+        match &mut self.world.peer {
+            Peer::Core(server) => Ok(server),
+            Peer::Scripted => Err("the script has no `server`".into()),
+        }
+    }
+
+    fn set(&mut self, type_name: &str, resources: Vec<Resource>) -> Result<(), String> {
+        let mut change = Transaction::new();
+        for resource in resources {
+            match resource {
+                Resource::Named { type_name: None, name, text } => {
+                    let bytes = Toy::bytes(&name, &text);
+                    change.set(type_url(type_name), name, bytes);
+                }
+                _ => return Err("only NAME=TEXT can be set".into()),
+            }
+        }
+        self.apply(change)
+    }
+
+    fn apply(&mut self, change: Transaction) -> Result<(), String> {
+        let now = self.world.now();
+        if let Err(error) = self.server()?.apply(change, now) {
+            self.world.note(format!("refused: {error}"));
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, label: String) -> Result<(), String> {
+        let now = self.world.now();
+        let via = Via::Aggregated(Variant::StateOfTheWorld);
+        match self.server()?.accept(via, now) {
+            Ok(stream) => {
+                self.streams.insert(label, stream);
+            }
+            Err(refusal) => self.world.note(format!("{label}: refused: {refusal}")),
+        }
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        label: &str,
+        type_name: &str,
+        fields: Vec<(String, String)>,
+    ) -> Result<(), String> {
+        let stream = *self.streams.get(label).ok_or_else(|| unknown(label))?;
+        let mut request = proto::DiscoveryRequest {
+            type_url: type_url(type_name),
+            ..proto::DiscoveryRequest::default()
+        };
+        let states_version = fields.iter().any(|(key, _)| key == "v" || key == "error");
+        for (key, value) in fields {
+            match key.as_str() {
+                "v" => request.version_info = value,
+                "n" => request.response_nonce = value,
+                "node" => request.node = Some(proto::Node { id: value, ..Default::default() }),
+                "names" => request.resource_names = value.split(',').map(str::to_owned).collect(),
+                "error" => {
+                    request.error_detail =
+                        Some(proto::Status { code: 3, message: value, details: Vec::new() });
+                }
+                _ => return Err(format!("a request has no field `{key}`")),
+            }
+        }
+        let answered = (stream, request.response_nonce.clone());
+        if let Some(version) = self.versions.get(&answered).filter(|_| !states_version) {
+            request.version_info = version.clone();
+        }
+        let message = Bytes::from(request.encode_to_vec());
+        self.world.note(format!("{label} -> {}", wire_text::request(&message)));
+        let now = self.world.now();
+        self.server()?.handle_event(StreamEvent::Message(stream, message), now);
+        Ok(())
+    }
+
+    fn serve_scripted_clients(&mut self) {
+        let now = self.world.now();
+        let mut lines = Vec::new();
+        let Peer::Core(server) = &mut self.world.peer else { return };
+        let label = |stream| {
+            let found = self.streams.iter().find(|&(_, &known)| known == stream);
+            found.map_or_else(|| stream.to_string(), |(label, _)| label.clone())
+        };
+        while let Some(output) = server.poll_output() {
+            match output {
+                ServerOutput::Writable(stream) => {
+                    let mut frame = Frame::default();
+                    while let Some(transmit) = server.poll_transmit(stream, now, &mut frame) {
+                        let answered = (stream, transmit.nonce.to_string());
+                        self.versions.insert(answered, transmit.version.to_string());
+                        let line = wire_text::response(&frame.to_bytes());
+                        lines.push(format!("{} <- {line} {}", label(stream), transmit.cause));
+                    }
+                }
+                ServerOutput::Close(stream, why) => {
+                    let code = why.code().as_i32();
+                    lines.push(format!("{} closed with {code}: {why}", label(stream)));
+                }
+                ServerOutput::Observed(observation) => {
+                    lines.extend(wire_text::observation(&observation));
+                }
+                other => lines.push(format!("{other:?}")),
+            }
+        }
+        for line in lines {
+            self.world.note(line);
+        }
+    }
+
+    fn print(&mut self, what: Printout) {
+        let lines: Vec<String> = match what {
+            Printout::Status => {
+                let client = self.world.client.status().map(|status| format!("{status}"));
+                let mut lines: Vec<String> = client.collect();
+                if let Peer::Core(server) = &self.world.peer {
+                    lines.extend(server.status().map(|status| wire_text::subscription(&status)));
+                }
+                lines
+            }
+            Printout::Stats => format!("{:#?}", self.world.client.stats())
+                .lines()
+                .map(str::trim)
+                .filter(|line| line.contains(':') && !line.ends_with(": 0,"))
+                .map(|line| line.trim_end_matches(',').to_owned())
+                .collect(),
+            Printout::WantsRead => {
+                let wants = self
+                    .world
+                    .channel()
+                    .is_some_and(|channel| self.world.client.wants_read(channel));
+                vec![if wants { "reads" } else { "does not read" }.into()]
+            }
+            Printout::Deadline => vec![match self.world.client.poll_timeout() {
+                Some(deadline) => format!("{} at {}", deadline.why, deadline.at),
+                None => "none".into(),
+            }],
+        };
+        for line in lines {
+            self.world.note(line);
+        }
+    }
+}
+
+/// Scripts are about the protocol, not about chance: one seed serves all.
+const SEED: u64 = 1;
+
+fn unknown(label: &str) -> String {
+    format!("nothing is called `{label}`")
+}
+
+fn type_url(name: &str) -> String {
+    types::by_short_name(name).map_or_else(|| format!("type.googleapis.com/{name}"), str::to_owned)
+}
+
+fn encode_response(response: &Response) -> Result<Bytes, String> {
+    let url = type_url(&response.type_name);
+    let any = |resource: &Resource| match resource {
+        Resource::Undecodable => {
+            proto::Any { type_url: url.clone(), value: Bytes::from_static(&[0x0a, 0x7f]) }
+        }
+        Resource::Named { type_name, name, text } => proto::Any {
+            type_url: type_name.as_deref().map_or_else(|| url.clone(), type_url),
+            value: Toy::bytes(name, text),
+        },
+    };
+    let response = proto::DiscoveryResponse {
+        version_info: response.version.clone(),
+        nonce: response.nonce.clone(),
+        type_url: url.clone(),
+        resources: response.resources.iter().map(any).collect(),
+        ..proto::DiscoveryResponse::default()
+    };
+    Ok(response.encode_to_vec().into())
+}
+
+fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
+    let option = |key: &str| options.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
+    let known = [
+        "profile",
+        "node",
+        "types",
+        "wildcard",
+        "gate",
+        "idle",
+        "jitter",
+        "data-errors",
+        "tombstones",
+        "name-bytes",
+        "response-bytes",
+        "nack-bytes",
+        "resources",
+    ];
+    if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+        return Err(format!("a client has no option `{key}`"));
+    }
+    let number = |key: &str| match option(key).map(str::parse::<usize>) {
+        None => Ok(None),
+        Some(Ok(number)) => Ok(Some(number)),
+        Some(Err(_)) => Err(format!("`{key}` takes a number")),
+    };
+    let mut profile = match option("profile").unwrap_or("grpc") {
+        "grpc" => Profile::grpc(),
+        "envoy" => Profile::envoy(),
+        other => return Err(format!("there is no profile `{other}`")),
+    };
+    profile.backoff.jitter_percent = number("jitter")?.unwrap_or(0) as u32;
+    if option("wildcard") == Some("explicit") {
+        profile.wildcard = WildcardForm::Explicit;
+    }
+    if option("gate") == Some("off") {
+        profile.read_gate = ReadGate::Off;
+    }
+    match option("data-errors") {
+        Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
+        Some("keep") => profile.data_errors = DataErrorPolicy::KeepCached,
+        _ => {}
+    }
+    match option("idle") {
+        Some("never") => profile.idle_close = None,
+        Some(_) => {
+            let seconds = number("idle")?.unwrap_or_default() as u64;
+            profile.idle_close = Some(Duration::from_secs(seconds));
+        }
+        None => {}
+    }
+    let node = Node::new(option("node").unwrap_or("test"));
+    let mut config = ClientConfig::new(node, ManagementServer::new("sim")).with_profile(profile);
+    for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
+        config = config.with_type(ToyType::new(&*type_url(name)));
+    }
+    let limits = &mut config.limits;
+    limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
+    limits.name_bytes = number("name-bytes")?.unwrap_or(limits.name_bytes);
+    limits.nack_message_bytes = number("nack-bytes")?.unwrap_or(limits.nack_message_bytes);
+    limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
+    limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
+    Ok(config)
+}

@@ -1,0 +1,62 @@
+//! Resources for simulations: a name, a text, and a way to be invalid on purpose.
+
+use bytes::Bytes;
+use prost::Message;
+use xds_core::{
+    TypeUrl,
+    client::{Context, Rejection, ResourceType, Value},
+};
+
+/// A resource whose encoding is a name in field 1, as in every xDS resource, and a text in field 2.
+#[derive(Clone, PartialEq, Message)]
+pub struct Toy {
+    /// The name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// What the resource says. A text that starts with `bad` makes it invalid.
+    #[prost(string, tag = "2")]
+    pub text: String,
+}
+
+impl Toy {
+    /// The encoded resource.
+    #[must_use]
+    pub fn bytes(name: &str, text: &str) -> Bytes {
+        Self { name: name.into(), text: text.into() }.encode_to_vec().into()
+    }
+
+    /// What a resource says, for printing; undecodable ones say so.
+    #[must_use]
+    pub fn text_of(bytes: &[u8]) -> String {
+        Self::decode(bytes).map_or_else(|_| "(undecodable)".into(), |toy| toy.text)
+    }
+}
+
+/// The type of [`Toy`] resources under any type URL.
+#[derive(Clone, Debug)]
+pub struct ToyType {
+    type_url: TypeUrl,
+}
+
+impl ToyType {
+    /// Toys that go by `type_url`.
+    #[must_use]
+    pub fn new(type_url: impl Into<TypeUrl>) -> Self {
+        Self { type_url: type_url.into() }
+    }
+}
+
+impl ResourceType for ToyType {
+    fn type_url(&self) -> &TypeUrl {
+        &self.type_url
+    }
+
+    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+        let toy = Toy::decode(&**bytes)
+            .map_err(|why| Rejection::new(format!("cannot be decoded: {why}")))?;
+        if toy.text.starts_with("bad") {
+            return Err(Rejection::new(format!("text: {} is not allowed", toy.text)));
+        }
+        Ok(Some(Value::new(toy.text)))
+    }
+}

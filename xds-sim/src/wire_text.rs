@@ -1,0 +1,132 @@
+//! Messages as people read them: `(V=version,R=resources,N=nonce,T=type)` (S0.091).
+
+use std::fmt::Write as _;
+
+use prost::Message as _;
+use xds_core::{
+    proto,
+    server::{Observation, SubscriptionStatus},
+    types,
+};
+
+use crate::toy::Toy;
+
+/// A request in one line, with what it carries beside the four fields.
+#[must_use]
+pub fn request(bytes: &[u8]) -> String {
+    let request = match proto::DiscoveryRequest::decode(bytes) {
+        Ok(request) => request,
+        Err(why) => return format!("(undecodable request: {why})"),
+    };
+    let mut line = format!(
+        "(V={},R={{{}}},N={},T={})",
+        request.version_info,
+        shortened(&request.resource_names),
+        request.response_nonce,
+        type_name(&request.type_url),
+    );
+    if let Some(node) = request.node {
+        let _ = write!(line, " node={}", node.id);
+    }
+    if let Some(status) = request.error_detail {
+        let _ = write!(line, " NACK {}: {}", status.code, status.message);
+    }
+    line
+}
+
+/// A response in one line; resources as `name=text`.
+#[must_use]
+pub fn response(bytes: &[u8]) -> String {
+    let response = match proto::DiscoveryResponse::decode(bytes) {
+        Ok(response) => response,
+        Err(why) => return format!("(undecodable response: {why})"),
+    };
+    let resources: Vec<String> = response
+        .resources
+        .iter()
+        .map(|any| match Toy::decode(&*any.value) {
+            Ok(toy) if any.type_url == response.type_url => format!("{}={}", toy.name, toy.text),
+            Ok(toy) => format!("{}/{}={}", type_name(&any.type_url), toy.name, toy.text),
+            Err(_) => "~".into(),
+        })
+        .collect();
+    format!(
+        "(V={},R={{{}}},N={},T={})",
+        response.version_info,
+        shortened(&resources),
+        response.nonce,
+        type_name(&response.type_url),
+    )
+}
+
+/// What a server observed, where it is out of the ordinary; `None` for the daily business.
+#[must_use]
+pub fn observation(observation: &Observation) -> Option<String> {
+    Some(match observation {
+        Observation::Nacked { stream, type_url, version, nonce, message, .. } => {
+            let name = type_name(type_url.as_str());
+            format!("server sees {stream} reject {name} {version} ({nonce}): {message}")
+        }
+        Observation::NodeChanged { stream } => format!("server sees {stream} change its node"),
+        Observation::UnknownType { stream, type_url } => {
+            format!("server sees {stream} ask for unknown {}", type_name(type_url.as_str()))
+        }
+        Observation::VersionMismatch { stream, type_url, .. } => {
+            format!("server sees {stream} state another {} version", type_name(type_url.as_str()))
+        }
+        Observation::StaleNonce { stream, type_url } => {
+            format!("server sees {stream} with a stale {} nonce", type_name(type_url.as_str()))
+        }
+        Observation::BogusNonce { stream, type_url } => {
+            format!("server sees {stream} with a bogus {} nonce", type_name(type_url.as_str()))
+        }
+        Observation::Oversize { stream, type_url, bytes } => {
+            let name = type_name(type_url.as_str());
+            format!("server sends {stream} {bytes} bytes of {name} at once")
+        }
+        Observation::Connected { .. }
+        | Observation::Identified { .. }
+        | Observation::Subscribed { .. }
+        | Observation::Acked { .. }
+        | Observation::Disconnected { .. } => return None,
+        other => format!("{other:?}"),
+    })
+}
+
+/// What a server knows of one subscription.
+#[must_use]
+pub fn subscription(status: &SubscriptionStatus<'_>) -> String {
+    format!(
+        "{} {} {}: {:?}, {:?}, sent {}, accepted {}, {} responses, {} ACKs, {} NACKs",
+        status.node_id,
+        status.stream,
+        type_name(status.type_url.as_str()),
+        status.interest,
+        status.state,
+        status.sent_version.as_ref().map_or("nothing", xds_core::Version::as_str),
+        status.acked_version.as_ref().map_or("nothing", xds_core::Version::as_str),
+        status.responses,
+        status.acks,
+        status.nacks,
+    )
+}
+
+/// The short name of a known type, otherwise what stands behind the slash.
+#[must_use]
+pub fn type_name(type_url: &str) -> &str {
+    types::short_name(type_url).unwrap_or_else(|| type_url.rsplit('/').next().unwrap_or(type_url))
+}
+
+/// A list that stays readable when a scenario has a hundred thousand names.
+fn shortened(items: &[String]) -> String {
+    let item = |item: &String| match item.char_indices().nth(60) {
+        Some((end, _)) => format!("{}.. {} bytes", &item[..end], item.len()),
+        None => item.clone(),
+    };
+    match items {
+        [first, .., last] if items.len() > 20 => {
+            format!("{}, .. {} in all .., {}", item(first), items.len(), item(last))
+        }
+        _ => items.iter().map(item).collect::<Vec<_>>().join(","),
+    }
+}

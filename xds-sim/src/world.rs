@@ -1,0 +1,518 @@
+//! One client, one server, one link, in virtual time.
+//!
+//! The world never ticks: it does what is to be done at this instant, then jumps to the earliest of
+//! the deadlines and deliveries. A core that asks for a timeout too late, or forgets to, is found
+//! out, because nothing else ever wakes it (contract rule 4).
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use xds_core::{
+    ChannelId, Client, Frame, StreamId, Time, WatchId,
+    client::{Change, ChannelError, ChannelEvent, Notice, Output},
+    server::{Server, ServerOutput, StreamEvent, Variant, Via},
+};
+
+use crate::wire_text;
+
+/// What happened, for the log of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub at: Time,
+    /// What, in one line.
+    pub text: String,
+}
+
+/// Who is at the far end of the link.
+#[derive(Debug)]
+pub enum Peer {
+    /// Nobody by itself: a script says what the server says.
+    Scripted,
+    /// Our management server.
+    Core(Box<Server>),
+}
+
+/// What the network does with a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reachability {
+    /// It is accepted.
+    Up,
+    /// It is refused.
+    Down,
+    /// Nothing comes back, as from a host behind a firewall.
+    Silent,
+}
+
+/// Whether the client's transport takes messages, and who waits for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Room {
+    Free,
+    Full { waiting: BTreeSet<ChannelId> },
+}
+
+/// A simulated pair. See the [module's documentation](self).
+#[derive(Debug)]
+pub struct World {
+    /// The client.
+    pub client: Client,
+    /// The server.
+    pub peer: Peer,
+    /// What becomes of new connections.
+    pub reachability: Reachability,
+    /// How long a message is under way.
+    pub latency: Duration,
+    /// Whether the client's transport takes messages.
+    room: Room,
+    now: Time,
+    order: u64,
+    deliveries: BinaryHeap<Reverse<Delivery>>,
+    channels: BTreeMap<ChannelId, Connection>,
+    watchers: BTreeMap<WatchId, Watcher>,
+    log: Vec<Event>,
+}
+
+/// One connection as the network sees it.
+#[derive(Debug, Default)]
+struct Connection {
+    stream: Option<StreamId>,
+    /// What has arrived at the client and was not read yet.
+    inbox: VecDeque<Bytes>,
+}
+
+/// An application's watcher.
+#[derive(Debug)]
+struct Watcher {
+    label: String,
+    /// A busy watcher takes its notices but does not finish with them.
+    is_busy: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Delivery {
+    at: Time,
+    order: u64,
+    channel: ChannelId,
+    what: Payload,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Payload {
+    /// The server sees the stream, and the client learns that it is open.
+    Connect,
+    Refuse,
+    Request(Bytes),
+    Response(Bytes),
+    /// The stream ends at the client.
+    EndAtClient(i32, Arc<str>),
+    /// The stream ends at the server.
+    EndAtServer,
+}
+
+impl PartialOrd for Delivery {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Delivery {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+impl World {
+    /// A world at time zero in which nothing has happened yet.
+    #[must_use]
+    pub fn new(client: Client, peer: Peer) -> Self {
+        Self {
+            client,
+            peer,
+            reachability: Reachability::Up,
+            latency: Duration::ZERO,
+            room: Room::Free,
+            now: Time::ZERO,
+            order: 0,
+            deliveries: BinaryHeap::new(),
+            channels: BTreeMap::new(),
+            watchers: BTreeMap::new(),
+            log: Vec::new(),
+        }
+    }
+
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What has happened since the last call.
+    pub fn take_log(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.log)
+    }
+
+    /// Adds a line of the caller's to the log.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.log.push(Event { at: self.now, text: text.into() });
+    }
+
+    /// Gives a watch a name in the log and a watcher that handles its notices at once.
+    pub fn attach(&mut self, watch: WatchId, label: impl Into<String>) {
+        self.watchers.insert(watch, Watcher { label: label.into(), is_busy: false });
+    }
+
+    /// Forgets a watcher, after `unwatch`.
+    pub fn detach(&mut self, watch: WatchId) {
+        self.watchers.remove(&watch);
+    }
+
+    /// From now on the watcher does not finish with its notices.
+    pub fn make_busy(&mut self, watch: WatchId) {
+        if let Some(watcher) = self.watchers.get_mut(&watch) {
+            watcher.is_busy = true;
+        }
+    }
+
+    /// The watcher finishes with what it was told, and is quick from now on.
+    pub fn make_done(&mut self, watch: WatchId) {
+        if let Some(watcher) = self.watchers.get_mut(&watch) {
+            watcher.is_busy = false;
+        }
+        self.follow(watch);
+    }
+
+    /// The channel that the client uses, if there is one.
+    #[must_use]
+    pub fn channel(&self) -> Option<ChannelId> {
+        self.channels.keys().next_back().copied()
+    }
+
+    /// Sends a response on the client's channel, from a scripted server.
+    pub fn respond(&mut self, frame: Bytes) {
+        if let Some(channel) = self.channel() {
+            self.deliver_later(channel, Payload::Response(frame));
+        }
+    }
+
+    /// Ends the client's stream from the far end.
+    pub fn end_stream(&mut self, code: i32, message: &str) {
+        if let Some(channel) = self.channel() {
+            self.deliver_later(channel, Payload::EndAtClient(code, message.into()));
+            self.deliver_later(channel, Payload::EndAtServer);
+        }
+    }
+
+    /// From now on the client's transport has no room: nothing is rendered.
+    pub fn block_transport(&mut self) {
+        if self.room == Room::Free {
+            self.room = Room::Full { waiting: BTreeSet::new() };
+        }
+    }
+
+    /// The client's transport has room again.
+    pub fn free_transport(&mut self) {
+        if let Room::Full { waiting } = std::mem::replace(&mut self.room, Room::Free) {
+            for channel in waiting {
+                self.transmit_from_client(channel);
+            }
+        }
+    }
+
+    /// Passes an event that no network would produce straight to the client.
+    pub fn inject(&mut self, event: ChannelEvent) {
+        self.client.handle_event(event, self.now);
+    }
+
+    /// Does everything that is to be done now, without letting time pass.
+    pub fn settle(&mut self) {
+        while self.work() {}
+    }
+
+    /// Lets time pass, jumping from one thing that is due to the next.
+    pub fn advance(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        self.settle();
+        while let Some(next) = self.next_event().filter(|&at| at <= end) {
+            self.now = self.now.max(next);
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Lets time pass until nothing is due within `limit`. True if it came to that.
+    pub fn stabilize(&mut self, limit: Duration) -> bool {
+        let end = self.now.after(limit);
+        self.settle();
+        while let Some(Reverse(next)) = self.deliveries.peek() {
+            if next.at > end {
+                return false;
+            }
+            self.now = self.now.max(next.at);
+            self.settle();
+        }
+        true
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let delivery = self.deliveries.peek().map(|Reverse(delivery)| delivery.at);
+        let client = self.client.poll_timeout().map(|deadline| deadline.at);
+        let server = match &self.peer {
+            Peer::Core(server) => server.poll_timeout().map(|deadline| deadline.at),
+            Peer::Scripted => None,
+        };
+        [delivery, client, server].into_iter().flatten().min()
+    }
+
+    /// One round of everything that is due. False if there was nothing.
+    fn work(&mut self) -> bool {
+        let mut has_worked = false;
+        if self.client.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {
+            self.client.handle_timeout(self.now);
+            has_worked |= self.drain_client();
+        }
+        has_worked |= self.drain_client();
+        has_worked |= self.drain_server();
+        has_worked |= self.read_inboxes();
+        while let Some(Reverse(next)) = self.deliveries.peek() {
+            if next.at > self.now {
+                break;
+            }
+            let Some(Reverse(delivery)) = self.deliveries.pop() else { break };
+            self.deliver(delivery);
+            self.drain_client();
+            self.drain_server();
+            has_worked = true;
+        }
+        has_worked
+    }
+
+    fn drain_client(&mut self) -> bool {
+        let mut has_worked = false;
+        while let Some(output) = self.client.poll_output() {
+            has_worked = true;
+            match output {
+                Output::Open(channel, server) => {
+                    self.note(format!("client opens {channel} to {}", server.uri));
+                    self.channels.insert(channel, Connection::default());
+                    match self.reachability {
+                        Reachability::Up => self.deliver_later(channel, Payload::Connect),
+                        Reachability::Down => self.deliver_later(channel, Payload::Refuse),
+                        Reachability::Silent => {}
+                    }
+                }
+                Output::Close(channel) => {
+                    self.note(format!("client closes {channel}"));
+                    self.deliver_later(channel, Payload::EndAtServer);
+                }
+                Output::Writable(channel) => self.transmit_from_client(channel),
+                Output::Notify(watch, notice) => self.notify(watch, &notice),
+                other => self.note(format!("{other:?}")),
+            }
+        }
+        has_worked
+    }
+
+    fn transmit_from_client(&mut self, channel: ChannelId) {
+        if let Room::Full { waiting } = &mut self.room {
+            waiting.insert(channel);
+            return;
+        }
+        let mut frame = Frame::default();
+        while self.client.poll_transmit(channel, self.now, &mut frame).is_some() {
+            let message = frame.to_bytes();
+            self.note(format!("{channel} -> {}", wire_text::request(&message)));
+            self.deliver_later(channel, Payload::Request(message));
+        }
+    }
+
+    fn notify(&mut self, watch: WatchId, notice: &Notice) {
+        let label = self.label(watch);
+        match notice {
+            Notice::Changed(Ok(resource)) => {
+                let text = crate::Toy::text_of(&resource.bytes);
+                self.note(format!(
+                    "{label}: {}={text} version {}",
+                    resource.name, resource.version
+                ));
+            }
+            Notice::Changed(Err(error)) => self.note(format!("{label}: no value: {error}")),
+            Notice::Ambient(Some(error)) => self.note(format!("{label}: ambient: {error}")),
+            Notice::Ambient(None) => self.note(format!("{label}: ambient cleared")),
+            Notice::Behind => {}
+            other => self.note(format!("{label}: {other:?}")),
+        }
+        if !self.watchers.get(&watch).is_some_and(|watcher| watcher.is_busy) {
+            self.follow(watch);
+        }
+    }
+
+    /// Takes what a wildcard watch has ahead and finishes with it.
+    fn follow(&mut self, watch: WatchId) {
+        let label = self.label(watch);
+        while let Some(change) = self.client.next_change(watch) {
+            let line = match change {
+                Change::Resource { name, result: Ok(resource) } => {
+                    let text = crate::Toy::text_of(&resource.bytes);
+                    format!("{name}={text} version {}", resource.version)
+                }
+                Change::Resource { result: Err(error), .. } => format!("gone: {error}"),
+                Change::Ambient { error: Some(error), .. }
+                | Change::CollectionAmbient(Some(error)) => format!("ambient: {error}"),
+                Change::Ambient { name, error: None } => format!("{name}: ambient cleared"),
+                Change::CollectionAmbient(None) => "ambient cleared".into(),
+                Change::Collection(Ok(())) => "collection received".into(),
+                Change::Collection(Err(error)) => format!("no collection: {error}"),
+                Change::Resync => "resync".into(),
+                other => format!("{other:?}"),
+            };
+            self.note(format!("{label}: {line}"));
+        }
+        self.client.handled(watch, self.now);
+    }
+
+    fn label(&self, watch: WatchId) -> String {
+        self.watchers.get(&watch).map_or_else(|| watch.to_string(), |w| w.label.clone())
+    }
+
+    fn drain_server(&mut self) -> bool {
+        let Peer::Core(server) = &mut self.peer else { return false };
+        let mut has_worked = false;
+        if server.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {
+            server.handle_timeout(self.now);
+        }
+        let mut lines = Vec::new();
+        let mut sent = Vec::new();
+        while let Some(output) = server.poll_output() {
+            has_worked = true;
+            match output {
+                ServerOutput::Writable(stream) => {
+                    let mut frame = Frame::default();
+                    while let Some(transmit) = server.poll_transmit(stream, self.now, &mut frame) {
+                        lines.push(format!("server answers {stream}: {}", transmit.cause));
+                        sent.push((stream, Payload::Response(frame.to_bytes())));
+                    }
+                }
+                ServerOutput::Close(stream, why) => {
+                    let code = why.code().as_i32();
+                    sent.push((stream, Payload::EndAtClient(code, why.to_string().into())));
+                }
+                ServerOutput::Observed(observation) => {
+                    lines.extend(wire_text::observation(&observation));
+                }
+                _ => {}
+            }
+        }
+        for line in lines {
+            self.note(line);
+        }
+        for (stream, payload) in sent {
+            let at = self.channels.iter_mut().find(|(_, c)| c.stream == Some(stream));
+            let Some((&channel, connection)) = at else { continue };
+            if matches!(payload, Payload::EndAtClient(..)) {
+                connection.stream = None;
+            }
+            self.deliver_later(channel, payload);
+        }
+        has_worked
+    }
+
+    fn deliver_later(&mut self, channel: ChannelId, what: Payload) {
+        self.order += 1;
+        let at = self.now.after(self.latency);
+        self.deliveries.push(Reverse(Delivery { at, order: self.order, channel, what }));
+    }
+
+    fn deliver(&mut self, Delivery { channel, what, .. }: Delivery) {
+        match what {
+            Payload::Connect => self.connect(channel),
+            Payload::Refuse => {
+                self.channels.remove(&channel);
+                let error = ChannelError::Unreachable("connection refused".into());
+                self.end_at_client(channel, error);
+            }
+            Payload::Request(message) => {
+                if let Some(stream) = self.channels.get(&channel).and_then(|c| c.stream)
+                    && let Peer::Core(server) = &mut self.peer
+                {
+                    server.handle_event(StreamEvent::Message(stream, message), self.now);
+                }
+            }
+            Payload::Response(frame) => {
+                if let Some(connection) = self.channels.get_mut(&channel) {
+                    connection.inbox.push_back(frame);
+                }
+                self.read_inboxes();
+            }
+            Payload::EndAtClient(code, message) => {
+                // What lies unread in the inbox is lost with the stream.
+                if self.channels.contains_key(&channel) {
+                    self.end_at_client(channel, ChannelError::Status { code, message });
+                }
+                self.forget_if_ended(channel);
+            }
+            Payload::EndAtServer => {
+                if let Some(stream) = self.channels.get_mut(&channel).and_then(|c| c.stream.take())
+                    && let Peer::Core(server) = &mut self.peer
+                {
+                    server.handle_event(StreamEvent::Closed(stream), self.now);
+                }
+                self.channels.remove(&channel);
+            }
+        }
+    }
+
+    fn connect(&mut self, channel: ChannelId) {
+        if let Peer::Core(server) = &mut self.peer {
+            let via = Via::Aggregated(Variant::StateOfTheWorld);
+            match server.accept(via, self.now) {
+                Ok(stream) => {
+                    if let Some(connection) = self.channels.get_mut(&channel) {
+                        connection.stream = Some(stream);
+                    }
+                }
+                Err(refusal) => {
+                    let message = refusal.to_string().into();
+                    let code = refusal.code().as_i32();
+                    let error = ChannelError::Status { code, message };
+                    self.channels.remove(&channel);
+                    return self.end_at_client(channel, error);
+                }
+            }
+        }
+        self.client.handle_event(ChannelEvent::Opened(channel), self.now);
+    }
+
+    fn end_at_client(&mut self, channel: ChannelId, error: ChannelError) {
+        self.note(format!("{channel} ends: {error}"));
+        self.client.handle_event(ChannelEvent::Closed(channel, error), self.now);
+    }
+
+    fn forget_if_ended(&mut self, channel: ChannelId) {
+        if self.channels.get(&channel).is_some_and(|connection| connection.stream.is_none()) {
+            self.channels.remove(&channel);
+        }
+    }
+
+    /// Lets the client read as much as it wants to.
+    fn read_inboxes(&mut self) -> bool {
+        let mut has_read = false;
+        let channels: Vec<ChannelId> = self.channels.keys().copied().collect();
+        for channel in channels {
+            while self.client.wants_read(channel)
+                && let Some(frame) =
+                    self.channels.get_mut(&channel).and_then(|c| c.inbox.pop_front())
+            {
+                has_read = true;
+                self.note(format!("{channel} <- {}", wire_text::response(&frame)));
+                self.client.handle_event(ChannelEvent::Message(channel, frame), self.now);
+                self.drain_client();
+            }
+        }
+        has_read
+    }
+}
