@@ -1,0 +1,239 @@
+//! The client's hot path: a large response arrives, for the first time or with one change.
+//!
+//! Baselines, on the same frame in the same run: a full prost decode that is dropped or kept, and a
+//! copy into memory that has been touched before.
+
+use std::{hint::black_box, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use criterion::Criterion;
+use envoy_types::pb::envoy::{
+    config::cluster::v3::Cluster, service::discovery::v3::DiscoveryResponse,
+};
+use prost::Message as _;
+use xds_benches::{
+    frames::{self, CLUSTERS, Clusters},
+    ratio::Ratios,
+};
+use xds_core::{
+    ChannelId, Client, Frame, Time, TypeUrl,
+    client::{
+        ChannelEvent, ClientConfig, Context, Interest, ManagementServer, Node, Notice, OpaqueType,
+        Output, Rejection, ResourceType, Value,
+    },
+    types,
+};
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2))
+        .without_plots()
+        .configure_from_args();
+    let mut ratios = Ratios::default();
+    let clusters = Clusters::new(CLUSTERS);
+    let first = clusters.response(1, None);
+    let changes = [2, 3].map(|version| clusters.response(version, Some(CLUSTERS / 2)));
+    println!("{CLUSTERS} clusters, {} bytes each on average", first.len() / CLUSTERS);
+
+    let mut group = criterion.benchmark_group("client");
+    ratios.measure(&mut group, DECODE_AND_DROP, || (), |()| decode(&first, drop));
+    ratios.measure(
+        &mut group,
+        DECODE_AND_KEEP,
+        || (),
+        |()| {
+            let mut kept = Vec::with_capacity(CLUSTERS);
+            decode(&first, |cluster| kept.push(cluster));
+            kept
+        },
+    );
+    let mut touched = vec![1u8; first.len()];
+    ratios.measure(&mut group, MEMCPY, || (), |()| black_box(&mut touched).copy_from_slice(&first));
+
+    ratios.measure(
+        &mut group,
+        FIRST_LOAD,
+        || Subscribed::to_everything(OpaqueType::new(types::CLUSTER)),
+        |mut client| {
+            client.receive(&first);
+            client
+        },
+    );
+    ratios.measure(
+        &mut group,
+        FIRST_LOAD_DECODED,
+        || Subscribed::to_everything(DecodedCluster::default()),
+        |mut client| {
+            client.receive(&first);
+            client
+        },
+    );
+
+    let mut wildcard = Subscribed::to_everything(OpaqueType::new(types::CLUSTER));
+    wildcard.receive(&first);
+    let mut turn = changes.iter().cycle();
+    ratios.measure(
+        &mut group,
+        ONE_CHANGED,
+        || (),
+        |()| {
+            turn.next().into_iter().for_each(|frame| assert_eq!(wildcard.receive(frame), 1));
+        },
+    );
+
+    let mut named = Subscribed::by_name();
+    named.receive(&first);
+    let mut turn = changes.iter().cycle();
+    ratios.measure(
+        &mut group,
+        ONE_CHANGED_NAMED,
+        || (),
+        |()| {
+            turn.next().into_iter().for_each(|frame| assert_eq!(named.receive(frame), 1));
+        },
+    );
+    ratios.measure(&mut group, NAMES_REQUEST, || (), |()| named_request());
+    group.finish();
+
+    println!();
+    ratios.print(ONE_CHANGED, DECODE_AND_DROP, Some(0.1));
+    ratios.print(ONE_CHANGED, MEMCPY, Some(4.0));
+    ratios.print(ONE_CHANGED_NAMED, DECODE_AND_DROP, None);
+    ratios.print(ONE_CHANGED_NAMED, MEMCPY, None);
+    ratios.print(NAMES_REQUEST, MEMCPY, None);
+    ratios.print(FIRST_LOAD, DECODE_AND_DROP, Some(0.25));
+    ratios.print(FIRST_LOAD, MEMCPY, None);
+    ratios.print(FIRST_LOAD_DECODED, DECODE_AND_KEEP, Some(1.2));
+}
+
+const DECODE_AND_DROP: &str = "decode and drop";
+const DECODE_AND_KEEP: &str = "decode and keep";
+const MEMCPY: &str = "memcpy";
+const FIRST_LOAD: &str = "first load";
+const FIRST_LOAD_DECODED: &str = "first load, all decoded";
+const ONE_CHANGED: &str = "one changed";
+const ONE_CHANGED_NAMED: &str = "one changed, named watches";
+const NAMES_REQUEST: &str = "encoding the request with all names";
+
+/// Decodes the envelope, then one cluster after the other.
+fn decode(frame: &Bytes, mut take: impl FnMut(Cluster)) {
+    let response = DiscoveryResponse::decode(&**frame).expect("our own frame");
+    for any in &response.resources {
+        take(Cluster::decode(&*any.value).expect("our own cluster"));
+    }
+}
+
+/// What prost takes for the request that named watches need with every answer.
+fn named_request() -> Vec<u8> {
+    xds_core::proto::DiscoveryRequest {
+        resource_names: (0..CLUSTERS).map(frames::name).collect(),
+        type_url: types::CLUSTER.into(),
+        ..Default::default()
+    }
+    .encode_to_vec()
+}
+
+/// A client whose subscription is on the wire.
+struct Subscribed {
+    client: Client,
+    channel: ChannelId,
+}
+
+impl Subscribed {
+    fn to_everything(resource_type: impl ResourceType + 'static) -> Self {
+        Self::new(resource_type, |client, clusters| {
+            client.watch(clusters, Interest::Wildcard, Time::ZERO).expect("a registered type");
+        })
+    }
+
+    fn by_name() -> Self {
+        Self::new(OpaqueType::new(types::CLUSTER), |client, clusters| {
+            for index in 0..CLUSTERS {
+                let name = frames::name(index);
+                client.watch(clusters, Interest::Name(&name), Time::ZERO).expect("a good name");
+            }
+        })
+    }
+
+    fn new(
+        resource_type: impl ResourceType + 'static,
+        watch: impl FnOnce(&mut Client, &TypeUrl),
+    ) -> Self {
+        let config = ClientConfig::new(Node::new("bench"), ManagementServer::new("bench"))
+            .with_type(resource_type);
+        let mut client = Client::new(config, 1, Time::ZERO);
+        watch(&mut client, &TypeUrl::from(types::CLUSTER));
+        let Some(Output::Open(channel, _)) = client.poll_output() else {
+            unreachable!("the first watch opens a channel")
+        };
+        client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+        let mut subscribed = Self { client, channel };
+        subscribed.drain();
+        subscribed
+    }
+
+    /// From the frame to the notices taken and the ACK rendered. Returns how many resources were
+    /// told of.
+    fn receive(&mut self, frame: &Bytes) -> usize {
+        self.client.handle_event(ChannelEvent::Message(self.channel, frame.clone()), Time::ZERO);
+        self.drain()
+    }
+
+    fn drain(&mut self) -> usize {
+        let mut told = 0;
+        let mut request = Frame::default();
+        while let Some(output) = self.client.poll_output() {
+            match output {
+                Output::Writable(channel) => {
+                    while self.client.poll_transmit(channel, Time::ZERO, &mut request).is_some() {
+                        black_box(&request);
+                    }
+                }
+                Output::Notify(watch, Notice::Behind) => {
+                    while let Some(change) = self.client.next_change(watch) {
+                        told += usize::from(matches!(
+                            change,
+                            xds_core::client::Change::Resource { .. }
+                        ));
+                        black_box(change);
+                    }
+                    self.client.handled(watch, Time::ZERO);
+                }
+                Output::Notify(watch, notice) => {
+                    told += 1;
+                    black_box(notice);
+                    self.client.handled(watch, Time::ZERO);
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+}
+
+/// Clusters that are decoded in full, as a proxy needs them.
+#[derive(Debug)]
+struct DecodedCluster {
+    type_url: Arc<TypeUrl>,
+}
+
+impl Default for DecodedCluster {
+    fn default() -> Self {
+        Self { type_url: Arc::new(TypeUrl::from(types::CLUSTER)) }
+    }
+}
+
+impl ResourceType for DecodedCluster {
+    fn type_url(&self) -> &TypeUrl {
+        &self.type_url
+    }
+
+    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+        match Cluster::decode(&**bytes) {
+            Ok(cluster) => Ok(Some(Value::new(cluster))),
+            Err(why) => Err(Rejection::new(why.to_string())),
+        }
+    }
+}
