@@ -1,0 +1,198 @@
+//! The driver's end: commands go into the core, notices into the slots.
+
+use core::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+use std::{collections::HashMap, pin::Pin, sync::Arc};
+
+use futures_channel::{mpsc::UnboundedReceiver, oneshot};
+use futures_core::Stream as _;
+use xds_core::{
+    Client, ResourceName, Time, TypeUrl, WatchId,
+    client::{Interest, Notice, Output},
+};
+
+use crate::{
+    command::{Command, Slot, Unclaimed},
+    slot::{AllSlot, DriverView as _},
+};
+
+/// The driver's end of a client.
+///
+/// It has no say in the protocol: it hands commands to the [`Client`] and takes its notices to the
+/// watches they are for. Dropping it ends every watch.
+#[derive(Debug)]
+pub struct DriverSide {
+    commands: UnboundedReceiver<Command>,
+    /// Taken out of the queue by [`poll_ready`](Self::poll_ready), applied next.
+    ready: Option<Command>,
+    handles_gone: bool,
+    /// Only ever looked up: its order shows nowhere.
+    slots: HashMap<WatchId, Slot>,
+    waiting_for_end: Vec<oneshot::Sender<Infallible>>,
+}
+
+/// How a turn of [`DriverSide::apply`] went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Turn {
+    /// Every command that was ready is applied.
+    Drained,
+    /// There may be more. Applying them before any request is rendered saves requests.
+    More,
+    /// The client has been shut down, by command or because nobody can reach it any more. Obey its
+    /// last outputs, then stop.
+    Ended,
+}
+
+/// How many commands one turn applies, so that news of transports gets its turn, too.
+const COMMANDS_PER_TURN: usize = 1_000;
+
+impl DriverSide {
+    pub(crate) fn new(commands: UnboundedReceiver<Command>) -> Self {
+        Self {
+            commands,
+            ready: None,
+            handles_gone: false,
+            slots: HashMap::new(),
+            waiting_for_end: Vec::new(),
+        }
+    }
+
+    /// Waits until [`apply`](Self::apply) has something to do. Cancel safe: nothing is lost if the
+    /// caller turns to something else.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ready.is_some() || self.handles_gone {
+            return Poll::Ready(());
+        }
+        Pin::new(&mut self.commands).poll_next(cx).map(|command| {
+            self.handles_gone = command.is_none();
+            self.ready = command;
+        })
+    }
+
+    /// Applies the commands that are ready, about a thousand at most.
+    pub fn apply(&mut self, client: &mut Client, now: Time) -> Turn {
+        for _ in 0..COMMANDS_PER_TURN {
+            let Some(command) = self.next_command() else {
+                if self.handles_gone {
+                    client.shut_down(now);
+                    return Turn::Ended;
+                }
+                return Turn::Drained;
+            };
+            if let Command::ShutDown = command {
+                client.shut_down(now);
+                return Turn::Ended;
+            }
+            self.apply_one(command, client, now);
+        }
+        Turn::More
+    }
+
+    /// The next thing that the transports have to do, if any. Notices are taken to their watches on
+    /// the way.
+    #[must_use]
+    pub fn poll_output(&mut self, client: &mut Client, now: Time) -> Option<Output> {
+        loop {
+            match client.poll_output()? {
+                Output::Notify(watch, notice) => self.notify(watch, notice, client, now),
+                output => return Some(output),
+            }
+        }
+    }
+
+    fn next_command(&mut self) -> Option<Command> {
+        if let Some(command) = self.ready.take() {
+            return Some(command);
+        }
+        match self.commands.try_recv() {
+            Ok(command) => Some(command),
+            Err(why) => {
+                self.handles_gone |= why.is_closed();
+                None
+            }
+        }
+    }
+
+    fn apply_one(&mut self, command: Command, client: &mut Client, now: Time) {
+        match command {
+            Command::Watch { type_url, name, slot } => {
+                self.watch(client, &type_url, Some(&name), slot, now);
+            }
+            Command::WatchAll { type_url, slot } => self.watch(client, &type_url, None, slot, now),
+            Command::Unwatch(slot) => {
+                if let Some(watch) = slot.view().watch() {
+                    self.slots.remove(&watch);
+                    client.unwatch(watch, now);
+                }
+            }
+            Command::Handled(slot) => settle(&slot, client, now),
+            Command::Pull(slot) => pull(&slot, client, now),
+            Command::Stats(answer) => drop(answer.send(client.stats())),
+            Command::Status(answer) => {
+                drop(answer.send(client.status().map(Into::into).collect()));
+            }
+            Command::ShutDown => client.shut_down(now),
+            Command::AwaitEnd(guard) => {
+                self.waiting_for_end.retain(|waiting| !waiting.is_canceled());
+                self.waiting_for_end.push(guard);
+            }
+        }
+    }
+
+    fn watch(
+        &mut self,
+        client: &mut Client,
+        type_url: &TypeUrl,
+        name: Option<&ResourceName>,
+        slot: Unclaimed,
+        now: Time,
+    ) {
+        let Some(slot) = slot.claim() else { return };
+        let interest = name.map_or(Interest::Wildcard, |name| Interest::Name(name.as_str()));
+        match client.watch(type_url, interest, now) {
+            Ok(watch) => {
+                slot.view().claim(watch);
+                self.slots.insert(watch, slot);
+            }
+            Err(why) => slot.view().refuse(why),
+        }
+    }
+
+    fn notify(&self, watch: WatchId, notice: Notice, client: &mut Client, now: Time) {
+        match self.slots.get(&watch) {
+            Some(Slot::Named(slot)) => slot.put(notice),
+            Some(Slot::All(slot)) => {
+                if slot.put_behind() {
+                    pull(slot, client, now);
+                }
+            }
+            None => client.handled(watch, now),
+        }
+    }
+}
+
+/// Takes a batch of changes out of the core.
+fn pull(slot: &Arc<AllSlot>, client: &mut Client, now: Time) {
+    let Some(watch) = slot.watch() else { return };
+    slot.fill(|| client.next_change(watch));
+    settle(&Slot::All(Arc::clone(slot)), client, now);
+}
+
+/// Tells the core that a watcher is done, if it is by now: a notice may have crossed its message.
+fn settle(slot: &Slot, client: &mut Client, now: Time) {
+    if let Some(watch) = slot.view().watch()
+        && slot.view().is_handled()
+    {
+        client.handled(watch, now);
+    }
+}
+
+impl Drop for DriverSide {
+    fn drop(&mut self) {
+        // The slots of watches that were never made end with their commands in the queue.
+        self.slots.values().for_each(|slot| slot.view().end());
+    }
+}

@@ -1,0 +1,72 @@
+//! What an application holds of a running xDS client.
+//!
+//! The core, [`xds_core::Client`], is a state machine with one owner: the driver, a task of some
+//! runtime that also owns the transports. This crate is what lies between that task and the rest of
+//! the program. It knows no runtime and no transport, so every adapter crate uses the same one and
+//! re-exports it.
+//!
+//! ```text
+//!   application                                        driver task
+//!   ───────────                                        ───────────
+//!   ClientHandle ── watch, shut_down, status ─┐
+//!                                             ├─ queue ─▶ DriverSide ──▶ xds_core::Client
+//!   Watch, WatchAll ── next, handled, drop ───┘              │
+//!        ▲                                                   │
+//!        └───────────── slot: the newest notice ◀────────────┘
+//! ```
+//!
+//! - **Nothing blocks a command.** Commands go into a queue that takes them all; the driver applies
+//!   what is ready in one turn, so a hundred thousand watches become one request.
+//! - **Nothing queues up on the way back.** A [`Watch`] has room for the newest value and the
+//!   newest ambient error; a [`WatchAll`] pulls changes in batches when it is asked for them. A slow
+//!   reader sees fewer steps, never old ones, and costs no memory.
+//! - **Asking for the next item says that the last one is dealt with**, as dropping the watch does.
+//!   While [`ReadGate::Notices`](xds_core::client::ReadGate) holds, which is the default, the client
+//!   reads the server's next response only then (B52). A task that keeps a notice and waits for
+//!   another watch meanwhile calls [`Watch::handled`] first.
+//! - **The client lives as long as somebody can reach it.** When the last handle and the last watch
+//!   are gone, the driver ends.
+//!
+//! # Writing an adapter
+//!
+//! [`channel`] makes both ends. The driver's loop, in which only the lines about I/O differ from
+//! one runtime to the next:
+//!
+//! ```
+//! use xds_core::{Client, Time, client::Output};
+//! use xds_handle::{DriverSide, Turn};
+//!
+//! # trait Io { fn now(&self) -> Time; fn obey(&mut self, client: &mut Client, output: Output); }
+//! fn turn(client: &mut Client, side: &mut DriverSide, io: &mut impl Io) -> Turn {
+//!     let turn = side.apply(client, io.now());
+//!     while let Some(output) = side.poll_output(client, io.now()) {
+//!         io.obey(client, output); // open, close, writable
+//!     }
+//!     turn
+//! }
+//! ```
+//!
+//! Then it waits, for [`DriverSide::poll_ready`], for its transports and for
+//! [`Client::poll_timeout`](xds_core::Client::poll_timeout), and starts over.
+#![deny(missing_docs)]
+
+mod command;
+mod driver;
+mod handle;
+mod slot;
+mod snapshot;
+mod watch;
+
+pub use self::{
+    driver::{DriverSide, Turn},
+    handle::{ClientEnded, ClientHandle},
+    snapshot::ResourceSnapshot,
+    watch::{Watch, WatchAll},
+};
+
+/// Makes the application's end and the driver's end of a client.
+#[must_use]
+pub fn channel() -> (ClientHandle, DriverSide) {
+    let (sender, receiver) = futures_channel::mpsc::unbounded();
+    (ClientHandle::new(sender), DriverSide::new(receiver))
+}

@@ -1,0 +1,275 @@
+//! The application's end and the driver's end of a client, with a core between them and no runtime:
+//! every poll and every turn is made by hand.
+
+mod rig;
+
+use core::task::Poll;
+
+use rig::{Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
+use xds_core::client::{Change, InvalidWatch, Notice, ReadGate, WatchErrorKind};
+use xds_handle::{ClientEnded, Turn};
+
+#[test]
+fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let bell = Bell::default();
+    assert!(bell.poll(&mut watch).is_pending());
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    assert_eq!(bell.rings(), 1, "the notice wakes the watcher once");
+    let Poll::Ready(Some(Ok(Notice::Changed(Ok(resource))))) = bell.poll(&mut watch) else {
+        panic!("no value");
+    };
+    assert_eq!((resource.name.as_str(), resource.version.as_str()), ("a", "1"));
+    assert!(bell.poll(&mut watch).is_pending());
+
+    // The next response deletes it; gRPC's policy keeps it and says so beside it.
+    rig.drive();
+    rig.respond(CLUSTER, "2", &[]);
+    let Poll::Ready(Some(Ok(Notice::Ambient(Some(error))))) = bell.poll(&mut watch) else {
+        panic!("no ambient error");
+    };
+    assert_eq!(error.kind(), &WatchErrorKind::Deleted);
+}
+
+#[test]
+fn only_the_newest_value_waits_and_it_replaces_an_older_ambient_error() {
+    let mut rig = Rig::opened_with(ReadGate::Off);
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    rig.respond(CLUSTER, "2", &[]);
+    rig.respond(CLUSTER, "3", &[("a", "three")]);
+    let bell = Bell::default();
+    let Poll::Ready(Some(Ok(Notice::Changed(Ok(resource))))) = bell.poll(&mut watch) else {
+        panic!("no value");
+    };
+    assert_eq!(resource.version.as_str(), "3");
+    assert!(bell.poll(&mut watch).is_pending(), "the deletion in between is history");
+
+    rig.respond(CLUSTER, "4", &[("a", "four")]);
+    rig.respond(CLUSTER, "5", &[]);
+    assert!(matches!(bell.poll(&mut watch), Poll::Ready(Some(Ok(Notice::Changed(Ok(_)))))));
+    assert!(matches!(bell.poll(&mut watch), Poll::Ready(Some(Ok(Notice::Ambient(Some(_)))))));
+    assert!(bell.poll(&mut watch).is_pending());
+}
+
+#[test]
+fn a_watch_that_cannot_be_made_says_so_first_and_last() {
+    let mut rig = Rig::opened();
+    let mut unknown = rig.handle.watch("t/unknown", "a");
+    let mut unnamed = rig.handle.watch(CLUSTER, "");
+    let mut all = rig.handle.watch_all("t/unknown");
+    rig.drive();
+    let bell = Bell::default();
+    let Poll::Ready(Some(Err(InvalidWatch::UnknownType(type_url)))) = bell.poll(&mut unknown)
+    else {
+        panic!("not refused");
+    };
+    assert_eq!(type_url.as_str(), "t/unknown");
+    assert_eq!(bell.poll(&mut unknown), Poll::Ready(None));
+    assert!(matches!(
+        bell.poll(&mut unnamed),
+        Poll::Ready(Some(Err(InvalidWatch::InvalidName(_))))
+    ));
+    assert!(matches!(bell.poll(&mut all), Poll::Ready(Some(Err(InvalidWatch::UnknownType(_))))));
+    assert_eq!(bell.poll(&mut all), Poll::Ready(None));
+}
+
+#[test]
+fn reading_waits_until_the_next_item_is_asked_for() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    assert!(!rig.wants_read(), "not taken yet");
+    let bell = Bell::default();
+    assert!(bell.poll(&mut watch).is_ready());
+    rig.drive();
+    assert!(!rig.wants_read(), "still in hand");
+    assert!(bell.poll(&mut watch).is_pending());
+    rig.drive();
+    assert!(rig.wants_read());
+}
+
+#[test]
+fn reading_goes_on_once_the_item_is_said_to_be_handled_or_the_watch_is_dropped() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let other = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let bell = Bell::default();
+    assert!(bell.poll(&mut watch).is_ready());
+    watch.handled();
+    watch.handled();
+    rig.drive();
+    assert!(!rig.wants_read(), "the other watch has not even looked");
+    drop(other);
+    rig.drive();
+    assert!(rig.wants_read());
+}
+
+#[test]
+fn a_notice_that_crosses_the_word_handled_is_not_taken_for_handled() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let bell = Bell::default();
+    assert!(bell.poll(&mut watch).is_ready());
+    assert!(bell.poll(&mut watch).is_pending());
+    // "Handled" is in the queue; before the driver gets to it, a second response is there.
+    rig.respond_unread(CLUSTER, "2", &[("a", "two")]);
+    rig.drive();
+    assert!(!rig.wants_read(), "the second notice has not been handled");
+    assert!(bell.poll(&mut watch).is_ready());
+    rig.drive();
+    assert!(!rig.wants_read());
+    assert!(bell.poll(&mut watch).is_pending());
+    rig.drive();
+    assert!(rig.wants_read());
+}
+
+#[test]
+fn a_collection_is_pulled_in_batches_and_read_on_when_all_is_taken() {
+    let mut rig = Rig::opened();
+    let mut all = rig.handle.watch_all(CLUSTER);
+    rig.drive();
+    let names: Vec<String> = (0..1_000).map(|n| format!("c{n:04}")).collect();
+    let resources: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+    rig.respond(CLUSTER, "1", &resources);
+
+    let bell = Bell::default();
+    let (mut seen, mut largest_batch, mut batch) = (Vec::new(), 0, 0);
+    loop {
+        match bell.poll(&mut all) {
+            Poll::Ready(Some(Ok(Change::Resource { name, result: Ok(_) }))) => {
+                seen.push(name.as_str().to_owned());
+                batch += 1;
+            }
+            Poll::Ready(Some(Ok(Change::Collection(Ok(()))))) => batch += 1,
+            Poll::Ready(other) => panic!("unexpected {other:?}"),
+            Poll::Pending if batch == 0 && seen.len() == 1_000 => break,
+            Poll::Pending => {
+                // Asking again and again does not queue more than one question.
+                assert!(bell.poll(&mut all).is_pending());
+                largest_batch = largest_batch.max(core::mem::take(&mut batch));
+                assert!(!rig.wants_read());
+                rig.drive();
+            }
+        }
+    }
+    assert_eq!(seen, names);
+    assert!(largest_batch <= 256, "{largest_batch} changes at once");
+    rig.drive();
+    assert!(rig.wants_read());
+
+    rig.respond(CLUSTER, "2", &[("c0001", "y")]);
+    assert!(matches!(
+        bell.poll(&mut all),
+        Poll::Ready(Some(Ok(Change::Ambient { .. } | Change::Resource { .. })))
+    ));
+}
+
+#[test]
+fn a_watch_dropped_before_the_driver_looked_leaves_no_trace() {
+    let mut rig = Rig::opened();
+    drop(rig.handle.watch(CLUSTER, "a"));
+    rig.drive();
+    assert_eq!(rig.requests.len(), 0);
+    assert_eq!(rig.client.watch_count(), 0);
+}
+
+#[test]
+fn a_hundred_thousand_watches_become_one_request() {
+    let mut rig = Rig::opened();
+    let watches: Vec<_> =
+        (0..100_000).map(|n| rig.handle.watch(ENDPOINTS, format!("e{n}").as_str())).collect();
+    let mut turns = 0;
+    while rig.turn() == Turn::More {
+        turns += 1;
+    }
+    assert!(turns >= 100, "{turns} turns");
+    rig.transmit();
+    assert_eq!(rig.requests.len(), 1);
+    assert_eq!(rig.requests[0].resource_names.len(), 100_000);
+    assert_eq!(rig.client.watch_count(), 100_000);
+    drop(watches);
+}
+
+#[test]
+fn shutting_down_ends_every_stream_and_whoever_waits() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let mut all = rig.handle.watch_all(ENDPOINTS);
+    rig.drive();
+    let handle = rig.handle.clone();
+    let mut ended = Box::pin(handle.ended());
+    let mut stats = Box::pin(handle.stats());
+    assert!(poll_once(&mut ended).is_pending());
+    handle.shut_down();
+    let mut late = handle.watch(CLUSTER, "b");
+    let mut status = Box::pin(handle.status());
+    assert!(poll_once(&mut stats).is_pending());
+    assert!(poll_once(&mut status).is_pending());
+
+    assert_eq!(rig.turn(), Turn::Ended);
+    assert!(rig.closes_channel(), "the stream to the server is closed");
+    drop(rig);
+    let bell = Bell::default();
+    assert_eq!(bell.poll(&mut watch), Poll::Ready(None));
+    assert_eq!(bell.poll(&mut all), Poll::Ready(None));
+    assert_eq!(bell.poll(&mut late), Poll::Ready(Some(Err(InvalidWatch::ShutDown))));
+    assert_eq!(bell.poll(&mut late), Poll::Ready(None));
+    assert!(poll_once(&mut ended).is_ready());
+    assert_eq!(poll_once(&mut status), Poll::Ready(Err(ClientEnded)));
+    let mut even_later = handle.watch(CLUSTER, "c");
+    assert_eq!(bell.poll(&mut even_later), Poll::Ready(Some(Err(InvalidWatch::ShutDown))));
+    assert_eq!(poll_once(&mut Box::pin(handle.stats())), Poll::Ready(Err(ClientEnded)));
+}
+
+#[test]
+fn a_dead_driver_wakes_its_watchers() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let mut unseen = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    let (bell, other) = (Bell::default(), Bell::default());
+    assert!(bell.poll(&mut watch).is_pending());
+    assert!(other.poll(&mut unseen).is_pending());
+    drop(rig);
+    assert_eq!((bell.rings(), other.rings()), (1, 1));
+    assert_eq!(bell.poll(&mut watch), Poll::Ready(None));
+}
+
+#[test]
+fn the_client_ends_with_the_last_handle_and_the_last_watch() {
+    let mut rig = Rig::opened();
+    let watch = rig.handle.watch(CLUSTER, "a");
+    rig.drop_handle();
+    assert_eq!(rig.turn(), Turn::Drained, "a watch is left");
+    drop(watch);
+    assert_eq!(rig.turn(), Turn::Ended);
+    assert_eq!(rig.turn(), Turn::Ended);
+}
+
+#[test]
+fn status_and_stats_are_what_watchers_hold() {
+    let mut rig = Rig::opened();
+    let _watch = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let handle = rig.handle.clone();
+    let (mut status, mut stats) = (Box::pin(handle.status()), Box::pin(handle.stats()));
+    assert!(poll_once(&mut status).is_pending());
+    assert!(poll_once(&mut stats).is_pending());
+    rig.drive();
+    let Poll::Ready(Ok(rows)) = poll_once(&mut status) else { panic!("no status") };
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].name.as_str(), rows[0].version.as_str()), ("a", "1"));
+    assert!(rows[0].bytes.is_some() && rows[0].error.is_none());
+    let Poll::Ready(Ok(stats)) = poll_once(&mut stats) else { panic!("no stats") };
+    assert_eq!((stats.responses, stats.acks), (1, 1));
+}

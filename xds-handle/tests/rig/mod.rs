@@ -1,0 +1,178 @@
+//! A core with an open channel, driven by hand.
+
+use core::{
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Poll},
+};
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+};
+
+use futures_core::Stream;
+use prost::{Message as _, bytes::Bytes};
+use xds_core::{
+    ChannelId, Client, Frame, Time,
+    client::{
+        ChannelEvent, ClientConfig, ManagementServer, Node, OpaqueType, Output, Profile, ReadGate,
+    },
+    proto, types,
+};
+use xds_handle::{ClientHandle, DriverSide, Turn, channel};
+
+pub(crate) const CLUSTER: &str = types::CLUSTER;
+pub(crate) const ENDPOINTS: &str = types::CLUSTER_LOAD_ASSIGNMENT;
+
+pub(crate) struct Rig {
+    pub(crate) client: Client,
+    pub(crate) handle: ClientHandle,
+    pub(crate) requests: Vec<proto::DiscoveryRequest>,
+    side: DriverSide,
+    channel: Option<ChannelId>,
+    nonces: usize,
+}
+
+impl Rig {
+    pub(crate) fn opened() -> Self {
+        Self::opened_with(ReadGate::Notices)
+    }
+
+    /// A client whose channel is open, and on which nothing is subscribed any more.
+    pub(crate) fn opened_with(read_gate: ReadGate) -> Self {
+        let mut profile = Profile::grpc();
+        profile.read_gate = read_gate;
+        let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+            .with_type(OpaqueType::new(CLUSTER))
+            .with_type(OpaqueType::new(ENDPOINTS))
+            .with_profile(profile);
+        let (handle, side) = channel();
+        let client = Client::new(config, 1, Time::ZERO);
+        let mut rig = Self { client, handle, requests: Vec::new(), side, channel: None, nonces: 0 };
+        let first = rig.handle.watch(CLUSTER, "first");
+        rig.drive();
+        drop(first);
+        rig.drive();
+        rig.requests.clear();
+        rig
+    }
+
+    /// One turn, without sending anything.
+    pub(crate) fn turn(&mut self) -> Turn {
+        let turn = self.side.apply(&mut self.client, Time::ZERO);
+        self.obey();
+        turn
+    }
+
+    /// Turns and sends until nothing is left to do.
+    pub(crate) fn drive(&mut self) {
+        while self.turn() == Turn::More {}
+        self.transmit();
+    }
+
+    pub(crate) fn transmit(&mut self) {
+        let mut frame = Frame::default();
+        let Some(channel) = self.channel else { return };
+        while let Some(_transmit) = self.client.poll_transmit(channel, Time::ZERO, &mut frame) {
+            let request = proto::DiscoveryRequest::decode(frame.to_bytes()).unwrap();
+            self.requests.push(request);
+        }
+    }
+
+    /// A response is read, and its notices are on their way.
+    pub(crate) fn respond(&mut self, type_url: &str, version: &str, resources: &[(&str, &str)]) {
+        self.respond_unread(type_url, version, resources);
+        self.drive();
+    }
+
+    /// A response is read before the driver looks into its queue.
+    pub(crate) fn respond_unread(
+        &mut self,
+        type_url: &str,
+        version: &str,
+        resources: &[(&str, &str)],
+    ) {
+        self.nonces += 1;
+        let resources = resources.iter().map(|(name, extra)| proto::Any {
+            type_url: type_url.to_owned(),
+            // The name is the first field, as in every resource of the v3 API.
+            value: proto::Status { message: (*extra).into(), ..Default::default() }
+                .encode_to_vec()
+                .into_iter()
+                .chain(name_field(name))
+                .collect::<Vec<u8>>()
+                .into(),
+        });
+        let response = proto::DiscoveryResponse {
+            version_info: version.to_owned(),
+            type_url: type_url.to_owned(),
+            nonce: self.nonces.to_string(),
+            resources: resources.collect(),
+            ..Default::default()
+        };
+        let event =
+            ChannelEvent::Message(self.channel.unwrap(), Bytes::from(response.encode_to_vec()));
+        self.client.handle_event(event, Time::ZERO);
+        self.obey();
+    }
+
+    pub(crate) fn wants_read(&self) -> bool {
+        self.client.wants_read(self.channel.unwrap())
+    }
+
+    pub(crate) fn closes_channel(&self) -> bool {
+        self.channel.is_none()
+    }
+
+    pub(crate) fn drop_handle(&mut self) {
+        // A handle of another client keeps the field filled.
+        self.handle = channel().0;
+    }
+
+    fn obey(&mut self) {
+        while let Some(output) = self.side.poll_output(&mut self.client, Time::ZERO) {
+            match output {
+                Output::Open(channel, _) => {
+                    self.channel = Some(channel);
+                    self.client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+                }
+                Output::Close(_) => self.channel = None,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn name_field(name: &str) -> Vec<u8> {
+    let mut field = vec![0x0a, u8::try_from(name.len()).unwrap()];
+    field.extend_from_slice(name.as_bytes());
+    field
+}
+
+/// A waker that counts.
+#[derive(Clone, Default)]
+pub(crate) struct Bell(Arc<Count>);
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Bell {
+    pub(crate) fn rings(&self) -> usize {
+        self.0.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn poll<S: Stream + Unpin>(&self, stream: &mut S) -> Poll<Option<S::Item>> {
+        let waker = Waker::from(Arc::clone(&self.0));
+        Pin::new(stream).poll_next(&mut Context::from_waker(&waker))
+    }
+}
+
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}

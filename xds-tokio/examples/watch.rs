@@ -1,0 +1,44 @@
+//! Watches one resource and prints what becomes of it, until Ctrl-C.
+//!
+//! `cargo run -p xds-tokio --example watch -- 127.0.0.1:18000 rtds example`
+
+use std::{env, error::Error};
+
+use tokio::{select, signal};
+use xds_core::{
+    client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType},
+    types,
+};
+use xds_tokio::{Client, ClientOptions};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let server = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".into());
+    let short = arguments.next().unwrap_or_else(|| "rtds".into());
+    let name = arguments.next().unwrap_or_else(|| "example".into());
+    let type_url = types::by_short_name(&short).ok_or("unknown type")?;
+    xds_tokio::client::check_address(&server)?;
+
+    let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
+        .with_type(OpaqueType::new(type_url));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut watch = client.watch(type_url, name.as_str());
+    loop {
+        select! {
+            _ = signal::ctrl_c() => return Ok(()),
+            Some(notice) = watch.next() => match notice? {
+                Notice::Changed(Ok(resource)) => println!(
+                    "{} version {}: {} bytes",
+                    resource.name,
+                    resource.version,
+                    resource.bytes.len()
+                ),
+                Notice::Changed(Err(error)) => println!("gone: {error}"),
+                Notice::Ambient(Some(error)) => println!("still in use, but: {error}"),
+                Notice::Ambient(None) => println!("all is well again"),
+                _ => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The loop that moves bytes and time between a [`Client`] of the core and its links.
+//!
+//! A turn takes every command that is ready before it renders a request, so that whatever was asked
+//! for in one go is said in one request.
+
+use core::{
+    future::{pending, poll_fn},
+    task::Poll,
+    time::Duration,
+};
+use std::sync::Arc;
+
+use tokio::{
+    select,
+    task::coop::consume_budget,
+    time::{Instant, sleep_until},
+};
+use tonic::Code;
+use xds_core::{
+    ChannelId, Client, Frame,
+    client::{ChannelError, ChannelEvent, ClientConfig, Output},
+};
+use xds_handle::{DriverSide, Turn};
+
+use super::{
+    link::{Link, News, Reads},
+    log::Log,
+    options::ClientOptions,
+};
+use crate::{
+    clock::Clock,
+    grpc::{over_size_limit, status_parts},
+};
+
+/// Owns the core of one client, its links and its end of the command queue.
+pub(crate) struct Driver {
+    client: Client,
+    side: DriverSide,
+    /// One per channel of the core; few.
+    links: Vec<Link>,
+    options: ClientOptions,
+    max_response_bytes: usize,
+    clock: Clock,
+    log: Log,
+    frame: Frame,
+    stall: Stall,
+}
+
+/// How many turns of commands in a row may put off rendering.
+const LONGEST_BURST: usize = 128;
+
+impl Driver {
+    pub(crate) fn new(config: ClientConfig, options: ClientOptions, side: DriverSide) -> Self {
+        let clock = Clock::start();
+        let seed = options.seed.unwrap_or_else(crate::clock::entropy);
+        let log = Log::new(Arc::from(config.node.id()), options.printer.clone());
+        let max_response_bytes = config.limits.response_bytes;
+        Self {
+            client: Client::new(config, seed, clock.now()),
+            side,
+            links: Vec::new(),
+            options,
+            max_response_bytes,
+            clock,
+            log,
+            frame: Frame::default(),
+            stall: Stall::default(),
+        }
+    }
+
+    /// Runs until the client is shut down or nobody can reach it any more.
+    pub(crate) async fn run(mut self) {
+        loop {
+            consume_budget().await;
+            self.obey();
+            self.transmit();
+            self.watch_for_stalls();
+            let reading = |client: &Client, id| {
+                if client.wants_read(id) { Reads::Yes } else { Reads::No }
+            };
+            let alarm = self.alarm();
+            select! {
+                () = poll_fn(|cx| self.side.poll_ready(cx)) => {
+                    if self.take_commands().await == Turn::Ended {
+                        return self.obey();
+                    }
+                }
+                (at, news) = poll_fn(|cx| {
+                    for (at, link) in self.links.iter_mut().enumerate() {
+                        if let Poll::Ready(news) = link.poll(reading(&self.client, link.id), cx) {
+                            return Poll::Ready((at, news));
+                        }
+                    }
+                    Poll::Pending
+                }) => self.take_news(at, news),
+                () = wait_until(alarm) => self.client.handle_timeout(self.clock.now()),
+            }
+        }
+    }
+
+    /// Takes a whole burst of commands, if it is not endless.
+    async fn take_commands(&mut self) -> Turn {
+        for _ in 0..LONGEST_BURST {
+            let turn = self.side.apply(&mut self.client, self.clock.now());
+            if turn != Turn::More {
+                return turn;
+            }
+            consume_budget().await;
+        }
+        Turn::More
+    }
+
+    fn take_news(&mut self, at: usize, news: News) {
+        let Some(link) = self.links.get_mut(at) else { return };
+        let id = link.id;
+        let event = match news {
+            News::Room => return,
+            News::Opened => {
+                self.log.opened(link);
+                ChannelEvent::Opened(id)
+            }
+            News::Message(message) => {
+                self.log.received(link, &message);
+                ChannelEvent::Message(id, message)
+            }
+            News::Unreachable(why) => {
+                self.log.unreachable(link, &why);
+                self.links.swap_remove(at);
+                ChannelEvent::Closed(id, ChannelError::Unreachable(why.into()))
+            }
+            News::Ended(status) => {
+                let link = self.links.swap_remove(at);
+                match over_size_limit(&status) {
+                    Some(why) => {
+                        self.log.undeliverable(&link, why);
+                        ChannelEvent::Malformed(id, why.into())
+                    }
+                    None => {
+                        let (code, message) = status_parts(&status);
+                        self.log.ended(&link, code, &message);
+                        let message = message.into();
+                        ChannelEvent::Closed(id, ChannelError::Status { code, message })
+                    }
+                }
+            }
+        };
+        self.client.handle_event(event, self.clock.now());
+    }
+
+    /// Does what the core wants of the transports; its notices go to their watches.
+    fn obey(&mut self) {
+        while let Some(output) = self.side.poll_output(&mut self.client, self.clock.now()) {
+            match output {
+                Output::Open(id, server) => {
+                    let link = Link::dial(id, server, &self.options, self.max_response_bytes);
+                    self.log.dialing(&link);
+                    self.links.push(link);
+                }
+                Output::Close(id) => {
+                    if let Some(at) = self.links.iter().position(|link| link.id == id) {
+                        self.log.closed(&self.links.swap_remove(at));
+                    }
+                }
+                Output::Writable(id) => {
+                    if let Some(link) = self.links.iter_mut().find(|link| link.id == id) {
+                        link.has_requests = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Renders requests into whatever room there is.
+    fn transmit(&mut self) {
+        let mut at = 0;
+        while let Some(link) = self.links.get_mut(at) {
+            at += 1;
+            while link.has_requests && link.has_room() {
+                let now = self.clock.now();
+                let Some(transmit) = self.client.poll_transmit(link.id, now, &mut self.frame)
+                else {
+                    link.has_requests = false;
+                    break;
+                };
+                let message = self.frame.to_bytes();
+                let (bytes, limit) = (message.len(), self.options.max_request_bytes);
+                if bytes > limit {
+                    self.log.request_too_long(link, bytes, limit);
+                    let id = link.id;
+                    at -= 1;
+                    self.links.swap_remove(at);
+                    self.client.handle_event(too_long(id, bytes, limit), now);
+                    break;
+                }
+                self.log.sent(link, &transmit, &message);
+                link.send(message);
+            }
+        }
+    }
+
+    /// Warns once when responses have not been read for a while.
+    fn watch_for_stalls(&mut self) {
+        let client = &self.client;
+        let stalled =
+            self.links.iter().find(|link| link.is_streaming() && !client.wants_read(link.id));
+        match stalled {
+            Some(link) => {
+                if self.stall.is_due(Instant::now()) {
+                    self.log.held_back(link, STALL.as_secs());
+                }
+            }
+            None => self.stall = Stall::default(),
+        }
+    }
+
+    fn alarm(&self) -> Option<Instant> {
+        let core = self.client.poll_timeout().map(|deadline| self.clock.instant(deadline.at));
+        [core, self.stall.alarm].into_iter().flatten().min()
+    }
+}
+
+/// A client whose reading is held back for longer than this has a watcher that forgot to say that it
+/// is done (B52).
+const STALL: Duration = Duration::from_secs(5);
+
+/// Since when responses have not been read.
+#[derive(Debug, Default)]
+struct Stall {
+    since: Option<Instant>,
+    /// When to warn; `None` once it was done.
+    alarm: Option<Instant>,
+}
+
+impl Stall {
+    fn is_due(&mut self, now: Instant) -> bool {
+        if self.since.is_none() {
+            self.since = Some(now);
+            self.alarm = now.checked_add(STALL);
+        }
+        let is_due = self.alarm.is_some_and(|alarm| alarm <= now);
+        if is_due {
+            self.alarm = None;
+        }
+        is_due
+    }
+}
+
+fn too_long(id: ChannelId, bytes: usize, limit: usize) -> ChannelEvent {
+    let message = format!("request of {bytes} bytes exceeds the limit of {limit} bytes");
+    let code = i32::from(Code::ResourceExhausted);
+    ChannelEvent::Closed(id, ChannelError::Status { code, message: message.into() })
+}
+
+async fn wait_until(alarm: Option<Instant>) {
+    match alarm {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,211 @@
+//! One channel of the core on its way over gRPC: dial, call, requests out, responses in.
+//!
+//! ```text
+//!  Dialing ──▶ Connected ──▶ Calling ──▶ Streaming ──▶ Over
+//!         Opened        │            response         │
+//!                       └ only after the driver       └ Ended
+//!                         had its turn: the first
+//!                         request is queued by now
+//! ```
+//!
+//! A server may hold its response headers back until it has read a request, so the core is told
+//! `Opened`, and its first request is put into the outbound queue, before the call is made (SB-19).
+//!
+//! The outbound queue has room for one request. What is said is decided when there is room, so it is
+//! never older than that.
+
+use core::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_channel::mpsc;
+use futures_core::Stream as _;
+use http::uri::PathAndQuery;
+use tokio::time::timeout;
+use tonic::{Request, Status, Streaming, client::Grpc, transport::Channel};
+use xds_core::{ChannelId, client::ManagementServer};
+
+use super::{address, options::ClientOptions};
+use crate::grpc::{RawCodec, STREAM_AGGREGATED_RESOURCES, with_causes};
+
+type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
+
+/// The transport of one channel.
+pub(crate) struct Link {
+    pub(crate) id: ChannelId,
+    pub(crate) server: Arc<ManagementServer>,
+    /// How many responses it has brought.
+    pub(crate) responses: u64,
+    /// Whether the core has something to send.
+    pub(crate) has_requests: bool,
+    requests: mpsc::Sender<Bytes>,
+    max_response_bytes: usize,
+    stage: Stage,
+}
+
+enum Stage {
+    Dialing(Future<Result<Channel, String>>, mpsc::Receiver<Bytes>),
+    Connected(Channel, mpsc::Receiver<Bytes>),
+    Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
+    /// The connection is held as long as the stream that runs on it.
+    Streaming(Channel, Box<Streaming<Bytes>>),
+    Over,
+}
+
+/// What a link has to say.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The connection is up; the call is made after this.
+    Opened,
+    /// There is room for a request.
+    Room,
+    Message(Bytes),
+    /// Dialling failed.
+    Unreachable(String),
+    /// The call is over.
+    Ended(Status),
+}
+
+impl Link {
+    pub(crate) fn dial(
+        id: ChannelId,
+        server: Arc<ManagementServer>,
+        options: &ClientOptions,
+        max_response_bytes: usize,
+    ) -> Self {
+        // One sender always has a slot of its own; there is no other.
+        let (requests, queue) = mpsc::channel(0);
+        let dial = Box::pin(dial(Arc::clone(&server.uri), options.clone()));
+        Self {
+            id,
+            server,
+            responses: 0,
+            has_requests: false,
+            requests,
+            max_response_bytes,
+            stage: Stage::Dialing(dial, queue),
+        }
+    }
+
+    /// Whether the call goes on and brings responses.
+    pub(crate) fn is_streaming(&self) -> bool {
+        matches!(self.stage, Stage::Streaming(..))
+    }
+
+    /// The next news. Responses are read only while `reads` (B52).
+    pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+        loop {
+            match core::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Dialing(mut dial, queue) => match dial.as_mut().poll(cx) {
+                    Poll::Ready(Ok(channel)) => {
+                        self.stage = Stage::Connected(channel, queue);
+                        return Poll::Ready(News::Opened);
+                    }
+                    Poll::Ready(Err(why)) => return Poll::Ready(News::Unreachable(why)),
+                    Poll::Pending => {
+                        self.stage = Stage::Dialing(dial, queue);
+                        return Poll::Pending;
+                    }
+                },
+                Stage::Connected(channel, queue) => {
+                    let call = Box::pin(call(channel.clone(), queue, self.max_response_bytes));
+                    self.stage = Stage::Calling(channel, call);
+                }
+                Stage::Calling(channel, mut call) => match call.as_mut().poll(cx) {
+                    Poll::Ready(Ok(responses)) => {
+                        self.stage = Stage::Streaming(channel, Box::new(responses));
+                    }
+                    Poll::Ready(Err(status)) => return Poll::Ready(News::Ended(status)),
+                    Poll::Pending => {
+                        self.stage = Stage::Calling(channel, call);
+                        return self.poll_room(cx);
+                    }
+                },
+                Stage::Streaming(channel, mut responses) => {
+                    let response = match reads {
+                        Reads::Yes => Pin::new(&mut *responses).poll_next(cx),
+                        Reads::No => Poll::Pending,
+                    };
+                    match response {
+                        Poll::Ready(Some(Ok(message))) => {
+                            self.responses += 1;
+                            self.stage = Stage::Streaming(channel, responses);
+                            return Poll::Ready(News::Message(message));
+                        }
+                        Poll::Ready(Some(Err(status))) => return Poll::Ready(News::Ended(status)),
+                        Poll::Ready(None) => return Poll::Ready(News::Ended(Status::ok(""))),
+                        Poll::Pending => {
+                            self.stage = Stage::Streaming(channel, responses);
+                            return self.poll_room(cx);
+                        }
+                    }
+                }
+                Stage::Over => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Whether a request can be queued at this moment.
+    pub(crate) fn has_room(&mut self) -> bool {
+        let mut cx = Context::from_waker(core::task::Waker::noop());
+        matches!(self.requests.poll_ready(&mut cx), Poll::Ready(Ok(())))
+    }
+
+    /// Queues a request, for which there must be room.
+    pub(crate) fn send(&mut self, request: Bytes) {
+        // With the queue gone the call is over, which is told by the call itself.
+        let _ = self.requests.try_send(request);
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+        if !self.has_requests {
+            return Poll::Pending;
+        }
+        match ready!(self.requests.poll_ready(cx)) {
+            Ok(()) => Poll::Ready(News::Room),
+            Err(_) => {
+                self.has_requests = false;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Whether the next response is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Yes,
+    No,
+}
+
+/// A connection of its own for every attempt: one that mends itself would hide failures.
+async fn dial(address: Arc<str>, options: ClientOptions) -> Result<Channel, String> {
+    let keepalive = options.keepalive;
+    let endpoint = address::endpoint(&address)
+        .map_err(|why| why.to_string())?
+        .connect_timeout(options.connect_timeout)
+        .http2_keep_alive_interval(keepalive.interval)
+        .keep_alive_timeout(keepalive.timeout)
+        .keep_alive_while_idle(true)
+        .tcp_keepalive(Some(keepalive.interval))
+        .tcp_nodelay(true);
+    match timeout(options.connect_timeout, endpoint.connect()).await {
+        Ok(Ok(channel)) => Ok(channel),
+        Ok(Err(error)) => Err(with_causes(&error)),
+        Err(_) => Err(format!("no connection within {:?}", options.connect_timeout)),
+    }
+}
+
+async fn call(
+    channel: Channel,
+    requests: mpsc::Receiver<Bytes>,
+    max_response_bytes: usize,
+) -> Result<Streaming<Bytes>, Status> {
+    let mut grpc = Grpc::new(channel).max_decoding_message_size(max_response_bytes);
+    grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
+    let path = PathAndQuery::from_static(STREAM_AGGREGATED_RESOURCES);
+    grpc.streaming(Request::new(requests), path, RawCodec).await.map(tonic::Response::into_inner)
+}

@@ -1,0 +1,127 @@
+//! What a client's driver logs, and at which level.
+//!
+//! Fields are the same everywhere: `node`, `server`, `stream`, and of a message `type`, `version`,
+//! `nonce`. A server that goes away is warned of once, until it answers again (S1.006, S1.015); a
+//! stream that ends after it served is no news to wake anybody for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::{debug, info, trace, warn};
+use xds_core::client::{RequestCause, Transmit};
+
+use super::link::Link;
+use crate::{
+    payload::Printer,
+    shorthand::{Names, Payloads, Printable, Request, Response, type_name},
+};
+
+/// The log of one client.
+#[derive(Debug)]
+pub(crate) struct Log {
+    node: Arc<str>,
+    printer: Printer,
+    health: Health,
+}
+
+/// What was last said of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Unknown,
+    Answers,
+    Fails,
+}
+
+impl Log {
+    pub(crate) fn new(node: Arc<str>, printer: Printer) -> Self {
+        Self { node, printer, health: Health::Unknown }
+    }
+
+    pub(crate) fn dialing(&self, link: &Link) {
+        debug!(node = %self.node, server = %link.server.uri, stream = %link.id, "connecting");
+    }
+
+    pub(crate) fn opened(&self, link: &Link) {
+        info!(node = %self.node, server = %link.server.uri, stream = %link.id, "connected");
+    }
+
+    pub(crate) fn received(&mut self, link: &Link, message: &Bytes) {
+        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        if core::mem::replace(&mut self.health, Health::Answers) == Health::Fails {
+            info!(%node, %server, %stream, "the server answers again");
+        }
+        debug!(%node, %server, %stream, "received {}", Response(message, Names::Few));
+        trace!(
+            %node, %server, %stream,
+            payloads = %Payloads(message, &*self.printer.0),
+            "received {}", Response(message, Names::All)
+        );
+    }
+
+    pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
+        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        if let RequestCause::Nack { message: reason } = &transmit.cause {
+            warn!(
+                %node, %server, %stream,
+                "type" = type_name(transmit.type_url.as_str()),
+                version = %Printable(transmit.version.as_str()),
+                nonce = %Printable(transmit.nonce.as_str()),
+                reason = %reason.escape_debug(),
+                "rejected a response (NACK)"
+            );
+        }
+        debug!(%node, %server, %stream, "sent {}", Request(message, Names::Few));
+        trace!(%node, %server, %stream, "sent {}", Request(message, Names::All));
+    }
+
+    pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {
+        let is_first = self.is_first_failure();
+        let (node, server) = (&self.node, &link.server.uri);
+        if is_first {
+            warn!(%node, %server, stream = %link.id, reason = why, "cannot connect");
+        } else {
+            debug!(%node, %server, stream = %link.id, reason = why, "still cannot connect");
+        }
+    }
+
+    pub(crate) fn ended(&mut self, link: &Link, code: i32, message: &str) {
+        let is_first = link.responses == 0 && self.is_first_failure();
+        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        let (responses, reason) = (link.responses, Printable(message));
+        if responses > 0 {
+            info!(%node, %server, %stream, code, %reason, responses, "stream ended");
+        } else if is_first {
+            warn!(%node, %server, %stream, code, %reason, "stream ended without a response");
+        } else {
+            debug!(%node, %server, %stream, code, %reason, "stream ended without a response again");
+        }
+    }
+
+    pub(crate) fn undeliverable(&self, link: &Link, why: &str) {
+        let (node, server) = (&self.node, &link.server.uri);
+        warn!(%node, %server, stream = %link.id, reason = why, "undeliverable response");
+    }
+
+    pub(crate) fn request_too_long(&self, link: &Link, bytes: usize, limit: usize) {
+        let (node, server) = (&self.node, &link.server.uri);
+        warn!(%node, %server, stream = %link.id, bytes, limit, "request exceeds the limit");
+    }
+
+    pub(crate) fn closed(&self, link: &Link) {
+        let (node, server) = (&self.node, &link.server.uri);
+        info!(%node, %server, stream = %link.id, responses = link.responses, "closed the stream");
+    }
+
+    pub(crate) fn held_back(&self, link: &Link, seconds: u64) {
+        let (node, server) = (&self.node, &link.server.uri);
+        warn!(
+            %node, %server, stream = %link.id, seconds,
+            "no response is read: watchers have not handled their last notice, or the server does \
+             not take our answers"
+        );
+    }
+
+    fn is_first_failure(&mut self) -> bool {
+        core::mem::replace(&mut self.health, Health::Fails) != Health::Fails
+    }
+}

@@ -1,0 +1,53 @@
+//! The client: a driver task around [`xds_core::Client`], over tonic.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `driver.rs` | the loop: commands, news, deadlines in; outputs obeyed, requests rendered |
+//! | `link.rs` | one channel: dial, call, one queued request, responses when they are wanted |
+//! | `address.rs` | the forms of a server's address |
+//! | `log.rs` | what is logged at which level |
+//! | `options.rs` | timeouts, keepalive, limits |
+
+mod address;
+mod driver;
+mod link;
+mod log;
+mod options;
+
+use xds_core::client::ClientConfig;
+use xds_handle::ClientHandle;
+
+pub use self::{
+    address::{InvalidAddress, check_address},
+    options::ClientOptions,
+};
+
+/// Where clients over gRPC are started. There are no values of this type: a running client is
+/// reached through its [`ClientHandle`].
+#[derive(Debug)]
+pub enum Client {}
+
+impl Client {
+    /// Starts a client on the current runtime. It connects once something is watched, and ends when
+    /// it is shut down or when the last handle and the last watch are dropped.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use = "the client ends when its last handle is dropped"]
+    pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
+        let (handle, driver) = Self::driver(config, options);
+        tokio::spawn(driver);
+        handle
+    }
+
+    /// A client and the future that drives it, for those who want to spawn it themselves. The
+    /// future needs a tokio runtime with time and I/O enabled. Dropping it ends the client.
+    pub fn driver(
+        config: ClientConfig,
+        options: ClientOptions,
+    ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
+        let (handle, side) = xds_handle::channel();
+        (handle, async move { driver::Driver::new(config, options, side).run().await })
+    }
+}

@@ -1,0 +1,75 @@
+//! xDS over gRPC on tokio: a client and a management server.
+//!
+//! The protocol is in [`xds_core`]; this crate moves bytes and time between its two state machines
+//! and [tonic]. It has no say in what is asked, sent, accepted or rejected.
+//!
+//! ```
+//! use tokio::net::TcpListener;
+//! use xds_core::{
+//!     client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
+//!     server::{ServerConfig, Transaction},
+//!     types::CLUSTER,
+//! };
+//! use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A server with one resource: a cluster of which we only know the name.
+//! let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let address = listener.local_addr()?.to_string();
+//! tokio::spawn(server.serve(listener));
+//! let mut change = Transaction::new();
+//! change.set(CLUSTER, "web", &b"\x0a\x03web"[..]);
+//! server.handle().apply(change).await?;
+//!
+//! // A client that watches it.
+//! let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
+//!     .with_type(OpaqueType::new(CLUSTER));
+//! let client = Client::connect(config, ClientOptions::default());
+//! let mut web = client.watch(CLUSTER, "web");
+//! let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
+//! assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The client
+//!
+//! [`Client::connect`] starts a driver task and returns a [`ClientHandle`], whose
+//! [`watch`](ClientHandle::watch) and [`watch_all`](ClientHandle::watch_all) are streams. Every
+//! attempt to reach the server dials anew, pings find out when it is gone, and the core decides when
+//! to try again. Which resource types there are, and what makes a resource valid, is in
+//! [`ClientConfig`](xds_core::client::ClientConfig).
+//!
+//! # The management server
+//!
+//! [`ManagementServer::start`] starts a driver task. Give it listeners with
+//! [`serve`](ManagementServer::serve), or add its [`AdsService`] to a gRPC server of your own; change
+//! resources through its [`ServerHandle`]. A response is made when its client has room for it, and
+//! bytes that several clients are due are shared, so that a slow client costs and delays nobody.
+//!
+//! # Logs
+//!
+//! Both sides log through `tracing`: connections at INFO, rejected responses and failures at WARN,
+//! messages in the protocol's shorthand `(V=version,R=names,N=nonce,T=type)` at DEBUG. What is inside
+//! resources is not logged at any level, unless the application gives a [`PayloadPrinter`] for TRACE.
+//!
+//! # Not yet
+//!
+//! TLS, the incremental variant, and one stream per type.
+#![deny(missing_docs)]
+
+pub mod client;
+mod clock;
+mod grpc;
+mod keepalive;
+mod payload;
+pub mod server;
+mod shorthand;
+
+pub use client::{Client, ClientOptions};
+pub use keepalive::Keepalive;
+pub use payload::{PayloadPrinter, SizesOnly};
+pub use server::{AdsService, ManagementServer, ServerHandle, ServerOptions};
+pub use xds_handle::{ClientEnded, ClientHandle, ResourceSnapshot, Watch, WatchAll};

@@ -1,0 +1,203 @@
+//! The response side of a stream: one slot that the driver fills, and the HTTP body that empties it.
+//!
+//! A response is written as gRPC wants it, without ever being put together: the five bytes of prefix
+//! with the head, the body that all clients share, the tail. The slot takes one response, and only
+//! when HTTP/2 asks for data, so a response is rendered at the moment the client has room for it and
+//! a slow client holds nothing but itself (IS25).
+
+use core::{
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::HeaderMap;
+use tonic::Status;
+use xds_core::{Frame, StreamId};
+
+use super::inbox::{Inbox, Input};
+
+/// Where the driver leaves a response, and finally a status, for the transport.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    response: Option<Frame>,
+    end: Option<Status>,
+    room: Room,
+    waker: Option<Waker>,
+}
+
+/// What transport and driver know of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Room {
+    /// The transport is busy.
+    #[default]
+    Busy,
+    /// The transport is busy, and the driver waits for it.
+    Wanted,
+    /// The transport waits for a response.
+    Free,
+}
+
+impl Slot {
+    /// Whether the transport waits for a response. If not, the driver is told when it does.
+    pub(crate) fn has_room(&self) -> bool {
+        let mut state = self.lock();
+        if state.room == Room::Busy {
+            state.room = Room::Wanted;
+        }
+        state.room == Room::Free
+    }
+
+    /// Leaves a response, for which there is room.
+    pub(crate) fn put(&self, response: Frame) {
+        let mut state = self.lock();
+        state.response = Some(response);
+        state.room = Room::Busy;
+        wake(state);
+    }
+
+    /// Ends the stream once what is in the slot is written.
+    pub(crate) fn end(&self, status: Status) {
+        let mut state = self.lock();
+        state.end.get_or_insert(status);
+        wake(state);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes the transport once the lock is released.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// The body of the HTTP response. Dropping it tells the driver that the stream is gone.
+#[derive(Debug)]
+pub(crate) struct ResponseBody {
+    stream: StreamId,
+    slot: Arc<Slot>,
+    inbox: Inbox,
+    pieces: VecDeque<Bytes>,
+    is_ended: bool,
+}
+
+impl ResponseBody {
+    pub(crate) fn new(stream: StreamId, slot: Arc<Slot>, inbox: Inbox) -> Self {
+        Self { stream, slot, inbox, pieces: VecDeque::new(), is_ended: false }
+    }
+}
+
+impl http_body::Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(piece) = this.pieces.pop_front() {
+                return Poll::Ready(Some(Ok(http_body::Frame::data(piece))));
+            }
+            if this.is_ended {
+                return Poll::Ready(None);
+            }
+            let mut state = this.slot.lock();
+            if let Some(response) = state.response.take() {
+                drop(state);
+                this.pieces = pieces(response);
+                continue;
+            }
+            if let Some(status) = state.end.take() {
+                this.is_ended = true;
+                return Poll::Ready(Some(trailers(&status).map(http_body::Frame::trailers)));
+            }
+            if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                state.waker = Some(cx.waker().clone());
+            }
+            let was = core::mem::replace(&mut state.room, Room::Free);
+            drop(state);
+            if was == Room::Wanted {
+                this.inbox.send(Input::Room(this.stream));
+            }
+            return Poll::Pending;
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_ended
+    }
+}
+
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        self.inbox.send(Input::Closed(self.stream));
+    }
+}
+
+/// A message as gRPC frames it, uncompressed: a zero, the length, then the message.
+fn pieces(message: Frame) -> VecDeque<Bytes> {
+    const PREFIX: usize = 5;
+
+    let mut first = BytesMut::with_capacity(PREFIX + message.head.len());
+    first.put_u8(0);
+    // The driver does not send what is longer.
+    first.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    first.put_slice(&message.head);
+    [first.freeze(), message.body, message.tail]
+        .into_iter()
+        .filter(|piece| !piece.is_empty())
+        .collect()
+}
+
+fn trailers(status: &Status) -> Result<HeaderMap, Status> {
+    let mut trailers = HeaderMap::with_capacity(2);
+    status.add_header(&mut trailers)?;
+    Ok(trailers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_written_in_pieces_and_its_body_is_not_copied() {
+        let body = Bytes::from_static(b"shared");
+        let mut frame = Frame::default();
+        frame.head = Bytes::from_static(b"h");
+        frame.body = body.clone();
+        frame.tail = Bytes::from_static(b"tl");
+        let pieces = pieces(frame);
+        assert_eq!(pieces, [&b"\0\0\0\0\x09h"[..], b"shared", b"tl"]);
+        assert_eq!(pieces[1].as_ptr(), body.as_ptr());
+    }
+
+    #[test]
+    fn an_empty_message_is_a_prefix() {
+        assert_eq!(pieces(Frame::default()), [&b"\0\0\0\0\0"[..]]);
+    }
+
+    #[test]
+    fn the_status_is_in_the_trailers() {
+        let trailers = trailers(&Status::unavailable("see you")).unwrap();
+        assert_eq!(trailers["grpc-status"], "14");
+        assert_eq!(trailers["grpc-message"], "see%20you");
+    }
+}

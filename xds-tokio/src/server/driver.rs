@@ -1,0 +1,321 @@
+//! The loop that moves bytes and time between a [`Server`] of the core and the streams.
+//!
+//! A turn takes whatever is in the inbox, up to a thousand inputs, before it renders responses, so
+//! that changes made in one go are sent as one.
+
+use core::future::pending;
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use tokio::{
+    select,
+    sync::{Notify, broadcast},
+    task::{AbortHandle, coop::consume_budget},
+    time::{Instant, sleep_until},
+};
+use tonic::{Code, Status, Streaming};
+use xds_core::{
+    Frame, StreamId,
+    server::{Observation, Refusal, Server, ServerConfig, ServerOutput, StreamEvent},
+};
+
+use super::{
+    body::{ResponseBody, Slot},
+    inbox::{Call, Inbox, Input, Outlet, WeakInbox},
+    log::Log,
+    options::ServerOptions,
+};
+use crate::{
+    clock::Clock,
+    grpc::{over_size_limit, with_causes},
+};
+
+/// Owns the core of one server and its end of every stream.
+pub(crate) struct Driver {
+    server: Server,
+    outlet: Outlet,
+    /// To hand to streams; not counted as somebody who can reach the server.
+    inbox: WeakInbox,
+    /// Only ever looked up: its order shows nowhere.
+    streams: HashMap<StreamId, Stream>,
+    /// Streams that may have something to send and may have room.
+    writable: Vec<StreamId>,
+    /// Streams whose reader waits to be told to read on.
+    unread: Vec<StreamId>,
+    observations: broadcast::Sender<Observation>,
+    clock: Clock,
+    log: Log,
+    frame: Frame,
+}
+
+/// What the driver holds of a stream.
+pub(crate) struct Stream {
+    pub(crate) id: StreamId,
+    /// Empty until the client has said who it is.
+    pub(crate) node: Arc<str>,
+    pub(crate) peer: Option<SocketAddr>,
+    slot: Arc<Slot>,
+    credit: Arc<Notify>,
+    _reader: Reader,
+}
+
+/// Ends the task that reads a stream's requests.
+struct Reader(AbortHandle);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How many inputs one turn takes.
+const INPUTS_PER_TURN: usize = 1_000;
+
+/// Whether the driver goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    Ended,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        config: ServerConfig,
+        options: &ServerOptions,
+        inbox: &Inbox,
+        outlet: Outlet,
+        observations: broadcast::Sender<Observation>,
+    ) -> Self {
+        let clock = Clock::start();
+        let seed = options.seed.unwrap_or_else(crate::clock::entropy);
+        Self {
+            server: Server::new(config, seed, clock.now()),
+            outlet,
+            inbox: inbox.downgrade(),
+            streams: HashMap::new(),
+            writable: Vec::new(),
+            unread: Vec::new(),
+            observations,
+            clock,
+            log: Log::new(options.printer.clone()),
+            frame: Frame::default(),
+        }
+    }
+
+    /// Runs until the server is shut down or nobody can reach it any more.
+    pub(crate) async fn run(mut self) {
+        let mut inputs = Vec::new();
+        loop {
+            consume_budget().await;
+            let alarm = self.server.poll_timeout().map(|due| self.clock.instant(due.at));
+            let count = select! {
+                count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
+                () = wait_until(alarm) => None,
+            };
+            let mut phase = Phase::Serving;
+            match count {
+                Some(0) => phase = self.end(),
+                Some(_) => {
+                    for input in inputs.drain(..) {
+                        if self.take(input) == Phase::Ended {
+                            phase = Phase::Ended;
+                        }
+                        // What was observed of a stream is logged before the stream goes.
+                        self.obey();
+                    }
+                }
+                None => self.server.handle_timeout(self.clock.now()),
+            }
+            self.obey();
+            if phase == Phase::Ended {
+                return;
+            }
+            self.transmit();
+            self.read_on();
+        }
+    }
+
+    fn take(&mut self, input: Input) -> Phase {
+        let now = self.clock.now();
+        match input {
+            Input::Accept { call, answer } => {
+                // A caller that has gone away drops the body, and with it the stream.
+                let _ = answer.send(self.accept(*call));
+            }
+            Input::Request(id, message) => self.take_request(id, message),
+            Input::Undeliverable(id, why) => {
+                if self.streams.contains_key(&id) {
+                    self.server.handle_event(StreamEvent::Malformed(id, why), now);
+                }
+            }
+            Input::Room(id) => self.writable.push(id),
+            Input::Closed(id) => {
+                if let Some(stream) = self.streams.remove(&id) {
+                    self.log.gone(&stream);
+                    stream.slot.end(Status::ok(""));
+                    self.server.handle_event(StreamEvent::Closed(id), now);
+                }
+            }
+            Input::Apply(transaction, answer) => {
+                let _ = answer.send(self.server.apply(transaction, now));
+            }
+            Input::Status(answer) => {
+                let _ = answer.send(self.server.status().map(Into::into).collect());
+            }
+            Input::Stats(answer) => drop(answer.send(self.server.stats())),
+            Input::ShutDown => return self.end(),
+        }
+        Phase::Serving
+    }
+
+    fn end(&mut self) -> Phase {
+        self.server.shut_down(self.clock.now());
+        Phase::Ended
+    }
+
+    fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
+        let id = self.server.accept(call.via, self.clock.now()).inspect_err(|refusal| {
+            self.log.refused(call.peer, refusal);
+        })?;
+        // Whoever sent the call holds an inbox, or has gone; then nobody needs the stream.
+        let Some(inbox) = self.inbox.upgrade() else {
+            self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
+            return Err(Refusal::ShuttingDown);
+        };
+        let (slot, credit) = (Arc::new(Slot::default()), Arc::new(Notify::new()));
+        let reader = tokio::spawn(read(id, call.requests, Arc::clone(&credit), inbox.clone()));
+        let stream = Stream {
+            id,
+            node: Arc::default(),
+            peer: call.peer,
+            slot: Arc::clone(&slot),
+            credit,
+            _reader: Reader(reader.abort_handle()),
+        };
+        self.streams.insert(id, stream);
+        self.unread.push(id);
+        Ok(ResponseBody::new(id, slot, inbox))
+    }
+
+    fn take_request(&mut self, id: StreamId, message: Bytes) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        self.log.received(stream, &message);
+        self.unread.push(id);
+        self.server.handle_event(StreamEvent::Message(id, message), self.clock.now());
+    }
+
+    /// Does what the core wants of the streams, and passes on what it observed.
+    fn obey(&mut self) {
+        while let Some(output) = self.server.poll_output() {
+            match output {
+                ServerOutput::Writable(id) => self.writable.push(id),
+                ServerOutput::Close(id, reason) => {
+                    if let Some(stream) = self.streams.remove(&id) {
+                        self.log.closed(&stream, &reason);
+                        let code = Code::from_i32(reason.code().as_i32());
+                        stream.slot.end(Status::new(code, reason.to_string()));
+                    }
+                }
+                ServerOutput::Observed(observation) => self.observe(observation),
+                _ => {}
+            }
+        }
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        let stream = self.streams.get_mut(&observation.stream());
+        if let Some(stream) = stream {
+            if let Observation::Identified { node_id, .. } = &observation {
+                stream.node = Arc::clone(node_id);
+            }
+            self.log.observed(stream, &observation);
+        }
+        if self.observations.receiver_count() > 0 {
+            // Readers may all have gone just now.
+            let _ = self.observations.send(observation);
+        }
+    }
+
+    /// Renders responses for whoever has room.
+    fn transmit(&mut self) {
+        while !self.writable.is_empty() {
+            let mut writable = core::mem::take(&mut self.writable);
+            writable.drain(..).for_each(|id| self.transmit_to(id));
+            // Rendering may have been observed.
+            self.obey();
+        }
+    }
+
+    fn transmit_to(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        while stream.slot.has_room() {
+            let now = self.clock.now();
+            let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
+                return;
+            };
+            let frame = core::mem::take(&mut self.frame);
+            if u32::try_from(frame.len()).is_err() {
+                let bytes = frame.len();
+                let why = format!("a response of {bytes} bytes is longer than gRPC can carry");
+                stream.slot.end(Status::resource_exhausted(why));
+                self.streams.remove(&id);
+                return self.server.handle_event(StreamEvent::Closed(id), now);
+            }
+            self.log.sent(stream, &transmit, &frame);
+            stream.slot.put(frame);
+        }
+    }
+
+    /// Lets the readers read whose requests are wanted.
+    fn read_on(&mut self) {
+        let (streams, server) = (&self.streams, &self.server);
+        self.unread.retain(|id| match streams.get(id) {
+            Some(stream) if server.wants_read(*id) => {
+                stream.credit.notify_one();
+                false
+            }
+            Some(_) => true,
+            None => false,
+        });
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Only a driver that was dropped in mid-run still has any.
+        for stream in self.streams.values() {
+            stream.slot.end(Status::unavailable("the server has ended"));
+        }
+    }
+}
+
+/// Reads a stream's requests, one for each credit.
+async fn read(id: StreamId, mut requests: Streaming<Bytes>, credit: Arc<Notify>, inbox: Inbox) {
+    loop {
+        credit.notified().await;
+        match requests.message().await {
+            Ok(Some(message)) => inbox.send(Input::Request(id, message)),
+            Ok(None) => return inbox.send(Input::Closed(id)),
+            Err(status) => return inbox.send(unreadable(id, &status)),
+        }
+    }
+}
+
+/// What became of a stream that brings no more requests: its message cannot be read, or it is gone.
+fn unreadable(id: StreamId, status: &Status) -> Input {
+    if let Some(why) = over_size_limit(status) {
+        return Input::Undeliverable(id, why.into());
+    }
+    // An error without a cause is about the message, one with a cause about the connection.
+    match (status.code(), core::error::Error::source(status)) {
+        (Code::Internal, None) => Input::Undeliverable(id, with_causes(status).into()),
+        _ => Input::Closed(id),
+    }
+}
+
+async fn wait_until(alarm: Option<Instant>) {
+    match alarm {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,139 @@
+//! What a server's driver logs, and at which level.
+//!
+//! Fields are the same everywhere: `node`, `stream`, and of a message `type`, `version`, `nonce`. A
+//! rejected response is a warning (S0.017); what clients usually do is information or less.
+
+use core::fmt;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use tracing::{debug, info, trace, warn};
+use xds_core::{
+    Frame,
+    server::{CloseReason, Observation, Refusal, ServerTransmit},
+};
+
+use super::driver::Stream;
+use crate::{
+    payload::Printer,
+    shorthand::{Names, Payloads, Printable, Request, Response, type_name},
+};
+
+/// The log of one server.
+#[derive(Debug)]
+pub(crate) struct Log {
+    printer: Printer,
+}
+
+impl Log {
+    pub(crate) fn new(printer: Printer) -> Self {
+        Self { printer }
+    }
+
+    pub(crate) fn refused(&self, peer: Option<SocketAddr>, refusal: &Refusal) {
+        warn!(peer = %Peer(peer), reason = %refusal, "refused a stream");
+    }
+
+    pub(crate) fn received(&self, stream: &Stream, message: &Bytes) {
+        let (node, id) = (Printable(&stream.node), stream.id);
+        debug!(%node, stream = %id, "received {}", Request(message, Names::Few));
+        trace!(%node, stream = %id, "received {}", Request(message, Names::All));
+    }
+
+    pub(crate) fn sent(&self, stream: &Stream, transmit: &ServerTransmit, frame: &Frame) {
+        let (node, id) = (Printable(&stream.node), stream.id);
+        debug!(
+            %node, stream = %id, cause = %transmit.cause, resources = transmit.resources,
+            "sent {}", Response(&frame.to_bytes(), Names::Few)
+        );
+        trace!(
+            %node, stream = %id,
+            payloads = %Payloads(&frame.to_bytes(), &*self.printer.0),
+            "sent {}", Response(&frame.to_bytes(), Names::All)
+        );
+    }
+
+    /// The client, or the connection to it, ended the stream.
+    pub(crate) fn gone(&self, stream: &Stream) {
+        let (node, id) = (Printable(&stream.node), stream.id);
+        info!(%node, stream = %id, peer = %Peer(stream.peer), "client disconnected");
+    }
+
+    /// We ended the stream.
+    pub(crate) fn closed(&self, stream: &Stream, reason: &CloseReason) {
+        let (node, id, peer) = (Printable(&stream.node), stream.id, Peer(stream.peer));
+        if let CloseReason::ShuttingDown = reason {
+            info!(%node, stream = %id, %peer, %reason, "closed a stream");
+        } else {
+            warn!(%node, stream = %id, %peer, %reason, "closed a stream");
+        }
+    }
+
+    pub(crate) fn observed(&self, stream: &Stream, observation: &Observation) {
+        let (node, id) = (Printable(&stream.node), stream.id);
+        match observation {
+            Observation::Connected { .. } => {
+                debug!(stream = %id, peer = %Peer(stream.peer), "stream opened");
+            }
+            Observation::Identified { .. } => {
+                info!(%node, stream = %id, peer = %Peer(stream.peer), "client connected");
+            }
+            Observation::NodeChanged { .. } => {
+                debug!(%node, stream = %id, "another node in a later request, ignored");
+            }
+            Observation::UnknownType { type_url, .. } => info!(
+                %node, stream = %id, "type" = %Printable(type_url.as_str()),
+                "client asks for a type without resources"
+            ),
+            Observation::Subscribed { type_url, interest, .. } => debug!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), ?interest, "subscribed"
+            ),
+            Observation::Acked { type_url, version, nonce, .. } => debug!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), %version, %nonce,
+                "client accepted a response (ACK)"
+            ),
+            Observation::Nacked { type_url, version, nonce, code, message, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), %version, %nonce, code,
+                reason = %message.escape_debug(),
+                "client rejected a response (NACK)"
+            ),
+            Observation::VersionMismatch { type_url, version, .. } => debug!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), %version,
+                "client accepts a response under another version"
+            ),
+            Observation::StaleNonce { type_url, .. } => debug!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                "stale nonce: request dropped"
+            ),
+            Observation::BogusNonce { type_url, .. } => debug!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                "nonce of no response: request dropped"
+            ),
+            Observation::Oversize { type_url, bytes, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), bytes,
+                "a complete state exceeds the limit for responses and is sent whole"
+            ),
+            _ => debug!(%node, stream = %id, ?observation),
+        }
+    }
+}
+
+/// A type as it may stand in a log line: clients choose type URLs.
+struct Type<'a>(&'a str);
+
+impl fmt::Display for Type<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Printable(type_name(self.0)), f)
+    }
+}
+
+struct Peer(Option<SocketAddr>);
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => fmt::Display::fmt(&address, f),
+            None => f.write_str("unknown"),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The client's transport against a server whose every move is the test's.
+
+mod support;
+
+use core::time::Duration;
+
+use support::{
+    CLUSTER, ENDPOINTS, FakeServer, Headers, config, give_way, next, next_change, no_value, soon,
+    value,
+};
+use tokio::net::TcpListener;
+use tonic::Status;
+use xds_core::client::{Change, ChannelError, Notice, WatchErrorKind};
+use xds_tokio::{Client, ClientEnded, ClientOptions, Keepalive};
+
+fn options() -> ClientOptions {
+    ClientOptions::default().with_seed(7)
+}
+
+#[tokio::test]
+async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+
+    let first = stream.request().await;
+    assert_eq!(first.node.as_ref().map(|node| node.id.as_str()), Some("node-1"));
+    assert_eq!((first.resource_names, first.type_url.as_str()), (vec!["a".into()], CLUSTER));
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    let resource = value(&mut watch).await;
+    assert_eq!((resource.name.as_str(), resource.version.as_str()), ("a", "1"));
+    let ack = stream.request().await;
+    assert_eq!((ack.version_info.as_str(), ack.response_nonce.as_str()), ("1", "n1"));
+    assert!(ack.error_detail.is_none() && ack.node.is_none());
+
+    stream.respond(CLUSTER, "2", "n2", &[("a", "two")]);
+    assert_eq!(value(&mut watch).await.version.as_str(), "2");
+    assert_eq!(stream.request().await.version_info, "2");
+}
+
+#[tokio::test]
+async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let (mut good, mut bad) = (client.watch(CLUSTER, "good"), client.watch(CLUSTER, "b"));
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("good", "fine"), ("b", "bad")]);
+    assert_eq!(value(&mut good).await.version.as_str(), "1");
+    let error = no_value(&mut bad).await;
+    assert!(matches!(error.kind(), WatchErrorKind::Invalid(_)), "{error}");
+    let nack = stream.request().await;
+    assert_eq!((nack.version_info.as_str(), nack.response_nonce.as_str()), ("", "n1"));
+    let detail = nack.error_detail.expect("it is a NACK");
+    assert!(detail.message.contains("it is bad"), "{}", detail.message);
+}
+
+#[tokio::test]
+async fn the_first_request_does_not_wait_for_response_headers() {
+    // SB-19: such a server and a client that waits for headers would wait for each other for ever.
+    let mut server = FakeServer::start_with(Headers::AfterFirstRequest).await;
+    let client = Client::connect(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    assert_eq!(stream.request().await.resource_names, ["a"]);
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut watch).await;
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let names = |from: usize| (from..from + 100_000).map(|n| format!("e{n}"));
+    let mut watches: Vec<_> = names(0).map(|name| client.watch(ENDPOINTS, name.as_str())).collect();
+    let mut stream = server.stream().await;
+    assert_eq!(stream.request().await.resource_names.len(), 100_000);
+
+    watches.extend(names(100_000).map(|name| client.watch(ENDPOINTS, name.as_str())));
+    assert_eq!(stream.request().await.resource_names.len(), 200_000);
+    client.stats().await.unwrap();
+    give_way().await;
+    assert_eq!(stream.request_now(), None, "there was more to say");
+    drop(watches);
+}
+
+#[tokio::test]
+async fn the_next_response_is_read_once_the_last_one_is_handled() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    stream.respond(CLUSTER, "2", "n2", &[("a", "two")]);
+    value(&mut watch).await;
+    assert_eq!(stream.request().await.version_info, "1");
+    client.stats().await.unwrap();
+    give_way().await;
+    assert_eq!(client.stats().await.unwrap().responses, 1, "the second one waits");
+    watch.handled();
+    assert_eq!(stream.request().await.version_info, "2");
+    assert_eq!(value(&mut watch).await.version.as_str(), "2");
+}
+
+#[tokio::test]
+async fn a_wildcard_watch_brings_everything_and_then_what_changes() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let mut all = client.watch_all(CLUSTER);
+    let mut stream = server.stream().await;
+    assert!(stream.request().await.resource_names.is_empty());
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one"), ("b", "one")]);
+    let mut names = Vec::new();
+    while names.len() < 2 {
+        if let Change::Resource { name, result: Ok(_) } = next_change(&mut all).await {
+            names.push(name.as_str().to_owned());
+        }
+    }
+    assert_eq!(names, ["a", "b"]);
+    stream.request().await;
+    stream.respond(CLUSTER, "2", "n2", &[("a", "one"), ("b", "two")]);
+    loop {
+        match next_change(&mut all).await {
+            Change::Resource { name, result: Ok(_) } => {
+                assert_eq!(name.as_str(), "b");
+                break;
+            }
+            Change::Collection(Ok(())) => {}
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_stream_works() {
+    let mut server = FakeServer::start().await;
+    let mut config = config(server.address);
+    config.limits.response_bytes = 1_000;
+    let client = Client::connect(config, options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", &"x".repeat(5_000))]);
+    let error = no_value(&mut watch).await;
+    let WatchErrorKind::Unavailable(ChannelError::Undeliverable(why)) = error.kind() else {
+        panic!("unexpected {error}");
+    };
+    assert!(why.contains("limit is: 1000 bytes"), "{why}");
+    stream.end().await;
+
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "2", "n1", &[("a", "short")]);
+    assert_eq!(value(&mut watch).await.version.as_str(), "2");
+}
+
+#[tokio::test]
+async fn a_response_of_more_than_four_mebibytes_is_taken() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", &"x".repeat(9 << 20))]);
+    assert!(value(&mut watch).await.bytes.len() > 9 << 20);
+}
+
+#[tokio::test]
+async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options().with_max_request_bytes(1_000));
+    let mut watch = client.watch(CLUSTER, "a".repeat(2_000).as_str());
+    let error = no_value(&mut watch).await;
+    let WatchErrorKind::Unavailable(ChannelError::Status { code: 8, message }) = error.kind()
+    else {
+        panic!("unexpected {error}");
+    };
+    assert!(message.contains("limit of 1000 bytes"), "{message}");
+    drop(watch);
+    let mut watch = client.watch(CLUSTER, "a");
+    no_value(&mut watch).await;
+    let mut stream = server.stream().await;
+    assert_eq!(stream.request().await.resource_names, ["a"]);
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut watch).await;
+}
+
+#[tokio::test]
+async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.close(Status::permission_denied("not you"));
+    let error = no_value(&mut watch).await;
+    let WatchErrorKind::Unavailable(ChannelError::Status { code: 7, message }) = error.kind()
+    else {
+        panic!("unexpected {error}");
+    };
+    assert_eq!(&**message, "not you");
+    assert!(error.to_string().contains("node-1"), "{error}");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut watch).await;
+    watch.handled();
+    stream.request().await;
+    stream.close(Status::unavailable("going down for maintenance"));
+
+    let mut stream = server.stream().await;
+    let first = stream.request().await;
+    assert!(first.node.is_some(), "the node is said again on a new stream");
+    assert_eq!((first.version_info.as_str(), first.response_nonce.as_str()), ("1", ""));
+    stream.respond(CLUSTER, "2", "m1", &[("a", "two")]);
+    assert_eq!(value(&mut watch).await.version.as_str(), "2", "no error came first");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = Client::connect(config(address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    let error = no_value(&mut watch).await;
+    let WatchErrorKind::Unavailable(ChannelError::Unreachable(why)) = error.kind() else {
+        panic!("unexpected {error}");
+    };
+    assert!(why.contains("refused"), "{why}");
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+
+    let listener = TcpListener::bind(address).await.unwrap();
+    let mut server = FakeServer::start_on(listener, Headers::AtOnce);
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut watch).await;
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_dialled_is_unreachable() {
+    let mut config = config(([127, 0, 0, 1], 1).into());
+    config.server = xds_core::client::ManagementServer::new("https://127.0.0.1:1");
+    let client = Client::connect(config, options());
+    let error = no_value(&mut client.watch(CLUSTER, "a")).await;
+    assert!(error.to_string().contains("TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn a_frozen_server_is_found_out_by_keepalive() {
+    // It accepts connections and says nothing at all (trap 32).
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let keepalive = Keepalive::new(Duration::from_millis(100), Duration::from_millis(100));
+    let client = Client::connect(config(address), options().with_keepalive(keepalive));
+    let mut watch = client.watch(CLUSTER, "a");
+    let (_connection, _) = soon(listener.accept()).await.unwrap();
+    let error = no_value(&mut watch).await;
+    let WatchErrorKind::Unavailable(ChannelError::Status { code: 14, message }) = error.kind()
+    else {
+        panic!("unexpected {error}");
+    };
+    assert!(message.contains("keep-alive"), "{message}");
+}
+
+#[tokio::test]
+async fn shutting_down_closes_the_stream_and_ends_the_watches() {
+    let mut server = FakeServer::start().await;
+    let (client, driver) = Client::driver(config(server.address), options());
+    let driver = tokio::spawn(driver);
+    let mut watch = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    client.shut_down();
+    assert!(soon(watch.next()).await.is_none());
+    soon(client.ended()).await;
+    soon(driver).await.unwrap();
+    stream.end().await;
+    assert_eq!(client.status().await, Err(ClientEnded));
+}
+
+#[tokio::test]
+async fn the_driver_ends_with_the_last_handle_and_watch() {
+    let mut server = FakeServer::start().await;
+    let (client, driver) = Client::driver(config(server.address), options());
+    let driver = tokio::spawn(driver);
+    let watch = client.watch(CLUSTER, "a");
+    drop(client);
+    let mut stream = server.stream().await;
+    stream.request().await;
+    assert!(!driver.is_finished());
+    drop(watch);
+    soon(driver).await.unwrap();
+    stream.end().await;
+}
+
+#[tokio::test]
+async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
+    let server = FakeServer::start().await;
+    let (client, driver) = Client::driver(config(server.address), options());
+    let mut watch = client.watch(CLUSTER, "a");
+    drop(driver);
+    assert!(matches!(soon(watch.next()).await, None | Some(Err(_))));
+    soon(client.ended()).await;
+}
+
+#[tokio::test]
+async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_follows() {
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), options());
+    drop(client.watch(CLUSTER, "a"));
+    let mut watch = client.watch(ENDPOINTS, "e");
+    let mut stream = server.stream().await;
+    let first = stream.request().await;
+    assert_eq!((first.type_url.as_str(), first.resource_names), (ENDPOINTS, vec!["e".into()]));
+    stream.respond(ENDPOINTS, "1", "n1", &[("e", "one")]);
+    assert!(matches!(next(&mut watch).await, Notice::Changed(Ok(_))));
+}

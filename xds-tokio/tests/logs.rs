@@ -1,0 +1,219 @@
+//! What is logged, at which level, and that content never is unless the application prints it.
+
+mod support;
+
+use core::fmt;
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use support::{CLUSTER, FakeServer, SECRET, config, no_value, resource, soon, value};
+use tokio::net::TcpListener;
+use tonic::Status;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use xds_core::server::{Observation, ServerConfig, Transaction};
+use xds_tokio::{
+    Client, ClientOptions, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
+    server::Observed,
+};
+
+/// The log of this thread, which is all there is in a single-threaded runtime.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn start() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new("xds_tokio=trace"))
+            .with_ansi(false)
+            .without_time()
+            .with_writer(log.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines that have all of the words.
+    fn lines(&self, words: &[&str]) -> Vec<String> {
+        let text = self.text();
+        text.lines()
+            .filter(|line| words.iter().all(|word| line.contains(word)))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
+    let server = ManagementServer::start(ServerConfig::default(), options);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server.serve(listener));
+    (server.handle(), address)
+}
+
+async fn set(handle: &ServerHandle, type_url: &str, name: &str, content: &str) {
+    let mut transaction = Transaction::new();
+    transaction.set(type_url, name, resource(name, content));
+    handle.apply(transaction).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rejection_is_a_warning_on_both_sides_with_who_what_and_why() {
+    // S1.006, S1.015, S0.017
+    let (log, _guard) = Log::start();
+    let (handle, address) = serve(ServerOptions::default()).await;
+    set(&handle, CLUSTER, "a", "bad").await;
+    let mut observations = handle.observations();
+    let client = Client::connect(config(address), ClientOptions::default());
+    let mut a = client.watch(CLUSTER, "a");
+    no_value(&mut a).await;
+    while !matches!(
+        soon(observations.next()).await,
+        Some(Observed::Event(Observation::Nacked { .. }))
+    ) {}
+    let client_side = log.lines(&["WARN", "rejected a response (NACK)", "xds_tokio::client"]);
+    let [line] = &client_side[..] else { panic!("{}", log.text()) };
+    let server = format!("server={address}");
+    for part in ["node=node-1", &server, "stream=c0", "type=\"cds\"", "nonce=1", "it is bad"] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let server_side = log.lines(&["WARN", "client rejected a response (NACK)"]);
+    let [line] = &server_side[..] else { panic!("{}", log.text()) };
+    for part in ["node=node-1", "stream=s0", "type=cds", "nonce=1", "code=3", "it is bad"] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+}
+
+#[tokio::test]
+async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
+    // S0.091
+    let (log, _guard) = Log::start();
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut a = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut a).await;
+    stream.request().await;
+    for message in [
+        "sent (V=,R=[a],N=,T=cds)",
+        "received (V=1,R=[a],N=n1,T=cds)",
+        "sent (V=1,R=[a],N=n1,T=cds)",
+    ] {
+        assert_eq!(log.lines(&["DEBUG", message]).len(), 1, "{message}:\n{}", log.text());
+    }
+}
+
+#[tokio::test]
+async fn content_is_never_logged_unless_the_application_prints_it() {
+    let (log, _guard) = Log::start();
+    let (handle, address) = serve(ServerOptions::default()).await;
+    set(&handle, SECRET, "key", "hush-hush").await;
+    let client = Client::connect(config(address), ClientOptions::default());
+    let mut key = client.watch(SECRET, "key");
+    value(&mut key).await;
+    assert!(!log.lines(&["TRACE", "payloads=16 bytes"]).is_empty(), "{}", log.text());
+    assert!(log.text().contains("R=[key]"));
+    assert!(!log.text().contains("hush"), "{}", log.text());
+
+    struct Printer;
+    impl PayloadPrinter for Printer {
+        fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+            write!(out, "{url}: {}", String::from_utf8_lossy(bytes).trim())
+        }
+    }
+    let options = ClientOptions::default().with_payload_printer(Printer);
+    let client = Client::connect(config(address), options);
+    let mut key = client.watch(SECRET, "key");
+    value(&mut key).await;
+    assert_eq!(log.lines(&["TRACE", "hush-hush"]).len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
+    let (log, _guard) = Log::start();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = Client::connect(config(address), ClientOptions::default());
+    let mut a = client.watch(CLUSTER, "a");
+    no_value(&mut a).await;
+    soon(async {
+        while client.stats().await.unwrap().server_failures < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(log.lines(&["WARN"]).len(), 1, "{}", log.text());
+    assert!(log.lines(&["DEBUG", "still cannot connect"]).len() >= 2);
+
+    let listener = TcpListener::bind(address).await.unwrap();
+    let mut server = FakeServer::start_on(listener, support::Headers::AtOnce);
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut a).await;
+    assert_eq!(log.lines(&["INFO", "the server answers again"]).len(), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn the_planned_end_of_a_stream_is_not_a_warning() {
+    let (log, _guard) = Log::start();
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut a = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut a).await;
+    a.handled();
+    stream.request().await;
+    stream.close(Status::unavailable("rebalancing"));
+    server.stream().await;
+    assert_eq!(log.lines(&["INFO", "stream ended", "rebalancing"]).len(), 1, "{}", log.text());
+    assert!(log.lines(&["WARN"]).is_empty(), "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_watcher_that_holds_up_reading_is_pointed_out() {
+    let (log, _guard) = Log::start();
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut a = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut a).await;
+    stream.request().await;
+    // The value stays in hand while virtual time goes by.
+    tokio::time::pause();
+    tokio::time::sleep(core::time::Duration::from_secs(15)).await;
+    assert_eq!(log.lines(&["WARN", "no response is read"]).len(), 1, "{}", log.text());
+}

@@ -1,0 +1,378 @@
+//! The server's transport against a client that says what the test says.
+
+mod support;
+
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use support::{
+    AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names, resource, soon,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+};
+use tonic::Code;
+use xds_core::server::{
+    Interest, Observation, ServerConfig, ServerLimits, SyncState, Transaction, TransactionError,
+};
+use xds_tokio::{
+    Keepalive, ManagementServer, ServerHandle, ServerOptions,
+    server::{ApplyError, Observed, ServerEnded},
+};
+
+struct Running {
+    server: ManagementServer,
+    handle: ServerHandle,
+    address: SocketAddr,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+async fn start() -> Running {
+    start_with(ServerConfig::default(), ServerOptions::default()).await
+}
+
+async fn start_with(config: ServerConfig, options: ServerOptions) -> Running {
+    let server = ManagementServer::start(config, options);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(server.serve(listener));
+    Running { handle: server.handle(), server, address, serving }
+}
+
+fn set(resources: &[(&str, &str, &str)]) -> Transaction {
+    let mut transaction = Transaction::new();
+    for (type_url, name, content) in resources {
+        transaction.set(*type_url, *name, resource(name, content));
+    }
+    transaction
+}
+
+#[tokio::test]
+async fn resources_reach_a_client_and_changes_follow_its_ack() {
+    let Running { handle, address, .. } = start().await;
+    let applied = handle.apply(set(&[(CLUSTER, "a", "1"), (CLUSTER, "b", "1")])).await.unwrap();
+    assert_eq!((applied.changed, applied.removed), (2, 0));
+
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    let first = client.response().await;
+    assert_eq!((names(&first), first.type_url.as_str()), (vec!["a".into(), "b".into()], CLUSTER));
+    client.answer(&first, &[], None);
+    handle.apply(set(&[(CLUSTER, "c", "1")])).await.unwrap();
+    let second = client.response().await;
+    assert_eq!(names(&second).len(), 3, "clusters are sent whole");
+    assert_ne!(second.version_info, first.version_info);
+    client.answer(&second, &[], Some("c is bad"));
+
+    let mut observations = handle.observations();
+    handle.apply(set(&[(CLUSTER, "c", "2")])).await.unwrap();
+    let third = client.response().await;
+    client.answer(&third, &[], None);
+    loop {
+        if let Some(Observed::Event(Observation::Acked { version, .. })) =
+            soon(observations.next()).await
+        {
+            assert_eq!(version.as_str(), third.version_info);
+            break;
+        }
+    }
+    let rows = handle.status().await.unwrap();
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((row.node_id.as_str(), row.type_url.as_str()), ("raw", CLUSTER));
+    assert_eq!((row.interest, row.state), (Interest::Wildcard, SyncState::Acked));
+    assert_eq!((row.responses, row.acks, row.nacks), (3, 2, 1));
+    assert_eq!(handle.stats().await.unwrap().streams, 1);
+}
+
+#[tokio::test]
+async fn a_wrong_transaction_is_refused_whole() {
+    let Running { handle, .. } = start().await;
+    let wrong = set(&[(CLUSTER, "a", "1"), (CLUSTER, "", "1")]);
+    assert_eq!(
+        handle.apply(wrong).await,
+        Err(ApplyError::Transaction(TransactionError::EmptyName { change: 1 }))
+    );
+    assert_eq!(handle.stats().await.unwrap().resources, 0);
+}
+
+#[tokio::test]
+async fn the_incremental_method_and_unknown_ones_are_unimplemented() {
+    let Running { address, .. } = start().await;
+    for (path, text) in [
+        (
+            "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
+            "StreamAggregatedResources",
+        ),
+        ("/envoy.service.discovery.v3.AggregatedDiscoveryService/Fetch", "no such method"),
+        ("/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters", "no such method"),
+    ] {
+        let Err(status) = RawClient::call(address, path).await else { panic!("{path} is served") };
+        assert_eq!(status.code(), Code::Unimplemented, "{path}");
+        assert!(status.message().contains(text), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn the_service_can_be_added_to_a_server_of_ones_own() {
+    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    server.handle().apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    let router = tonic::transport::Server::builder().add_service(server.service());
+    tokio::spawn(router.serve_with_incoming(incoming));
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    assert_eq!(names(&client.response().await), ["a"]);
+    let other = "/some.other.Service/Method";
+    let Err(status) = RawClient::call(address, other).await else { panic!("it is served") };
+    assert_eq!(status.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_the_protocol_is_closed_with_a_reason_and_others_go_on() {
+    let options = ServerOptions::default().with_max_request_bytes(10_000);
+    let Running { handle, address, .. } = start_with(ServerConfig::default(), options).await;
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut good = RawClient::open(address).await;
+    good.subscribe(CLUSTER, &[]);
+    good.response().await;
+
+    let mut garbage = RawClient::open(address).await;
+    garbage.send(&b"\xff\xff\xff"[..]);
+    let status = garbage.end().await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("malformed"), "{status}");
+
+    let mut nobody = RawClient::open(address).await;
+    nobody.send(&b"\x22\x03t/x"[..]);
+    let status = nobody.end().await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("node"), "{status}");
+
+    let mut long = RawClient::open(address).await;
+    long.subscribe(CLUSTER, &[&"x".repeat(20_000)]);
+    let status = long.end().await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("limit is: 10000 bytes"), "{status}");
+
+    handle.apply(set(&[(ENDPOINTS, "e", "1")])).await.unwrap();
+    good.subscribe(ENDPOINTS, &["e"]);
+    assert_eq!(names(&good.response().await), ["e"]);
+}
+
+#[tokio::test]
+async fn more_streams_than_the_limit_are_refused() {
+    let mut limits = ServerLimits::default();
+    limits.streams = 1;
+    let config = ServerConfig::default().with_limits(limits);
+    let Running { address, .. } = start_with(config, ServerOptions::default()).await;
+    let channel = connect(address).await;
+    let _first = RawClient::call_on(channel.clone(), AGGREGATED).await.unwrap();
+    let Err(status) = RawClient::call_on(channel, AGGREGATED).await else { panic!("accepted") };
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+}
+
+#[tokio::test]
+async fn a_client_that_half_closes_still_gets_what_it_asked_for() {
+    let Running { handle, address, .. } = start().await;
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    assert_eq!(names(&client.response().await), ["a"]);
+    client.half_close();
+    assert_eq!(client.end().await.code(), Code::Ok);
+    soon(async {
+        while handle.stats().await.unwrap().streams > 0 {
+            give_way().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_client_that_went_away() {
+    let Running { handle, address, .. } = start().await;
+    let mut observations = handle.observations();
+    let client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &["a"]);
+    loop {
+        let Some(Observed::Event(event)) = soon(observations.next()).await else { panic!() };
+        if matches!(event, Observation::Subscribed { .. }) {
+            break;
+        }
+    }
+    drop(client);
+    loop {
+        let Some(Observed::Event(event)) = soon(observations.next()).await else { panic!() };
+        if matches!(event, Observation::Disconnected { .. }) {
+            break;
+        }
+    }
+    let stats = handle.stats().await.unwrap();
+    assert_eq!((stats.streams, stats.subscriptions), (0, 0));
+}
+
+#[tokio::test]
+async fn a_slow_client_holds_back_nobody_and_gets_the_newest_state() {
+    let Running { handle, address, .. } = start().await;
+    let size = 1 << 20;
+    let big = |round: usize| set(&[(ENDPOINTS, "e", &round.to_string().repeat(size))]);
+    let mut slow = RawClient::open(address).await;
+    slow.subscribe(ENDPOINTS, &["e"]);
+    let mut quick = RawClient::open(address).await;
+    quick.subscribe(ENDPOINTS, &["e"]);
+    for round in 0..8 {
+        handle.apply(big(round)).await.unwrap();
+        let response = quick.response().await;
+        assert_eq!(response.resources[0].value.last(), Some(&(b'0' + round as u8)));
+        quick.answer(&response, &["e"], None);
+    }
+    let first = slow.response().await;
+    slow.answer(&first, &["e"], None);
+    let newest = slow.response().await;
+    assert_eq!(newest.resources[0].value.last(), Some(&b'7'), "what lay between is skipped");
+}
+
+#[tokio::test]
+async fn shutting_down_says_unavailable_and_closes_the_listener() {
+    let Running { server, handle, address, serving } = start().await;
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    soon(async {
+        while handle.stats().await.unwrap().subscriptions == 0 {
+            give_way().await;
+        }
+    })
+    .await;
+    soon(handle.shut_down()).await;
+    let status = client.end().await;
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(status.message().contains("shutting down"), "{status}");
+    drop(client);
+    soon(serving).await.unwrap().unwrap();
+    assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
+    assert_eq!(handle.stats().await, Err(ServerEnded));
+    assert_eq!(handle.apply(Transaction::new()).await, Err(ApplyError::Ended(ServerEnded)));
+    assert_eq!(soon(handle.observations().next()).await, None);
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_close_is_cut_after_the_grace() {
+    let options = ServerOptions::default().with_shutdown_grace(Duration::from_millis(50));
+    let Running { handle, address, serving, .. } =
+        start_with(ServerConfig::default(), options).await;
+    // It connects and says nothing, so HTTP/2 has nothing to end gracefully.
+    let silent = TcpStream::connect(address).await.unwrap();
+    let mut client = RawClient::open(address).await;
+    soon(handle.shut_down()).await;
+    soon(serving).await.unwrap().unwrap();
+    assert_eq!(client.end().await.code(), Code::Unavailable);
+    soon(async {
+        let mut byte = [0; 1_024];
+        loop {
+            silent.readable().await.unwrap();
+            match silent.try_read(&mut byte) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_that_answers_no_ping_is_disconnected() {
+    let keepalive = Keepalive::new(Duration::from_millis(50), Duration::from_millis(50));
+    let options = ServerOptions::default().with_keepalive(keepalive);
+    let Running { address, .. } = start_with(ServerConfig::default(), options).await;
+    let mut frozen = TcpStream::connect(address).await.unwrap();
+    // The connection preface and empty settings, then nothing more.
+    frozen.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    frozen.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    let mut said = Vec::new();
+    // Whether it ends with a goodbye or a reset is the same to us.
+    let _ = soon(frozen.read_to_end(&mut said)).await;
+}
+
+#[tokio::test]
+async fn a_signal_shuts_the_server_down() {
+    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (signal, signalled) = oneshot::channel::<()>();
+    let serving = {
+        let server = server.clone();
+        tokio::spawn(async move {
+            server.serve_with_shutdown(listener, async { drop(signalled.await) }).await
+        })
+    };
+    assert!(server.handle().stats().await.is_ok());
+    signal.send(()).unwrap();
+    soon(serving).await.unwrap().unwrap();
+    assert_eq!(server.handle().stats().await, Err(ServerEnded));
+}
+
+#[tokio::test]
+async fn the_driver_ends_when_nobody_can_reach_it() {
+    let (server, driver) =
+        ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
+    let driver = tokio::spawn(driver);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(server.serve(listener));
+    drop(server);
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &["a"]);
+    give_way().await;
+    assert!(!driver.is_finished(), "it still serves");
+    serving.abort();
+    soon(driver).await.unwrap();
+    assert_ne!(client.end().await.code(), Code::Ok);
+}
+
+#[tokio::test]
+async fn a_server_whose_driver_is_dropped_is_unavailable() {
+    let (server, driver) =
+        ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
+    let driver = tokio::spawn(driver);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let incoming = tonic::transport::server::TcpIncoming::from(listener);
+    let router = tonic::transport::Server::builder().add_service(server.service());
+    tokio::spawn(router.serve_with_incoming(incoming));
+    let mut client = RawClient::open(address).await;
+    driver.abort();
+    let status = client.end().await;
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    let Err(status) = RawClient::call(address, AGGREGATED).await else { panic!("accepted") };
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    soon(server.handle().ended()).await;
+}
+
+#[tokio::test]
+async fn a_slow_reader_of_observations_is_told_what_it_lost() {
+    let options = ServerOptions::default().with_observation_capacity(4);
+    let Running { handle, address, .. } = start_with(ServerConfig::default(), options).await;
+    let mut observations = handle.observations();
+    let client = RawClient::open(address).await;
+    for name in 0..20 {
+        client.subscribe(ENDPOINTS, &[name.to_string().as_str()]);
+    }
+    soon(async {
+        while handle.stats().await.unwrap().requests < 20 {
+            give_way().await;
+        }
+    })
+    .await;
+    let Some(Observed::Lagged(lost)) = soon(observations.next()).await else {
+        panic!("nothing was lost");
+    };
+    assert!(lost >= 16, "{lost}");
+    assert!(matches!(soon(observations.next()).await, Some(Observed::Event(_))));
+}
