@@ -1,0 +1,190 @@
+//! Does a resource decode, all the way down?
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+
+use crate::document::read_any;
+use crate::encode::MAX_MESSAGE_DEPTH;
+use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::schema::Schema;
+use crate::wire::{Field, Fields, Payload, WireError, last_string, read_varint};
+
+type Result<T> = core::result::Result<T, Box<Fault>>;
+
+/// How many messages may nest, `Any` or not. Each `Any` may use up [`MAX_MESSAGE_DEPTH`] anew; this
+/// bounds the sum.
+pub(crate) const MAX_TOTAL_DEPTH: usize = 300;
+
+/// Checks that a resource decodes as what its type URL says, and so does every `Any` inside whose
+/// type is known.
+///
+/// A client that accepts resources without decoding them may use this as its validator: bytes that
+/// pass are accepted by the decoders of prost. Types inside that the schema does not know pass
+/// unseen (S4.050), unknown fields too. Rules beyond the encoding (a port above 65535) are not
+/// looked at.
+///
+/// # Errors
+///
+/// [`ErrorKind::UnknownType`] or [`ErrorKind::InvalidTypeUrl`] for the resource itself;
+/// [`ErrorKind::Corrupt`] with the path of the message that is broken; [`ErrorKind::TooDeep`].
+pub fn decode_check(
+    schema: &Schema,
+    type_url: &str,
+    bytes: &[u8],
+) -> core::result::Result<(), FormatError> {
+    let checked = match schema.require_url(type_url) {
+        Ok(resource) => message(schema, &resource, bytes, &Path::Root),
+        Err(kind) => Err(Fault::new(None, &Path::Root, kind)),
+    };
+    checked.map_err(|fault| fault.in_source("", None))
+}
+
+/// [`decode_check`], for a part of a file.
+pub(crate) fn message(
+    schema: &Schema,
+    message: &MessageDescriptor,
+    bytes: &[u8],
+    path: &Path<'_>,
+) -> Result<()> {
+    Checker { schema }.message(message, bytes, At { path, depth: 0, total: 0 })
+}
+
+struct Checker<'s> {
+    schema: &'s Schema,
+}
+
+#[derive(Clone, Copy)]
+struct At<'p> {
+    path: &'p Path<'p>,
+    /// Messages around this one, up to the next `Any`.
+    depth: usize,
+    /// Messages around this one.
+    total: usize,
+}
+
+impl At<'_> {
+    fn corrupt(&self, message: &MessageDescriptor, reason: String) -> Box<Fault> {
+        Fault::new(
+            None,
+            self.path,
+            ErrorKind::Corrupt { message: message.full_name().to_owned(), reason },
+        )
+    }
+}
+
+impl Checker<'_> {
+    fn message(&self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
+        for (depth, limit) in [(at.depth, MAX_MESSAGE_DEPTH), (at.total, MAX_TOTAL_DEPTH)] {
+            if depth > limit {
+                return Err(Fault::new(None, at.path, ErrorKind::TooDeep { limit }));
+            }
+        }
+        // How many elements of each repeated message field have passed, for paths.
+        let mut counts: Vec<(u32, usize)> = Vec::new();
+        for field in Fields::new(bytes) {
+            let field = field.map_err(|e| at.corrupt(message, e.to_string()))?;
+            let Some(descriptor) = message.get_field(field.number) else { continue };
+            self.field(message, &descriptor, field, &mut counts, at)?;
+        }
+        if message.full_name() == "google.protobuf.Any" {
+            self.any(message, bytes, at)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn field(
+        &self,
+        message: &MessageDescriptor,
+        descriptor: &FieldDescriptor,
+        field: Field<'_>,
+        counts: &mut Vec<(u32, usize)>,
+        at: At<'_>,
+    ) -> Result<()> {
+        let wrong =
+            |what: &str| at.corrupt(message, format!("the field `{}` {what}", descriptor.name()));
+        match (descriptor.kind(), field.payload) {
+            (Kind::Message(_), Payload::Group) if descriptor.is_group() => Ok(()),
+            (Kind::Message(nested), Payload::Len(bytes)) if !descriptor.is_group() => {
+                let path = Path::Field(at.path, descriptor.name());
+                let inner = |path| At { path, depth: at.depth + 1, total: at.total + 1 };
+                if descriptor.is_map() {
+                    let key = last_string(bytes, 1).unwrap_or_default();
+                    self.message(&nested, bytes, inner(&Path::Key(&path, key)))
+                } else if descriptor.is_list() {
+                    self.message(
+                        &nested,
+                        bytes,
+                        inner(&Path::Index(&path, count(counts, field.number))),
+                    )
+                } else {
+                    self.message(&nested, bytes, inner(&path))
+                }
+            }
+            (Kind::String, Payload::Len(bytes)) => {
+                core::str::from_utf8(bytes).map(drop).map_err(|_| wrong("is not valid UTF-8"))
+            }
+            (Kind::Bytes, Payload::Len(_)) => Ok(()),
+            (kind, Payload::Len(packed)) if descriptor.is_list() && is_packable(&kind) => {
+                check_packed(&kind, packed).map_err(|e| at.corrupt(message, e.to_string()))
+            }
+            (Kind::Double | Kind::Fixed64 | Kind::Sfixed64, Payload::Fixed64) => Ok(()),
+            (Kind::Float | Kind::Fixed32 | Kind::Sfixed32, Payload::Fixed32) => Ok(()),
+            (kind, Payload::Varint(_)) if is_varint(&kind) => Ok(()),
+            _ => Err(wrong("has the wrong wire type")),
+        }
+    }
+
+    fn any(&self, message: &MessageDescriptor, bytes: &[u8], at: At<'_>) -> Result<()> {
+        let (type_url, value) = read_any(bytes).map_err(|e| at.corrupt(message, e.to_string()))?;
+        match self.schema.message_of(type_url) {
+            Some(inner) => self.message(&inner, value, At { depth: 0, total: at.total + 1, ..at }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How many came before this one.
+fn count(counts: &mut Vec<(u32, usize)>, number: u32) -> usize {
+    match counts.iter_mut().find(|(counted, _)| *counted == number) {
+        Some((_, count)) => {
+            *count += 1;
+            *count
+        }
+        None => {
+            counts.push((number, 0));
+            0
+        }
+    }
+}
+
+fn is_varint(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Int32
+            | Kind::Int64
+            | Kind::Uint32
+            | Kind::Uint64
+            | Kind::Sint32
+            | Kind::Sint64
+            | Kind::Bool
+            | Kind::Enum(_)
+    )
+}
+
+fn is_packable(kind: &Kind) -> bool {
+    !matches!(kind, Kind::String | Kind::Bytes | Kind::Message(_))
+}
+
+fn check_packed(kind: &Kind, mut packed: &[u8]) -> core::result::Result<(), WireError> {
+    let width = match kind {
+        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 8,
+        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => 4,
+        _ => {
+            while !packed.is_empty() {
+                read_varint(&mut packed)?;
+            }
+            return Ok(());
+        }
+    };
+    if packed.len().is_multiple_of(width) { Ok(()) } else { Err(WireError::Truncated) }
+}

@@ -1,0 +1,127 @@
+//! `google.protobuf.Any`: unpacked by the type URL inside, and an error when that is unknown
+//! (S4.050).
+
+use prost_reflect::MessageDescriptor;
+
+use super::{At, Encoder, Result, put_nested, well_known};
+use crate::error::{ErrorKind, Fault, Path};
+use crate::tree::{Member, Node, Value, member};
+use crate::wire;
+
+/// `Any.type_url` and `Any.value`.
+const TYPE_URL: u32 = 1;
+const VALUE: u32 = 2;
+
+/// The key that says the type.
+pub(crate) const TYPE_KEY: &str = "@type";
+/// The key that holds a value whose JSON is no plain object.
+const VALUE_KEY: &str = "value";
+
+/// A JSON object with `@type`, looked at from outside: its type, and its value encoded.
+#[derive(Debug)]
+pub(crate) struct TypedObject<'n> {
+    pub(crate) type_url: &'n str,
+    pub(crate) value: Vec<u8>,
+}
+
+impl Encoder<'_> {
+    /// Encodes what a JSON object with `@type` holds.
+    pub(crate) fn typed_object<'n>(
+        &self,
+        node: &'n Node<'_>,
+        path: &Path<'_>,
+    ) -> Result<TypedObject<'n>> {
+        let at = At::top(path);
+        let Value::Object(members) = &node.value else {
+            return Err(at.wrong(format!("an object with `{TYPE_KEY}`"), node));
+        };
+        let Some(type_member) = member(members, TYPE_KEY) else {
+            return Err(Fault::new(node.offset, path, ErrorKind::MissingType));
+        };
+        let Value::String(type_url) = &type_member.value.value else {
+            let path = Path::Field(path, TYPE_KEY);
+            return Err(At::top(&path).wrong("a type URL", &type_member.value));
+        };
+        let message = self.schema.require_url(type_url).map_err(|kind| {
+            Fault::new(type_member.value.offset, &Path::Field(path, TYPE_KEY), kind)
+        })?;
+
+        let mut value = Vec::new();
+        if well_known::of(&message).is_some() {
+            self.well_known_in_any(&message, node, members, at, &mut value)?;
+        } else {
+            // Some writers count `Empty` among the messages with a JSON of their own, `"value":
+            // {}`; Envoy does not.
+            let no_value =
+                message.full_name() == "google.protobuf.Empty" && holds_empty_value(members);
+            let skip = |name: &str| name == TYPE_KEY || (no_value && name == VALUE_KEY);
+            self.fields(&message, members, skip, at, &mut value)?;
+        }
+        Ok(TypedObject { type_url, value })
+    }
+
+    /// Appends an `Any` given as a JSON object with `@type`.
+    pub(crate) fn json_any(&self, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let TypedObject { type_url, value } = self.typed_object(node, at.path)?;
+        wire::put_len(out, TYPE_URL, type_url.as_bytes());
+        if !value.is_empty() {
+            wire::put_len(out, VALUE, &value);
+        }
+        Ok(())
+    }
+
+    /// `{"@type": "type.googleapis.com/google.protobuf.Duration", "value": "5s"}`.
+    fn well_known_in_any(
+        &self,
+        message: &MessageDescriptor,
+        node: &Node<'_>,
+        members: &[Member<'_>],
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let unknown =
+            members.iter().find(|member| member.name != TYPE_KEY && member.name != VALUE_KEY);
+        let (None, Some(inner)) = (unknown, member(members, VALUE_KEY)) else {
+            return Err(
+                at.wrong(format!("an object with only `{TYPE_KEY}` and `{VALUE_KEY}`"), node)
+            );
+        };
+        let path = Path::Field(at.path, VALUE_KEY);
+        self.message(message, &inner.value, At { path: &path, ..at }, out)
+    }
+
+    /// Appends an `Any` given as `[prefix/full.name] { .. }` in proto text.
+    pub(crate) fn expanded_any(
+        &self,
+        expanded: &Member<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let type_url = &expanded.name[1..expanded.name.len() - 1];
+        let message = self
+            .schema
+            .require_url(type_url)
+            .map_err(|kind| Fault::new(expanded.offset, at.path, kind))?;
+        wire::put_len(out, TYPE_URL, type_url.as_bytes());
+        let before = out.len();
+        put_nested(VALUE, out, |out| {
+            self.message(&message, &expanded.value, At::top(at.path), out)
+        })?;
+        // An empty value is left out, like any default.
+        if out.len() == before + 2 {
+            out.truncate(before);
+        }
+        Ok(())
+    }
+}
+
+fn holds_empty_value(members: &[Member<'_>]) -> bool {
+    member(members, VALUE_KEY).is_some_and(|member| member.value.value == Value::Object(Vec::new()))
+}
+
+/// Is this the one member of an expanded `Any` in proto text?
+pub(crate) fn is_expanded(message: &MessageDescriptor, members: &[Member<'_>]) -> bool {
+    message.full_name() == "google.protobuf.Any"
+        && members.len() == 1
+        && members[0].name.starts_with('[')
+}

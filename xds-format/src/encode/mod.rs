@@ -1,0 +1,301 @@
+//! A tree and a descriptor into protobuf bytes.
+//!
+//! The bytes are canonical: fields in the order of their numbers, map entries in the order of their
+//! keys, defaults left out. Two files that say the same give the same bytes, in every process,
+//! whatever the order and the spelling of their keys; versions made from content depend on that.
+
+mod any;
+mod map;
+mod scalar;
+mod well_known;
+
+pub(crate) use any::TYPE_KEY;
+pub(crate) use well_known::{WellKnown, of as well_known_of, read_seconds};
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
+
+use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::schema::Schema;
+use crate::suggest;
+use crate::tree::{Member, Node, Value};
+use crate::wire;
+
+pub(crate) type Result<T> = core::result::Result<T, Box<Fault>>;
+
+/// How many messages may nest in one encoded message: the limit of the common decoders. An `Any`
+/// starts anew, because it is decoded on its own.
+pub(crate) const MAX_MESSAGE_DEPTH: usize = 100;
+
+/// The rules by which a tree is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// The canonical JSON mapping.
+    Json,
+    /// The JSON mapping; scalars whose type YAML guessed may be taken as strings.
+    Yaml,
+    /// The text format.
+    Text,
+}
+
+/// Encodes trees against one schema.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoder<'s> {
+    pub(crate) schema: &'s Schema,
+    pub(crate) dialect: Dialect,
+}
+
+/// Where in the tree we are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'p> {
+    pub(crate) path: &'p Path<'p>,
+    /// Messages around this one, up to the next `Any`.
+    pub(crate) depth: usize,
+}
+
+impl<'p> At<'p> {
+    pub(crate) fn top(path: &'p Path<'p>) -> Self {
+        Self { path, depth: 0 }
+    }
+
+    fn deeper<'q>(&self, path: &'q Path<'q>, offset: usize) -> Result<At<'q>> {
+        if self.depth == MAX_MESSAGE_DEPTH {
+            return Err(Fault::new(offset, path, ErrorKind::TooDeep { limit: MAX_MESSAGE_DEPTH }));
+        }
+        Ok(At { path, depth: self.depth + 1 })
+    }
+
+    fn wrong(&self, expected: impl Into<String>, found: &Node<'_>) -> Box<Fault> {
+        let kind =
+            ErrorKind::WrongValue { expected: expected.into(), found: found.value.describe() };
+        Fault::new(found.offset, self.path, kind)
+    }
+}
+
+impl Encoder<'_> {
+    /// Appends the encoding of a message.
+    pub(crate) fn message(
+        &self,
+        message: &MessageDescriptor,
+        node: &Node<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if self.dialect != Dialect::Text
+            && let Some(well_known) = well_known::of(message)
+        {
+            return self.well_known(well_known, message, node, at, out);
+        }
+        match &node.value {
+            Value::Object(members)
+                if self.dialect == Dialect::Text && any::is_expanded(message, members) =>
+            {
+                self.expanded_any(&members[0], at, out)
+            }
+            Value::Object(members) => self.fields(message, members, |_| false, at, out),
+            _ => Err(at.wrong(format!("an object (`{}`)", message.full_name()), node)),
+        }
+    }
+
+    /// Appends the fields of a message, in the order of their numbers. `skip` hides keys that are
+    /// no fields.
+    pub(crate) fn fields(
+        &self,
+        message: &MessageDescriptor,
+        members: &[Member<'_>],
+        skip: impl Fn(&str) -> bool,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut fields: Vec<(FieldDescriptor, &Member<'_>)> = Vec::with_capacity(members.len());
+        for member in members.iter().filter(|member| !skip(&member.name)) {
+            let field = self.field_of(message, member, at)?;
+            if member.value.value != Value::Null || takes_null(&field) {
+                fields.push((field, member));
+            }
+        }
+        fields.sort_by_key(|(field, _)| field.number());
+        check_oneofs(&fields, at)?;
+
+        for group in fields.chunk_by(|(a, _), (b, _)| a.number() == b.number()) {
+            let (field, first) = &group[0];
+            if let Some((_, second)) = group.get(1)
+                && !(self.dialect == Dialect::Text && (field.is_list() || field.is_map()))
+            {
+                let kind = ErrorKind::DuplicateField { field: field.name().to_owned() };
+                return Err(Fault::new(second.offset, at.path, kind));
+            }
+            let path = Path::Field(at.path, &first.name);
+            if field.is_map() {
+                self.map(field, group, At { path: &path, ..at }, out)?;
+            } else if field.is_list() {
+                self.list(field, group, At { path: &path, ..at }, out)?;
+            } else {
+                self.singular(field, &first.value, At { path: &path, ..at }, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both the proto name and the lowerCamelCase name are good (S4.056); proto text knows only the
+    /// former.
+    fn field_of(
+        &self,
+        message: &MessageDescriptor,
+        member: &Member<'_>,
+        at: At<'_>,
+    ) -> Result<FieldDescriptor> {
+        let by_json_name = || match self.dialect {
+            Dialect::Text => None,
+            Dialect::Json | Dialect::Yaml => message.get_field_by_json_name(&member.name),
+        };
+        message.get_field_by_name(&member.name).or_else(by_json_name).ok_or_else(|| {
+            let suggestion = self.nearest_field(message, &member.name);
+            let kind = ErrorKind::UnknownField {
+                field: abbreviate(&member.name),
+                message: message.full_name().to_owned(),
+                suggestion,
+            };
+            Fault::new(member.offset, at.path, kind)
+        })
+    }
+
+    /// In the spelling of the file: a name with capitals is meant as the JSON name, where there are
+    /// such.
+    fn nearest_field(&self, message: &MessageDescriptor, name: &str) -> Option<String> {
+        let fields: Vec<_> = message.fields().collect();
+        let proto = || suggest::nearest(name, fields.iter().map(FieldDescriptor::name));
+        let json = || suggest::nearest(name, fields.iter().map(FieldDescriptor::json_name));
+        let camel = name.contains(|c: char| c.is_ascii_uppercase());
+        match (self.dialect, camel) {
+            (Dialect::Text, _) => proto().map(str::to_owned).or_else(|| {
+                let meant = json()?;
+                fields
+                    .iter()
+                    .find(|field| field.json_name() == meant)
+                    .map(|field| field.name().to_owned())
+            }),
+            (Dialect::Json | Dialect::Yaml, true) => json().or_else(proto).map(str::to_owned),
+            (Dialect::Json | Dialect::Yaml, false) => proto().or_else(json).map(str::to_owned),
+        }
+    }
+
+    fn singular(
+        &self,
+        field: &FieldDescriptor,
+        node: &Node<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match field.kind() {
+            Kind::Message(message) => self.nested(field.number(), &message, node, at, out),
+            kind => {
+                let scalar = self.scalar(&kind, node, at)?;
+                if field.supports_presence() || !scalar.is_default() {
+                    scalar.put_field(field.number(), out);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn list(
+        &self,
+        field: &FieldDescriptor,
+        group: &[(FieldDescriptor, &Member<'_>)],
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let mut packed = Vec::new();
+        for (index, node) in self.elements(group, at)?.into_iter().enumerate() {
+            let path = Path::Index(at.path, index);
+            let at = At { path: &path, ..at };
+            match field.kind() {
+                Kind::Message(message) => self.nested(field.number(), &message, node, at, out)?,
+                kind if field.is_packed() => self.scalar(&kind, node, at)?.put(&mut packed),
+                kind => self.scalar(&kind, node, at)?.put_field(field.number(), out),
+            }
+        }
+        if !packed.is_empty() {
+            wire::put_len(out, field.number(), &packed);
+        }
+        Ok(())
+    }
+
+    /// The elements of a repeated field: in JSON one list, in text each occurrence one or a list.
+    fn elements<'n, 't>(
+        &self,
+        group: &[(FieldDescriptor, &'n Member<'t>)],
+        at: At<'_>,
+    ) -> Result<Vec<&'n Node<'t>>> {
+        let mut elements = Vec::new();
+        for (_, member) in group {
+            match &member.value.value {
+                Value::List(list) => elements.extend(list),
+                _ if self.dialect == Dialect::Text => elements.push(&member.value),
+                _ => return Err(at.wrong("a list", &member.value)),
+            }
+        }
+        Ok(elements)
+    }
+
+    /// Appends a message as a field: the length is known only afterwards, so it is slipped in.
+    fn nested(
+        &self,
+        number: u32,
+        message: &MessageDescriptor,
+        node: &Node<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let at = at.deeper(at.path, node.offset)?;
+        put_nested(number, out, |out| self.message(message, node, at, out))
+    }
+}
+
+/// Appends a length-delimited field whose content `write` appends.
+fn put_nested(
+    number: u32,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    wire::put_tag(out, number, 2);
+    let start = out.len();
+    write(out)?;
+    let len = out.len() - start;
+    wire::put_varint(out, len as u64);
+    let prefix = out.len() - start - len;
+    out[start..].rotate_right(prefix);
+    Ok(())
+}
+
+/// `null` means "not set", except where null is a value.
+fn takes_null(field: &FieldDescriptor) -> bool {
+    match field.kind() {
+        Kind::Message(message) => {
+            message.full_name() == "google.protobuf.Value" && !field.is_list()
+        }
+        Kind::Enum(enumeration) => {
+            enumeration.full_name() == "google.protobuf.NullValue" && !field.is_list()
+        }
+        _ => false,
+    }
+}
+
+fn check_oneofs(fields: &[(FieldDescriptor, &Member<'_>)], at: At<'_>) -> Result<()> {
+    for (i, (field, member)) in fields.iter().enumerate() {
+        let Some(oneof) = field.containing_oneof() else { continue };
+        let rival = fields[..i].iter().find(|(earlier, _)| {
+            earlier.number() != field.number()
+                && earlier.containing_oneof().as_ref() == Some(&oneof)
+        });
+        if let Some((rival, _)) = rival {
+            let kind = ErrorKind::OneofConflict {
+                oneof: oneof.name().to_owned(),
+                first: rival.name().to_owned(),
+                second: field.name().to_owned(),
+            };
+            return Err(Fault::new(member.offset, at.path, kind));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! Scalars: what a field's type accepts, and its bytes.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use prost_reflect::{EnumDescriptor, Kind};
+
+use super::{At, Dialect, Encoder, Result};
+use crate::error::{ErrorKind, Fault, abbreviate};
+use crate::suggest;
+use crate::tree::json::is_number;
+use crate::tree::{Node, Value};
+use crate::wire;
+
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
+const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// A scalar as the wire knows it.
+#[derive(Clone, Debug)]
+pub(crate) enum Scalar<'n> {
+    Varint(u64),
+    Fixed32(u32),
+    Fixed64(u64),
+    Len(Cow<'n, [u8]>),
+}
+
+impl Scalar<'_> {
+    /// Is it what an absent field without presence means?
+    pub(crate) fn is_default(&self) -> bool {
+        match self {
+            Self::Varint(value) | Self::Fixed64(value) => *value == 0,
+            Self::Fixed32(value) => *value == 0,
+            Self::Len(bytes) => bytes.is_empty(),
+        }
+    }
+
+    pub(crate) fn put_field(&self, number: u32, out: &mut Vec<u8>) {
+        let wire_type = match self {
+            Self::Varint(_) => 0,
+            Self::Fixed64(_) => 1,
+            Self::Len(_) => 2,
+            Self::Fixed32(_) => 5,
+        };
+        wire::put_tag(out, number, wire_type);
+        self.put(out);
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Varint(value) => wire::put_varint(out, *value),
+            Self::Fixed32(value) => out.extend_from_slice(&value.to_le_bytes()),
+            Self::Fixed64(value) => out.extend_from_slice(&value.to_le_bytes()),
+            Self::Len(bytes) => {
+                wire::put_varint(out, bytes.len() as u64);
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+}
+
+impl Encoder<'_> {
+    pub(crate) fn scalar<'n>(
+        &self,
+        kind: &Kind,
+        node: &'n Node<'_>,
+        at: At<'_>,
+    ) -> Result<Scalar<'n>> {
+        match kind {
+            Kind::Double => Ok(Scalar::Fixed64(self.float(node, at)?.to_bits())),
+            Kind::Float => Ok(Scalar::Fixed32(self.float32(node, at)?.to_bits())),
+            Kind::Int32 => Ok(Scalar::Varint(i64::from(self.signed32(node, at)?) as u64)),
+            Kind::Int64 => Ok(Scalar::Varint(self.signed64(node, at)? as u64)),
+            Kind::Uint32 => Ok(Scalar::Varint(self.unsigned32(node, at)?.into())),
+            Kind::Uint64 => Ok(Scalar::Varint(self.unsigned64(node, at)?)),
+            Kind::Sint32 => Ok(Scalar::Varint(zigzag(self.signed32(node, at)?.into()))),
+            Kind::Sint64 => Ok(Scalar::Varint(zigzag(self.signed64(node, at)?))),
+            Kind::Fixed32 => Ok(Scalar::Fixed32(self.unsigned32(node, at)?)),
+            Kind::Fixed64 => Ok(Scalar::Fixed64(self.unsigned64(node, at)?)),
+            Kind::Sfixed32 => Ok(Scalar::Fixed32(self.signed32(node, at)? as u32)),
+            Kind::Sfixed64 => Ok(Scalar::Fixed64(self.signed64(node, at)? as u64)),
+            Kind::Bool => Ok(Scalar::Varint(self.boolean(node, at)?.into())),
+            Kind::String => Ok(Scalar::Len(self.string(node, at)?)),
+            Kind::Bytes => Ok(Scalar::Len(self.bytes(node, at)?)),
+            Kind::Enum(enumeration) => {
+                Ok(Scalar::Varint(i64::from(self.enumeration(enumeration, node, at)?) as u64))
+            }
+            Kind::Message(_) => Err(at.wrong("a scalar", node)),
+        }
+    }
+
+    fn signed32(&self, node: &Node<'_>, at: At<'_>) -> Result<i32> {
+        let value = self.integer(node).and_then(|value| i32::try_from(value).ok());
+        value.ok_or_else(|| at.wrong("a whole number of 32 bits", node))
+    }
+
+    fn signed64(&self, node: &Node<'_>, at: At<'_>) -> Result<i64> {
+        let value = self.integer(node).and_then(|value| i64::try_from(value).ok());
+        value.ok_or_else(|| at.wrong("a whole number of 64 bits", node))
+    }
+
+    fn unsigned32(&self, node: &Node<'_>, at: At<'_>) -> Result<u32> {
+        let value = self.integer(node).and_then(|value| u32::try_from(value).ok());
+        value.ok_or_else(|| at.wrong("a whole number from 0 to 4294967295", node))
+    }
+
+    fn unsigned64(&self, node: &Node<'_>, at: At<'_>) -> Result<u64> {
+        let value = self.integer(node).and_then(|value| u64::try_from(value).ok());
+        value.ok_or_else(|| at.wrong("a whole number from 0 to 18446744073709551615", node))
+    }
+
+    fn float32(&self, node: &Node<'_>, at: At<'_>) -> Result<f32> {
+        let wide = self.float(node, at)?;
+        // Parsed as f32, not narrowed: narrowing would round twice.
+        let narrow: f32 =
+            number_text(&node.value).and_then(|text| text.parse().ok()).unwrap_or(wide as f32);
+        if narrow.is_infinite() && wide.is_finite() {
+            return Err(at.wrong("a number of 32 bits", node));
+        }
+        Ok(narrow)
+    }
+
+    fn float(&self, node: &Node<'_>, at: At<'_>) -> Result<f64> {
+        let parsed = match &node.value {
+            Value::Number(text) => float_literal(text),
+            Value::String(text) if is_number(text) => float_literal(text),
+            Value::String(text) => non_finite(text),
+            Value::Word(word) if word.eq_ignore_ascii_case("nan") => Some(f64::NAN),
+            Value::Word(word)
+                if ["inf", "infinity"].iter().any(|inf| word.eq_ignore_ascii_case(inf)) =>
+            {
+                Some(f64::INFINITY)
+            }
+            _ => None,
+        };
+        parsed.ok_or_else(|| at.wrong("a number", node))
+    }
+
+    /// JSON and YAML take `5`, `5.0`, `5e0` and `"5"`; text only `5`.
+    fn integer(&self, node: &Node<'_>) -> Option<i128> {
+        match (&node.value, self.dialect) {
+            (Value::Number(text), Dialect::Text) => text.parse().ok(),
+            (Value::Number(text), Dialect::Json | Dialect::Yaml) => whole(text),
+            (Value::String(text), _) if is_number(text) => whole(text),
+            _ => None,
+        }
+    }
+
+    fn boolean(&self, node: &Node<'_>, at: At<'_>) -> Result<bool> {
+        match &node.value {
+            Value::Bool(value) => Ok(*value),
+            Value::Word("true" | "True" | "t") => Ok(true),
+            Value::Word("false" | "False" | "f") => Ok(false),
+            Value::Number(text) if self.dialect == Dialect::Text && text == "1" => Ok(true),
+            Value::Number(text) if self.dialect == Dialect::Text && text == "0" => Ok(false),
+            _ => Err(at.wrong("a boolean", node)),
+        }
+    }
+
+    fn string<'n>(&self, node: &'n Node<'_>, at: At<'_>) -> Result<Cow<'n, [u8]>> {
+        match &node.value {
+            Value::String(text) => Ok(Cow::Borrowed(text.as_bytes())),
+            Value::Bytes(bytes) if core::str::from_utf8(bytes).is_ok() => Ok(Cow::Borrowed(bytes)),
+            // As in Envoy: `version: 1.10` is the text that was written. A whole number or a
+            // boolean is an error there and here.
+            Value::Number(text) if self.dialect == Dialect::Yaml && whole(text).is_none() => {
+                Ok(Cow::Borrowed(text.as_bytes()))
+            }
+            Value::Number(_) | Value::Bool(_) if self.dialect == Dialect::Yaml => {
+                Err(at.wrong("a string (in quotes)", node))
+            }
+            _ => Err(at.wrong("a string", node)),
+        }
+    }
+
+    fn bytes<'n>(&self, node: &'n Node<'_>, at: At<'_>) -> Result<Cow<'n, [u8]>> {
+        match &node.value {
+            Value::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+            Value::String(text) => {
+                let decoded =
+                    STANDARD.decode(text.as_ref()).or_else(|_| URL_SAFE.decode(text.as_ref()));
+                decoded.map(Cow::Owned).map_err(|_| at.wrong("base64", node))
+            }
+            _ => Err(at.wrong("base64 in a string", node)),
+        }
+    }
+
+    /// By name or, enums being open, by any number.
+    fn enumeration(
+        &self,
+        enumeration: &EnumDescriptor,
+        node: &Node<'_>,
+        at: At<'_>,
+    ) -> Result<i32> {
+        let name = match &node.value {
+            Value::String(name) => name.as_ref(),
+            Value::Word(name) => *name,
+            Value::Number(_) => return self.signed32(node, at),
+            Value::Null if enumeration.full_name() == "google.protobuf.NullValue" => return Ok(0),
+            _ => {
+                return Err(
+                    at.wrong(format!("a value of the enum `{}`", enumeration.full_name()), node)
+                );
+            }
+        };
+        if let Some(value) = enumeration.get_value_by_name(name) {
+            return Ok(value.number());
+        }
+        let values: Vec<_> = enumeration.values().collect();
+        let upper = name.to_ascii_uppercase();
+        let kind = ErrorKind::UnknownEnumValue {
+            value: abbreviate(name),
+            enumeration: enumeration.full_name().to_owned(),
+            suggestion: suggest::nearest(&upper, values.iter().map(|value| value.name()))
+                .map(str::to_owned),
+        };
+        Err(Fault::new(node.offset, at.path, kind))
+    }
+}
+
+fn number_text<'n>(value: &'n Value<'_>) -> Option<&'n str> {
+    match value {
+        Value::Number(text) | Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A number in decimal, which must not be too large to be told from infinity, or one of the three
+/// that JSON writes as strings.
+fn float_literal(text: &str) -> Option<f64> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Some(value),
+        _ => non_finite(text),
+    }
+}
+
+fn non_finite(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+/// The whole number that a decimal text means, if it is one. What has a fraction or an exponent
+/// goes through f64, which is exact up to 2^53; beyond, only the plain notation counts.
+pub(crate) fn whole(text: &str) -> Option<i128> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if let Ok(value) = text.parse() {
+        return Some(value);
+    }
+    let value: f64 = text.parse().ok()?;
+    (value.fract() == 0.0 && value.abs() <= EXACT).then_some(value as i128)
+}
+
+pub(crate) fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers() {
+        for (text, value) in [
+            ("5", Some(5)),
+            ("-5", Some(-5)),
+            ("+5", Some(5)),
+            ("5.0", Some(5)),
+            ("5e3", Some(5000)),
+            ("1.5", None),
+            ("1e400", None),
+            ("NaN", None),
+            ("x", None),
+        ] {
+            assert_eq!(whole(text), value, "{text}");
+        }
+        assert_eq!(whole("18446744073709551615"), Some(u64::MAX.into()));
+    }
+
+    #[test]
+    fn zigzag_is_that_of_protobuf() {
+        assert_eq!(
+            [0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag),
+            [0, 1, 2, 3, u64::MAX - 1, u64::MAX]
+        );
+    }
+
+    #[test]
+    fn floats_do_not_overflow_silently() {
+        assert_eq!(float_literal("1e400"), None);
+        assert_eq!(float_literal("-Infinity"), Some(f64::NEG_INFINITY));
+        assert_eq!(float_literal("inf"), None);
+        assert_eq!(float_literal("1.5e3"), Some(1500.0));
+    }
+}

@@ -1,0 +1,216 @@
+//! The messages of `google.protobuf` whose JSON is not that of their fields.
+
+use prost_reflect::MessageDescriptor;
+
+use super::{At, Encoder, Result, put_nested};
+use crate::error::{Path, abbreviate};
+use crate::time::{Seconds, is_duration, parse_duration, parse_timestamp};
+use crate::tree::{Member, Node, Value};
+use crate::wire;
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WellKnown {
+    Any,
+    Duration,
+    FieldMask,
+    ListValue,
+    Struct,
+    Timestamp,
+    Value,
+    /// `UInt32Value` and its like: JSON is that of the field `value`.
+    Wrapper,
+}
+
+/// Tells by name; `None` for messages with plain JSON, `Empty` among them.
+pub(crate) fn of(message: &MessageDescriptor) -> Option<WellKnown> {
+    match message.full_name().strip_prefix("google.protobuf.")? {
+        "Any" => Some(WellKnown::Any),
+        "Duration" => Some(WellKnown::Duration),
+        "FieldMask" => Some(WellKnown::FieldMask),
+        "ListValue" => Some(WellKnown::ListValue),
+        "Struct" => Some(WellKnown::Struct),
+        "Timestamp" => Some(WellKnown::Timestamp),
+        "Value" => Some(WellKnown::Value),
+        "BoolValue" | "BytesValue" | "DoubleValue" | "FloatValue" | "Int32Value" | "Int64Value"
+        | "StringValue" | "UInt32Value" | "UInt64Value" => Some(WellKnown::Wrapper),
+        _ => None,
+    }
+}
+
+/// Field numbers: `Duration`, `Timestamp`; `Struct` and its entries; `ListValue`; `FieldMask`.
+const SECONDS: u32 = 1;
+const NANOS: u32 = 2;
+const STRUCT_FIELDS: u32 = 1;
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
+const LIST_VALUES: u32 = 1;
+const MASK_PATHS: u32 = 1;
+
+/// The members of the oneof of `Value`.
+const VALUE_NULL: u32 = 1;
+const VALUE_NUMBER: u32 = 2;
+const VALUE_STRING: u32 = 3;
+const VALUE_BOOL: u32 = 4;
+const VALUE_STRUCT: u32 = 5;
+const VALUE_LIST: u32 = 6;
+
+impl Encoder<'_> {
+    pub(crate) fn well_known(
+        &self,
+        which: WellKnown,
+        message: &MessageDescriptor,
+        node: &Node<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        match which {
+            WellKnown::Any => self.json_any(node, at, out),
+            WellKnown::Duration => self.duration(message, node, at, out),
+            WellKnown::FieldMask => field_mask(node, at, out),
+            WellKnown::ListValue => match &node.value {
+                Value::List(elements) => list_value(elements, at, out),
+                _ => Err(at.wrong("a list", node)),
+            },
+            WellKnown::Struct => match &node.value {
+                Value::Object(members) => struct_value(members, at, out),
+                _ => Err(at.wrong("an object", node)),
+            },
+            WellKnown::Timestamp => match &node.value {
+                Value::String(text) => match parse_timestamp(text) {
+                    Some(time) => put_seconds(time, out),
+                    None => Err(at.wrong("a time such as \"2024-01-31T12:00:00Z\"", node)),
+                },
+                _ => Err(at.wrong("a time such as \"2024-01-31T12:00:00Z\"", node)),
+            },
+            WellKnown::Value => value(node, at, out),
+            WellKnown::Wrapper => match message.get_field(1) {
+                Some(field) => self.singular(&field, node, at, out),
+                None => Err(at.wrong("a message with a field 1", node)),
+            },
+        }
+    }
+
+    /// `"5s"` as the mapping has it, or `{seconds: 5}` (S0.176).
+    fn duration(
+        &self,
+        message: &MessageDescriptor,
+        node: &Node<'_>,
+        at: At<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let wrong =
+            || at.wrong("a duration such as \"1.5s\" or {seconds: 1, nanos: 500000000}", node);
+        match &node.value {
+            Value::String(text) => put_seconds(parse_duration(text).ok_or_else(wrong)?, out),
+            Value::Object(members) => {
+                let start = out.len();
+                self.fields(message, members, |_| false, at, out)?;
+                if is_duration(read_seconds(&out[start..])) { Ok(()) } else { Err(wrong()) }
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+fn put_seconds(Seconds { seconds, nanos }: Seconds, out: &mut Vec<u8>) -> Result<()> {
+    for (number, value) in [(SECONDS, seconds), (NANOS, i64::from(nanos))] {
+        if value != 0 {
+            wire::put_tag(out, number, 0);
+            wire::put_varint(out, value as u64);
+        }
+    }
+    Ok(())
+}
+
+/// Reads an encoded `Duration` or `Timestamp`; what is broken or missing is zero.
+pub(crate) fn read_seconds(message: &[u8]) -> Seconds {
+    let mut value = Seconds { seconds: 0, nanos: 0 };
+    for field in wire::Fields::new(message).flatten() {
+        match (field.number, field.payload) {
+            (SECONDS, wire::Payload::Varint(bits)) => value.seconds = bits as i64,
+            (NANOS, wire::Payload::Varint(bits)) => value.nanos = bits as i32,
+            _ => {}
+        }
+    }
+    value
+}
+
+/// `"a.b,cD"`: paths in lowerCamelCase.
+fn field_mask(node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let Value::String(text) = &node.value else {
+        return Err(at.wrong("a string of field paths", node));
+    };
+    for path in text.split(',').filter(|path| !path.is_empty()) {
+        let mut snake = String::with_capacity(path.len() + 4);
+        for c in path.chars() {
+            if c.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(c.to_ascii_lowercase());
+        }
+        wire::put_len(out, MASK_PATHS, snake.as_bytes());
+    }
+    Ok(())
+}
+
+fn struct_value(members: &[Member<'_>], at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    for member in sorted {
+        let path = Path::Key(at.path, &member.name);
+        // The entry is a message around the value.
+        let at = at.deeper(&path, member.offset)?;
+        put_nested(STRUCT_FIELDS, out, |out| {
+            wire::put_len(out, ENTRY_KEY, member.name.as_bytes());
+            nested_value(ENTRY_VALUE, &member.value, at, out)
+        })?;
+    }
+    Ok(())
+}
+
+fn list_value(elements: &[Node<'_>], at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+    for (index, element) in elements.iter().enumerate() {
+        let path = Path::Index(at.path, index);
+        nested_value(LIST_VALUES, element, At { path: &path, ..at }, out)?;
+    }
+    Ok(())
+}
+
+fn nested_value(number: u32, node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let at = at.deeper(at.path, node.offset)?;
+    put_nested(number, out, |out| value(node, at, out))
+}
+
+fn value(node: &Node<'_>, at: At<'_>, out: &mut Vec<u8>) -> Result<()> {
+    match &node.value {
+        Value::Null => put_varint(VALUE_NULL, 0, out),
+        Value::Bool(value) => put_varint(VALUE_BOOL, (*value).into(), out),
+        Value::Number(text) => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => {
+                wire::put_tag(out, VALUE_NUMBER, 1);
+                out.extend_from_slice(&number.to_le_bytes());
+            }
+            _ => return Err(at.wrong("a finite number", node)),
+        },
+        Value::String(text) => wire::put_len(out, VALUE_STRING, text.as_bytes()),
+        Value::List(elements) => {
+            let at = at.deeper(at.path, node.offset)?;
+            return put_nested(VALUE_LIST, out, |out| list_value(elements, at, out));
+        }
+        Value::Object(members) => {
+            let at = at.deeper(at.path, node.offset)?;
+            return put_nested(VALUE_STRUCT, out, |out| struct_value(members, at, out));
+        }
+        Value::Word(word) => {
+            return Err(at.wrong(format!("a value, not `{}`", abbreviate(word)), node));
+        }
+        Value::Bytes(_) => return Err(at.wrong("a value", node)),
+    }
+    Ok(())
+}
+
+fn put_varint(number: u32, value: u64, out: &mut Vec<u8>) {
+    wire::put_tag(out, number, 0);
+    wire::put_varint(out, value);
+}

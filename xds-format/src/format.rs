@@ -1,0 +1,91 @@
+//! The four encodings and how a file name tells them.
+
+use core::fmt;
+use std::path::Path;
+
+use crate::error::{ErrorKind, FormatError};
+
+/// How resources are written down.
+///
+/// The four of the xDS specification (S0.013 to S0.016); files tell theirs by suffix, as Envoy
+/// does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// Canonical proto3 JSON; both spellings of a field name are accepted (S4.056).
+    Json,
+    /// YAML that maps to canonical proto3 JSON (S4.025), one or several documents.
+    Yaml,
+    /// The protobuf text format.
+    Text,
+    /// The protobuf binary encoding of a `DiscoveryResponse`.
+    Binary,
+}
+
+impl Format {
+    /// The suffixes that [`Format::from_path`] knows, as an error message lists them.
+    pub const SUFFIXES: &str = ".json, .yaml, .yml, .pb_text, .textproto, .txtpb, .pb";
+
+    /// Tells the format by the suffix of a file name; upper and lower case count the same.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownSuffix`] for any other suffix, or none.
+    pub fn from_path(path: impl AsRef<Path>) -> Result<Self, FormatError> {
+        let path = path.as_ref();
+        let suffix = path.extension().map(|suffix| suffix.to_string_lossy().into_owned());
+        match suffix.as_deref().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "json" => Ok(Self::Json),
+            "yaml" | "yml" => Ok(Self::Yaml),
+            "pb_text" | "textproto" | "txtpb" => Ok(Self::Text),
+            "pb" => Ok(Self::Binary),
+            _ => {
+                Err(FormatError::new(&path.to_string_lossy(), ErrorKind::UnknownSuffix { suffix }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Json => "JSON",
+            Self::Yaml => "YAML",
+            Self::Text => "proto text",
+            Self::Binary => "binary protobuf",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_tell_the_format() {
+        for (name, format) in [
+            ("a/lds.json", Format::Json),
+            ("lds.yaml", Format::Yaml),
+            ("lds.YML", Format::Yaml),
+            ("lds.pb_text", Format::Text),
+            ("lds.textproto", Format::Text),
+            ("lds.txtpb", Format::Text),
+            ("lds.pb", Format::Binary),
+        ] {
+            assert_eq!(Format::from_path(name), Ok(format), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_suffixes_are_refused_and_the_known_ones_named() {
+        let error = |name| Format::from_path(name).unwrap_err().to_string();
+        assert_eq!(
+            error("etc/lds.toml"),
+            "etc/lds.toml: unknown file suffix `.toml`: expected one of .json, .yaml, .yml, .pb_text, .textproto, .txtpb, .pb"
+        );
+        assert_eq!(
+            error("Makefile"),
+            "Makefile: unknown file suffix: expected one of .json, .yaml, .yml, .pb_text, .textproto, .txtpb, .pb"
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! The shapes of JSON and YAML files.
+
+use super::Result;
+use super::collector::{Collector, Place};
+
+use crate::encode::{At, Dialect, Encoder, TYPE_KEY};
+use crate::error::{ErrorKind, Fault, Path};
+use crate::format::Format;
+use crate::schema::{DISCOVERY_RESPONSE, Schema};
+use crate::tree::{Member, Node, Value, member, syntax};
+
+const RESOURCES: &str = "resources";
+
+/// Reads all documents of a file.
+pub(crate) fn documents<'s>(
+    schema: &'s Schema,
+    dialect: Dialect,
+    nodes: &[Node<'_>],
+    collector: &mut Collector<'s>,
+) -> Result<()> {
+    let mut shapes = Shapes { encoder: Encoder { schema, dialect }, collector };
+    // YAML makes a null of nothing: before the first `---`, between two, after the last.
+    let documents: Vec<_> = nodes.iter().filter(|node| node.value != Value::Null).collect();
+    if documents.is_empty() {
+        return Err(Fault::new(None, &Path::Root, ErrorKind::Empty));
+    }
+    documents.into_iter().try_for_each(|node| shapes.document(node))
+}
+
+/// The one document of a text that may hold only one.
+pub(crate) fn only(mut nodes: Vec<Node<'_>>) -> Result<Node<'_>> {
+    match (nodes.pop(), nodes.first()) {
+        (Some(node), None) => Ok(node),
+        (None, _) => Err(Fault::new(None, &Path::Root, ErrorKind::Empty)),
+        (Some(last), Some(_)) => {
+            Err(syntax(Format::Yaml, last.offset, "expected only one document"))
+        }
+    }
+}
+
+struct Shapes<'c, 's> {
+    encoder: Encoder<'s>,
+    collector: &'c mut Collector<'s>,
+}
+
+impl Shapes<'_, '_> {
+    fn document(&mut self, node: &Node<'_>) -> Result<()> {
+        self.collector.no_response();
+        match &node.value {
+            Value::List(elements) => self.list(elements, &Path::Root),
+            Value::Object(members) if is_response(members) => self.response(members, node),
+            Value::Object(members) if member(members, TYPE_KEY).is_some() => {
+                self.resource(node, &Path::Root)
+            }
+            other => {
+                let found = match other {
+                    Value::Object(_) => "an object without them".to_owned(),
+                    other => other.describe(),
+                };
+                Err(Fault::new(node.offset, &Path::Root, ErrorKind::UnexpectedShape { found }))
+            }
+        }
+    }
+
+    fn response(&mut self, members: &[Member<'_>], node: &Node<'_>) -> Result<()> {
+        let message = self
+            .encoder
+            .schema
+            .require(DISCOVERY_RESPONSE)
+            .map_err(|kind| Fault::new(node.offset, &Path::Root, kind))?;
+        let mut head = Vec::new();
+        let skip = |name: &str| name == RESOURCES || name == TYPE_KEY;
+        self.encoder.fields(&message, members, skip, At::top(&Path::Root), &mut head)?;
+        self.collector.response(&head, Place { offset: Some(node.offset), path: &Path::Root })?;
+
+        let path = Path::Field(&Path::Root, RESOURCES);
+        match member(members, RESOURCES).map(|member| &member.value) {
+            None | Some(Node { value: Value::Null, .. }) => Ok(()),
+            Some(Node { value: Value::List(elements), .. }) => self.list(elements, &path),
+            Some(other) => {
+                let kind = ErrorKind::WrongValue {
+                    expected: "a list".to_owned(),
+                    found: other.value.describe(),
+                };
+                Err(Fault::new(other.offset, &path, kind))
+            }
+        }
+    }
+
+    fn list(&mut self, elements: &[Node<'_>], path: &Path<'_>) -> Result<()> {
+        elements
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, element)| self.resource(element, &Path::Index(path, i)))
+    }
+
+    fn resource(&mut self, node: &Node<'_>, path: &Path<'_>) -> Result<()> {
+        let resource = self.encoder.typed_object(node, path)?;
+        self.collector.push(
+            resource.type_url,
+            resource.value,
+            Place { offset: Some(node.offset), path },
+        )
+    }
+}
+
+/// By its type, or, lacking one, by having resources.
+fn is_response(members: &[Member<'_>]) -> bool {
+    match member(members, TYPE_KEY).map(|member| &member.value.value) {
+        Some(Value::String(type_url)) => {
+            type_url.rsplit_once('/').map(|(_, name)| name) == Some(DISCOVERY_RESPONSE)
+        }
+        Some(_) => false,
+        None => member(members, RESOURCES).is_some(),
+    }
+}

@@ -1,0 +1,65 @@
+//! Proto text files: a `DiscoveryResponse`, or the message that a header comment names.
+
+use super::collector::{Collector, Place};
+use super::{Result, binary};
+
+use crate::encode::{At, Dialect, Encoder};
+use crate::error::{ErrorKind, Fault, Path, abbreviate};
+use crate::schema::{DISCOVERY_RESPONSE, Schema};
+use crate::tree::{Value, text as text_tree};
+
+/// The header that editors and linters of proto text go by.
+const HEADER: &str = "proto-message:";
+/// What we call the type of a message that a header names.
+const TYPE_URL_PREFIX: &str = "type.googleapis.com";
+
+/// Reads a file.
+pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_>) -> Result<()> {
+    let node = text_tree::parse(text)?;
+    let header = header(text);
+    if header.is_none() && node.value == Value::Object(Vec::new()) {
+        return Err(Fault::new(None, &Path::Root, ErrorKind::Empty));
+    }
+    let full_name = header.unwrap_or(DISCOVERY_RESPONSE);
+    let message = schema.message(full_name).ok_or_else(|| {
+        Fault::new(
+            text.find(HEADER),
+            &Path::Root,
+            ErrorKind::UnknownHeader { name: abbreviate(full_name) },
+        )
+    })?;
+    let mut bytes = Vec::new();
+    Encoder { schema, dialect: Dialect::Text }.message(
+        &message,
+        &node,
+        At::top(&Path::Root),
+        &mut bytes,
+    )?;
+    if full_name == DISCOVERY_RESPONSE {
+        return binary::response(schema, &bytes, &resource_offsets(&node.value), collector);
+    }
+    let type_url = format!("{TYPE_URL_PREFIX}/{full_name}");
+    collector.push(&type_url, bytes, Place { offset: Some(0), path: &Path::Root })
+}
+
+/// Where the elements of `resources` begin.
+fn resource_offsets(response: &Value<'_>) -> Vec<usize> {
+    let Value::Object(members) = response else { return Vec::new() };
+    let mut offsets = Vec::new();
+    for member in members.iter().filter(|member| member.name == "resources") {
+        match &member.value.value {
+            Value::List(elements) => offsets.extend(elements.iter().map(|element| element.offset)),
+            _ => offsets.push(member.offset),
+        }
+    }
+    offsets
+}
+
+/// The message named in the comments before the first field.
+fn header(text: &str) -> Option<&str> {
+    text.lines()
+        .map(str::trim)
+        .take_while(|line| line.is_empty() || line.starts_with('#'))
+        .find_map(|line| line.trim_start_matches('#').trim().strip_prefix(HEADER))
+        .map(str::trim)
+}

@@ -1,0 +1,154 @@
+//! Which values are secret.
+
+use std::borrow::Cow;
+
+use prost_reflect::{
+    DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
+};
+
+use super::{Privacy, REDACTED, Redaction};
+use crate::encode::TYPE_KEY;
+use crate::schema::{Schema, TYPED_STRUCT};
+
+const SECRET: &str = "envoy.extensions.transport_sockets.tls.v3.Secret";
+/// The members of `DataSource` that hold data, rather than tell where it is.
+const INLINE: &str = "envoy.config.core.v3.DataSource.inline_";
+
+/// `string_value` of `google.protobuf.Value`.
+const STRING_VALUE: u32 = 3;
+const STRUCT_VALUE: u32 = 5;
+const LIST_VALUE: u32 = 6;
+/// `fields` of `Struct` and `values` of `ListValue`.
+const CONTENT: u32 = 1;
+
+/// Decides, for both printers.
+pub(crate) struct Redactor<'s> {
+    schema: &'s Schema,
+    redaction: Redaction,
+}
+
+impl<'s> Redactor<'s> {
+    pub(crate) fn new(schema: &'s Schema, redaction: Redaction) -> Self {
+        Self { schema, redaction }
+    }
+
+    /// The privacy inside a message.
+    pub(crate) fn within(&self, message: &DynamicMessage, outside: Privacy) -> Privacy {
+        privacy_within(&message.descriptor(), outside)
+    }
+
+    /// Must the value of this field not be seen?
+    pub(crate) fn hides(&self, field: &FieldDescriptor, privacy: Privacy) -> bool {
+        self.redaction == Redaction::Hidden
+            && (self.schema.is_sensitive(field.full_name())
+                || (privacy == Privacy::Secret && field.full_name().starts_with(INLINE)))
+    }
+
+    /// Inside a secret, what cannot be read may be its key.
+    pub(crate) fn hides_unknown(&self, privacy: Privacy) -> bool {
+        self.redaction == Redaction::Hidden && privacy == Privacy::Secret
+    }
+
+    /// A `TypedStruct` holds the fields of its type by name; they are hidden before it is printed
+    /// like any `Struct`.
+    pub(crate) fn prepare<'m>(&self, message: &'m DynamicMessage) -> Cow<'m, DynamicMessage> {
+        if self.redaction == Redaction::Shown
+            || !TYPED_STRUCT.contains(&message.descriptor().full_name())
+        {
+            return Cow::Borrowed(message);
+        }
+        let type_url = message.get_field_by_name("type_url");
+        let inner =
+            type_url.as_deref().and_then(Value::as_str).and_then(|url| self.schema.message_of(url));
+        let mut message = message.clone();
+        if let (Some(inner), Some(Value::Message(fields))) =
+            (inner, message.get_field_by_name_mut("value"))
+        {
+            self.redact_struct(&inner, fields, Privacy::Public);
+        }
+        Cow::Owned(message)
+    }
+
+    /// `message` is what the `Struct` stands for.
+    fn redact_struct(
+        &self,
+        message: &MessageDescriptor,
+        fields: &mut DynamicMessage,
+        privacy: Privacy,
+    ) {
+        let privacy = privacy_within(message, privacy);
+        for (key, value) in entries(fields) {
+            let MapKey::String(name) = key else { continue };
+            let field =
+                message.get_field_by_name(name).or_else(|| message.get_field_by_json_name(name));
+            match (field, value) {
+                (Some(field), Value::Message(value)) if self.hides(&field, privacy) => hide(value),
+                (Some(field), Value::Message(value)) => {
+                    self.redact_value(&field.kind(), value, privacy)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `kind` is the type of the field, or of the elements of a list.
+    fn redact_value(&self, kind: &Kind, value: &mut DynamicMessage, privacy: Privacy) {
+        let Kind::Message(message) = kind else { return };
+        if let Some(Value::Message(list)) = set(value, LIST_VALUE) {
+            for element in list
+                .get_field_by_number_mut(CONTENT)
+                .and_then(Value::as_list_mut)
+                .into_iter()
+                .flatten()
+            {
+                if let Value::Message(element) = element {
+                    self.redact_value(kind, element, privacy);
+                }
+            }
+        }
+        let Some(Value::Message(fields)) = set(value, STRUCT_VALUE) else { return };
+        if message.is_map_entry() {
+            for (_, value) in entries(fields) {
+                if let Value::Message(value) = value {
+                    self.redact_value(&message.map_entry_value_field().kind(), value, privacy);
+                }
+            }
+            return;
+        }
+        // An `Any` inside says its type beside its fields.
+        let inner = match message.full_name() {
+            "google.protobuf.Any" => {
+                type_of(fields).and_then(|type_url| self.schema.message_of(&type_url))
+            }
+            _ => Some(message.clone()),
+        };
+        if let Some(inner) = inner {
+            self.redact_struct(&inner, fields, privacy);
+        }
+    }
+}
+
+fn privacy_within(message: &MessageDescriptor, outside: Privacy) -> Privacy {
+    if message.full_name() == SECRET { Privacy::Secret } else { outside }
+}
+
+fn entries(fields: &mut DynamicMessage) -> impl Iterator<Item = (&MapKey, &mut Value)> {
+    fields.get_field_by_number_mut(CONTENT).and_then(Value::as_map_mut).into_iter().flatten()
+}
+
+fn type_of(fields: &DynamicMessage) -> Option<String> {
+    let fields = fields.get_field_by_number(CONTENT)?;
+    let Value::Message(value) = fields.as_map()?.get(&MapKey::String(TYPE_KEY.to_owned()))? else {
+        return None;
+    };
+    Some(value.get_field_by_number(STRING_VALUE)?.as_str()?.to_owned())
+}
+
+/// A member of a `Value`, if it is the one that is set: asking for another would set that.
+fn set(value: &mut DynamicMessage, number: u32) -> Option<&mut Value> {
+    if value.has_field_by_number(number) { value.get_field_by_number_mut(number) } else { None }
+}
+
+fn hide(value: &mut DynamicMessage) {
+    value.set_field_by_number(STRING_VALUE, Value::String(REDACTED.to_owned()));
+}

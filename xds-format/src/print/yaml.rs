@@ -1,0 +1,168 @@
+//! JSON values as block YAML, in the style in which Envoy configurations are written.
+
+use std::fmt::Write as _;
+
+use serde_json::Value as Json;
+
+use crate::tree::yaml::is_string;
+
+/// Prints one document.
+pub(crate) fn print(value: &Json) -> String {
+    let mut out = String::new();
+    match value {
+        Json::Object(members) if !members.is_empty() => object(&mut out, members, 0),
+        Json::Array(elements) if !elements.is_empty() => list(&mut out, elements, 0),
+        scalar => {
+            push_scalar(&mut out, scalar);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+fn object(out: &mut String, members: &serde_json::Map<String, Json>, indent: usize) {
+    for (i, (name, value)) in members.iter().enumerate() {
+        // The first member stands where its object begins: at the margin, or behind the dash.
+        if i > 0 {
+            push_indent(out, indent);
+        }
+        push_string(out, name);
+        out.push(':');
+        match value {
+            Json::Object(members) if !members.is_empty() => {
+                out.push('\n');
+                push_indent(out, indent + 2);
+                object(out, members, indent + 2);
+            }
+            // Lists need no indent of their own: the dash is one.
+            Json::Array(elements) if !elements.is_empty() => {
+                out.push('\n');
+                push_indent(out, indent);
+                list(out, elements, indent);
+            }
+            scalar => {
+                out.push(' ');
+                push_scalar(out, scalar);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn list(out: &mut String, elements: &[Json], indent: usize) {
+    for (i, element) in elements.iter().enumerate() {
+        if i > 0 {
+            push_indent(out, indent);
+        }
+        out.push_str("- ");
+        match element {
+            Json::Object(members) if !members.is_empty() => object(out, members, indent + 2),
+            Json::Array(elements) if !elements.is_empty() => list(out, elements, indent + 2),
+            scalar => {
+                push_scalar(out, scalar);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn push_scalar(out: &mut String, value: &Json) {
+    match value {
+        Json::String(text) => push_string(out, text),
+        // Numbers, booleans, null, and the two empty collections are written as in JSON.
+        other => {
+            let _ = write!(out, "{other}");
+        }
+    }
+}
+
+fn push_indent(out: &mut String, indent: usize) {
+    let _ = write!(out, "{:indent$}", "");
+}
+
+fn push_string(out: &mut String, text: &str) {
+    if is_plain(text) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // Control characters, and those that YAML takes for line breaks or a byte order mark.
+            c if c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}') =>
+            {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// May it stand without quotes? Only what no reader could take for anything but this text.
+fn is_plain(text: &str) -> bool {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:+*=%$@~^()".contains(&byte);
+    text.len() <= 1024
+        && text
+            .as_bytes()
+            .first()
+            .is_some_and(|&first| first.is_ascii_alphanumeric() || first == b'_' || first == b'/')
+        && text.bytes().all(safe)
+        && !text.ends_with(':')
+        && is_string(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn looks_like_an_envoy_configuration() {
+        let value = json!({
+            "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+            "name": "backend:80",
+            "connect_timeout": "5s",
+            "nested": {"list": [{"a": 1, "b": [true, null]}, [1, 2], "on", {}], "empty": []},
+            "odd": ["", "0777", "a b", "x:", "- y", "#z", "\u{2028}\n"],
+        });
+        let yaml = r##""@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
+name: backend:80
+connect_timeout: 5s
+nested:
+  list:
+  - a: 1
+    b:
+    - true
+    - null
+  - - 1
+    - 2
+  - "on"
+  - {}
+  empty: []
+odd:
+- ""
+- "0777"
+- "a b"
+- "x:"
+- "- y"
+- "#z"
+- "\u2028\n"
+"##;
+        assert_eq!(print(&value), yaml);
+        assert_eq!(serde_saphyr::from_str::<Json>(yaml).unwrap(), value);
+    }
+
+    #[test]
+    fn single_values_are_documents_too() {
+        assert_eq!(print(&json!({})), "{}\n");
+        assert_eq!(print(&json!([[]])), "- []\n");
+        assert_eq!(print(&json!("a")), "a\n");
+    }
+}

@@ -1,0 +1,357 @@
+//! JSON text into a tree (RFC 8259, no extensions).
+
+use std::borrow::Cow;
+
+use super::{MAX_NODES, Member, Node, Value, check_depth, check_unique_keys, count_node, syntax};
+use crate::error::Fault;
+use crate::format::Format;
+
+type Result<T> = core::result::Result<T, Box<Fault>>;
+
+/// Parses one JSON text.
+pub(crate) fn parse(text: &str) -> Result<Node<'_>> {
+    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, nodes_left: MAX_NODES };
+    parser.skip_space();
+    let node = parser.value(0)?;
+    parser.skip_space();
+    match parser.peek() {
+        None => Ok(node),
+        Some(_) => Err(parser.error("expected the end of the text after the value")),
+    }
+}
+
+/// Is this the text of a JSON number, from the first to the last byte?
+pub(crate) fn is_number(text: &str) -> bool {
+    let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, nodes_left: 0 };
+    parser.number().is_ok() && parser.at == text.len()
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    nodes_left: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn value(&mut self, depth: usize) -> Result<Node<'t>> {
+        let offset = self.at;
+        count_node(&mut self.nodes_left, offset)?;
+        let value = match self.peek() {
+            Some(b'{') => self.object(depth)?,
+            Some(b'[') => self.list(depth)?,
+            Some(b'"') => Value::String(self.string()?),
+            Some(b'-' | b'0'..=b'9') => Value::Number(Cow::Borrowed(self.number()?)),
+            Some(b't') => self.keyword("true", Value::Bool(true))?,
+            Some(b'f') => self.keyword("false", Value::Bool(false))?,
+            Some(b'n') => self.keyword("null", Value::Null)?,
+            Some(_) => return Err(self.error("expected a value")),
+            None => return Err(self.error("expected a value, found the end of the text")),
+        };
+        Ok(Node { offset, value })
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value<'t>> {
+        check_depth(depth, self.at)?;
+        self.at += 1;
+        let mut members = Vec::new();
+        self.skip_space();
+        if self.take(b'}') {
+            return Ok(Value::Object(members));
+        }
+        loop {
+            self.skip_space();
+            let offset = self.at;
+            if self.peek() != Some(b'"') {
+                return Err(self.error("expected a key in double quotes"));
+            }
+            let name = self.string()?;
+            self.skip_space();
+            if !self.take(b':') {
+                return Err(self.error("expected `:` after a key"));
+            }
+            self.skip_space();
+            members.push(Member { offset, name, value: self.value(depth + 1)? });
+            self.skip_space();
+            if self.take(b'}') {
+                check_unique_keys(&members)?;
+                members.shrink_to_fit();
+                return Ok(Value::Object(members));
+            }
+            if !self.take(b',') {
+                return Err(self.error("expected `,` or `}` after a member of an object"));
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value<'t>> {
+        check_depth(depth, self.at)?;
+        self.at += 1;
+        let mut elements = Vec::new();
+        self.skip_space();
+        if self.take(b']') {
+            return Ok(Value::List(elements));
+        }
+        loop {
+            self.skip_space();
+            elements.push(self.value(depth + 1)?);
+            self.skip_space();
+            if self.take(b']') {
+                elements.shrink_to_fit();
+                return Ok(Value::List(elements));
+            }
+            if !self.take(b',') {
+                return Err(self.error("expected `,` or `]` after an element of a list"));
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<Cow<'t, str>> {
+        let open = self.at;
+        self.at += 1;
+        let start = self.at;
+        let mut owned = String::new();
+        let mut copied = start;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    let rest = &self.text[copied..self.at];
+                    self.at += 1;
+                    if copied == start {
+                        return Ok(Cow::Borrowed(rest));
+                    }
+                    owned.push_str(rest);
+                    return Ok(Cow::Owned(owned));
+                }
+                Some(b'\\') => {
+                    owned.push_str(&self.text[copied..self.at]);
+                    owned.push(self.escape()?);
+                    copied = self.at;
+                }
+                Some(0..0x20) => {
+                    return Err(self.error("a control character in a string must be escaped"));
+                }
+                Some(_) => self.at += 1,
+                None => {
+                    return Err(syntax(
+                        Format::Json,
+                        open,
+                        "the string that begins here does not end",
+                    ));
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let start = self.at;
+        self.at += 2;
+        let invalid = || syntax(Format::Json, start, "invalid escape in a string");
+        match self.bytes.get(start + 1) {
+            Some(b'"') => Ok('"'),
+            Some(b'\\') => Ok('\\'),
+            Some(b'/') => Ok('/'),
+            Some(b'b') => Ok('\u{8}'),
+            Some(b'f') => Ok('\u{c}'),
+            Some(b'n') => Ok('\n'),
+            Some(b'r') => Ok('\r'),
+            Some(b't') => Ok('\t'),
+            Some(b'u') => {
+                let first = self.hex().ok_or_else(invalid)?;
+                if !(0xd800..0xdc00).contains(&first) {
+                    return char::from_u32(first).ok_or_else(invalid);
+                }
+                // The first half of a pair; the other half must follow.
+                if self.bytes.get(self.at..self.at + 2) != Some(b"\\u") {
+                    return Err(invalid());
+                }
+                self.at += 2;
+                let second = self
+                    .hex()
+                    .filter(|half| (0xdc00..0xe000).contains(half))
+                    .ok_or_else(invalid)?;
+                char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00))
+                    .ok_or_else(invalid)
+            }
+            _ => Err(invalid()),
+        }
+    }
+
+    fn hex(&mut self) -> Option<u32> {
+        let digits = self.bytes.get(self.at..self.at + 4)?;
+        self.at += 4;
+        digits
+            .iter()
+            .try_fold(0, |value, &digit| Some(value << 4 | char::from(digit).to_digit(16)?))
+    }
+
+    fn number(&mut self) -> Result<&'t str> {
+        let start = self.at;
+        self.take(b'-');
+        let integer_digits = self.digits();
+        let leading_zero = integer_digits > 1 && self.bytes[self.at - integer_digits] == b'0';
+        let fraction_digits = if self.take(b'.') { self.digits() } else { 1 };
+        let mut exponent_digits = 1;
+        if self.take(b'e') || self.take(b'E') {
+            let _ = self.take(b'+') || self.take(b'-');
+            exponent_digits = self.digits();
+        }
+        if integer_digits == 0 || leading_zero || fraction_digits == 0 || exponent_digits == 0 {
+            return Err(syntax(Format::Json, start, "invalid number"));
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    fn digits(&mut self) -> usize {
+        let count = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        count
+    }
+
+    fn keyword(&mut self, word: &str, value: Value<'t>) -> Result<Value<'t>> {
+        if !self.text[self.at..].starts_with(word) {
+            return Err(self.error("expected a value"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn error(&self, reason: &str) -> Box<Fault> {
+        syntax(Format::Json, self.at, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// serde_json's view of the same text, to compare with.
+    fn reference(node: &Node<'_>) -> serde_json::Value {
+        match &node.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Number(text) => serde_json::from_str(text).expect("a number"),
+            Value::String(text) => text.as_ref().into(),
+            Value::List(elements) => elements.iter().map(reference).collect(),
+            Value::Object(members) => {
+                members.iter().map(|m| (m.name.clone().into_owned(), reference(&m.value))).collect()
+            }
+            Value::Bytes(_) | Value::Word(_) => unreachable!("not in JSON"),
+        }
+    }
+
+    fn error(text: &str) -> String {
+        parse(text).unwrap_err().in_source("x.json", Some(text)).to_string()
+    }
+
+    #[test]
+    fn values_know_where_they_stand() {
+        let text = "{\n  \"a\": [1, \"b\\n\\u00e4\\ud83d\\ude00\"]\n}";
+        let Value::Object(members) = parse(text).unwrap().value else { panic!("an object") };
+        assert_eq!((members[0].offset, members[0].name.as_ref()), (4, "a"));
+        let Value::List(elements) = &members[0].value.value else { panic!("a list") };
+        assert_eq!(elements[0], Node { offset: 10, value: Value::Number("1".into()) });
+        assert_eq!(elements[1], Node { offset: 13, value: Value::String("b\nä😀".into()) });
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        assert_eq!(
+            error("{\"a\": 1,}"),
+            "x.json:1:9: invalid JSON: expected a key in double quotes"
+        );
+        assert_eq!(
+            error("[1 2]"),
+            "x.json:1:4: invalid JSON: expected `,` or `]` after an element of a list"
+        );
+        assert_eq!(error("{\"a\" 1}"), "x.json:1:6: invalid JSON: expected `:` after a key");
+        assert_eq!(
+            error("{\"a\":1 \"b\":2}"),
+            "x.json:1:8: invalid JSON: expected `,` or `}` after a member of an object"
+        );
+        assert_eq!(
+            error("[\n  \"ab"),
+            "x.json:2:3: invalid JSON: the string that begins here does not end"
+        );
+        assert_eq!(error("[01]"), "x.json:1:2: invalid JSON: invalid number");
+        assert_eq!(error("\"\\ud800\""), "x.json:1:2: invalid JSON: invalid escape in a string");
+        assert_eq!(
+            error("\"\t\""),
+            "x.json:1:2: invalid JSON: a control character in a string must be escaped"
+        );
+        assert_eq!(
+            error("1 1"),
+            "x.json:1:3: invalid JSON: expected the end of the text after the value"
+        );
+        assert_eq!(
+            error(""),
+            "x.json:1:1: invalid JSON: expected a value, found the end of the text"
+        );
+        assert_eq!(
+            error("{\"a\":1,\n\"a\":2}"),
+            "x.json:2:1: the key `a` stands twice in one object"
+        );
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        assert!(parse(&format!("{}{}", "[".repeat(200), "]".repeat(200))).is_ok());
+        assert_eq!(error(&"[".repeat(1_000_000)), "x.json:1:201: nested deeper than 200 levels");
+        assert_eq!(
+            error(&"{\"a\":".repeat(1_000_000)),
+            "x.json:1:1001: nested deeper than 200 levels"
+        );
+    }
+
+    #[test]
+    fn many_keys_are_compared_too() {
+        let text = (0..100).map(|i| format!("\"k{}\":0", i % 99)).collect::<Vec<_>>().join(",");
+        assert_eq!(
+            error(&format!("{{{text}}}")),
+            "x.json:1:784: the key `k0` stands twice in one object"
+        );
+    }
+
+    proptest! {
+        /// Whatever serde_json accepts we accept with the same meaning, and nothing else.
+        #[test]
+        fn agrees_with_serde_json(text in r#"[\[\]{}":,0-9eE+.\-a\\utfnrls \n]{0,24}"#) {
+            match (parse(&text), serde_json::from_str::<serde_json::Value>(&text)) {
+                (Ok(ours), Ok(theirs)) => prop_assert_eq!(reference(&ours), theirs),
+                (Err(_), Err(_)) => {}
+                // Two known differences: it lets the last of two equal keys win, and refuses
+                // numbers beyond f64.
+                (Err(fault), Ok(_)) => prop_assert!(
+                    fault.in_source("", None).to_string().contains("stands twice"), "{}", text),
+                (Ok(_), Err(theirs)) => prop_assert!(
+                    theirs.to_string().contains("number out of range"), "{}: {}", text, theirs),
+            }
+        }
+
+        #[test]
+        fn round_trips_what_serde_json_writes(text in "\\PC{0,40}", number in any::<i64>()) {
+            let json = serde_json::json!({"a": [text, number, null, true], "b": {"c": i64::MIN}});
+            for printed in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
+                prop_assert_eq!(reference(&parse(&printed).unwrap()), json.clone());
+            }
+        }
+    }
+}

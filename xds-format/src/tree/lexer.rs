@@ -1,0 +1,260 @@
+//! The tokens of the protobuf text format.
+
+use std::borrow::Cow;
+
+use super::syntax;
+use crate::error::Fault;
+use crate::format::Format;
+
+type Result<T> = core::result::Result<T, Box<Fault>>;
+
+/// A token of proto text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Token<'t> {
+    /// A name or a bare word.
+    Ident(&'t str),
+    /// A number without its sign, in decimal.
+    Number(Cow<'t, str>),
+    /// A quoted string, unescaped.
+    Str(Vec<u8>),
+    /// Any other character that the grammar knows.
+    Punct(char),
+    /// The end of the text.
+    End,
+}
+
+/// Reads tokens; white space and comments are skipped.
+pub(crate) struct Lexer<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Lexer<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// The next token and where it begins.
+    pub(crate) fn next(&mut self) -> Result<(usize, Token<'t>)> {
+        self.skip_space();
+        let start = self.at;
+        let token = match self.peek() {
+            None => Token::End,
+            Some(b'a'..=b'z' | b'A'..=b'Z' | b'_') => {
+                self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+                Token::Ident(&self.text[start..self.at])
+            }
+            Some(b'0'..=b'9') => Token::Number(self.number()?),
+            Some(b'.') if self.bytes.get(start + 1).is_some_and(u8::is_ascii_digit) => {
+                Token::Number(self.number()?)
+            }
+            Some(quote @ (b'"' | b'\'')) => Token::Str(self.string(quote)?),
+            Some(byte @ (b'{' | b'}' | b'<' | b'>' | b'[' | b']' | b':' | b',' | b';' | b'-')) => {
+                self.at += 1;
+                Token::Punct(char::from(byte))
+            }
+            Some(_) => {
+                let found = self.text[start..].chars().next().unwrap_or_default();
+                return Err(syntax(Format::Text, start, format!("unexpected character {found:?}")));
+            }
+        };
+        Ok((start, token))
+    }
+
+    /// What stands between `[` (just read) and `]`, without white space: the name of an extension
+    /// or of an `Any`'s type.
+    pub(crate) fn bracketed(&mut self) -> Result<String> {
+        let start = self.at;
+        let mut name = String::new();
+        loop {
+            match self.peek() {
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(name);
+                }
+                Some(byte) if byte.is_ascii_whitespace() => self.at += 1,
+                Some(byte)
+                    if byte.is_ascii_alphanumeric() || b"._-/~%!$&()*+,;=".contains(&byte) =>
+                {
+                    name.push(char::from(byte));
+                    self.at += 1;
+                }
+                _ => {
+                    return Err(syntax(
+                        Format::Text,
+                        start,
+                        "expected a type URL and `]` after `[`",
+                    ));
+                }
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<Cow<'t, str>> {
+        let start = self.at;
+        self.skip_while(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+        // The sign of an exponent.
+        if matches!(self.peek(), Some(b'+' | b'-'))
+            && matches!(self.bytes[self.at - 1], b'e' | b'E')
+            && !self.text[start..].starts_with("0x")
+        {
+            self.at += 1;
+            self.skip_while(|byte| byte.is_ascii_alphanumeric());
+        }
+        let text = &self.text[start..self.at];
+        let integer = match text.as_bytes() {
+            [b'0', b'x' | b'X', ..] => u64::from_str_radix(&text[2..], 16).ok(),
+            [b'0', b'0'..=b'9', ..] => u64::from_str_radix(text, 8).ok(),
+            _ => text.parse().ok(),
+        };
+        if let Some(value) = integer {
+            let decimal: Cow<'t, str> = value.to_string().into();
+            return Ok(if decimal == text { Cow::Borrowed(text) } else { decimal });
+        }
+        let float = text.strip_suffix(['f', 'F']).unwrap_or(text);
+        let is_float = float
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
+            && float.parse::<f64>().is_ok()
+            && !(float.starts_with('0') && float.as_bytes().get(1).is_some_and(u8::is_ascii_digit));
+        if is_float {
+            Ok(Cow::Borrowed(float))
+        } else {
+            Err(syntax(Format::Text, start, "invalid number"))
+        }
+    }
+
+    fn string(&mut self, quote: u8) -> Result<Vec<u8>> {
+        let open = self.at;
+        self.at += 1;
+        let mut out = Vec::new();
+        loop {
+            match self.peek() {
+                None | Some(b'\n') => {
+                    return Err(syntax(
+                        Format::Text,
+                        open,
+                        "the string that begins here does not end on its line",
+                    ));
+                }
+                Some(b'\\') => self.escape(&mut out)?,
+                Some(byte) => {
+                    self.at += 1;
+                    if byte == quote {
+                        return Ok(out);
+                    }
+                    out.push(byte);
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let start = self.at;
+        let invalid = || syntax(Format::Text, start, "invalid escape in a string");
+        self.at += 1;
+        let kind = self.peek().ok_or_else(invalid)?;
+        self.at += 1;
+        out.push(match kind {
+            b'a' => 7,
+            b'b' => 8,
+            b't' => 9,
+            b'n' => 10,
+            b'v' => 11,
+            b'f' => 12,
+            b'r' => 13,
+            b'\\' | b'\'' | b'"' | b'?' => kind,
+            b'0'..=b'7' => {
+                self.at -= 1;
+                u8::try_from(self.digits(8, 1, 3).ok_or_else(invalid)?).map_err(|_| invalid())?
+            }
+            b'x' | b'X' => self.digits(16, 1, 2).ok_or_else(invalid)? as u8,
+            b'u' | b'U' => {
+                let count = if kind == b'u' { 4 } else { 8 };
+                let scalar =
+                    self.digits(16, count, count).and_then(char::from_u32).ok_or_else(invalid)?;
+                out.extend_from_slice(scalar.encode_utf8(&mut [0; 4]).as_bytes());
+                return Ok(());
+            }
+            _ => return Err(invalid()),
+        });
+        Ok(())
+    }
+
+    fn digits(&mut self, radix: u32, at_least: usize, at_most: usize) -> Option<u32> {
+        let mut value = 0_u32;
+        for read in 0..at_most {
+            match self.peek().and_then(|byte| char::from(byte).to_digit(radix)) {
+                Some(digit) => value = value.checked_mul(radix)?.checked_add(digit)?,
+                None if read >= at_least => break,
+                None => return None,
+            }
+            self.at += 1;
+        }
+        Some(value)
+    }
+
+    fn skip_space(&mut self) {
+        loop {
+            self.skip_while(|byte| byte.is_ascii_whitespace() || byte == 0x0b);
+            if self.peek() != Some(b'#') {
+                return;
+            }
+            self.skip_while(|byte| byte != b'\n');
+        }
+    }
+
+    fn skip_while(&mut self, skip: impl Fn(u8) -> bool) {
+        while self.peek().is_some_and(&skip) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(text: &str) -> Token<'_> {
+        Lexer::new(text).next().unwrap().1
+    }
+
+    #[test]
+    fn numbers_become_decimal() {
+        for (text, decimal) in [
+            ("12", "12"),
+            ("0x1F", "31"),
+            ("017", "15"),
+            ("0", "0"),
+            ("1.5f", "1.5"),
+            (".5", ".5"),
+            ("1e-3", "1e-3"),
+            ("10F", "10"),
+        ] {
+            assert_eq!(token(text), Token::Number(decimal.into()), "{text}");
+        }
+        for text in ["12abc", "09", "0x", "1.2.3", "0x1g", "1e", "99999999999999999999999x"] {
+            assert!(Lexer::new(text).next().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn strings_are_unescaped() {
+        assert_eq!(
+            token(
+                r#" # note
+            "a\n\x41\101\u00e4\\\"" "#
+            ),
+            Token::Str("a\nAAä\\\"".into())
+        );
+        assert_eq!(token(r"'\377\xff'"), Token::Str(vec![255, 255]));
+        for text in ["\"a", "\"a\nb\"", r"'\q'", r"'\400'", r"'\ud800'", "'\\"] {
+            assert!(Lexer::new(text).next().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! YAML text into trees, one per document.
+//!
+//! The events come from `granit-parser`, the parser under `serde-saphyr`; what they mean is decided
+//! here, because a deserializer would lose the positions. `<<` merges. An alias is a copy, and
+//! copies have a budget.
+
+mod scalar;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use granit_parser::{
+    ErrorKind as ScanErrorKind, Event, Options, Parser as Events, ScalarStyle, Span, StrInput,
+};
+
+pub(crate) use self::scalar::is_string;
+use self::scalar::{check_tag, scalar};
+use super::{
+    MAX_DEPTH, MAX_NODES, Member, Node, Value, check_depth, check_unique_keys, count_node, syntax,
+    too_deep,
+};
+use crate::error::{ErrorKind, Fault, Path};
+use crate::format::Format;
+
+/// What the copies that aliases and anchors make may weigh together, in bytes: names, strings, and
+/// [`NODE_COST`] a value.
+pub(crate) const ALIAS_BUDGET: usize = 64 << 20;
+
+/// About what a value costs in memory.
+const NODE_COST: usize = 64;
+
+/// The key that merges other mappings into this one.
+const MERGE: &str = "<<";
+
+type Result<T> = core::result::Result<T, Box<Fault>>;
+
+/// Parses all documents of a YAML text.
+pub(crate) fn parse(text: &str) -> Result<Vec<Node<'_>>> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    options.flow_nesting_limit = MAX_DEPTH;
+    options.block_nesting_limit = MAX_DEPTH;
+    let mut builder = Builder {
+        events: Events::new_from_str_with_options(text, options),
+        anchors: HashMap::new(),
+        nodes_left: MAX_NODES,
+        alias_budget: ALIAS_BUDGET,
+    };
+    let mut documents = Vec::new();
+    while let Some((event, _)) = builder.next()? {
+        if let Event::DocumentStart(..) = event {
+            // Anchors do not reach from one document into the next.
+            builder.anchors.clear();
+            let (event, span) = builder.expect_next()?;
+            documents.push(builder.node(event, &span, 0)?);
+        }
+    }
+    Ok(documents)
+}
+
+struct Builder<'t> {
+    events: Events<'t, StrInput<'t>>,
+    /// Finished nodes only: an alias inside the node that it names finds nothing.
+    anchors: HashMap<usize, Anchor<'t>>,
+    nodes_left: usize,
+    alias_budget: usize,
+}
+
+struct Anchor<'t> {
+    node: Node<'t>,
+    weight: Weight,
+}
+
+/// What a copy of a node costs.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    bytes: usize,
+    /// Levels of lists and objects.
+    height: usize,
+}
+
+impl<'t> Builder<'t> {
+    fn node(&mut self, event: Event<'t>, span: &Span, depth: usize) -> Result<Node<'t>> {
+        let offset = offset_of(span);
+        count_node(&mut self.nodes_left, offset)?;
+        let (value, anchor) = match event {
+            Event::Alias(id) => return self.alias(id, depth, offset),
+            Event::Scalar(text, style, anchor, tag) => {
+                (scalar(text, style, tag.as_deref(), offset)?, anchor)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                check_tag(tag.as_deref(), "seq", offset)?;
+                check_depth(depth, offset)?;
+                (self.list(depth)?, anchor)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                check_tag(tag.as_deref(), "map", offset)?;
+                check_depth(depth, offset)?;
+                (self.object(depth)?, anchor)
+            }
+            _ => return Err(syntax(Format::Yaml, offset, "expected a value")),
+        };
+        let node = Node { offset, value };
+        if anchor != 0 {
+            self.anchor(anchor, &node, offset)?;
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value<'t>> {
+        let mut elements = Vec::new();
+        loop {
+            let (event, span) = self.expect_next()?;
+            if event == Event::SequenceEnd {
+                elements.shrink_to_fit();
+                return Ok(Value::List(elements));
+            }
+            elements.push(self.node(event, &span, depth + 1)?);
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value<'t>> {
+        let mut members: Vec<Member<'t>> = Vec::new();
+        let mut merged = Vec::new();
+        loop {
+            let (event, span) = self.expect_next()?;
+            if event == Event::MappingEnd {
+                break;
+            }
+            let offset = offset_of(&span);
+            let is_merge =
+                matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == MERGE);
+            let name = self.key(event, offset)?;
+            let (event, span) = self.expect_next()?;
+            let value = self.node(event, &span, depth + 1)?;
+            if is_merge { merged.push(value) } else { members.push(Member { offset, name, value }) }
+        }
+        check_unique_keys(&members)?;
+        for node in merged {
+            merge(&mut members, node)?;
+        }
+        members.shrink_to_fit();
+        Ok(Value::Object(members))
+    }
+
+    /// A key is the text of a scalar, whatever type that text would have as a value.
+    fn key(&mut self, event: Event<'t>, offset: usize) -> Result<Cow<'t, str>> {
+        match event {
+            Event::Scalar(text, _, anchor, _) => {
+                if anchor != 0 {
+                    let node = Node { offset, value: Value::String(text.clone()) };
+                    self.anchor(anchor, &node, offset)?;
+                }
+                Ok(text)
+            }
+            Event::Alias(id) => match self.alias(id, 0, offset)?.value {
+                Value::String(text) | Value::Number(text) => Ok(text),
+                _ => Err(syntax(Format::Yaml, offset, "a key must be a scalar")),
+            },
+            _ => Err(syntax(Format::Yaml, offset, "a key must be a scalar")),
+        }
+    }
+
+    /// A copy of the node that the alias names, if the budget has room and the copy does not end
+    /// too deep.
+    fn alias(&mut self, id: usize, depth: usize, offset: usize) -> Result<Node<'t>> {
+        let Some(Anchor { node, weight }) = self.anchors.get(&id) else {
+            return Err(syntax(
+                Format::Yaml,
+                offset,
+                "the alias stands inside the value that it names",
+            ));
+        };
+        check_depth((depth + weight.height).saturating_sub(1), offset)?;
+        self.alias_budget = spend(self.alias_budget, weight.bytes, offset)?;
+        Ok(node.clone())
+    }
+
+    fn anchor(&mut self, id: usize, node: &Node<'t>, offset: usize) -> Result<()> {
+        let weight = weigh(node);
+        self.alias_budget = spend(self.alias_budget, weight.bytes, offset)?;
+        self.anchors.insert(id, Anchor { node: node.clone(), weight });
+        Ok(())
+    }
+
+    fn expect_next(&mut self) -> Result<(Event<'t>, Span)> {
+        match self.next()? {
+            Some(next) => Ok(next),
+            None => Err(syntax(Format::Yaml, usize::MAX, "the text ends inside a document")),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>> {
+        match self.events.next_event() {
+            None => Ok(None),
+            Some(Ok(next)) => Ok(Some(next)),
+            Some(Err(error)) => {
+                let offset = error.marker().byte_offset().unwrap_or_default();
+                match error.kind() {
+                    ScanErrorKind::RecursionLimitExceeded => Err(too_deep(offset)),
+                    _ => Err(syntax(Format::Yaml, offset, error.info())),
+                }
+            }
+        }
+    }
+}
+
+/// Adds the members of a merged mapping, or of each mapping of a merged list, that are not there
+/// yet.
+fn merge<'t>(members: &mut Vec<Member<'t>>, node: Node<'t>) -> Result<()> {
+    let sources = match node.value {
+        Value::List(elements) => elements,
+        _ => vec![node],
+    };
+    for source in sources {
+        let Value::Object(merged) = source.value else {
+            return Err(syntax(
+                Format::Yaml,
+                source.offset,
+                "only mappings can be merged with `<<`",
+            ));
+        };
+        for member in merged {
+            if super::member(members, &member.name).is_none() {
+                members.push(member);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn weigh(node: &Node<'_>) -> Weight {
+    let within = |weight: Weight, name: &str, node: &Node<'_>| {
+        let inner = weigh(node);
+        Weight {
+            bytes: weight.bytes + name.len() + inner.bytes,
+            height: weight.height.max(inner.height + 1),
+        }
+    };
+    let alone = Weight { bytes: NODE_COST, height: 0 };
+    match &node.value {
+        Value::String(text) | Value::Number(text) => {
+            Weight { bytes: NODE_COST + text.len(), height: 0 }
+        }
+        Value::List(elements) => elements
+            .iter()
+            .fold(Weight { height: 1, ..alone }, |weight, node| within(weight, "", node)),
+        Value::Object(members) => {
+            members.iter().fold(Weight { height: 1, ..alone }, |weight, member| {
+                within(weight, &member.name, &member.value)
+            })
+        }
+        Value::Null | Value::Bool(_) | Value::Bytes(_) | Value::Word(_) => alone,
+    }
+}
+
+fn spend(budget: usize, cost: usize, offset: usize) -> Result<usize> {
+    budget.checked_sub(cost).ok_or_else(|| {
+        Fault::new(offset, &Path::Root, ErrorKind::AliasBudget { limit: ALIAS_BUDGET })
+    })
+}
+
+fn offset_of(span: &Span) -> usize {
+    span.byte_range().map_or(0, |range| range.start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Value<'_> {
+        let mut documents = parse(text).unwrap();
+        assert_eq!(documents.len(), 1, "{text}");
+        documents.remove(0).value
+    }
+
+    fn error(text: &str) -> String {
+        parse(text).unwrap_err().in_source("x.yaml", Some(text)).to_string()
+    }
+
+    #[test]
+    fn keys_are_text() {
+        let Value::Object(members) = one("on: 1\n1.0: 2\n0x1: 3\n") else { panic!("an object") };
+        let names: Vec<_> = members.iter().map(|member| member.name.as_ref()).collect();
+        assert_eq!(names, ["on", "1.0", "0x1"]);
+    }
+
+    #[test]
+    fn positions_are_those_of_the_text() {
+        let text = "ä: 1\nb:\n  - c\n  - d: e\n";
+        let Value::Object(members) = one(text) else { panic!("an object") };
+        assert_eq!(&text[members[1].offset..][..1], "b");
+        let Value::List(elements) = &members[1].value.value else { panic!("a list") };
+        assert_eq!(&text[elements[1].offset..][..4], "d: e");
+    }
+
+    #[test]
+    fn aliases_and_merges_copy() {
+        let text = "base: &b {x: 1, y: 2}\na: *b\nc: {<<: *b, y: 3}\nd: {<<: [*b, {z: 4}]}\n";
+        let Value::Object(members) = one(text) else { panic!("an object") };
+        let shown = |i: usize| match &members[i].value.value {
+            Value::Object(members) => members
+                .iter()
+                .map(|m| format!("{}={}", m.name, m.value.value.describe()))
+                .collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(shown(1), ["x=the number 1", "y=the number 2"]);
+        assert_eq!(shown(2), ["y=the number 3", "x=the number 1"]);
+        assert_eq!(shown(3), ["x=the number 1", "y=the number 2", "z=the number 4"]);
+    }
+
+    #[test]
+    fn documents_are_separate() {
+        assert_eq!(parse("---\na: 1\n---\n---\n- b\n...\n").unwrap().len(), 3);
+        assert_eq!(parse("# only a comment\n").unwrap().len(), 0);
+        assert!(error("--- &x 1\n--- *x\n").starts_with("x.yaml:2:5: invalid YAML: "));
+    }
+
+    #[test]
+    fn errors_say_where_and_what() {
+        assert_eq!(error("a: 1\na: 2\n"), "x.yaml:2:1: the key `a` stands twice in one object");
+        assert_eq!(error("? [a]\n: 1\n"), "x.yaml:1:3: invalid YAML: a key must be a scalar");
+        assert_eq!(
+            error("a: !foo 1\n"),
+            "x.yaml:1:9: invalid YAML: the tag `!foo` is not supported"
+        );
+        assert_eq!(
+            error("a: {<<: 1}\n"),
+            "x.yaml:1:9: invalid YAML: only mappings can be merged with `<<`"
+        );
+        assert_eq!(
+            error("a: &x [*x]\n"),
+            "x.yaml:1:8: invalid YAML: the alias stands inside the value that it names"
+        );
+        assert_eq!(
+            error("a: [1, 2\nb: 3\n"),
+            "x.yaml:2:2: invalid YAML: illegal placement of ':' indicator"
+        );
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        assert_eq!(error(&"[".repeat(100_000)), "x.yaml:1:201: nested deeper than 200 levels");
+        assert_eq!(error(&"- ".repeat(100_000)), "x.yaml:1:401: nested deeper than 200 levels");
+    }
+
+    #[test]
+    fn aliases_cannot_stack_up_depth() {
+        let mut tower = "a0: &a0 [x]\n".to_owned();
+        for i in 1..1_000 {
+            tower.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
+        }
+        assert_eq!(error(&tower), "x.yaml:200:14: nested deeper than 200 levels");
+    }
+
+    #[test]
+    fn an_alias_bomb_is_defused() {
+        let mut bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+        for i in 1..12 {
+            let aliases = vec![format!("*a{}", i - 1); 9].join(", ");
+            bomb.push_str(&format!("a{i}: &a{i} [{aliases}]\n"));
+        }
+        assert_eq!(error(&bomb), "x.yaml:6:9: aliases expand to more than 67108864 bytes");
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 100].join(", "));
+        assert!(error(&long).ends_with("aliases expand to more than 67108864 bytes"));
+    }
+
+    #[test]
+    fn honest_aliases_fit_the_budget() {
+        let text = format!("a: &a {{x: 1, y: [2, 3]}}\nb:\n{}", "- *a\n".repeat(50_000));
+        assert!(parse(&text).is_ok());
+    }
+}

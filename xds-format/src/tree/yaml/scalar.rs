@@ -1,0 +1,167 @@
+//! Scalars of YAML: what their text means.
+//!
+//! Plain scalars are read as Envoy reads them: YAML 1.1 booleans (`on`, `no`, `y`, ...), and what
+//! is neither null, boolean nor number is a string.
+
+use std::borrow::Cow;
+
+use granit_parser::{ScalarStyle, Tag};
+
+use crate::error::{Fault, abbreviate};
+use crate::format::Format;
+use crate::tree::{Value, syntax};
+
+type Result<T> = core::result::Result<T, Box<Fault>>;
+
+/// A list or mapping may carry only its own tag.
+pub(crate) fn check_tag(tag: Option<&Tag>, expected: &str, offset: usize) -> Result<()> {
+    match tag {
+        None => Ok(()),
+        Some(tag) if tag.is_yaml_core_schema_tag(expected) => Ok(()),
+        Some(tag) => Err(unsupported_tag(tag, offset)),
+    }
+}
+
+fn unsupported_tag(tag: &Tag, offset: usize) -> Box<Fault> {
+    syntax(
+        Format::Yaml,
+        offset,
+        format!("the tag `{}` is not supported", abbreviate(&tag.original())),
+    )
+}
+
+/// What a scalar means, by its quotes, its tag and its text.
+pub(crate) fn scalar<'t>(
+    text: Cow<'t, str>,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    offset: usize,
+) -> Result<Value<'t>> {
+    let quoted = style != ScalarStyle::Plain;
+    match tag {
+        None if quoted => Ok(Value::String(text)),
+        None => Ok(plain(text)),
+        // `! text`, and `!!binary`, whose base64 is what a bytes field takes.
+        Some(tag) if tag.original() == "!" => Ok(Value::String(text)),
+        Some(tag) if ["str", "binary"].iter().any(|name| tag.is_yaml_core_schema_tag(name)) => {
+            Ok(Value::String(text))
+        }
+        Some(tag)
+            if ["int", "float", "bool", "null"]
+                .iter()
+                .any(|name| tag.is_yaml_core_schema_tag(name)) =>
+        {
+            Ok(plain(text))
+        }
+        Some(tag) => Err(unsupported_tag(tag, offset)),
+    }
+}
+
+/// What an unquoted scalar means. A number with leading zeros stays a string, since YAML 1.1
+/// (octal) and 1.2 (decimal) read it differently; a field that takes a number will refuse it.
+fn plain(text: Cow<'_, str>) -> Value<'_> {
+    match text.as_ref() {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        ".nan" | ".NaN" | ".NAN" => Value::Number("NaN".into()),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Value::Number("Infinity".into()),
+        "-.inf" | "-.Inf" | "-.INF" => Value::Number("-Infinity".into()),
+        word if is_one_of(word, &["y", "yes", "true", "on"]) => Value::Bool(true),
+        word if is_one_of(word, &["n", "no", "false", "off"]) => Value::Bool(false),
+        number if is_decimal(number) => Value::Number(text),
+        number => match radix(number) {
+            Some(value) => Value::Number(value.to_string().into()),
+            None => Value::String(text),
+        },
+    }
+}
+
+/// Does this text, unquoted, mean itself, in YAML 1.1 as well as 1.2?
+pub(crate) fn is_string(text: &str) -> bool {
+    let looks_like_number = text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_hexdigit() || b"_.:+-xo".contains(&byte));
+    !looks_like_number && matches!(plain(Cow::Borrowed(text)), Value::String(_))
+}
+
+/// Written in lower case, in upper case, or with one capital.
+fn is_one_of(word: &str, lower: &[&str]) -> bool {
+    let flexible = |lower: &str| {
+        word == lower
+            || word.bytes().all(|byte| byte.is_ascii_uppercase())
+            || (word.starts_with(|c: char| c.is_ascii_uppercase()) && word[1..] == lower[1..])
+    };
+    lower.iter().any(|lower| word.eq_ignore_ascii_case(lower) && flexible(lower))
+}
+
+/// `[-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?`, without superfluous leading zeros.
+fn is_decimal(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        None => (unsigned, "0"),
+        Some((mantissa, exponent)) => {
+            (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
+        }
+    };
+    let (integer, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(integer)
+        && digits(fraction)
+        && digits(exponent)
+        && !exponent.is_empty()
+        && !(integer.is_empty() && fraction.is_empty())
+        && (integer.len() < 2 || !integer.starts_with('0'))
+}
+
+/// `0x1f` and `0o17`.
+fn radix(text: &str) -> Option<u64> {
+    match text.as_bytes() {
+        [b'0', b'x', digits @ ..] if digits.iter().all(u8::is_ascii_hexdigit) => {
+            u64::from_str_radix(&text[2..], 16).ok()
+        }
+        [b'0', b'o', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
+            u64::from_str_radix(&text[2..], 8).ok()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::yaml;
+
+    fn string(text: &str) -> Value<'_> {
+        Value::String(text.into())
+    }
+
+    #[test]
+    fn plain_scalars_mean_what_envoy_takes_them_for() {
+        for (text, value) in [
+            ("~", Value::Null),
+            ("null", Value::Null),
+            ("yes", Value::Bool(true)),
+            ("On", Value::Bool(true)),
+            ("y", Value::Bool(true)),
+            ("OFF", Value::Bool(false)),
+            ("n", Value::Bool(false)),
+            ("oFF", string("oFF")),
+            ("12", Value::Number("12".into())),
+            ("-1.5e3", Value::Number("-1.5e3".into())),
+            (".5", Value::Number(".5".into())),
+            ("0x1F", Value::Number("31".into())),
+            ("0o17", Value::Number("15".into())),
+            (".inf", Value::Number("Infinity".into())),
+            ("0777", string("0777")),
+            ("5s", string("5s")),
+            ("1.2.3.4", string("1.2.3.4")),
+            ("12e", string("12e")),
+            (".", string(".")),
+            ("\"12\"", string("12")),
+            ("'no'", string("no")),
+            ("!!str 12", string("12")),
+            ("! 12", string("12")),
+            ("!!int '12'", Value::Number("12".into())),
+        ] {
+            assert_eq!(yaml::parse(text).unwrap()[0].value, value, "{text}");
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! What people see, and what they must not see.
+
+#![cfg(feature = "envoy")]
+
+use base64::Engine as _;
+use xds_format::{
+    FieldNames, Format, PrintOptions, Redaction, Schema, message_to_json, parse, to_json,
+    to_json_string, to_text, to_yaml,
+};
+
+const PREFIX: &str = "type.googleapis.com";
+
+/// The one resource of a YAML file.
+fn resource(yaml: &str) -> (String, Vec<u8>) {
+    let document = parse(Schema::envoy(), "f", Format::Yaml, yaml.as_bytes())
+        .unwrap_or_else(|error| panic!("{error}"));
+    (document.resources[0].type_url.clone(), document.resources[0].bytes.to_vec())
+}
+
+/// A resource in all three printed forms.
+fn printed(yaml: &str, options: &PrintOptions) -> [String; 3] {
+    let (type_url, bytes) = resource(yaml);
+    [
+        to_json_string(Schema::envoy(), &type_url, &bytes, options).unwrap(),
+        to_yaml(Schema::envoy(), &type_url, &bytes, options).unwrap(),
+        to_text(Schema::envoy(), &type_url, &bytes, options).unwrap(),
+    ]
+}
+
+/// Nothing of `secrets` shows unless asked for; `kept` always shows.
+fn assert_hidden(yaml: &str, secrets: &[&str], kept: &[&str]) {
+    let hidden = PrintOptions::default();
+    let shown = hidden.with_redaction(Redaction::Shown);
+    // JSON and YAML print bytes in base64.
+    let in_base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    for (hidden, shown) in printed(yaml, &hidden).iter().zip(&printed(yaml, &shown)) {
+        for secret in secrets {
+            let found = |text: &str| text.contains(secret) || text.contains(&in_base64(secret));
+            assert!(!found(hidden), "{secret} shows in\n{hidden}");
+            assert!(found(shown), "{secret} is lost in\n{shown}");
+        }
+        for kept in kept {
+            assert!(hidden.contains(kept), "{kept} is lost in\n{hidden}");
+        }
+        assert!(hidden.contains("[redacted]"), "{hidden}");
+        assert!(!shown.contains("[redacted]"), "{shown}");
+    }
+}
+
+const LISTENER: &str = r#"
+"@type": type.googleapis.com/envoy.config.listener.v3.Listener
+name: ingress
+address: {socket_address: {address: 0.0.0.0, port_value: 8080}}
+per_connection_buffer_limit_bytes: 32768
+metadata: {filter_metadata: {b: {list: [1, 1.5, x, null, true]}, a: {}}}
+filter_chains:
+- filters:
+  - name: hcm
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+      stat_prefix: in
+      codec_type: HTTP2
+      stream_idle_timeout: 1.5s
+      http_filters:
+      - name: router
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+"#;
+
+#[test]
+fn json_is_the_canonical_mapping_with_proto_names() {
+    let (type_url, bytes) = resource(LISTENER);
+    let json =
+        to_json_string(Schema::envoy(), &type_url, &bytes, &PrintOptions::default()).unwrap();
+    assert_eq!(
+        json,
+        r#"{
+  "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
+  "name": "ingress",
+  "address": {
+    "socket_address": {
+      "address": "0.0.0.0",
+      "port_value": 8080
+    }
+  },
+  "filter_chains": [
+    {
+      "filters": [
+        {
+          "name": "hcm",
+          "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "codec_type": "HTTP2",
+            "stat_prefix": "in",
+            "http_filters": [
+              {
+                "name": "router",
+                "typed_config": {
+                  "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"
+                }
+              }
+            ],
+            "stream_idle_timeout": "1.500s"
+          }
+        }
+      ]
+    }
+  ],
+  "per_connection_buffer_limit_bytes": 32768,
+  "metadata": {
+    "filter_metadata": {
+      "a": {},
+      "b": {
+        "list": [
+          1,
+          1.5,
+          "x",
+          null,
+          true
+        ]
+      }
+    }
+  }
+}
+"#
+    );
+    let camel = PrintOptions::default().with_field_names(FieldNames::Json);
+    let json = to_json(Schema::envoy(), &type_url, &bytes, &camel).unwrap();
+    assert_eq!(json["perConnectionBufferLimitBytes"], 32768);
+    assert_eq!(json["filterChains"][0]["filters"][0]["typedConfig"]["streamIdleTimeout"], "1.500s");
+}
+
+#[test]
+fn yaml_looks_as_people_write_it() {
+    let (type_url, bytes) = resource(LISTENER);
+    assert_eq!(
+        to_yaml(Schema::envoy(), &type_url, &bytes, &PrintOptions::default()).unwrap(),
+        r#""@type": type.googleapis.com/envoy.config.listener.v3.Listener
+name: ingress
+address:
+  socket_address:
+    address: "0.0.0.0"
+    port_value: 8080
+filter_chains:
+- filters:
+  - name: hcm
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+      codec_type: HTTP2
+      stat_prefix: in
+      http_filters:
+      - name: router
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+      stream_idle_timeout: 1.500s
+per_connection_buffer_limit_bytes: 32768
+metadata:
+  filter_metadata:
+    a: {}
+    b:
+      list:
+      - 1
+      - 1.5
+      - x
+      - null
+      - true
+"#
+    );
+}
+
+#[test]
+fn text_has_the_header_it_is_read_back_by() {
+    let yaml = "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: \"a\\\"b\\n\"\nconnect_timeout: 5s\ntype: EDS\n\
+                transport_socket:\n  name: raw\n  typed_config: {'@type': type.googleapis.com/envoy.extensions.filters.http.router.v3.Router, start_child_span: on}\n\
+                metadata: {filter_metadata: {b: {}, a: {x: 1}}}\n";
+    let (type_url, bytes) = resource(yaml);
+    assert_eq!(
+        to_text(Schema::envoy(), &type_url, &bytes, &PrintOptions::default()).unwrap(),
+        r#"# proto-message: envoy.config.cluster.v3.Cluster
+name: "a\"b\n"
+type: EDS
+connect_timeout {
+  seconds: 5
+}
+transport_socket {
+  name: "raw"
+  typed_config {
+    [type.googleapis.com/envoy.extensions.filters.http.router.v3.Router] {
+      start_child_span: true
+    }
+  }
+}
+metadata {
+  filter_metadata {
+    key: "a"
+    value {
+      fields {
+        key: "x"
+        value {
+          number_value: 1
+        }
+      }
+    }
+  }
+  filter_metadata {
+    key: "b"
+    value {
+    }
+  }
+}
+"#
+    );
+}
+
+#[test]
+fn whole_files_read_back() {
+    let shown = PrintOptions::default().with_redaction(Redaction::Shown);
+    let (type_url, bytes) = resource(LISTENER);
+    let [json, yaml, text] = printed(LISTENER, &shown);
+    for (format, printed) in [(Format::Json, json), (Format::Yaml, yaml), (Format::Text, text)] {
+        let document = parse(Schema::envoy(), "printed", format, printed.as_bytes()).unwrap();
+        assert_eq!(
+            (document.resources[0].type_url.as_str(), document.resources[0].bytes.as_ref()),
+            (type_url.as_str(), bytes.as_slice())
+        );
+    }
+}
+
+#[test]
+fn unknown_types_show_as_they_are() {
+    let schema = Schema::envoy();
+    let options = PrintOptions::default();
+    let json = to_json(schema, "x/a.B", b"\x0a\x01a", &options).unwrap();
+    assert_eq!(json, serde_json::json!({"@type": "x/a.B", "value": "CgFh"}));
+    assert_eq!(
+        to_yaml(schema, "x/a.B", b"\x0a\x01a", &options).unwrap(),
+        "\"@type\": x/a.B\nvalue: CgFh\n"
+    );
+    assert_eq!(
+        to_text(schema, "x/a.B", b"\x0a\x01a\xff", &options).unwrap(),
+        "# proto-message: google.protobuf.Any\ntype_url: \"x/a.B\"\nvalue: \"\\n\\001a\\377\"\n"
+    );
+
+    // Inside a known one.
+    let text = "# proto-message: envoy.config.core.v3.TypedExtensionConfig\nname: 'x' typed_config { type_url: 'x/a.B' value: '\\377' }";
+    let document = parse(schema, "f", Format::Text, text.as_bytes()).unwrap();
+    let (type_url, bytes) = (&document.resources[0].type_url, &document.resources[0].bytes);
+    assert_eq!(
+        to_json(schema, type_url, bytes, &options).unwrap(),
+        serde_json::json!({
+            "@type": format!("{PREFIX}/envoy.config.core.v3.TypedExtensionConfig"),
+            "name": "x",
+            "typed_config": {"@type": "x/a.B", "value": "/w=="},
+        })
+    );
+    let printed = to_text(schema, type_url, bytes, &options).unwrap();
+    assert_eq!(
+        parse(schema, "f", Format::Text, printed.as_bytes()).unwrap().resources[0].bytes,
+        bytes
+    );
+}
+
+#[test]
+fn broken_resources_are_errors_with_a_path() {
+    let print = |bytes: &[u8]| {
+        to_json(
+            Schema::envoy(),
+            "t/envoy.config.cluster.v3.Cluster",
+            bytes,
+            &PrintOptions::default(),
+        )
+        .unwrap_err()
+        .to_string()
+    };
+    assert_eq!(
+        print(b"\x0a\x05"),
+        "cannot decode as `envoy.config.cluster.v3.Cluster`: the encoding is truncated"
+    );
+    assert_eq!(
+        print(b"\x22\x01\x08"),
+        "connect_timeout: cannot decode as `google.protobuf.Duration`: the encoding is truncated"
+    );
+    // Decodes, but is no duration: nanoseconds and seconds of different signs.
+    assert_eq!(
+        print(b"\x22\x0d\x08\x01\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        "expected a printable value, found a duration out of range"
+    );
+}
+
+#[test]
+fn a_message_prints_without_its_type() {
+    let json = message_to_json(
+        Schema::envoy(),
+        "envoy.service.discovery.v3.DiscoveryRequest",
+        b"\x0a\x017",
+        &PrintOptions::default(),
+    )
+    .unwrap();
+    assert_eq!(json, serde_json::json!({"version_info": "7"}));
+    let error = message_to_json(Schema::envoy(), "a.B", b"", &PrintOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "unknown type `a.B`");
+}
+
+#[test]
+fn a_private_key_does_not_show() {
+    let secret = format!(
+        "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: server\ntls_certificate:\n  \
+         certificate_chain: {{filename: /etc/chain.pem}}\n  private_key: {{inline_string: hunter2}}\n  password: {{inline_string: hunter3}}\n"
+    );
+    assert_hidden(&secret, &["hunter2", "hunter3"], &["server", "/etc/chain.pem"]);
+    let (type_url, bytes) = resource(&secret);
+    assert_eq!(
+        to_json(Schema::envoy(), &type_url, &bytes, &PrintOptions::default()).unwrap(),
+        serde_json::json!({
+            "@type": format!("{PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret"),
+            "name": "server",
+            "tls_certificate": {
+                "certificate_chain": {"filename": "/etc/chain.pem"},
+                "private_key": "[redacted]",
+                "password": "[redacted]",
+            },
+        })
+    );
+}
+
+#[test]
+fn a_generic_secret_does_not_show() {
+    let yaml = format!(
+        "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: token\ngeneric_secret:\n  \
+         secret: {{inline_bytes: aHVudGVyMg==}}\n  secrets: {{user: {{inline_string: hunter3}}, pass: {{inline_string: hunter4}}}}\n"
+    );
+    assert_hidden(&yaml, &["hunter2", "hunter3", "hunter4"], &["token", "user", "pass"]);
+}
+
+#[test]
+fn session_ticket_keys_and_inline_certificates_of_a_secret_do_not_show() {
+    let keys = format!(
+        "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: tickets\nsession_ticket_keys:\n  \
+         keys: [{{inline_string: hunter2}}, {{inline_string: hunter3}}]\n"
+    );
+    assert_hidden(&keys, &["hunter2", "hunter3"], &["tickets"]);
+    let chain = format!(
+        "'@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret\nname: chain\ntls_certificate:\n  \
+         certificate_chain: {{inline_string: hunter2}}\n  private_key: {{environment_variable: KEY}}\n"
+    );
+    assert_hidden(&chain, &["hunter2"], &["chain"]);
+}
+
+#[test]
+fn secrets_inside_any_do_not_show() {
+    let yaml = format!(
+        r"
+'@type': {PREFIX}/envoy.config.cluster.v3.Cluster
+name: backend
+transport_socket:
+  name: tls
+  typed_config:
+    '@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+    sni: example.com
+    common_tls_context:
+      tls_certificates:
+      - certificate_chain: {{filename: /etc/chain.pem}}
+        private_key: {{inline_string: hunter2}}
+"
+    );
+    assert_hidden(&yaml, &["hunter2"], &["example.com", "/etc/chain.pem"]);
+
+    // A whole secret, in an `Any` in an `Any`.
+    let yaml = format!(
+        r"
+'@type': {PREFIX}/envoy.config.core.v3.TypedExtensionConfig
+name: outer
+typed_config:
+  '@type': {PREFIX}/envoy.config.core.v3.TypedExtensionConfig
+  name: middle
+  typed_config:
+    '@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret
+    name: inner
+    generic_secret: {{secret: {{inline_string: hunter2}}}}
+    "
+    );
+    assert_hidden(&yaml, &["hunter2"], &["outer", "middle", "inner"]);
+}
+
+#[test]
+fn secrets_inside_typed_struct_do_not_show() {
+    let typed = |typed_struct: &str| {
+        format!(
+            r"
+'@type': {PREFIX}/envoy.config.core.v3.TypedExtensionConfig
+name: x
+typed_config:
+  '@type': {PREFIX}/{typed_struct}
+  type_url: {PREFIX}/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+  value:
+    sni: example.com
+    commonTlsContext:
+      tls_certificates:
+      - private_key: {{inline_string: hunter2}}
+        certificate_chain: {{filename: /etc/chain.pem}}
+      - privateKey: hunter3
+      custom_handshaker:
+        typed_config:
+          '@type': {PREFIX}/envoy.extensions.transport_sockets.tls.v3.Secret
+          generic_secret:
+            secrets: {{a: {{inline_string: hunter4}}}}
+          tls_certificate: {{certificate_chain: {{inline_string: hunter5}}}}
+"
+        )
+    };
+    for name in ["xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"] {
+        assert_hidden(
+            &typed(name),
+            &["hunter2", "hunter3", "hunter4", "hunter5"],
+            &["example.com", "/etc/chain.pem"],
+        );
+    }
+}
+
+/// Inside a secret, an `Any` that cannot be read may hold its key.
+#[test]
+fn unknown_types_inside_a_secret_do_not_show() {
+    let text = "# proto-message: envoy.extensions.transport_sockets.tls.v3.Secret\nname: 's'\n\
+                validation_context { custom_validator_config { name: 'v' typed_config { type_url: 'x/a.B' value: 'hunter2' } } }";
+    let document = parse(Schema::envoy(), "f", Format::Text, text.as_bytes()).unwrap();
+    let (type_url, bytes) = (&document.resources[0].type_url, &document.resources[0].bytes);
+    let options = PrintOptions::default();
+    let json = to_json(Schema::envoy(), type_url, bytes, &options).unwrap();
+    let any = &json["validation_context"]["custom_validator_config"]["typed_config"];
+    assert_eq!(any, &serde_json::json!({"@type": "x/a.B", "value": "[redacted]"}));
+    assert!(!to_text(Schema::envoy(), type_url, bytes, &options).unwrap().contains("hunter2"));
+}

@@ -1,0 +1,126 @@
+//! What is printed reads back as the same message, in every format, for random messages of every
+//! Envoy type (S4.022); and our readings and writings agree with those of prost-reflect.
+
+#![cfg(feature = "envoy")]
+
+mod common;
+
+use common::{Rng, random_message, random_type};
+use proptest::prelude::*;
+use prost_reflect::prost::Message as _;
+use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
+use xds_format::{
+    FieldNames, Format, PrintOptions, Redaction, Schema, decode_check, encode_message,
+    message_to_json, to_json, to_text, to_yaml,
+};
+
+fn shown() -> PrintOptions {
+    PrintOptions::default().with_redaction(Redaction::Shown)
+}
+
+fn random(seed: u64) -> (MessageDescriptor, DynamicMessage) {
+    let mut rng = Rng(seed);
+    let message = random_type(&mut rng, Schema::envoy());
+    let value = random_message(&mut rng, &message, 5);
+    (message, value)
+}
+
+fn url(message: &MessageDescriptor) -> String {
+    format!("type.googleapis.com/{}", message.full_name())
+}
+
+/// Reads one message and gives its canonical bytes.
+fn read(message: &MessageDescriptor, format: Format, text: &str) -> Vec<u8> {
+    encode_message(Schema::envoy(), "printed", message.full_name(), format, text.as_bytes())
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// `@type` is for `Any`; the message itself has no such field.
+fn without_type(mut json: serde_json::Value) -> serde_json::Value {
+    json.as_object_mut().expect("an object").shift_remove("@type");
+    json
+}
+
+/// Messages compare through what decodes from their canonical bytes: maps have no order, `Any`s
+/// hold bytes.
+fn canonical(message: &MessageDescriptor, value: &DynamicMessage) -> Vec<u8> {
+    let json =
+        message_to_json(Schema::envoy(), message.full_name(), &value.encode_to_vec(), &shown())
+            .unwrap();
+    read(message, Format::Json, &json.to_string())
+}
+
+proptest! {
+    #[test]
+    fn every_format_reads_back_what_it_prints(seed: u64) {
+        let (message, value) = random(seed);
+        let bytes = canonical(&message, &value);
+        let schema = Schema::envoy();
+        prop_assert!(decode_check(schema, &url(&message), &bytes).is_ok());
+
+        let json = without_type(to_json(schema, &url(&message), &bytes, &shown()).unwrap());
+        prop_assert_eq!(&read(&message, Format::Json, &json.to_string()), &bytes, "{}", json);
+
+        let camel = shown().with_field_names(FieldNames::Json);
+        let json = without_type(to_json(schema, &url(&message), &bytes, &camel).unwrap());
+        prop_assert_eq!(&read(&message, Format::Json, &json.to_string()), &bytes, "{}", json);
+
+        let yaml = to_yaml(schema, &url(&message), &bytes, &shown()).unwrap();
+        let untyped = yaml.split_once('\n').map_or("{}", |(_, rest)| rest);
+        let untyped = if untyped.is_empty() { "{}" } else { untyped };
+        prop_assert_eq!(&read(&message, Format::Yaml, untyped), &bytes, "{}", yaml);
+        // Another reader sees the same document in it.
+        let theirs: serde_json::Value = serde_saphyr::from_str(untyped).unwrap();
+        prop_assert_eq!(&read(&message, Format::Json, &theirs.to_string()), &bytes, "{}", yaml);
+
+        let text = to_text(schema, &url(&message), &bytes, &shown()).unwrap();
+        prop_assert_eq!(&read(&message, Format::Text, &text), &bytes, "{}", text);
+    }
+
+    /// Nothing is lost on the way: the canonical bytes decode to the message we began with.
+    #[test]
+    fn canonical_bytes_mean_the_same(seed: u64) {
+        let (message, value) = random(seed);
+        let canonical = DynamicMessage::decode(message.clone(), canonical(&message, &value).as_slice()).unwrap();
+        let reference = |value: &DynamicMessage| serde_json::to_value(value).unwrap();
+        prop_assert_eq!(reference(&canonical), reference(&value));
+    }
+
+    #[test]
+    fn agrees_with_prost_reflect_on_json(seed: u64) {
+        let (message, value) = random(seed);
+        let bytes = canonical(&message, &value);
+
+        // We read what it writes ...
+        let theirs = serde_json::to_string(&value).unwrap();
+        prop_assert_eq!(&read(&message, Format::Json, &theirs), &bytes, "{}", theirs);
+
+        // ... and it reads what we write.
+        let ours = message_to_json(Schema::envoy(), message.full_name(), &bytes, &shown()).unwrap().to_string();
+        let mut deserializer = serde_json::Deserializer::from_str(&ours);
+        let options = DeserializeOptions::new().deny_unknown_fields(true);
+        let back = DynamicMessage::deserialize_with_options(message.clone(), &mut deserializer, &options).unwrap();
+        prop_assert_eq!(&canonical(&message, &back), &bytes, "{}", ours);
+    }
+
+    #[test]
+    fn agrees_with_prost_reflect_on_text(seed: u64) {
+        let (message, value) = random(seed);
+        let bytes = canonical(&message, &value);
+
+        let theirs = value.to_text_format();
+        prop_assert_eq!(&read(&message, Format::Text, &theirs), &bytes, "{}", theirs);
+
+        let ours = to_text(Schema::envoy(), &url(&message), &bytes, &shown()).unwrap();
+        let back = DynamicMessage::parse_text_format(message.clone(), &ours).unwrap();
+        prop_assert_eq!(&canonical(&message, &back), &bytes, "{}", ours);
+    }
+}
+
+/// The generator must not degenerate into empty messages.
+#[test]
+fn random_messages_say_something() {
+    let sizes: Vec<_> = (0..2_000).map(|seed| random(seed).1.encoded_len()).collect();
+    let large = sizes.iter().filter(|&&size| size > 300).count();
+    assert!(large > 200, "{large} of 2000 messages have more than 300 bytes");
+}
