@@ -34,6 +34,7 @@
 
 pub mod script;
 mod toy;
+mod watchers;
 pub mod wire_text;
 mod world;
 

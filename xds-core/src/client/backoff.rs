@@ -59,7 +59,7 @@ impl Backoff {
     pub(crate) fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
         let delay = match self.last {
             None => policy.initial,
-            Some(last) => last.saturating_mul(100 + policy.growth_percent) / 100,
+            Some(last) => last.saturating_mul(policy.growth_percent.saturating_add(100)) / 100,
         };
         let delay = delay.min(policy.max);
         self.last = Some(delay);

@@ -87,8 +87,14 @@ impl Cache {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries
+    /// How many entries there are that are not only kept as deleted.
+    pub(crate) fn live(&self) -> usize {
+        self.entries.saturating_sub(self.tombstones.len())
+    }
+
+    /// How many entries the response under judgement has had so far.
+    pub(crate) fn marked(&self) -> usize {
+        self.marked
     }
 
     /// The number of the newest change.

@@ -4,7 +4,7 @@ use super::{
     Client,
     cache::Cursor,
     error::InvalidWatch,
-    interest::{Collection, Subscription, Wanted},
+    interest::{Collection, Subscription, SubscriptionState},
     status::EntryState,
     upstream::Link,
     watches::{News, Target},
@@ -31,6 +31,7 @@ impl Client {
         &mut self,
         type_url: &TypeUrl,
         interest: Interest<'_>,
+        now: Time,
     ) -> Result<WatchId, InvalidWatch> {
         if self.is_shut_down {
             return Err(InvalidWatch::ShutDown);
@@ -47,7 +48,7 @@ impl Client {
             Interest::Wildcard => self.watch_everything(type_index),
         }
         .ok_or(InvalidWatch::TooMany)?;
-        self.connect_if_wanted();
+        self.connect_if_wanted(now);
         self.announce();
         Ok(watch)
     }
@@ -84,8 +85,8 @@ impl Client {
         let known = self.types.get_mut(type_index)?;
         let existing = known.cache.get(entry)?.subscription;
         if let Some(subscription) = known.interest.subscriptions.at_mut(existing) {
-            if subscription.state == Wanted::Leaving {
-                subscription.state = Wanted::Wanted;
+            if subscription.state == SubscriptionState::Leaving {
+                subscription.state = SubscriptionState::Wanted;
                 known.interest.leaving -= 1;
             }
             return Some(existing);
@@ -93,7 +94,7 @@ impl Client {
         let subscription = Subscription {
             entry,
             first_watch: Slot::NONE,
-            state: Wanted::Wanted,
+            state: SubscriptionState::Wanted,
             sent_on: None,
             timer: 0,
         };
@@ -138,6 +139,10 @@ impl Client {
     pub(super) fn end_watch(&mut self, watch: WatchId, now: Time) {
         self.forgive(watch, now);
         let Some(ended) = self.watches.remove(watch) else { return };
+        if ended.is_queued() {
+            let watches = &self.watches;
+            self.outbox.note_dead(|id| watches.get(id).is_some());
+        }
         match ended.target {
             Target::Name { subscription, previous, next } => {
                 if let Some(first) = self.watches.unlink(previous, next) {
@@ -168,7 +173,7 @@ impl Client {
         let was_sent = current.as_ref().is_some_and(|(id, _)| subscription.sent_on == Some(*id));
         if was_sent {
             // The entry stays until the server is told (B53).
-            subscription.state = Wanted::Leaving;
+            subscription.state = SubscriptionState::Leaving;
             known.interest.leaving += 1;
             return;
         }
@@ -185,7 +190,7 @@ impl Client {
     pub(super) fn drop_subscription(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.remove(slot) else { return };
-        if subscription.state == Wanted::Leaving {
+        if subscription.state == SubscriptionState::Leaving {
             known.interest.leaving -= 1;
         }
         let covered = known.interest.wants_wildcard();
@@ -209,7 +214,7 @@ impl Client {
             .upstream
             .current()
             .and_then(|(_, channel)| channel.sotw.get(type_index))
-            .is_some_and(super::sotw::Sotw::was_requested);
+            .is_some_and(super::sotw::Sotw::has_wildcard);
         if !is_on_wire {
             self.drop_uncovered(type_index);
         }
@@ -248,7 +253,7 @@ impl Client {
             channel.idle_since.get_or_insert(now);
         }
         if is_idle && self.config.profile.idle_close == Some(core::time::Duration::ZERO) {
-            self.close_idle();
+            self.close_idle(now);
         }
     }
 }

@@ -111,7 +111,7 @@ impl Node {
         message.user_agent_version_type = Some(
             proto::node::UserAgentVersionType::UserAgentVersion(env!("CARGO_PKG_VERSION").into()),
         );
-        message.client_features = profile.client_features.iter().map(|&f| f.into()).collect();
+        message.client_features = profile.client_features.clone();
         message.encode_to_vec()
     }
 }
@@ -187,7 +187,7 @@ pub struct Profile {
     /// Whether unhandled notices hold back reading.
     pub read_gate: ReadGate,
     /// The client features stated in the node (SB-03).
-    pub client_features: &'static [&'static str],
+    pub client_features: Vec<String>,
 }
 
 /// Whether watchers learn that the management server cannot be reached (D17).
@@ -212,7 +212,7 @@ impl Profile {
             backoff: BackoffPolicy::grpc(),
             connectivity_errors: ConnectivityErrors::Reported,
             read_gate: ReadGate::Notices,
-            client_features: &["envoy.lb.does_not_support_overprovisioning"],
+            client_features: Vec::from(["envoy.lb.does_not_support_overprovisioning".into()]),
         }
     }
 
@@ -224,7 +224,7 @@ impl Profile {
             nack_code: 13,
             idle_close: None,
             connectivity_errors: ConnectivityErrors::Hidden,
-            client_features: &[],
+            client_features: Vec::new(),
             ..Self::grpc()
         }
     }
@@ -242,9 +242,13 @@ impl Default for Profile {
 pub struct ClientLimits {
     /// The longest response, in bytes. A longer one closes the channel.
     pub response_bytes: usize,
+    /// The longest version or nonce, in bytes. A response with a longer one closes the channel.
+    pub token_bytes: usize,
     /// The longest resource name, in bytes. A longer one makes its resource invalid.
     pub name_bytes: usize,
-    /// How many resources of one type are kept under a wildcard. Further ones are invalid.
+    /// How many resources of one type are taken under a wildcard. Further ones are invalid. What is
+    /// deleted but kept counts until there are more than this many in all; then the newly deleted are
+    /// dropped.
     pub resources_per_type: usize,
     /// How many deleted resources are remembered for a wildcard watch that does not catch up; then
     /// it is told to start over.
@@ -257,6 +261,7 @@ impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             response_bytes: 256 << 20,
+            token_bytes: 4 << 10,
             name_bytes: 4 << 10,
             resources_per_type: 1 << 20,
             tombstones_per_type: 10_000,

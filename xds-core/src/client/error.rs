@@ -33,6 +33,14 @@ pub enum ChannelError {
     /// The transport refused to deliver a response.
     #[error("undeliverable response: {0}")]
     Undeliverable(Arc<str>),
+    /// The version or the nonce of a response was longer than the limit.
+    #[error("version or nonce of {bytes} bytes exceeds the limit of {limit}")]
+    TokenTooLong {
+        /// The longer one's length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
     /// A response was longer than the limit.
     #[error("response of {bytes} bytes exceeds the limit of {limit}")]
     TooLong {
@@ -44,11 +52,24 @@ pub enum ChannelError {
 }
 
 impl ChannelError {
+    /// Whether it is the same trouble, perhaps in other words: an address or a port in the text makes
+    /// no difference to watchers (IC27).
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unreachable(_), Self::Unreachable(_)) => true,
+            (Self::Status { code, .. }, Self::Status { code: other, .. }) => code == other,
+            _ => self == other,
+        }
+    }
+
     /// Whether the peer broke the protocol, rather than being away or ending the stream.
     pub(crate) fn is_fault(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Status { .. } => false,
-            Self::Malformed(_) | Self::Undeliverable(_) | Self::TooLong { .. } => true,
+            Self::Malformed(_)
+            | Self::Undeliverable(_)
+            | Self::TooLong { .. }
+            | Self::TokenTooLong { .. } => true,
         }
     }
 }

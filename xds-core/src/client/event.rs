@@ -96,10 +96,23 @@ pub struct Resource {
     pub name: ResourceName,
     /// The version of the response it last came in.
     pub version: Version,
-    /// The encoded resource, as the server sent it.
+    /// The encoded resource, as the server sent it. It may be a slice of the response it came in,
+    /// which lives as long as this does.
     pub bytes: Bytes,
     /// What [`validate`](super::ResourceType::validate) made of it.
     pub value: Option<Value>,
+}
+
+impl Resource {
+    /// A resource as a watcher would get it, for tests of watchers.
+    #[must_use]
+    pub fn new(
+        name: impl Into<ResourceName>,
+        version: impl Into<Version>,
+        bytes: impl Into<Bytes>,
+    ) -> Self {
+        Self { name: name.into(), version: version.into(), bytes: bytes.into(), value: None }
+    }
 }
 
 impl PartialEq for Resource {

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::error::WatchError;
+use super::{cache::Entry, error::WatchError};
 use crate::{
     id::{ChannelId, WatchId},
     slab::{Slab, Slot},
@@ -10,7 +10,7 @@ use crate::{
 
 /// The interest in one type.
 #[derive(Debug, Default)]
-pub(crate) struct Interest {
+pub(crate) struct TypeInterest {
     /// The names that are wanted, or were until the server is told otherwise, in the order in which
     /// they were first asked for.
     pub(crate) subscriptions: Slab<Subscription>,
@@ -33,7 +33,11 @@ pub(crate) enum Collection {
     /// A response has come, though it may have been empty.
     Received,
     /// None came in time (X22).
-    Missing(WatchError),
+    Missing {
+        error: WatchError,
+        /// When that was concluded: one more than the number of channels that had ended by then.
+        epoch: u64,
+    },
 }
 
 /// The interest in one name.
@@ -43,7 +47,7 @@ pub(crate) struct Subscription {
     pub(crate) entry: Slot,
     /// The first of its watches; the others are linked behind.
     pub(crate) first_watch: Slot,
-    pub(crate) state: Wanted,
+    pub(crate) state: SubscriptionState,
     /// The channel on which the name was last sent.
     pub(crate) sent_on: Option<ChannelId>,
     /// Arms the does-not-exist timer; zero where none runs.
@@ -52,14 +56,14 @@ pub(crate) struct Subscription {
 
 /// Whether anybody watches a subscribed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum SubscriptionState {
     Wanted,
     /// Nobody does, but the server has not been told: until it is, a new watch gets the resource
     /// back without asking (UN-05, B53).
     Leaving,
 }
 
-impl Interest {
+impl TypeInterest {
     pub(crate) fn wants_wildcard(&self) -> bool {
         !self.wildcards.is_empty()
     }
@@ -67,6 +71,15 @@ impl Interest {
     /// How many names are wanted.
     pub(crate) fn names(&self) -> usize {
         self.subscriptions.len() - self.leaving
+    }
+
+    /// Whether anybody watches the entry, by name or by wildcard.
+    pub(crate) fn covers(&self, entry: &Entry) -> bool {
+        let is_named = self
+            .subscriptions
+            .at(entry.subscription)
+            .is_some_and(|subscription| subscription.state == SubscriptionState::Wanted);
+        is_named || (self.wants_wildcard() && !entry.is_tombstone())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -23,7 +23,7 @@ use super::{
     error::{Source, WatchError, WatchErrorKind},
     faults::{Faults, Strangers},
     frames,
-    interest::{Collection, Interest},
+    interest::{Collection, TypeInterest},
     outbox::Outbox,
     resource_type::{Context, Rejection, ResourceType, Value},
     status::{ClientStats, EntryState},
@@ -43,12 +43,14 @@ pub(crate) struct Judge<'a> {
     pub(crate) data_errors: DataErrorPolicy,
     pub(crate) limits: &'a ClientLimits,
     pub(crate) cache: &'a mut Cache,
-    pub(crate) interest: &'a mut Interest,
+    pub(crate) interest: &'a mut TypeInterest,
     pub(crate) watches: &'a mut Watches,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) debts: &'a mut Option<Debts>,
     pub(crate) stats: &'a mut ClientStats,
     pub(crate) strangers_seed: u64,
+    /// Whether the server has been told that everything is wanted, and it still is.
+    pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,
 }
@@ -67,6 +69,11 @@ impl Judge<'_> {
         let mut faults = Faults::new(self.limits.nack_message_bytes);
 
         let reading = self.read(response, frame, &mut faults);
+        for slot in reading.recovered {
+            if !self.cache.is_duplicate(slot) {
+                self.clear_error(slot);
+            }
+        }
         self.commit(reading.candidates, frame);
         for slot in reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
@@ -87,7 +94,8 @@ impl Judge<'_> {
         faults: &mut Faults,
     ) -> Reading<'f> {
         self.cache.begin_response(Version::from(response.version));
-        let mut reading = Reading { candidates: Vec::new(), repeated: Vec::new() };
+        let mut reading =
+            Reading { candidates: Vec::new(), repeated: Vec::new(), recovered: Vec::new() };
         let mut strangers = Strangers::new(self.strangers_seed);
         // A server mostly repeats its resources in the order of the last response, which is that of
         // the cache: the next entry is guessed before any name is looked at.
@@ -152,7 +160,7 @@ impl Judge<'_> {
                 self.stats.resources_valid += 1;
                 self.cache.renew(slot);
                 if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
-                    self.clear_error(slot);
+                    reading.recovered.push(slot);
                 }
             }
             Mark::Second => {
@@ -191,14 +199,19 @@ impl Judge<'_> {
         if let Some(slot) = self.cache.find(name) {
             return Some(slot);
         }
-        if !self.interest.wants_wildcard() {
+        if !self.has_wildcard {
             if strangers.is_repeated(name) {
                 faults.add(index, Some(name), DUPLICATE);
             }
             return None;
         }
+        // A complete response leaves nothing but what is in it, so only that counts.
         let limit = self.limits.resources_per_type;
-        if self.cache.len() >= limit {
+        let held = match self.resource_type.full_state_in_sotw() {
+            true => self.cache.marked(),
+            false => self.cache.live(),
+        };
+        if held >= limit {
             faults.add(index, Some(name), &alloc::format!("more than {limit} resources"));
             return None;
         }
@@ -208,7 +221,9 @@ impl Judge<'_> {
     fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes) {
         let survivors = candidates
             .iter()
-            .filter(|candidate| candidate.verdict.is_ok())
+            .filter(|candidate| {
+                candidate.verdict.is_ok() && !self.cache.is_duplicate(candidate.slot)
+            })
             .map(|candidate| candidate.bytes.len())
             .sum();
         let held = if frames::worth_keeping(frame.len(), survivors) {
@@ -262,9 +277,7 @@ impl Judge<'_> {
             if has_resource && state == EntryState::DoesNotExist {
                 continue; // The deletion was reported and the resource kept: said once (D7).
             }
-            if has_resource || self.is_wildcard_only(slot) {
-                self.data_error(slot, EntryState::DoesNotExist, WatchErrorKind::Deleted);
-            }
+            self.data_error(slot, EntryState::DoesNotExist, WatchErrorKind::Deleted);
         }
     }
 
@@ -274,7 +287,10 @@ impl Judge<'_> {
 
     /// Rows 5 to 7, 9 and 10 of A88's table: the newest state of the resource is an error.
     fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
-        if self.data_errors == DataErrorPolicy::DropCached {
+        // Under a wildcard, what is deleted but kept must not pile up without end.
+        let is_one_too_many =
+            self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
+        if self.data_errors == DataErrorPolicy::DropCached || is_one_too_many {
             self.cache.drop_resource(slot);
         }
         let Some(entry) = self.cache.get_mut(slot) else { return };
@@ -325,12 +341,12 @@ impl Judge<'_> {
 
     /// Any response of the type, even an empty one, settles that the collection exists (X22).
     fn note_collection(&mut self, has_changes: bool) {
-        if !self.interest.wants_wildcard() {
-            return;
+        let is_first =
+            self.has_wildcard && !matches!(self.interest.collection, Collection::Received);
+        if is_first {
+            self.interest.collection = Collection::Received;
+            self.interest.collection_timer = 0;
         }
-        let is_first = !matches!(self.interest.collection, Collection::Received);
-        self.interest.collection = Collection::Received;
-        self.interest.collection_timer = 0;
         for &watch in &self.interest.wildcards {
             if is_first {
                 self.watches.tell(watch, News::Changed, self.outbox, self.debts);
@@ -347,6 +363,8 @@ struct Reading<'f> {
     candidates: Vec<Candidate<'f>>,
     /// Entries that the response has more than once.
     repeated: Vec<Slot>,
+    /// Entries whose resource in use turned out to be the newest again.
+    recovered: Vec<Slot>,
 }
 
 const DUPLICATE: &str = "the name comes more than once in the response";

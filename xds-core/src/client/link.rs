@@ -7,7 +7,7 @@ use super::{
     Client,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
-    interest::{Collection, Wanted},
+    interest::{Collection, SubscriptionState},
     sotw::Sotw,
     status::EntryState,
     timers::{Armed, Subject},
@@ -22,10 +22,10 @@ use crate::{
 
 impl Client {
     /// Opens a channel if one is wanted and nothing is in its way. One opens at a time (IC26).
-    pub(super) fn connect_if_wanted(&mut self) {
+    pub(super) fn connect_if_wanted(&mut self, now: Time) {
         if self.upstream.link == Link::Idle && !self.is_shut_down && self.wants_anything() {
             let sotw = self.types.iter().map(|known| Sotw::new(&known.interest)).collect();
-            if let Some(id) = self.upstream.start_channel(Channel::new(sotw)) {
+            if let Some(id) = self.upstream.start_channel(Channel::new(sotw, now)) {
                 self.outbox.open(id, self.upstream.server.clone());
             }
         }
@@ -79,7 +79,7 @@ impl Client {
     }
 
     pub(super) fn on_malformed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
-        if self.is_open(id) {
+        if self.upstream.channel(id).is_some() {
             self.stats.malformed += 1;
             self.outbox.close(id);
         }
@@ -113,7 +113,7 @@ impl Client {
         // such end.
         if channel.responded.is_none() || error.is_fault() {
             self.stats.server_failures += 1;
-            let is_news = self.upstream.error.as_ref() != Some(&error);
+            let is_news = !self.upstream.error.as_ref().is_some_and(|last| last.is_like(&error));
             self.upstream.error = Some(error);
             if is_news && self.reported_error().is_some() {
                 self.tell_everybody_of_the_server();
@@ -130,7 +130,7 @@ impl Client {
                     .interest
                     .subscriptions
                     .iter()
-                    .filter(|(_, subscription)| subscription.state == Wanted::Leaving)
+                    .filter(|(_, subscription)| subscription.state == SubscriptionState::Leaving)
                     .map(|(slot, _)| slot)
                     .collect();
                 for slot in leaving {
@@ -161,7 +161,7 @@ impl Client {
                 Target::Wildcard(_) => match known.interest.collection {
                     Collection::Received => Some(News::Ambient),
                     Collection::Requested => has_error.then_some(News::Changed),
-                    Collection::Missing(_) => Some(News::Changed),
+                    Collection::Missing { .. } => Some(News::Changed),
                 },
                 Target::Name { subscription, .. } => {
                     let entry = known
@@ -208,7 +208,8 @@ impl Client {
             && until <= now
         {
             self.upstream.link = Link::Idle;
-            self.connect_if_wanted();
+            self.connect_if_wanted(now);
+            self.forget_failure_if_idle();
         }
         while let Some(armed) = self.due_timer(now) {
             self.conclude_missing(armed);
@@ -220,9 +221,16 @@ impl Client {
             .zip(self.config.profile.idle_close)
             .is_some_and(|(since, after)| since.after(after) <= now);
         if is_idle_for_too_long {
-            self.close_idle();
+            self.close_idle(now);
         }
         self.announce();
+    }
+
+    /// What went wrong when somebody was last interested says nothing to whoever comes next.
+    fn forget_failure_if_idle(&mut self) {
+        if self.upstream.link == Link::Idle {
+            self.upstream.error = None;
+        }
     }
 
     fn due_timer(&mut self, now: Time) -> Option<Armed> {
@@ -286,8 +294,9 @@ impl Client {
             }
             Subject::Collection => {
                 known.interest.collection_timer = 0;
+                let error = WatchError::new(kind, None, source);
                 known.interest.collection =
-                    Collection::Missing(WatchError::new(kind, None, source));
+                    Collection::Missing { error, epoch: self.upstream.epoch + 1 };
                 for &watch in &known.interest.wildcards {
                     self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
                 }
@@ -296,19 +305,23 @@ impl Client {
     }
 
     /// Closes a channel on which nothing is wanted any more (D6).
-    pub(super) fn close_idle(&mut self) {
-        if let Some((id, _)) = self.upstream.current() {
-            self.upstream.end_channel(id);
-            self.outbox.close(id);
-            self.forget_what_was_leaving();
+    pub(super) fn close_idle(&mut self, now: Time) {
+        let Some((id, channel)) = self.upstream.current() else { return };
+        let next = channel.started.after(self.config.profile.backoff.initial);
+        self.upstream.end_channel(id);
+        self.outbox.close(id);
+        self.forget_what_was_leaving();
+        if next > now {
+            self.upstream.link = Link::BackingOff(next);
         }
+        self.forget_failure_if_idle();
     }
 
     pub(super) fn end_everything(&mut self) {
         if core::mem::replace(&mut self.is_shut_down, true) {
             return;
         }
-        self.outbox.clear();
+        self.outbox.retain_closes();
         if let Some((id, _)) = self.upstream.current() {
             self.upstream.end_channel(id);
             self.outbox.close(id);
@@ -316,7 +329,7 @@ impl Client {
         self.upstream.link = Link::Idle;
         self.watches = super::Watches::default();
         for known in &mut self.types {
-            known.interest = super::interest::Interest::default();
+            known.interest = super::interest::TypeInterest::default();
             known.cache = super::cache::Cache::new(0);
         }
     }

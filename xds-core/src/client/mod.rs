@@ -29,6 +29,7 @@ mod notify;
 mod outbox;
 mod requests;
 mod resource_type;
+mod responses;
 mod sotw;
 mod status;
 mod timers;
@@ -36,9 +37,7 @@ mod upstream;
 mod versions;
 mod watches;
 
-use alloc::{string::ToString as _, sync::Arc, vec::Vec};
-
-use bytes::Bytes;
+use alloc::{sync::Arc, vec::Vec};
 
 pub use self::{
     backoff::BackoffPolicy,
@@ -80,9 +79,11 @@ pub struct Client {
 /// What is kept for one registered type.
 #[derive(Debug)]
 struct TypeState {
+    /// Keys the tables that are made for one response only.
+    seed: u64,
     resource_type: Arc<dyn ResourceType>,
     cache: Cache,
-    interest: interest::Interest,
+    interest: interest::TypeInterest,
 }
 
 /// Commands of the application.
@@ -104,9 +105,10 @@ impl Client {
         });
         let upstream = Upstream::new(config.server.clone(), sources.collect());
         let types = config.types.iter().map(|resource_type| TypeState {
+            seed: rng.next_u64(),
             resource_type: Arc::clone(resource_type),
             cache: Cache::new(rng.next_u64()),
-            interest: interest::Interest::default(),
+            interest: interest::TypeInterest::default(),
         });
         Self {
             node: config.node.encode(&config.profile),
@@ -137,8 +139,8 @@ impl Client {
         interest: Interest<'_>,
         now: Time,
     ) -> Result<WatchId, InvalidWatch> {
-        self.clock.advance(now);
-        self.start_watch(type_url, interest)
+        let now = self.clock.advance(now);
+        self.start_watch(type_url, interest, now)
     }
 
     /// Ends a watch: nothing is said about it from then on. An id that is not known is ignored.
@@ -157,6 +159,7 @@ impl Client {
 
     /// The next change of a wildcard watch in the order in which resources last changed, or `None`
     /// once the watch has caught up. A resource that changed several times is told once.
+    #[must_use]
     pub fn next_change(&mut self, watch: WatchId) -> Option<Change> {
         self.step_wildcard(watch)
     }
@@ -235,19 +238,19 @@ impl Client {
 
 /// Looks inside.
 impl Client {
-    /// Every resource that is watched, or known of under a wildcard, type by type.
+    /// Every resource that is watched by name, or known of under a wildcard, type by type.
     pub fn status(&self) -> impl Iterator<Item = ResourceStatus<'_>> {
         self.types.iter().flat_map(|known| {
-            known.cache.iter().filter(|(_, entry)| !entry.is_tombstone()).map(|(_, entry)| {
-                ResourceStatus {
+            known.cache.iter().filter(|(_, entry)| known.interest.covers(entry)).map(
+                |(_, entry)| ResourceStatus {
                     type_url: known.resource_type.type_url(),
                     name: &entry.name,
                     state: entry.state,
                     bytes: entry.bytes.as_ref(),
                     version: known.cache.version_of(entry),
                     error: entry.error(),
-                }
-            })
+                },
+            )
         })
     }
 
@@ -261,94 +264,5 @@ impl Client {
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.watches.len()
-    }
-}
-
-impl Client {
-    /// One response, from the bytes to the queued answer.
-    fn on_message(&mut self, id: ChannelId, frame: &Bytes, now: Time) {
-        if !self.is_open(id) {
-            self.stats.ignored_events += 1;
-            return;
-        }
-        let limit = self.config.limits.response_bytes;
-        if frame.len() > limit {
-            let error = ChannelError::TooLong { bytes: frame.len(), limit };
-            return self.on_malformed(id, error, now);
-        }
-        match crate::wire::response::Response::parse(frame) {
-            Ok(response) => {
-                self.note_response(id, now);
-                self.take_response(id, &response, frame, now);
-            }
-            Err(why) => self.on_malformed(id, ChannelError::Malformed(why), now),
-        }
-    }
-
-    fn is_open(&self, id: ChannelId) -> bool {
-        self.upstream.channel(id).is_some_and(|channel| channel.is_open)
-    }
-
-    fn take_response(
-        &mut self,
-        id: ChannelId,
-        response: &crate::wire::response::Response<'_>,
-        frame: &Bytes,
-        now: Time,
-    ) {
-        let type_index = self.config.position_of(response.type_url);
-        let Some((type_index, channel)) = type_index.zip(self.upstream.channel_mut(id)) else {
-            self.stats.unsolicited += 1;
-            return;
-        };
-        let Some(sotw) = channel.sotw.get_mut(type_index) else { return };
-        sotw.nonce = response.nonce.into();
-        if !sotw.was_requested() {
-            // An answer would be the type's first request, and its empty list a wildcard (IC11).
-            self.stats.unsolicited += 1;
-            return;
-        }
-        let nonce = sotw.nonce.clone();
-        let mut debts = channel.debts.take();
-        let Some((known, source)) =
-            self.types.get_mut(type_index).zip(self.upstream.sources.get(type_index))
-        else {
-            return;
-        };
-        let verdict = judge::Judge {
-            resource_type: &*known.resource_type,
-            context: Context { server: &self.config.server, profile: &self.config.profile },
-            source,
-            data_errors: self.config.data_errors(),
-            limits: &self.config.limits,
-            cache: &mut known.cache,
-            interest: &mut known.interest,
-            watches: &mut self.watches,
-            outbox: &mut self.outbox,
-            debts: &mut debts,
-            stats: &mut self.stats,
-            strangers_seed: self.rng.next_u64(),
-            epoch: self.upstream.epoch,
-        }
-        .judge(response, frame);
-        if let Some(channel) = self.upstream.channel_mut(id) {
-            channel.debts = debts;
-            channel.settle_timers(now);
-        }
-        self.limit_tombstones(type_index);
-        self.queue_answer(id, type_index, response.version.into(), nonce, verdict);
-    }
-}
-
-impl core::fmt::Display for ResourceStatus<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{} {} {:?}", self.type_url.message_name(), self.name, self.state)?;
-        if self.bytes.is_some() {
-            write!(f, " version={:?}", self.version.as_str())?;
-        }
-        match self.error {
-            Some(error) => write!(f, " error={:?}", error.kind().to_string()),
-            None => Ok(()),
-        }
     }
 }

@@ -28,6 +28,8 @@ impl Client {
                     if let Some(notice) = self.next_notice(id) {
                         return Some(Output::Notify(id, notice));
                     }
+                    // Nothing is left to say, so nobody will call `handled`.
+                    self.end_notice(id, self.clock.now());
                 }
             }
         }
@@ -46,10 +48,9 @@ impl Client {
         let entry = known.entry_of(subscription)?;
         let resource = known.cache.resource(entry);
         let error = match (&resource, entry.error()) {
-            // What is wrong with the resource in use says more than trouble on the way to it. Where
-            // there is none, the newer of the two reasons counts.
-            (Some(_), Some(error)) => Some(error.clone()),
-            (None, Some(error)) if entry.error_epoch() > self.upstream.epoch => Some(error.clone()),
+            // What is wrong with the resource and trouble on the way to it do not clear each other
+            // (X16). The newer one is told; when the trouble is over, the other one again.
+            (_, Some(error)) if entry.error_epoch() > self.upstream.epoch => Some(error.clone()),
             (_, error) => {
                 self.unavailable(type_index, Some(&entry.name)).or_else(|| error.cloned())
             }
@@ -108,8 +109,11 @@ impl Client {
 
     /// What is to be said of the collection as a whole.
     fn collection_change(&mut self, id: WatchId, type_index: usize) -> Option<Change> {
-        let unavailable = self.unavailable(type_index, None);
+        let mut unavailable = self.unavailable(type_index, None);
         let collection = &self.types.get(type_index)?.interest.collection;
+        if matches!(collection, Collection::Missing { epoch, .. } if *epoch > self.upstream.epoch) {
+            unavailable = None; // The conclusion is newer than the failure.
+        }
         let watch = self.watches.get_mut(id)?;
         if watch.take_changed() {
             let is_received = matches!(collection, Collection::Received);
@@ -120,7 +124,9 @@ impl Client {
             let error = match collection {
                 Collection::Received => return Some(Change::Collection(Ok(()))),
                 Collection::Requested => unavailable.clone(),
-                Collection::Missing(error) => unavailable.clone().or_else(|| Some(error.clone())),
+                Collection::Missing { error, .. } => {
+                    unavailable.clone().or_else(|| Some(error.clone()))
+                }
             };
             if let Some(error) = error {
                 return Some(Change::Collection(Err(error)));

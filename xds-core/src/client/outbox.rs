@@ -5,12 +5,18 @@ use alloc::{collections::VecDeque, sync::Arc};
 use super::config::ManagementServer;
 use crate::id::{ChannelId, WatchId};
 
-/// Queued outputs in order. At most one notice per watch and three entries per channel stand in it,
-/// so it is bounded by what the application holds.
+/// Queued outputs in order. At most one notice per watch and three entries per channel stand in it.
+/// Those of watches that ended meanwhile are swept out before they outnumber the others, so the queue
+/// is bounded by what the application holds.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Queued>,
+    /// How many notices of ended watches were queued since the last sweep.
+    dead: usize,
 }
+
+/// Fewer dead notices than this are not worth a sweep.
+const WORTH_SWEEPING: usize = 64;
 
 #[derive(Debug)]
 pub(crate) enum Queued {
@@ -37,6 +43,18 @@ impl Outbox {
         self.queue.push_back(Queued::Notify(watch));
     }
 
+    /// Notes that a queued notice belongs to a watch that has ended.
+    pub(crate) fn note_dead(&mut self, is_alive: impl Fn(WatchId) -> bool) {
+        self.dead += 1;
+        if self.dead >= WORTH_SWEEPING && self.dead * 2 > self.queue.len() {
+            self.queue.retain(|queued| match queued {
+                Queued::Notify(watch) => is_alive(*watch),
+                Queued::Open(..) | Queued::Close(_) | Queued::Writable(_) => true,
+            });
+            self.dead = 0;
+        }
+    }
+
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         self.queue.pop_front()
     }
@@ -45,7 +63,7 @@ impl Outbox {
         self.queue.is_empty()
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.queue.clear();
+    pub(crate) fn retain_closes(&mut self) {
+        self.queue.retain(|queued| matches!(queued, Queued::Close(_)));
     }
 }

@@ -31,6 +31,7 @@ impl Client {
         version: Version,
         nonce: Nonce,
         error: Option<Arc<str>>,
+        now: Time,
     ) {
         let Some(accepted) = self.upstream.versions.get_mut(type_index) else { return };
         if error.is_none() {
@@ -42,6 +43,7 @@ impl Client {
         let ack = Ack { type_index, version: accepted.clone(), nonce, error };
         if let Some(channel) = self.upstream.channel_mut(id) {
             channel.acks.push_back(ack);
+            channel.settle_timers(now);
         }
         self.discard_settled_timers();
         self.announce();
@@ -56,6 +58,7 @@ impl Client {
         let types = &self.types;
         let channel = self.upstream.channel_mut(id).filter(|channel| channel.is_open)?;
         let ack = channel.acks.pop_front();
+        channel.settle_timers(now);
         let type_index = match &ack {
             Some(ack) => Some(ack.type_index),
             None => channel

@@ -32,7 +32,8 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
     }
 
     /// Accepts or rejects a changed resource, and decodes it where the application wants it
-    /// decoded. The value is kept beside the bytes, so nothing decodes twice.
+    /// decoded. The value is kept beside the bytes, so nothing decodes twice. `resource` may lie in
+    /// the whole response's frame: a value that keeps a slice of it keeps the frame.
     ///
     /// # Errors
     ///
@@ -56,6 +57,14 @@ pub struct Context<'a> {
     pub server: &'a ManagementServer,
     /// How the client behaves.
     pub profile: &'a Profile,
+}
+
+impl<'a> Context<'a> {
+    /// A context, for tests of a [`ResourceType`].
+    #[must_use]
+    pub const fn new(server: &'a ManagementServer, profile: &'a Profile) -> Self {
+        Self { server, profile }
+    }
 }
 
 /// A decoded resource, shared between the cache and all watchers.

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use super::{
     cache::Cache,
     config::WildcardForm,
-    interest::{Interest, Wanted},
+    interest::{SubscriptionState, TypeInterest},
 };
 use crate::{
     id::ChannelId,
@@ -86,7 +86,7 @@ pub(crate) enum WildcardStep {
 
 impl Sotw {
     /// The state of the type on a new channel.
-    pub(crate) fn new(interest: &Interest) -> Self {
+    pub(crate) fn new(interest: &TypeInterest) -> Self {
         Self { unsent: interest.names(), ..Self::default() }
     }
 
@@ -96,7 +96,7 @@ impl Sotw {
     }
 
     /// Whether a request would say something that the server does not know (IC40).
-    pub(crate) fn is_dirty(&self, interest: &Interest) -> bool {
+    pub(crate) fn is_dirty(&self, interest: &TypeInterest) -> bool {
         match self.wire {
             // An empty first list would subscribe to everything: a type that nobody wants is
             // skipped on a new stream (WC-05).
@@ -109,7 +109,7 @@ impl Sotw {
         }
     }
 
-    fn has_wildcard(&self) -> bool {
+    pub(crate) fn has_wildcard(&self) -> bool {
         matches!(self.wire, OnWire::Legacy | OnWire::Named { wildcard: true })
     }
 
@@ -117,7 +117,7 @@ impl Sotw {
     pub(crate) fn render(
         &mut self,
         envelope: &Envelope<'_>,
-        interest: &mut Interest,
+        interest: &mut TypeInterest,
         cache: &Cache,
         form: WildcardForm,
         channel: ChannelId,
@@ -143,7 +143,7 @@ impl Sotw {
         }
         let mut slot = interest.subscriptions.first();
         while let Some(subscription) = interest.subscriptions.at_mut(slot) {
-            if subscription.state == Wanted::Leaving {
+            if subscription.state == SubscriptionState::Leaving {
                 rendered.unsubscribed.push(slot);
             } else if let Some(entry) = cache.get(subscription.entry) {
                 encode::string(out, RESOURCE_NAMES, entry.name.as_str());
@@ -166,7 +166,7 @@ impl Sotw {
         rendered
     }
 
-    fn next_on_wire(&self, interest: &Interest, form: WildcardForm) -> OnWire {
+    fn next_on_wire(&self, interest: &TypeInterest, form: WildcardForm) -> OnWire {
         let has_names = interest.names() > 0;
         let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy);
         match (interest.wants_wildcard(), has_names) {

@@ -1,5 +1,9 @@
 //! A look inside: what is known of each resource, and how often things happened.
 
+use core::fmt;
+
+use alloc::string::ToString as _;
+
 use bytes::Bytes;
 
 use super::error::WatchError;
@@ -37,6 +41,19 @@ pub struct ResourceStatus<'a> {
     pub error: Option<&'a WatchError>,
 }
 
+impl fmt::Display for ResourceStatus<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {:?}", self.type_url.message_name(), self.name, self.state)?;
+        if self.bytes.is_some() {
+            write!(f, " version={:?}", self.version.as_str())?;
+        }
+        match self.error {
+            Some(error) => write!(f, " error={:?}", error.kind().to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// How often things happened since the client was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,7 +72,7 @@ pub struct ClientStats {
     pub resources_valid: u64,
     /// Resources in responses that were rejected.
     pub resources_invalid: u64,
-    /// Channels that ended, or failed to open, without a response.
+    /// Channels that ended, or failed to open, without a response, or for what the server sent.
     pub server_failures: u64,
     /// Events of channels that are closed or never were, which are ignored (contract rule 7).
     pub ignored_events: u64,

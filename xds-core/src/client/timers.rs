@@ -7,9 +7,9 @@ use crate::{slab::Key, time::Time};
 
 /// The timers that run on one channel, in the order in which they will fire.
 ///
-/// They measure time during which responses could be read. While watchers hold back reading, the
-/// queue stands still: otherwise a resource that lies unread in the transport would be taken not to
-/// exist.
+/// They measure time during which responses could be read. While watchers or unsent answers hold back
+/// reading, the queue stands still: otherwise a resource that lies unread in the transport would be
+/// taken not to exist.
 #[derive(Debug, Default)]
 pub(crate) struct DoesNotExistTimers {
     queue: VecDeque<Armed>,

@@ -10,6 +10,9 @@
 //!       nothing wanted
 //! ```
 //!
+//! An idle channel that closes right after it was opened leaves through `BackingOff` as well, so that
+//! between two attempts there is always a pause (IC26).
+//!
 //! Two lifetimes meet here and are kept apart: the *server* keeps accepted versions, backoff and
 //! the standing error; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and
 //! all of that goes with it.
@@ -63,6 +66,8 @@ pub(crate) enum Link {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) is_open: bool,
+    /// When the driver was told to open it.
+    pub(crate) started: Time,
     /// When the first sound response arrived (S1.005).
     pub(crate) responded: Option<Time>,
     pub(crate) node_sent: bool,
@@ -144,9 +149,10 @@ impl Upstream {
 }
 
 impl Channel {
-    pub(crate) fn new(sotw: Vec<Sotw>) -> Self {
+    pub(crate) fn new(sotw: Vec<Sotw>, now: Time) -> Self {
         Self {
             is_open: false,
+            started: now,
             responded: None,
             node_sent: false,
             idle_since: None,
@@ -165,11 +171,11 @@ impl Channel {
             && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
     }
 
-    /// Lets the does-not-exist timers run exactly while watchers do not hold back reading.
+    /// Lets the does-not-exist timers run exactly while responses can be read.
     pub(crate) fn settle_timers(&mut self, now: Time) {
-        match &self.debts {
-            Some(debts) if debts.open > 0 => self.timers.pause(now),
-            _ => self.timers.resume(now),
+        match self.wants_read() {
+            true => self.timers.resume(now),
+            false => self.timers.pause(now),
         }
     }
 }

@@ -179,6 +179,10 @@ impl Watches {
 }
 
 impl Watch {
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queued
+    }
+
     pub(crate) fn caught_up(&mut self) {
         self.pending.behind = false;
     }

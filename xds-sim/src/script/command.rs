@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=30s] [jitter=N] [data-errors=keep\|drop] [tombstones=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
@@ -13,6 +13,7 @@
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
 //! | `stale TYPE v=VERSION n=NONCE RESOURCE..` | a response of the channel before the current one arrives |
+//! | `stale-end CODE MESSAGE` | so does the end of that channel, once more |
 //! | `link up\|down\|silent`, `latency 10ms` | what the network does |
 //! | `block`, `unblock` | the client's transport has no room for requests, or has again |
 //! | `set TYPE RESOURCE..`, `remove TYPE NAME..` | our server's store changes, in one transaction per line |
@@ -43,6 +44,7 @@ pub enum Command {
     Respond(Response),
     RespondBytes(Vec<u8>),
     Stale(Response),
+    StaleEnd { code: i32, message: String },
     End { code: i32, message: String },
     Undeliverable(String),
     Link(String),
@@ -115,11 +117,13 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("respond", [type_name, words @ ..]) => Command::Respond(response(type_name, words)?),
         ("stale", [type_name, words @ ..]) => Command::Stale(response(type_name, words)?),
         ("respond-bytes", words) => Command::RespondBytes(hex(&words.concat())?),
+        ("stale-end", [code, message @ ..]) => {
+            Command::StaleEnd { code: status_code(code)?, message: message.join(" ") }
+        }
         ("end", []) => Command::End { code: 0, message: String::new() },
-        ("end", [code, message @ ..]) => Command::End {
-            code: code.parse().map_err(|_| format!("`{code}` is not a status code"))?,
-            message: message.join(" "),
-        },
+        ("end", [code, message @ ..]) => {
+            Command::End { code: status_code(code)?, message: message.join(" ") }
+        }
         ("undeliverable", _) => Command::Undeliverable(rest()),
         ("link", _) => Command::Link(one()?),
         ("block", []) => Command::Block,
@@ -146,6 +150,10 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("deadline", []) => Command::Print(Printout::Deadline),
         _ => return Err(format!("`{line}` is not a command")),
     })
+}
+
+fn status_code(code: &str) -> Result<i32, String> {
+    code.parse().map_err(|_| format!("`{code}` is not a status code"))
 }
 
 fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {

@@ -7,8 +7,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelEvent, ClientConfig, DataErrorPolicy, Interest, ManagementServer, Node, Profile,
-        ReadGate, WildcardForm,
+        ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest, ManagementServer,
+        Node, Profile, ReadGate, WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
@@ -82,6 +82,11 @@ impl Stage {
                 let channel = self.last_channel.ok_or("there was no channel before")?;
                 let frame = encode_response(&response)?;
                 self.world.inject(ChannelEvent::Message(channel, frame));
+            }
+            Command::StaleEnd { code, message } => {
+                let channel = self.last_channel.ok_or("there was no channel before")?;
+                let error = ChannelError::Status { code, message: message.into() };
+                self.world.inject(ChannelEvent::Closed(channel, error));
             }
             Command::End { code, message } => {
                 self.last_channel = self.world.channel();
