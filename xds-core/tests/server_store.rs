@@ -258,6 +258,49 @@ fn long_responses_are_split() {
         assert_eq!(got, ["a=3", "c=3", "d=2"], "{names}");
     }
 
+    // A part that has no room for a name has what the wildcard has of the others.
+    Rig::new(config.clone()).run(
+        "set eds e=1
+        > eds *
+        < eds first e=1
+        set eds d=1
+        > eds nonce: * a b c e
+        set eds b=1
+        set eds a=1
+        set eds c=1
+        > eds * a b c e
+        < eds changed d=1 b=1
+        > eds * a b c e
+        < eds changed a=1 c=1
+        > eds * a b c e
+        < eds resubscribed e=1
+        > eds * a b c e
+        <",
+    );
+
+    // What was rejected rides along once, in as many parts as it takes.
+    Rig::new(config.clone()).run(
+        "set eds a=1 b=1 c=1 d=1
+        > eds *
+        < eds first a=1 b=1
+        > eds nack *
+        < eds first c=1 d=1
+        > eds nack *
+        <
+        set eds e=1
+        < eds changed a=1 b=1
+        > eds nack *
+        < eds changed c=1 d=1
+        > eds nack *
+        < eds changed e=1
+        > eds nack *
+        <
+        set eds f=1
+        < eds changed e=1 f=1
+        > eds nack *
+        <",
+    );
+
     let mut rig = Rig::new(config);
     rig.run("set cds a=1 b=1 c=1 d=1\n> cds");
     rig.observations();

@@ -129,7 +129,8 @@ fn made_up_names_are_freed() {
         rig.run(&format!("{stream}> odd{stream} x y\n{stream}> cds * b{stream}\n{stream}close"));
     }
     let stats = rig.server.stats();
-    assert_eq!((stats.streams, stats.subscriptions, stats.resources), (0, 0, 1));
+    assert_eq!((stats.streams, stats.subscriptions), (0, 0));
+    assert_eq!((stats.resources, stats.names, stats.types), (1, 1, 1));
     assert_eq!(rig.server.version(&url("odd1")), None);
     println!("covers: M13 M243 IS23");
 }
@@ -246,6 +247,22 @@ fn the_limit_of_names_is_that_of_what_is_held() {
     assert_eq!(rig.server.stats().streams, 1);
     rig.run("> lds z");
     assert_eq!(rig.server.stats().streams, 0);
+
+    // Going over to the wildcard and back leaves no names behind.
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set eds a=1 b=1 c=1 d=1\n> eds a b c\n< eds first a=1 b=1 c=1");
+    for _ in 0..5 {
+        rig.run("> eds *\n< eds resubscribed d=1\n> eds a b c\n< eds resubscribed a=1 b=1 c=1");
+    }
+    rig.run("> eds *\n> rds x y z");
+    assert_eq!(rig.server.stats().streams, 1);
+}
+
+/// A driver may keep a server in any thread and share it behind a lock.
+#[test]
+fn a_server_can_be_shared() {
+    fn assert_shareable<T: Send + Sync + core::panic::UnwindSafe>(_: &T) {}
+    assert_shareable(&Server::new(ServerConfig::default(), 1, Time::ZERO));
 }
 
 /// IS34, rule 6: no bytes make the server do anything but close the stream they came on.

@@ -447,6 +447,13 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
     "
     ));
 
+    // The version of a part is not that of the whole: who had names and comes back for everything
+    // gets everything (B06).
+    rig.run("6> cds a\n6< cds first a=2\n6> cds a");
+    let part = rig.server.status().last().and_then(|status| status.acked_version);
+    let part = part.expect("a version");
+    rig.run(&format!("7> cds version:{part} *\n7< cds first a=2 b=1"));
+
     let mut config = ServerConfig::default();
     config.reconnect_trust = ReconnectTrust::Never;
     let mut rig = Rig::new(config);
@@ -559,6 +566,50 @@ fn what_is_in_a_response() {
             > eds x y
             set eds x=2
             > eds y
+            <
+        ",
+        ),
+        (
+            "M76 M24",
+            "
+            set cds a=1 b=1
+            > cds
+            < cds first a=1 b=1
+            > cds
+            set cds -a
+            > cds a                  # has it from the wildcard, and must hear that it is gone
+            < cds resubscribed
+            > cds a
+            <
+        ",
+        ),
+        (
+            "M76 M31",
+            "
+            set lds a=1
+            > lds a
+            < lds first a=1
+            > lds *
+            set lds -a
+            > lds a                  # it had a all the time
+            < lds resubscribed
+            > lds a
+            <
+        ",
+        ),
+        (
+            "M76 M60",
+            "
+            set lds a=1
+            > lds a
+            < lds first a=1
+            > lds nonce:             # dropped before the response can have been read
+            set lds -a
+            > lds nonce: a           # and named again
+            <
+            > lds a                  # by now the client has it
+            < lds resubscribed
+            > lds a
             <
         ",
         ),

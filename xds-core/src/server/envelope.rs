@@ -1,6 +1,7 @@
 //! The envelope of a response: a client's own few bytes around those it shares with others.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use bytes::Bytes;
 
@@ -14,7 +15,7 @@ use crate::{frame::Frame, text::TypeUrl, wire::encode};
 pub(crate) fn seal(
     frame: &mut Frame,
     type_url: TypeUrl,
-    nonce: u64,
+    nonce: NonZeroU64,
     rendered: &Rendered,
 ) -> ServerTransmit {
     const VERSION_INFO: u32 = 1;

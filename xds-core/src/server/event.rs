@@ -166,7 +166,8 @@ impl StatusCode {
 pub struct ServerTransmit {
     /// The type the response is about.
     pub type_url: TypeUrl,
-    /// The type's version, derived from the content of all its resources (M72).
+    /// The version it states, derived from content (M72): of all resources of the type or, to a
+    /// client that names what it wants of a type in full state, of those it has.
     pub version: Version,
     /// What the client will acknowledge it by; unique on the stream (M62).
     pub nonce: Nonce,

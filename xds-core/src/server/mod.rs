@@ -45,6 +45,8 @@ mod store;
 mod stream;
 mod subscriptions;
 
+use core::num::NonZeroU64;
+
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 
@@ -146,7 +148,8 @@ impl Server {
         Ok(applied)
     }
 
-    /// Takes a new stream.
+    /// Takes a new stream. An application that has not loaded its resources yet should not: a client
+    /// takes an empty first answer for the truth (M16).
     ///
     /// # Errors
     ///
@@ -270,7 +273,7 @@ impl Server {
     #[must_use]
     pub fn version(&self, type_url: &str) -> Option<Version> {
         let arena = self.subscriptions.store.arena_of(type_url)?;
-        (arena.existing() > 0).then(|| arena.version.to_version())
+        (arena.existing() > 0).then(|| arena.version.stated().to_version())
     }
 
     /// How often things happened, and what is held now.
@@ -280,6 +283,8 @@ impl Server {
             streams: self.streams.len(),
             subscriptions: self.subscriptions.sessions.len(),
             resources: self.subscriptions.store.resources(),
+            types: self.subscriptions.store.types(),
+            names: self.subscriptions.store.names(),
             ..self.stats
         }
     }
@@ -382,13 +387,13 @@ impl Server {
     fn render_next(&mut self, id: StreamId, frame: &mut Frame) -> Option<ServerTransmit> {
         let stream = self.streams.get_mut(id.0)?;
         let limit = self.config.limits.response_bytes;
-        let nonce = stream.nonces + 1;
+        let nonce = NonZeroU64::MIN.saturating_add(stream.nonces);
         let subscriptions = &mut self.subscriptions;
         let (seat, rendered) = stream.sessions.iter().find_map(|&seat| {
             let rendered = subscriptions.turn(seat.session)?.render(nonce, limit)?;
             Some((seat, rendered))
         })?;
-        stream.nonces = nonce;
+        stream.nonces = nonce.get();
         self.stats.responses += 1;
         let arena = subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
@@ -424,5 +429,50 @@ impl Server {
             self.subscriptions.close(seat);
         }
         self.out.observe(Observation::Disconnected { stream: id });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::String, vec};
+
+    use prost::Message as _;
+
+    use super::*;
+    use crate::proto::{DiscoveryRequest, Node};
+
+    fn ask(names: &[&str]) -> Bytes {
+        let request = DiscoveryRequest {
+            node: Some(Node { id: String::from("n"), ..Node::default() }),
+            type_url: types::CLUSTER.into(),
+            resource_names: names.iter().map(|&name| name.into()).collect(),
+            ..DiscoveryRequest::default()
+        };
+        request.encode_to_vec().into()
+    }
+
+    /// IS23: not even a place in a list is left of who has gone or left the wildcard.
+    #[test]
+    fn places_among_the_wildcards_are_given_up() {
+        let now = Time::ZERO;
+        let mut server = Server::new(ServerConfig::default(), 1, now);
+        let mut kept = Transaction::new();
+        kept.set(types::CLUSTER, "a", vec![1]);
+        assert!(server.apply(kept, now).is_ok());
+        for names in [&[][..], &["*"], &["*", "a"]] {
+            let stream = server.accept(Via::Aggregated(Variant::StateOfTheWorld), now).unwrap();
+            server.handle_event(StreamEvent::Message(stream, ask(names)), now);
+            server.handle_event(StreamEvent::Message(stream, ask(names)), now);
+            let seats = |server: &Server| {
+                server.subscriptions.store.arena_of(types::CLUSTER).map(|a| a.wildcards.len())
+            };
+            assert_eq!(seats(&server), Some(1));
+            if names.len() == 1 {
+                server.handle_event(StreamEvent::Message(stream, ask(&["a"])), now);
+                assert_eq!(seats(&server), Some(0));
+            }
+            server.handle_event(StreamEvent::Closed(stream), now);
+            assert_eq!(seats(&server), Some(0));
+        }
     }
 }

@@ -73,6 +73,10 @@ pub struct ServerStats {
     pub subscriptions: usize,
     /// Resources held now, over all types.
     pub resources: usize,
+    /// Types held now: those with resources, and those somebody subscribes to.
+    pub types: usize,
+    /// Names held now: those of resources, and those that are subscribed and do not exist.
+    pub names: usize,
     /// Requests read.
     pub requests: u64,
     /// Requests that could not be read; each ended its stream.

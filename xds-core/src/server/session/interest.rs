@@ -5,7 +5,7 @@
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
 use super::{
-    CatchUp, First, Legacy, Owed, Turn, Wildcard,
+    CatchUp, First, Legacy, Owed, Sent, Turn, Wildcard, Withdrawn,
     edge::{Chain, Due, Standing},
 };
 use crate::{
@@ -57,7 +57,7 @@ impl Turn<'_> {
         } else if !everything {
             self.leave_wildcard();
         }
-        if listed < self.session.names() {
+        if listed < self.session.named + self.session.remembered {
             self.drop_unlisted(entering);
         }
         if added > 0 || self.session.interest() != before {
@@ -87,9 +87,9 @@ impl Turn<'_> {
         let Some(edge) = edge else { return Listed::Again };
         self.session.named += 1;
         let exists = self.arena.payload(resource).is_some();
-        let may_be_known = self.may_know_by_wildcard(exists);
+        let may_be_known = self.may_know(exists);
         if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
-            edge.sent = self.session.newest.map_or(1, |sent| sent.nonce);
+            edge.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
         }
         if exists || may_be_known {
             self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
@@ -97,14 +97,27 @@ impl Turn<'_> {
         Listed::Added
     }
 
-    /// Whether a client that names a resource may have it already, from its subscription to
-    /// everything. In full state it must then hear of the deletion even after it has left the
-    /// wildcard, and even if that came before.
-    fn may_know_by_wildcard(&self, exists: bool) -> bool {
-        let is_behind = |wildcard: &Wildcard| wildcard.version != self.arena.version;
-        !self.sends_changes()
-            && self.session.first == First::Answered
-            && self.session.wildcard.as_ref().is_some_and(|wildcard| exists || is_behind(wildcard))
+    /// Whether a client that newly names a resource may have it already: from its subscription to
+    /// everything, or from a response that it had not read when it dropped the name. In full state
+    /// it must then hear of the deletion, even if that came before.
+    fn may_know(&self, exists: bool) -> bool {
+        if self.sends_changes() || self.session.first == First::Unanswered {
+            return false;
+        }
+        // What the client had by name before a wildcard that it was never answered, it still has.
+        let by_wildcard = self.session.wildcard.as_ref().is_some_and(|wildcard| {
+            exists || wildcard.owed.is_some() || wildcard.version != self.arena.version
+        });
+        let is_behind = |sent: Sent| exists || sent.at != self.arena.clock();
+        let by_name = self.session.withdrawn == Withdrawn::Unread;
+        by_wildcard || by_name && self.session.newest.is_some_and(is_behind)
+    }
+
+    /// Something is dropped that the response on its way may have.
+    fn note_withdrawal(&mut self) {
+        if self.session.is_waiting() {
+            self.session.withdrawn = Withdrawn::Unread;
+        }
     }
 
     fn connect(&mut self, resource: Slot) -> Option<Slot> {
@@ -137,6 +150,7 @@ impl Turn<'_> {
             }
             let next = self.edges.next(Chain::Session, slot);
             if drop {
+                self.note_withdrawal();
                 self.disconnect(slot);
             }
             slot = next;
@@ -192,6 +206,7 @@ impl Turn<'_> {
 
     pub(super) fn leave_wildcard(&mut self) {
         if let Some(wildcard) = self.session.wildcard.take() {
+            self.note_withdrawal();
             self.arena.wildcards.remove(wildcard.seat);
         }
     }

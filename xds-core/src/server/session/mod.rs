@@ -23,6 +23,7 @@ mod render;
 pub(crate) mod sotw;
 
 use alloc::sync::Arc;
+use core::num::NonZeroU64;
 
 use self::edge::{Due, Edge, Edges, List};
 pub(crate) use self::render::Rendered;
@@ -32,7 +33,7 @@ use super::{
     status::{Interest, SyncState},
     store::{
         arena::{Arena, Stamp},
-        version::TypeVersion,
+        version::{StatedVersion, TypeVersion},
     },
 };
 use crate::{id::StreamId, slab::Slot, types};
@@ -50,15 +51,16 @@ pub(crate) struct Session {
     edges: List,
     /// Those of them that the client is to be sent.
     due: List,
-    named: usize,
-    remembered: usize,
+    named: u32,
+    remembered: u32,
     /// Counts requests that were not dropped.
     round: u64,
     first: First,
     newest: Option<Sent>,
-    accepted: Option<TypeVersion>,
+    accepted: Option<StatedVersion>,
     suspects: Option<Suspects>,
     warming: WarmingState,
+    withdrawn: Withdrawn,
     pub(crate) counts: Counts,
     last_error: Option<Arc<str>>,
 }
@@ -122,8 +124,8 @@ enum CatchUp {
 /// The newest response of the session.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    nonce: u64,
-    version: TypeVersion,
+    nonce: NonZeroU64,
+    version: StatedVersion,
     /// The wildcard cursor before it.
     from: Stamp,
     /// The newest change when it was rendered, sent or not.
@@ -142,8 +144,9 @@ enum Answer {
 /// The resources of rejected responses, to go along with the next change.
 #[derive(Clone, Copy, Debug)]
 struct Suspects {
-    /// Edges sent under this nonce or a later one.
-    since: u64,
+    /// Edges sent under the nonces from the first to the last rejected one.
+    first: NonZeroU64,
+    last: NonZeroU64,
     /// Under the wildcard: what changed after this.
     from: Stamp,
     /// A change after this takes them along.
@@ -162,6 +165,13 @@ enum WarmingState {
     Off,
     /// The next request, or the next response for another reason, is answered with everything.
     Armed,
+}
+
+/// Whether the client dropped something before it can have read the response that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Withdrawn {
+    Nothing,
+    Unread,
 }
 
 /// How often things happened in a session.
@@ -203,6 +213,7 @@ impl Session {
             accepted: None,
             suspects: None,
             warming: WarmingState::Off,
+            withdrawn: Withdrawn::Nothing,
             counts: Counts::default(),
             last_error: None,
         }
@@ -227,13 +238,13 @@ impl Session {
         self.warming = WarmingState::Armed;
     }
 
-    /// How many edges it has.
+    /// How many names are subscribed.
     pub(crate) fn names(&self) -> usize {
-        self.named + self.remembered
+        self.named as usize
     }
 
     pub(crate) fn interest(&self) -> Interest {
-        match (self.wildcard, self.named) {
+        match (self.wildcard, self.names()) {
             (None, 0) => Interest::Nothing,
             (None, names) => Interest::Names(names),
             (Some(_), 0) => Interest::Wildcard,
@@ -254,11 +265,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn sent_version(&self) -> Option<TypeVersion> {
+    pub(crate) fn sent_version(&self) -> Option<StatedVersion> {
         self.newest.map(|sent| sent.version)
     }
 
-    pub(crate) fn accepted_version(&self) -> Option<TypeVersion> {
+    pub(crate) fn accepted_version(&self) -> Option<StatedVersion> {
         self.accepted
     }
 
@@ -269,7 +280,7 @@ impl Session {
     /// Whether the client has the resource as it is now, as far as this edge tells. What it rejected
     /// it does not have.
     fn holds(&self, edge: &Edge) -> bool {
-        let rejected = self.suspects.is_some_and(|suspects| edge.sent >= suspects.since);
+        let rejected = self.suspects.is_some_and(|suspects| suspects.have(edge));
         edge.sent != 0 && edge.due.is_none() && !rejected
     }
 
@@ -279,6 +290,12 @@ impl Session {
             First::Unanswered => Cause::First,
             First::Answered => Cause::Resubscribed,
         }
+    }
+}
+
+impl Suspects {
+    fn have(&self, edge: &Edge) -> bool {
+        (self.first.get()..=self.last.get()).contains(&edge.sent)
     }
 }
 
@@ -317,5 +334,21 @@ impl Turn<'_> {
             self.disconnect(self.session.edges.first());
         }
         self.arena.sessions -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::mem::size_of;
+
+    use super::{Session, edge::Edge};
+    use crate::server::stream::{Seat, Stream};
+
+    /// An idle client is to cost no more than 1 KiB for its stream and 256 bytes per subscription.
+    #[test]
+    fn clients_are_small() {
+        assert!(size_of::<Session>() + size_of::<Seat>() <= 256, "{}", size_of::<Session>());
+        assert!(size_of::<Stream>() <= 256, "{}", size_of::<Stream>());
+        assert!(size_of::<Edge>() <= 72, "{}", size_of::<Edge>());
     }
 }

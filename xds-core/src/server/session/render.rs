@@ -3,15 +3,20 @@
 //! This is the moment at which a response counts as sent (M73): whatever changed before is in it,
 //! whatever was unsubscribed before is not (M67).
 
+use core::num::NonZeroU64;
+
 use super::{
-    Answer, CatchUp, First, Sent, Stamp, Turn, WarmingState,
+    Answer, CatchUp, First, Sent, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
     edge::{Chain, Due, Ride, Standing},
 };
 use crate::{
     server::{
         config::SotwResponse,
         event::Cause,
-        store::arena::{Body, Parts},
+        store::{
+            arena::{Body, Parts, Resource},
+            version::TypeVersion,
+        },
     },
     slab::Slot,
     text::Version,
@@ -28,7 +33,7 @@ pub(crate) struct Rendered {
 impl Turn<'_> {
     /// Renders what is due under the nonce `nonce`; nothing if it turns out that the client has it
     /// all.
-    pub(crate) fn render(&mut self, nonce: u64, limit: usize) -> Option<Rendered> {
+    pub(crate) fn render(&mut self, nonce: NonZeroU64, limit: usize) -> Option<Rendered> {
         if !self.session.is_due(self.arena) {
             return None;
         }
@@ -38,23 +43,27 @@ impl Turn<'_> {
             self.owe_everything(Cause::Warming);
         }
         let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
-        let (body, cause) = match self.arena.config.sotw_response {
-            SotwResponse::FullState => self.render_full_state(nonce),
-            SotwResponse::Changes => self.render_changes(nonce, limit)?,
+        let (body, version, cause) = match self.arena.config.sotw_response {
+            SotwResponse::FullState => self.render_full_state(nonce.get()),
+            SotwResponse::Changes => {
+                let (body, cause) = self.render_changes(nonce.get(), limit)?;
+                (body, self.arena.version, cause)
+            }
         };
         let cause = match self.session.first {
             First::Unanswered => Cause::First,
             First::Answered => cause,
         };
-        let (version, at) = (self.arena.version, self.arena.clock());
+        let (version, at) = (version.stated(), self.arena.clock());
         self.session.first = First::Answered;
+        self.session.withdrawn = Withdrawn::Nothing;
         self.session.newest = Some(Sent { nonce, version, from, at, answer: Answer::Pending });
         self.session.counts.responses += 1;
         Some(Rendered { body, version: self.arena.print(version), cause })
     }
 
     /// All subscribed resources that exist (M74, M76, M79-M81).
-    fn render_full_state(&mut self, nonce: u64) -> (Body, Cause) {
+    fn render_full_state(&mut self, nonce: u64) -> (Body, TypeVersion, Cause) {
         let mut cause = None;
         while !self.session.due.is_empty() {
             let slot = self.session.due.first();
@@ -66,7 +75,8 @@ impl Turn<'_> {
         }
         let newest = self.arena.newest();
         let Some(wildcard) = &mut self.session.wildcard else {
-            return (self.named_body(), cause.unwrap_or(Cause::Changed));
+            let (body, version) = self.named_body();
+            return (body, version, cause.unwrap_or(Cause::Changed));
         };
         let why = match wildcard.owed.take() {
             Some(owed) if newest <= owed.at => owed.cause,
@@ -76,19 +86,25 @@ impl Turn<'_> {
             None => cause.unwrap_or(Cause::Changed),
         };
         wildcard.version = self.arena.version;
-        (self.arena.full_body(), cause.min_some(Some(why)).unwrap_or(why))
+        (self.arena.full_body(), self.arena.version, cause.min_some(Some(why)).unwrap_or(why))
     }
 
-    fn named_body(&self) -> Body {
+    /// All named resources that exist. The version is that of exactly these: who has a part of the
+    /// state must not be taken for one who has all of it when he comes back (B06).
+    fn named_body(&self) -> (Body, TypeVersion) {
+        let mut version = TypeVersion::default();
         let mut parts = Parts::new(usize::MAX);
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
-            if let Some(payload) = self.arena.payload(edge.resource) {
+            if let Some(Resource { name, payload: Some(payload), .. }) =
+                self.arena.at(edge.resource)
+            {
                 parts.push(payload);
+                version.add(name.as_str(), payload.hash);
             }
             slot = self.edges.previous(Chain::Session, slot);
         }
-        parts.into_body()
+        (parts.into_body(), version)
     }
 
     /// What is new to the client or changed (M75), as much as fits (M83).
@@ -106,7 +122,7 @@ impl Turn<'_> {
             None => Cause::Changed,
         };
         // The common case: nothing but the wildcard, whose bytes all such clients share.
-        if self.session.names() == 0 {
+        if self.session.due.is_empty() && wildcard.catch_up == CatchUp::Everything {
             let tail = self.arena.tail_body(from, limit);
             self.advance(tail.to);
             return (tail.body.resources > 0).then(|| (tail.body, owed(tail.to)));
@@ -148,7 +164,12 @@ impl Turn<'_> {
             match &resource.payload {
                 // The wildcard gets there in the next response.
                 Some(_) if beyond => {}
-                Some(payload) if !covered && !parts.push(payload) => break,
+                // No room for this one. What the walk covers must still be taken off the list.
+                Some(payload) if !covered && !parts.push(payload) => {
+                    if walked.is_none() {
+                        break;
+                    }
+                }
                 _ => {
                     let due = self.edges.clear_due(&mut self.session.due, slot);
                     cause = cause.min_some(due.map(|due| due.cause));
@@ -172,10 +193,11 @@ impl Turn<'_> {
         self.session.suspects = None;
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot)
-            && edge.sent >= suspects.since
+            && edge.sent >= suspects.first.get()
         {
             let previous = self.edges.previous(Chain::Session, slot);
-            if self.arena.payload(edge.resource).is_some() && edge.standing == Standing::Named {
+            let exists = self.arena.payload(edge.resource).is_some();
+            if exists && suspects.have(edge) && edge.standing == Standing::Named {
                 let due = Due { cause: Cause::Changed, ride: Ride::Along };
                 self.edges.set_due(&mut self.session.due, slot, due);
             }
@@ -192,7 +214,11 @@ impl Turn<'_> {
     /// Whether anything is due that changed after `stamp`.
     fn has_change_after(&self, stamp: Stamp) -> bool {
         let is_newer = |slot| self.arena.at(slot).is_some_and(|resource| resource.stamp > stamp);
-        if self.session.wildcard.is_some() && self.arena.newest() > stamp {
+        let newest = self.arena.newest();
+        let has_newer = |wildcard: Wildcard| {
+            newest > stamp.max(wildcard.owed.map_or(wildcard.cursor, |owed| owed.at))
+        };
+        if self.session.wildcard.is_some_and(has_newer) {
             return true;
         }
         let mut slot = self.session.due.first();

@@ -9,6 +9,7 @@
 //! The session does not know whether its stream is aggregated.
 
 use alloc::{string::ToString as _, sync::Arc};
+use core::num::NonZeroU64;
 
 use super::{Answer, First, Stamp, Suspects, Turn, WarmingState, interest::Outcome};
 use crate::{
@@ -102,16 +103,14 @@ impl Turn<'_> {
         if request.nonce.is_empty() {
             return Reading::Names;
         }
-        match (number_of(request.nonce), rejection, sent.answer) {
-            (Some(nonce), Some(rejection), Answer::Pending | Answer::Ack)
-                if nonce == sent.nonce =>
-            {
-                Reading::Nack(rejection)
-            }
-            (Some(nonce), None, Answer::Pending) if nonce == sent.nonce => Reading::Ack,
-            (Some(nonce), _, _) if nonce == sent.nonce => Reading::Names,
-            (Some(nonce), _, _) if nonce <= issued => Reading::Stale,
-            _ => Reading::Bogus,
+        let Some(nonce) = number_of(request.nonce).filter(|&nonce| nonce <= issued) else {
+            return Reading::Bogus;
+        };
+        match (rejection, sent.answer) {
+            _ if nonce != sent.nonce.get() => Reading::Stale,
+            (Some(rejection), Answer::Pending | Answer::Ack) => Reading::Nack(rejection),
+            (None, Answer::Pending) => Reading::Ack,
+            (Some(_), Answer::Nack) | (None, Answer::Ack | Answer::Nack) => Reading::Names,
         }
     }
 
@@ -152,7 +151,8 @@ impl Turn<'_> {
             let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
             let earlier = self.session.suspects;
             self.session.suspects = Some(Suspects {
-                since: earlier.map_or(sent.nonce, |earlier| earlier.since.min(sent.nonce)),
+                first: earlier.map_or(sent.nonce, |earlier| earlier.first),
+                last: sent.nonce,
                 from: earlier.map_or(Stamp::MAX, |earlier| earlier.from).min(sent.from.max(rode)),
                 until: sent.at,
             });
@@ -172,14 +172,17 @@ impl Turn<'_> {
     /// that is not in full state may be a part of its version only.
     fn trust(&mut self, version: &str) {
         let current = self.arena.version;
-        if self.sends_changes() || self.session.named > 0 || !current.is_printed_as(version) {
+        if self.sends_changes()
+            || self.session.named > 0
+            || !current.stated().is_printed_as(version)
+        {
             return;
         }
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.version = current;
             wildcard.owed = None;
             self.session.first = First::Answered;
-            self.session.accepted = Some(current);
+            self.session.accepted = Some(current.stated());
         }
     }
 }
@@ -206,7 +209,7 @@ impl Rejection {
 }
 
 /// The text of a nonce (M62).
-pub(crate) fn nonce_of(number: u64) -> Nonce {
+pub(crate) fn nonce_of(number: NonZeroU64) -> Nonce {
     Nonce::new(number.to_string())
 }
 
@@ -229,8 +232,9 @@ mod tests {
 
     #[test]
     fn nonces_are_read_only_as_written() {
-        assert_eq!(number_of(nonce_of(1).as_str()), Some(1));
-        assert_eq!(number_of(nonce_of(u64::MAX).as_str()), Some(u64::MAX));
+        for number in [NonZeroU64::MIN, NonZeroU64::MAX] {
+            assert_eq!(number_of(nonce_of(number).as_str()), Some(number.get()));
+        }
         for foreign in ["", "0", "01", "+1", " 1", "1 ", "-1", "1a", "18446744073709551616", "x"] {
             assert_eq!(number_of(foreign), None, "{foreign:?}");
         }

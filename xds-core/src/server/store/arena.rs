@@ -4,7 +4,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 
 use bytes::Bytes;
 
-use super::version::{ContentHash, TypeVersion};
+use super::version::{ContentHash, StatedVersion, TypeVersion};
 use crate::{
     index::NameIndex,
     server::{config::TypeConfig, session::edge::List},
@@ -37,13 +37,13 @@ pub(crate) struct Arena {
     full: Option<Body>,
     /// Recently asked for, the oldest first.
     tails: VecDeque<Tail>,
-    printed: Option<(TypeVersion, Version)>,
+    printed: Option<(StatedVersion, Version)>,
 }
 
 /// How many tails are kept for other clients, provided they are no longer than all resources.
 const TAILS: usize = 64;
 
-/// A position in the history of one type: every change of a resource has its own.
+/// A position in the history of one type: every change or deletion of a resource has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -73,7 +73,7 @@ pub(crate) struct Payload {
     pub(crate) framed: Bytes,
     /// The resource itself; the end of `framed`.
     pub(crate) value: Bytes,
-    hash: ContentHash,
+    pub(crate) hash: ContentHash,
 }
 
 /// The resources of one response, encoded.
@@ -136,6 +136,7 @@ impl Arena {
     pub(crate) fn remove(&mut self, name: &ResourceName) -> Option<Slot> {
         let slot = self.find(name.as_str())?;
         let removed = self.resources.at_mut(slot)?.payload.take()?;
+        self.stamp.0 += 1;
         self.forget(name, Some(&removed));
         self.resources.move_to_front(slot);
         self.release(slot);
@@ -194,6 +195,11 @@ impl Arena {
         self.existing
     }
 
+    /// How many names are held, whether or not there is a resource.
+    pub(crate) fn names(&self) -> usize {
+        self.resources.len()
+    }
+
     /// Whether there is nothing to keep the arena for.
     pub(crate) fn is_idle(&self) -> bool {
         self.existing == 0 && self.sessions == 0
@@ -245,12 +251,12 @@ impl Arena {
     }
 
     /// The text of a version, which for the current one is made once.
-    pub(crate) fn print(&mut self, version: TypeVersion) -> Version {
+    pub(crate) fn print(&mut self, version: StatedVersion) -> Version {
         match &self.printed {
             Some((of, text)) if *of == version => text.clone(),
             _ => {
                 let text = version.to_version();
-                if version == self.version {
+                if version == self.version.stated() {
                     self.printed = Some((version, text.clone()));
                 }
                 text

@@ -138,6 +138,16 @@ impl Store {
         self.resources
     }
 
+    /// How many types are held.
+    pub(crate) fn types(&self) -> usize {
+        self.arenas.len()
+    }
+
+    /// How many names are held: more than there are resources if some are only asked for.
+    pub(crate) fn names(&self) -> usize {
+        self.arenas.iter().map(|(_, arena)| arena.names()).sum()
+    }
+
     /// The changes that count, in order: a repeated name has its last one (M219).
     fn last_of_each_name<'a>(&self, changes: &'a [Change]) -> Vec<&'a Change> {
         let mut seen: HashTable<&Change> = HashTable::with_capacity(changes.len());
