@@ -141,7 +141,10 @@ impl ManagementServer {
 pub enum DataErrorPolicy {
     /// It stays in use; watchers get an ambient error (gRPC's default).
     KeepCached,
-    /// It is dropped; watchers are told to stop using it (a proxy's way).
+    /// A deleted one is dropped, and watchers are told to stop using it; while the newest version is
+    /// invalid, the last valid one stays (a proxy's way, S0.018, S0.120).
+    DropDeleted,
+    /// It is dropped in either case (gRPC's `fail_on_data_errors`).
     DropCached,
 }
 
@@ -220,7 +223,7 @@ impl Profile {
     #[must_use]
     pub fn envoy() -> Self {
         Self {
-            data_errors: DataErrorPolicy::DropCached,
+            data_errors: DataErrorPolicy::DropDeleted,
             nack_code: 13,
             idle_close: None,
             connectivity_errors: ConnectivityErrors::Hidden,

@@ -290,7 +290,12 @@ impl Judge<'_> {
         // Under a wildcard, what is deleted but kept must not pile up without end.
         let is_one_too_many =
             self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
-        if self.data_errors == DataErrorPolicy::DropCached || is_one_too_many {
+        let drops = match self.data_errors {
+            DataErrorPolicy::KeepCached => false,
+            DataErrorPolicy::DropDeleted => matches!(kind, WatchErrorKind::Deleted),
+            DataErrorPolicy::DropCached => true,
+        };
+        if drops || is_one_too_many {
             self.cache.drop_resource(slot);
         }
         let Some(entry) = self.cache.get_mut(slot) else { return };

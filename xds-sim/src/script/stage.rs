@@ -373,6 +373,7 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
+        Some("drop-deleted") => profile.data_errors = DataErrorPolicy::DropDeleted,
         Some("keep") => profile.data_errors = DataErrorPolicy::KeepCached,
         _ => {}
     }
