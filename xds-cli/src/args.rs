@@ -1,0 +1,228 @@
+//! What can be said on the command line.
+
+use core::{fmt, str::FromStr, time::Duration};
+use std::path::PathBuf;
+
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use thiserror::Error;
+use xds_core::{ResourceName, TypeUrl, types};
+
+/// Serve and watch xDS, the protocol by which proxies and gRPC clients get their configuration.
+#[derive(Debug, Parser)]
+#[command(name = "xds", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Log more on standard error: connections and messages (-v), all there is (-vv).
+    ///
+    /// RUST_LOG, if it is set, says it more precisely.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// When to use colours.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 all went well, 1 it did not, 2 wrong usage, 3 the address \
+                          cannot be listened on or resolved.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show a management server and a client at work, in some seconds and in plain words.
+    Demo,
+    Serve(ServeArgs),
+    Watch(WatchArgs),
+}
+
+/// Serve the resources in a directory, and follow its files as they change.
+///
+/// Files are .json, .yaml, .yml, .pb_text, .textproto, .txtpb or .pb. Each holds one resource (an
+/// object with "@type"), a list of them, several YAML documents, or an object with "resources".
+/// Hidden files and other suffixes are passed over. A file that is broken keeps the resources it
+/// had when it was last good.
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// The directory.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Where to listen, as in 127.0.0.1:18000; with port 0 on a free port.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: String,
+
+    /// How to say what happens.
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: ServeOutput,
+
+    /// Stop by itself after this time, as in 500ms, 20s or 5m.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) lifetime: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServeOutput {
+    /// A table of nodes and types whenever something changed.
+    Table,
+    /// One JSON object for each event.
+    Ndjson,
+}
+
+/// Subscribe to resources as a client does, and print what changes.
+///
+/// What does not decode, or what no proxy would take, is rejected with its reason.
+#[derive(Args, Debug)]
+pub(crate) struct WatchArgs {
+    /// The management server, as in 127.0.0.1:18000 or unix:/run/xds.sock.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) server: String,
+
+    /// Who to say we are.
+    #[arg(long, value_name = "ID", default_value = "xds-watch")]
+    pub(crate) node: String,
+
+    /// How to print changes.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: WatchOutput,
+
+    /// Stop by itself after this time, as in 500ms, 20s or 5m.
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) lifetime: Option<Duration>,
+
+    /// What to watch: all resources of a type, as in cds, or one, as in eds:backend.
+    ///
+    /// Types are lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
+    /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
+    #[arg(required = true, value_name = "TYPE[:NAME]")]
+    pub(crate) subscriptions: Vec<Subscription>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WatchOutput {
+    /// Lines for people: what came, which fields changed, what went.
+    Text,
+    /// One JSON object for each event.
+    Ndjson,
+    /// Each changed resource as a YAML document.
+    Yaml,
+}
+
+/// What one `TYPE[:NAME]` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Subscription {
+    pub(crate) type_url: TypeUrl,
+    /// One resource; without a name all of them.
+    pub(crate) name: Option<ResourceName>,
+}
+
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum InvalidSubscription {
+    #[error(
+        "unknown type: expected lds, rds, srds, vhds, cds, eds, sds, ecds, rtds or a type URL such \
+         as {}",
+        types::CLUSTER
+    )]
+    Type,
+    #[error("there is no name after the colon")]
+    Name,
+}
+
+impl FromStr for Subscription {
+    type Err = InvalidSubscription;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSubscription> {
+        // Type URLs have no colon, names may.
+        let (type_name, name) = match text.split_once(':') {
+            Some((type_name, name)) => (type_name, Some(name)),
+            None => (text, None),
+        };
+        let type_url = match types::by_short_name(type_name) {
+            Some(url) => url,
+            None => is_type_url(type_name).then_some(type_name).ok_or(InvalidSubscription::Type)?,
+        };
+        if name.is_some_and(str::is_empty) {
+            return Err(InvalidSubscription::Name);
+        }
+        let name = name.filter(|&name| name != "*").map(ResourceName::from);
+        Ok(Self { type_url: TypeUrl::from(type_url), name })
+    }
+}
+
+impl fmt::Display for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let type_url = self.type_url.as_str();
+        f.write_str(types::short_name(type_url).unwrap_or(type_url))?;
+        write!(f, " {}", self.name.as_ref().map_or("*", ResourceName::as_str))
+    }
+}
+
+fn is_type_url(text: &str) -> bool {
+    text.rsplit_once('/').is_some_and(|(prefix, name)| !prefix.is_empty() && !name.is_empty())
+}
+
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("expected a number with a unit, as in 500ms, 20s, 5m or 1h")]
+pub(crate) struct InvalidDuration;
+
+fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(InvalidDuration)?;
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err(InvalidDuration),
+    };
+    let number: f64 = number.parse().map_err(|_| InvalidDuration)?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| InvalidDuration)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn types_have_short_names_and_urls_and_perhaps_a_name_behind() {
+        let all = |url: &str| Subscription { type_url: url.into(), name: None };
+        let one = |url: &str, name: &str| Subscription { name: Some(name.into()), ..all(url) };
+        for (text, expected) in [
+            ("cds", all(types::CLUSTER)),
+            ("CDS", all(types::CLUSTER)),
+            ("cds:*", all(types::CLUSTER)),
+            ("eds:backend", one(types::CLUSTER_LOAD_ASSIGNMENT, "backend")),
+            ("eds:xdstp://a/b", one(types::CLUSTER_LOAD_ASSIGNMENT, "xdstp://a/b")),
+            ("type.googleapis.com/a.B", all("type.googleapis.com/a.B")),
+            ("type.googleapis.com/a.B:n:m", one("type.googleapis.com/a.B", "n:m")),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for (text, expected) in [
+            ("", InvalidSubscription::Type),
+            ("xyz", InvalidSubscription::Type),
+            ("/a.B", InvalidSubscription::Type),
+            ("t/", InvalidSubscription::Type),
+            ("cds:", InvalidSubscription::Name),
+        ] {
+            assert_eq!(text.parse::<Subscription>(), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, millis) in [("500ms", 500), ("20s", 20_000), ("1.5s", 1_500), ("2m", 120_000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "20", "s", "-1s", "1.2.3s", "1d", "1e9s", "99999999999999999999999h"] {
+            assert_eq!(parse_duration(text), Err(InvalidDuration), "{text}");
+        }
+    }
+}

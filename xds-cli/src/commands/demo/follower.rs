@@ -1,0 +1,126 @@
+//! A client that learns from each resource which ones it needs next, and drops those it no longer
+//! needs.
+
+use core::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use futures_core::Stream as _;
+use serde_json::Value as Json;
+use xds_core::{client::Notice, types};
+use xds_tokio::{ClientHandle, Watch};
+
+use super::DemoFailure;
+use crate::{directory::Key, facts, resource_types::json};
+
+pub(crate) struct Follower {
+    client: ClientHandle,
+    root: Option<Key>,
+    watched: BTreeMap<Key, Watched>,
+}
+
+struct Watched {
+    watch: Watch,
+    known: Known,
+}
+
+/// What is known of a resource.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// The value in use.
+    pub(crate) json: Option<Arc<Json>>,
+    /// Why there is none, or what is wrong with a newer one.
+    pub(crate) problem: Option<String>,
+}
+
+impl Follower {
+    pub(crate) fn new(client: ClientHandle) -> Self {
+        Self { client, root: None, watched: BTreeMap::new() }
+    }
+
+    /// Follows everything that hangs on a listener.
+    pub(crate) fn start(&mut self, listener: &str) {
+        self.root = Some(Key { type_url: types::LISTENER.into(), name: listener.into() });
+        self.watch_what_is_needed();
+    }
+
+    /// Takes in the next piece of news. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Result<(), DemoFailure> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub(crate) fn resources(&self) -> BTreeMap<Key, Known> {
+        self.watched.iter().map(|(key, it)| (key.clone(), it.known.clone())).collect()
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), DemoFailure>> {
+        for watched in self.watched.values_mut() {
+            match Pin::new(&mut watched.watch).poll_next(cx) {
+                Poll::Pending => {}
+                Poll::Ready(Some(Ok(notice))) => {
+                    watched.known.take(notice);
+                    self.watch_what_is_needed();
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Err(DemoFailure::Ended)),
+            }
+        }
+        Poll::Pending
+    }
+
+    fn watch_what_is_needed(&mut self) {
+        let mut needed = BTreeSet::new();
+        let mut queue: Vec<Key> = self.root.iter().cloned().collect();
+        while let Some(key) = queue.pop() {
+            let json = self.watched.get(&key).and_then(|it| it.known.json.as_deref());
+            queue.extend(json.map(|json| references(&key, json)).unwrap_or_default());
+            needed.insert(key);
+        }
+        self.watched.retain(|key, _| needed.contains(key));
+        for key in needed {
+            if !self.watched.contains_key(&key) {
+                let watch = self.client.watch(key.type_url.clone(), key.name.clone());
+                self.watched.insert(key, Watched { watch, known: Known::default() });
+            }
+        }
+    }
+}
+
+impl Known {
+    fn take(&mut self, notice: Notice) {
+        match notice {
+            Notice::Changed(Ok(resource)) => {
+                *self = Self { json: Some(json(&resource)), problem: None };
+            }
+            Notice::Changed(Err(error)) => {
+                *self = Self { json: None, problem: Some(error.kind().to_string()) };
+            }
+            Notice::Ambient(error) => {
+                self.problem = error.map(|error| error.kind().to_string());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The resources that a resource names: listener, routes, clusters, endpoints.
+pub(crate) fn references(key: &Key, json: &Json) -> Vec<Key> {
+    let (type_url, names) = match key.type_url.as_str() {
+        types::LISTENER => (types::ROUTE_CONFIGURATION, facts::route_configurations(json)),
+        types::ROUTE_CONFIGURATION => {
+            let routes = facts::routes(json).into_iter();
+            (types::CLUSTER, routes.flat_map(|route| route.clusters).collect())
+        }
+        types::CLUSTER => {
+            (types::CLUSTER_LOAD_ASSIGNMENT, facts::endpoints_name(json).into_iter().collect())
+        }
+        _ => return Vec::new(),
+    };
+    names.into_iter().map(|name| Key { type_url: type_url.into(), name: name.into() }).collect()
+}

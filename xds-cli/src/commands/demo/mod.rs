@@ -1,0 +1,51 @@
+//! `xds demo`: a management server and a client in one process, in plain words.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `story.rs` | the steps, each of which waits for what must happen |
+//! | `stage.rs` | the server with its embedded files, the client, and a look at both |
+//! | `follower.rs` | a client that learns from each resource which ones it needs next |
+//! | `view.rs` | what the client has, as a tree, and what changed in it |
+//! | `narrator.rs` | prints, and gives time to read |
+
+mod follower;
+mod narrator;
+mod stage;
+mod story;
+mod view;
+
+use core::time::Duration;
+use std::io;
+
+use clap::ColorChoice;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use self::{narrator::Narrator, story::Story};
+use crate::failure::Failure;
+
+/// How long the whole demo may take, so that it ends whatever goes wrong.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) async fn run(color: ColorChoice) -> Result<(), Failure> {
+    let story = Story::tell(Narrator::new(color));
+    timeout(LIMIT, story).await.unwrap_or_else(|_| {
+        Err(DemoFailure::TooLate { what: "the end of the demo", limit: LIMIT }.into())
+    })
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum DemoFailure {
+    #[error("no address to listen on: {0}")]
+    Listen(io::Error),
+    #[error("the embedded configuration is broken: {0}")]
+    Configuration(String),
+    #[error("the server does not take the configuration: {0}")]
+    Refused(String),
+    #[error("this did not happen within {} s: {what}", limit.as_secs())]
+    TooLate { what: &'static str, limit: Duration },
+    #[error("the server has sent {responses} responses, where {expected} were enough")]
+    SentTooMuch { expected: u64, responses: u64 },
+    #[error("the client or the server has ended by itself")]
+    Ended,
+}

@@ -1,0 +1,48 @@
+//! Prints, and gives time to read.
+
+use core::time::Duration;
+use std::io::{self, IsTerminal as _};
+
+use clap::ColorChoice;
+use tokio::time::sleep;
+
+use crate::{failure::Failure, output, style::Style};
+
+#[derive(Debug)]
+pub(crate) struct Narrator {
+    pub(crate) style: Style,
+    /// Between two steps; nothing if nobody is there to read.
+    pause: Duration,
+    steps: usize,
+}
+
+const PAUSE: Duration = Duration::from_millis(1_200);
+
+impl Narrator {
+    pub(crate) fn new(color: ColorChoice) -> Self {
+        let stdout = io::stdout();
+        let pause = if stdout.is_terminal() { PAUSE } else { Duration::ZERO };
+        Self { style: Style::of(color, &stdout), pause, steps: 0 }
+    }
+
+    /// Begins a step with what is going to happen.
+    pub(crate) async fn step(&mut self, text: &str) -> Result<(), Failure> {
+        if self.steps > 0 {
+            sleep(self.pause).await;
+        }
+        self.steps += 1;
+        let text = format!("{}. {}", self.steps, text.replace('\n', "\n   "));
+        self.paragraph(&self.style.strong(text).to_string())
+    }
+
+    /// Something below a step: what it means, and the evidence.
+    pub(crate) fn show(&self, title: &str, evidence: &str) -> Result<(), Failure> {
+        let lines = [title, evidence].into_iter().flat_map(str::lines);
+        let indented: Vec<String> = lines.map(|line| format!("   {line}")).collect();
+        self.paragraph(&indented.join("\n"))
+    }
+
+    pub(crate) fn paragraph(&self, text: &str) -> Result<(), Failure> {
+        output::print(&format!("{text}\n\n"))
+    }
+}

@@ -1,0 +1,212 @@
+//! The steps. Each changes something, waits for what must become of it at both ends, and shows it.
+
+use core::time::Duration;
+
+use xds_core::types;
+
+use super::{
+    DemoFailure,
+    narrator::Narrator,
+    stage::{Scene, Stage},
+    view,
+};
+use crate::{
+    facts,
+    failure::Failure,
+    server_table::{Row, State, Subscribed, table},
+};
+
+/// The configuration at the start.
+const FILES: &[(&str, &str)] = &[
+    ("clusters.yaml", include_str!("../../../demo/clusters.yaml")),
+    ("endpoints.yaml", include_str!("../../../demo/endpoints.yaml")),
+    ("listener.yaml", include_str!("../../../demo/listener.yaml")),
+    ("routes.yaml", include_str!("../../../demo/routes.yaml")),
+];
+
+/// One of the files that replace others in the course of the story.
+macro_rules! edit {
+    ($file:literal) => {
+        include_str!(concat!("../../../demo/edits/", $file))
+    };
+}
+
+/// How long the server is observed doing nothing.
+const SILENCE: Duration = Duration::from_millis(700);
+
+pub(crate) struct Story {
+    narrator: Narrator,
+    stage: Stage,
+    /// How both ends were after the last step.
+    scene: Scene,
+}
+
+impl Story {
+    pub(crate) async fn tell(narrator: Narrator) -> Result<(), Failure> {
+        let mut story = Self::begin(narrator).await?;
+        story.scales_up().await?;
+        story.switches_off().await?;
+        story.slips().await?;
+        story.repairs().await?;
+        story.end().await
+    }
+
+    async fn begin(mut narrator: Narrator) -> Result<Self, Failure> {
+        let mut stage = Stage::set(FILES).await?;
+        let address = stage.address;
+        narrator.paragraph(&format!(
+            "Proxies such as Envoy, and gRPC programs, get their configuration while they run: a\n\
+             management server sends them resources over one gRPC stream that stays open, and they\n\
+             answer each response with \"accepted\" (ACK) or \"rejected, because ...\" (NACK). That\n\
+             protocol is called xDS. Here are one of each, in one process, on {address}."
+        ))?;
+        narrator
+            .step(
+                "A client starts. It knows one name, the listener `shop`. Each resource that arrives\n\
+                 tells it which to ask for next: the routes, then the clusters (how to reach a service),\n\
+                 then their endpoints (where it is).",
+            )
+            .await?;
+        stage.follow("shop");
+        let scene = stage
+            .settle("the whole configuration arrives", |scene| {
+                scene.is_complete(4) && all_acked(scene)
+            })
+            .await?;
+        let story = Self { narrator, stage, scene };
+        story.narrator.show(
+            "What the client has:",
+            &view::tree(&story.scene.resources, story.narrator.style),
+        )?;
+        story.show_server(
+            "What the server knows: lds are listeners, rds routes, cds clusters, eds endpoints.",
+        )?;
+        Ok(story)
+    }
+
+    async fn scales_up(&mut self) -> Result<(), Failure> {
+        self.narrator
+            .step("The cart service is scaled up: its endpoints in the configuration become three.")
+            .await?;
+        self.stage.edit(&[("endpoints.yaml", edit!("endpoints-cart-grown.yaml"))]).await?;
+        self.settle("The client:", "the new endpoint arrives", |scene| {
+            let cart = scene.json(types::CLUSTER_LOAD_ASSIGNMENT, "cart");
+            cart.is_some_and(|it| facts::endpoints(it).len() == 3) && all_acked(scene)
+        })
+        .await?;
+        self.show_server("The server sent endpoints only; nothing else had changed.")
+    }
+
+    async fn switches_off(&mut self) -> Result<(), Failure> {
+        self.narrator
+            .step("The reviews are switched off: their route, cluster and endpoints are deleted.")
+            .await?;
+        self.stage
+            .edit(&[
+                ("routes.yaml", edit!("routes-without-reviews.yaml")),
+                ("clusters.yaml", edit!("clusters-without-reviews.yaml")),
+                ("endpoints.yaml", edit!("endpoints-without-reviews.yaml")),
+            ])
+            .await?;
+        self.settle("The client:", "the reviews disappear", |scene| {
+            let is_narrow = |row: &Row| match row.type_name.as_str() {
+                "cds" | "eds" => row.subscribed == Subscribed::Names(2),
+                _ => true,
+            };
+            scene.json(types::CLUSTER, "reviews").is_none()
+                && scene.is_complete(4)
+                && scene.rows.iter().all(is_narrow)
+                && all_acked(scene)
+        })
+        .await?;
+        self.show_server("The client asks for two clusters now, and for the endpoints of two.")
+    }
+
+    async fn slips(&mut self) -> Result<(), Failure> {
+        self.narrator
+            .step(
+                "An update with a slip in it. `catalog` gets another load balancing policy, which is fine;\n\
+                 `cart` is to connect within 0 s, which nobody can.",
+            )
+            .await?;
+        let responses_before = self.scene.responses();
+        self.stage.edit(&[("clusters.yaml", edit!("clusters-cart-broken.yaml"))]).await?;
+        self.settle(
+            "The client uses the good one, rejects the bad one, and keeps what it had of that:",
+            "the bad cluster is rejected and the good one used",
+            |scene| {
+                scene.problem(types::CLUSTER, "cart").is_some()
+                    && lb_policy(scene, "catalog") == Some("LEAST_REQUEST")
+                    && scene.row("cds").is_some_and(|row| row.state == State::Nacked)
+                    && scene.rows.iter().all(|row| row.state != State::Sent)
+            },
+        )
+        .await?;
+        self.show_server("The server has the reason, and knows which version is in use.")?;
+        self.stays_silent(responses_before + 1).await
+    }
+
+    /// The response that was rejected is not sent again.
+    async fn stays_silent(&mut self, expected: u64) -> Result<(), Failure> {
+        let responses = self.stage.responses_after(SILENCE).await?;
+        if responses != expected {
+            return Err(DemoFailure::SentTooMuch { expected, responses }.into());
+        }
+        self.narrator.show(
+            &format!(
+                "To send the same again would only have it rejected again. So the server waits for a change:\n\
+                 it has sent {expected} responses, the rejected one included, and none in the {} ms since.",
+                SILENCE.as_millis()
+            ),
+            "",
+        )
+    }
+
+    async fn repairs(&mut self) -> Result<(), Failure> {
+        self.narrator.step("The slip is repaired.").await?;
+        self.stage.edit(&[("clusters.yaml", edit!("clusters-repaired.yaml"))]).await?;
+        self.settle("The client:", "the repaired cluster is accepted", |scene| {
+            let cart = scene.json(types::CLUSTER, "cart").and_then(facts::connect_timeout);
+            cart == Some("0.750s")
+                && scene.problem(types::CLUSTER, "cart").is_none()
+                && all_acked(scene)
+        })
+        .await?;
+        self.show_server("The server:")
+    }
+
+    async fn end(self) -> Result<(), Failure> {
+        self.stage.end().await;
+        self.narrator.paragraph(
+            "That is all. Now with files, in two terminals:\n\
+             \x20 xds serve examples/config --listen 127.0.0.1:18000\n\
+             \x20 xds watch --server 127.0.0.1:18000 lds cds eds:api",
+        )
+    }
+
+    /// Waits until both ends are as they must become, and shows what changed at the client.
+    async fn settle(
+        &mut self,
+        title: &str,
+        what: &'static str,
+        is_so: impl Fn(&Scene) -> bool,
+    ) -> Result<(), Failure> {
+        let scene = self.stage.settle(what, is_so).await?;
+        let style = self.narrator.style;
+        let changes = view::changes(&self.scene.resources, &scene.resources, style);
+        self.scene = scene;
+        self.narrator.show(title, &changes)
+    }
+
+    fn show_server(&self, title: &str) -> Result<(), Failure> {
+        self.narrator.show(title, &table(&self.scene.rows, self.narrator.style))
+    }
+}
+
+fn all_acked(scene: &Scene) -> bool {
+    scene.rows.iter().all(|row| row.state == State::Acked && row.sent == row.acked)
+}
+
+fn lb_policy<'s>(scene: &'s Scene, cluster: &str) -> Option<&'s str> {
+    scene.json(types::CLUSTER, cluster)?.get("lb_policy")?.as_str()
+}

@@ -1,0 +1,5 @@
+//! The commands.
+
+pub(crate) mod demo;
+pub(crate) mod serve;
+pub(crate) mod watch;

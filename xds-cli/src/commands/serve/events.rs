@@ -1,0 +1,19 @@
+//! What `xds serve` has to say.
+
+use std::{net::SocketAddr, path::Path};
+
+use xds_core::server::Applied;
+
+use crate::{directory::FileError, server_table::Row};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event<'a> {
+    /// Clients may come. Always the first.
+    Serving { directory: &'a Path, listen: SocketAddr, resources: usize },
+    /// A file keeps its last good state.
+    FileError(&'a FileError),
+    /// The files changed, and so did what is served.
+    Reloaded { resources: usize, applied: Applied },
+    /// The state of some subscription changed.
+    Status(&'a [Row]),
+}

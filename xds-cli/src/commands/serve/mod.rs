@@ -1,0 +1,94 @@
+//! `xds serve`: a management server that serves a directory.
+
+mod events;
+mod ndjson;
+mod status;
+mod table;
+
+use std::io;
+
+use clap::ColorChoice;
+use tokio::{
+    net::TcpListener,
+    select,
+    time::{Duration, timeout},
+};
+use xds_core::server::ServerConfig;
+use xds_tokio::{ManagementServer, ServerOptions};
+
+use self::{events::Event, ndjson::Ndjson, status::Status, table::Table};
+use crate::{
+    args::{ServeArgs, ServeOutput},
+    directory::{Followed, Reload},
+    failure::Failure,
+    resource_types::JsonPayloads,
+    stop::Stop,
+    style::Style,
+};
+
+pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failure> {
+    let mut stop = Stop::after(args.lifetime)?;
+    let mut printer: Box<dyn Printer> = match args.output {
+        ServeOutput::Table => {
+            Box::new(Table::new(Style::of(color, &io::stdout()), Style::of(color, &io::stderr())))
+        }
+        ServeOutput::Ndjson => Box::new(Ndjson),
+    };
+    let listening = |why| Failure::Listen { address: args.listen.clone(), why };
+    let listener = TcpListener::bind(&args.listen).await.map_err(listening)?;
+    let listen = listener.local_addr().map_err(listening)?;
+
+    let options = ServerOptions::default().with_payload_printer(JsonPayloads);
+    let server = ManagementServer::start(ServerConfig::default(), options);
+    let handle = server.handle();
+    let (mut followed, first) = Followed::start(&args.directory, handle.clone())
+        .await
+        .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?;
+    let mut status = Status::new(handle.clone());
+    let mut serving = tokio::spawn(server.serve(listener));
+
+    printer.print(Event::Serving {
+        directory: &args.directory,
+        listen,
+        resources: first.resources,
+    })?;
+    print_errors(&mut *printer, &first)?;
+    loop {
+        select! {
+            () = stop.requested() => break,
+            Some(reload) = followed.next() => {
+                print_errors(&mut *printer, &reload)?;
+                if let Some(applied) = reload.applied {
+                    let resources = reload.resources;
+                    printer.print(Event::Reloaded { resources, applied })?;
+                }
+                status.note_change();
+            }
+            rows = status.next() => printer.print(Event::Status(&rows))?,
+            result = &mut serving => return match result {
+                Ok(Ok(())) => Err(Failure::Serving("it has ended by itself".to_owned())),
+                Ok(Err(why)) => Err(Failure::Serving(why.to_string())),
+                Err(why) => Err(Failure::Serving(why.to_string())),
+            },
+        }
+    }
+    // Clients are told, so that they look for another server at once (M14).
+    let _ = timeout(FAREWELL, async {
+        handle.shut_down().await;
+        serving.await
+    })
+    .await;
+    Ok(())
+}
+
+/// How long a client may take to close its connection.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A way to say what happens.
+trait Printer {
+    fn print(&mut self, event: Event<'_>) -> Result<(), Failure>;
+}
+
+fn print_errors(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
+    reload.errors.iter().try_for_each(|error| printer.print(Event::FileError(error)))
+}

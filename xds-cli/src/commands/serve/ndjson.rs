@@ -1,0 +1,78 @@
+//! `-o ndjson`: one JSON object on a line for each event.
+
+use serde_json::{Value as Json, json};
+
+use super::{Printer, events::Event};
+use crate::{
+    failure::Failure,
+    output,
+    server_table::{Row, Subscribed},
+};
+
+#[derive(Debug)]
+pub(crate) struct Ndjson;
+
+impl Printer for Ndjson {
+    fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
+        output::print(&object(event).to_string())
+    }
+}
+
+fn object(event: Event<'_>) -> Json {
+    match event {
+        Event::Serving { directory: _, listen, resources } => {
+            json!({ "event": "serving", "listen": listen.to_string(), "resources": resources })
+        }
+        Event::FileError(error) => {
+            let file = error.file.display().to_string();
+            json!({ "event": "file_error", "file": file, "error": error.error })
+        }
+        Event::Reloaded { resources, applied } => json!({
+            "event": "reloaded",
+            "resources": resources,
+            "changed": applied.changed,
+            "removed": applied.removed,
+        }),
+        Event::Status(rows) => {
+            let rows: Vec<Json> = rows.iter().map(row).collect();
+            json!({ "event": "status", "rows": rows })
+        }
+    }
+}
+
+fn row(row: &Row) -> Json {
+    json!({
+        "node": row.node,
+        "stream": row.stream,
+        "type": row.type_name,
+        "subscribed": match row.subscribed {
+            Subscribed::All => json!("*"),
+            Subscribed::Names(count) => json!(count),
+        },
+        "sent": row.sent,
+        "acked": row.acked,
+        "state": row.state.name(),
+        "responses": row.responses,
+        "acks": row.acks,
+        "nacks": row.nacks,
+        "error": row.error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server_table::tests::row;
+
+    #[test]
+    fn a_status_event_has_the_whole_reason() {
+        assert_eq!(
+            object(Event::Status(&[row()])).to_string(),
+            r#"{"event":"status","rows":[{"node":"envoy-1","stream":"s1","type":"cds","subscribed":"*","#
+                .to_owned()
+                + r#""sent":"9f31c2aa01bb02cc","acked":"81aa00bb11cc22dd","state":"NACKED","#
+                + r#""responses":2,"acks":1,"nacks":1,"error":"bad cluster:\nname: x\n"}]}"#
+        );
+        assert_eq!(object(Event::Status(&[])).to_string(), r#"{"event":"status","rows":[]}"#);
+    }
+}

@@ -1,0 +1,77 @@
+//! `-o ndjson`: one JSON object on a line for each event.
+
+use serde_json::{Value as Json, json};
+
+use super::{
+    Printer,
+    events::{Event, News},
+};
+use crate::{failure::Failure, output};
+
+#[derive(Debug)]
+pub(crate) struct Ndjson;
+
+impl Printer for Ndjson {
+    fn print(&mut self, event: &Event) -> Result<(), Failure> {
+        output::print(&object(event).to_string())
+    }
+}
+
+fn object(event: &Event) -> Json {
+    let (type_name, name) = (event.type_name(), &event.name);
+    match &event.news {
+        News::Changed { new, .. } => json!({
+            "event": "changed",
+            "type": type_name,
+            "name": name,
+            "version": new.version,
+            "resource": *new.json,
+        }),
+        News::Removed(problem) => {
+            json!({ "event": "removed", "type": type_name, "name": name, "error": problem.text })
+        }
+        News::Ambient(problem) => {
+            let error = problem.as_ref().map(|problem| &problem.text);
+            json!({ "event": "ambient", "type": type_name, "name": name, "error": error })
+        }
+        News::Error(problem) => {
+            json!({ "event": "error", "type": type_name, "name": name, "error": problem.text })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use xds_core::types;
+
+    use super::{super::events::State, *};
+
+    #[test]
+    fn events_are_objects_of_one_line() {
+        let shown = |name: Option<&str>, news| {
+            let name = name.map(str::to_owned);
+            object(&Event { type_url: types::CLUSTER.into(), name, news }).to_string()
+        };
+        let json = Arc::new(json!({ "name": "a" }));
+        let new = State { version: "7".into(), bytes: Bytes::new(), json };
+        assert_eq!(
+            shown(Some("a"), News::Changed { old: None, new }),
+            r#"{"event":"changed","type":"cds","name":"a","version":"7","resource":{"name":"a"}}"#
+        );
+        assert_eq!(
+            shown(Some("a"), News::Removed("gone\n".to_owned().into())),
+            r#"{"event":"removed","type":"cds","name":"a","error":"gone\n"}"#
+        );
+        assert_eq!(
+            shown(Some("a"), News::Ambient(None)),
+            r#"{"event":"ambient","type":"cds","name":"a","error":null}"#
+        );
+        assert_eq!(
+            shown(None, News::Error("refused".to_owned().into())),
+            r#"{"event":"error","type":"cds","name":null,"error":"refused"}"#
+        );
+    }
+}

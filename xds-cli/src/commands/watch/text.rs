@@ -1,0 +1,185 @@
+//! `-o text`: for people.
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use serde_json::Value as Json;
+use xds_core::client::ClientStats;
+
+use super::{
+    Printer,
+    events::{Event, News, State},
+};
+use crate::{
+    args::{Subscription, WatchArgs},
+    facts::summary,
+    failure::Failure,
+    json_diff::{Difference, differences},
+    output,
+    style::Style,
+    text::{count, escaped, one_line, time_of_day},
+};
+
+#[derive(Debug)]
+pub(crate) struct Text {
+    style: Style,
+}
+
+impl Text {
+    pub(crate) fn new(style: Style) -> Self {
+        Self { style }
+    }
+}
+
+impl Printer for Text {
+    fn begin(
+        &mut self,
+        args: &WatchArgs,
+        subscriptions: &BTreeSet<Subscription>,
+    ) -> Result<(), Failure> {
+        let wanted: Vec<String> = subscriptions.iter().map(|it| escaped(&it.to_string())).collect();
+        let (server, node) = (escaped(&args.server), escaped(&args.node));
+        let wanted = wanted.join(", ");
+        self.say(&format!("watching {wanted} on {server} as {node}"))
+    }
+
+    fn print(&mut self, event: &Event) -> Result<(), Failure> {
+        self.say(&lines(event, self.style))
+    }
+
+    fn end(&mut self, stats: &ClientStats) -> Result<(), Failure> {
+        self.say(&format!(
+            "{}, {}, {}",
+            count(stats.responses, "response"),
+            count(stats.acks, "ACK"),
+            count(stats.nacks, "NACK")
+        ))
+    }
+}
+
+impl Text {
+    fn say(&self, text: &str) -> Result<(), Failure> {
+        output::print(&format!("{}  {text}", self.style.quiet(time_of_day())))
+    }
+}
+
+/// How many fields of a changed resource are listed.
+const MOST_FIELDS: usize = 10;
+/// How much of the two values of a field is shown.
+const FIELD: usize = 120;
+/// Below the mark of the line with the resource's name.
+const INDENT: &str = "                ";
+
+/// A line on the event and, of a change, one on each field that changed.
+fn lines(event: &Event, style: Style) -> String {
+    let name = event.name.as_deref().map_or_else(|| "*".to_owned(), escaped);
+    let subject = format!("{} {}", escaped(event.type_name()), style.strong(name));
+    match &event.news {
+        News::Changed { old: None, new } => {
+            let summary = summary(event.type_url.as_str(), &new.json);
+            let summary = summary.map(|it| format!("  {}", escaped(&it))).unwrap_or_default();
+            let rest = format!("version {}, {} B", escaped(&new.version), new.bytes.len());
+            format!("{} {subject}{summary}  {}", style.good("+"), style.quiet(rest))
+        }
+        News::Changed { old: Some(old), new } => {
+            let (before, now) = (escaped(&old.version), escaped(&new.version));
+            let mut out = format!("{} {subject}  version {before} → {now}", style.notable("~"));
+            push_fields(&mut out, old, new);
+            out
+        }
+        News::Removed(problem) => {
+            format!("{} {subject}  {}", style.bad("-"), escaped(&problem.reason))
+        }
+        News::Error(problem) => {
+            format!("{} {subject}  {}", style.bad("!"), escaped(&problem.reason))
+        }
+        News::Ambient(Some(problem)) => {
+            let reason = escaped(&problem.reason);
+            format!("{} {subject}  stays in use, though: {reason}", style.bad("!"))
+        }
+        News::Ambient(None) => format!("{} {subject}  all is well again", style.good("!")),
+    }
+}
+
+fn push_fields(out: &mut String, old: &State, new: &State) {
+    let differences = differences(&old.json, &new.json);
+    for difference in differences.iter().take(MOST_FIELDS) {
+        let _ = write!(out, "\n{INDENT}{}", one_line(&field(difference), FIELD));
+    }
+    if let Some(more) = differences.len().checked_sub(MOST_FIELDS).filter(|&more| more > 0) {
+        let _ = write!(out, "\n{INDENT}and {more} more");
+    }
+    if differences.is_empty() {
+        let _ = write!(out, "\n{INDENT}only in what is not shown: secrets, unknown fields");
+    }
+}
+
+/// A field, with the size of a list where the list itself came or went.
+fn field(difference: &Difference<'_>) -> String {
+    match (difference.old, difference.new) {
+        (None, Some(Json::Array(list))) if list.len() > 1 => {
+            format!("+ {}: {}", difference.path, count(list.len() as u64, "element"))
+        }
+        (Some(Json::Array(list)), None) if list.len() > 1 => {
+            format!("- {}: {}", difference.path, count(list.len() as u64, "element"))
+        }
+        _ => difference.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use serde_json::json;
+    use xds_core::types;
+
+    use super::*;
+
+    fn shown(name: Option<&str>, news: News) -> String {
+        let name = name.map(str::to_owned);
+        lines(&Event { type_url: types::CLUSTER.into(), name, news }, Style::PLAIN)
+    }
+
+    fn state(version: &str, json: Json) -> State {
+        State { version: version.into(), bytes: Bytes::from_static(b"abc"), json: Arc::new(json) }
+    }
+
+    #[test]
+    fn a_change_shows_its_fields() {
+        let new = state("2", json!({ "name": "a", "lb_policy": "RING_HASH", "hosts": [1, 2] }));
+        assert_eq!(
+            shown(Some("a"), News::Changed { old: None, new: new.clone() }),
+            "+ cds a  STATIC, RING_HASH  version 2, 3 B"
+        );
+        let old = Some(state("1", json!({ "name": "a", "hosts": [1] })));
+        assert_eq!(
+            shown(Some("a"), News::Changed { old, new: new.clone() }),
+            format!(
+                "~ cds a  version 1 → 2\n{INDENT}+ lb_policy: \"RING_HASH\"\n{INDENT}+ hosts[1]: 2"
+            )
+        );
+        assert!(
+            shown(Some("a"), News::Changed { old: Some(new.clone()), new })
+                .ends_with("only in what is not shown: secrets, unknown fields")
+        );
+    }
+
+    #[test]
+    fn long_lists_of_fields_are_cut() {
+        let object =
+            |value: u32| Json::Object((0..30).map(|at| (format!("f{at}"), json!(value))).collect());
+        let shown = shown(
+            Some("a"),
+            News::Changed { old: Some(state("1", object(1))), new: state("2", object(2)) },
+        );
+        assert_eq!(shown.lines().count(), 1 + MOST_FIELDS + 1);
+        assert!(shown.ends_with("and 20 more"), "{shown}");
+    }
+
+    #[test]
+    fn a_peer_cannot_paint_over_the_terminal() {
+        let shown = shown(Some("a\x1b[2J"), News::Removed("gone\r\n".to_owned().into()));
+        assert_eq!(shown, "- cds a\\u{1b}[2J  gone\\r\\n");
+    }
+}

@@ -1,0 +1,90 @@
+//! `-o yaml`: each changed resource as a document, everything else as comments.
+
+use xds_format::{PrintOptions, Schema, to_yaml};
+
+use super::{
+    Printer,
+    events::{Event, News},
+};
+use crate::{
+    failure::Failure,
+    output,
+    text::{escaped, time_of_day},
+};
+
+#[derive(Debug)]
+pub(crate) struct Yaml;
+
+impl Printer for Yaml {
+    fn print(&mut self, event: &Event) -> Result<(), Failure> {
+        output::print(&document(event, &time_of_day()))
+    }
+}
+
+fn document(event: &Event, time: &str) -> String {
+    // A name may hold anything; on a comment's line it must not end the comment.
+    let name = event.name.as_deref().map_or_else(|| "*".to_owned(), escaped);
+    let subject = format!("{} {name}", escaped(event.type_name()));
+    match &event.news {
+        News::Changed { old, new } => {
+            let what = if old.is_some() { "changed" } else { "added" };
+            let options = PrintOptions::default();
+            let yaml = to_yaml(Schema::envoy(), event.type_url.as_str(), &new.bytes, &options)
+                .unwrap_or_else(|error| format!("# cannot print: {error}\n"));
+            format!("---\n# {time} {what} {subject}, version {}\n{yaml}", escaped(&new.version))
+        }
+        News::Removed(problem) => {
+            format!("# {time} removed {subject}: {}", escaped(&problem.reason))
+        }
+        News::Ambient(Some(problem)) => {
+            format!("# {time} still in use {subject}: {}", escaped(&problem.reason))
+        }
+        News::Ambient(None) => format!("# {time} well again {subject}"),
+        News::Error(problem) => format!("# {time} missing {subject}: {}", escaped(&problem.reason)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use xds_core::types;
+
+    use super::{super::events::State, *};
+
+    fn shown(name: Option<&str>, news: News) -> String {
+        let name = name.map(str::to_owned);
+        document(&Event { type_url: types::CLUSTER.into(), name, news }, "12:00:00.000")
+    }
+
+    #[test]
+    fn a_resource_is_a_document_under_a_comment() {
+        // Cluster { name: "a" }
+        let bytes = Bytes::from_static(b"\x0a\x01a");
+        let new = State { version: "7".into(), bytes, json: Arc::default() };
+        let old = Some(new.clone());
+        let document =
+            "version 7\n\"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: a\n";
+        assert_eq!(
+            shown(Some("a"), News::Changed { old: None, new: new.clone() }),
+            format!("---\n# 12:00:00.000 added cds a, {document}")
+        );
+        assert_eq!(
+            shown(Some("a"), News::Changed { old, new }),
+            format!("---\n# 12:00:00.000 changed cds a, {document}")
+        );
+    }
+
+    #[test]
+    fn everything_else_stays_within_its_comment() {
+        assert_eq!(
+            shown(Some("a\nb: c"), News::Removed("x\ny".to_owned().into())),
+            "# 12:00:00.000 removed cds a\\nb: c: x\\ny"
+        );
+        assert_eq!(
+            shown(None, News::Ambient(Some("away".to_owned().into()))),
+            "# 12:00:00.000 still in use cds *: away"
+        );
+    }
+}

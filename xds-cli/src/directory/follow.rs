@@ -1,0 +1,170 @@
+//! Keeps a management server at what the files of a directory say.
+
+use core::time::Duration;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, spawn_blocking},
+    time::sleep,
+};
+use xds_core::server::Applied;
+use xds_tokio::{ServerHandle, server::ApplyError};
+
+use super::{
+    files::{File, list},
+    sources::{FileError, Sources},
+    watcher::DirectoryWatcher,
+};
+
+/// What came of looking at the directory once.
+#[derive(Debug, Default)]
+pub(crate) struct Reload {
+    /// What is newly wrong.
+    pub(crate) errors: Vec<FileError>,
+    /// How many resources there are now.
+    pub(crate) resources: usize,
+    /// What the server made of the changes, if there were any.
+    pub(crate) applied: Option<Applied>,
+}
+
+/// A directory that a management server follows. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    reloads: mpsc::Receiver<Reload>,
+    task: JoinHandle<()>,
+}
+
+impl Followed {
+    /// Brings the server to the state of the directory, and keeps it there.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read. Later on that is an error like that of a file: the last good
+    /// state stays.
+    pub(crate) async fn start(
+        directory: &Path,
+        server: ServerHandle,
+    ) -> io::Result<(Self, Reload)> {
+        let directory: Arc<Path> = directory.into();
+        let mut follower = Follower {
+            watcher: DirectoryWatcher::new(&directory)?,
+            directory,
+            sources: Sources::default(),
+            trouble: None,
+            server,
+        };
+        let files = follower.read().await?;
+        let first = follower.take(files).await;
+        let (sender, reloads) = mpsc::channel(1);
+        let task = tokio::spawn(follower.run(sender));
+        Ok((Self { reloads, task }, first))
+    }
+
+    /// The next reload with news; `None` once the server has ended. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Reload> {
+        self.reloads.recv().await
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Debug)]
+struct Follower {
+    directory: Arc<Path>,
+    watcher: DirectoryWatcher,
+    sources: Sources,
+    /// Why the directory cannot be read, or the server not be told.
+    trouble: Option<String>,
+    server: ServerHandle,
+}
+
+impl Follower {
+    async fn run(mut self, reloads: mpsc::Sender<Reload>) {
+        loop {
+            self.watcher.changed().await;
+            let reload = match self.read().await {
+                Ok(files) => self.take(files).await,
+                Err(why) => self.report(format!("{}: {why}", self.directory.display())),
+            };
+            let is_news = !reload.errors.is_empty() || reload.applied.is_some();
+            if is_news && reloads.send(reload).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Reads all files, and again if one of them is empty: somebody is saving it just now.
+    async fn read(&mut self) -> io::Result<Vec<File>> {
+        for _ in 0..EMPTY_LOOKS {
+            self.watcher.renew();
+            let files = self.read_once().await?;
+            if !files.iter().any(|file| file.content.as_ref().is_ok_and(|it| it.is_empty())) {
+                return Ok(files);
+            }
+            sleep(EMPTY_PAUSE).await;
+        }
+        self.read_once().await
+    }
+
+    async fn read_once(&self) -> io::Result<Vec<File>> {
+        let directory = Arc::clone(&self.directory);
+        spawn_blocking(move || list(&directory)).await?
+    }
+
+    async fn take(&mut self, files: Vec<File>) -> Reload {
+        let mut sources = core::mem::take(&mut self.sources);
+        // Large files take seconds to read; streams must not wait for that.
+        let updated = spawn_blocking(move || {
+            let errors = sources.update(files);
+            (sources, errors)
+        });
+        let Ok((sources, errors)) = updated.await else {
+            return self.report("a file could not be read".to_owned());
+        };
+        self.sources = sources;
+
+        let resources = self.sources.resources();
+        let changes = self.sources.changes();
+        if changes.is_empty() {
+            self.trouble = None;
+            return Reload { errors, resources, applied: None };
+        }
+        match self.server.apply(changes.into_transaction()).await {
+            Ok(applied) => {
+                self.sources.mark_served();
+                self.trouble = None;
+                Reload { errors, resources, applied: Some(applied) }
+            }
+            Err(why @ ApplyError::Transaction(_)) => {
+                let mut reload = self.report(format!("{}: {why}", self.directory.display()));
+                reload.errors.splice(0..0, errors);
+                reload
+            }
+            Err(_) => Reload { errors, resources, applied: None },
+        }
+    }
+
+    /// Trouble with the whole directory, said once until it is over.
+    fn report(&mut self, error: String) -> Reload {
+        let is_new = self.trouble.as_ref() != Some(&error);
+        let file: PathBuf = self.directory.to_path_buf();
+        self.trouble = Some(error.clone());
+        let resources = self.sources.resources();
+        let error = FileError { file, error, kept: resources };
+        let errors = if is_new { vec![error] } else { Vec::new() };
+        Reload { errors, resources, applied: None }
+    }
+}
+
+/// How often, and after which pause, an empty file is looked at again before it counts as broken.
+const EMPTY_LOOKS: u32 = 5;
+const EMPTY_PAUSE: Duration = Duration::from_millis(100);

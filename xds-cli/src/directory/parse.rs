@@ -1,0 +1,55 @@
+//! One file into its resources.
+
+use std::{collections::BTreeMap, path::Path};
+
+use bytes::Bytes;
+use xds_core::{ResourceName, TypeUrl, server::ServerLimits};
+use xds_format::{Format, Resource, Schema};
+
+/// What a resource is known by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) type_url: TypeUrl,
+    pub(crate) name: ResourceName,
+}
+
+pub(crate) type Resources = BTreeMap<Key, Bytes>;
+
+/// The resources of a file, or what is wrong with it, beginning with its path.
+pub(crate) fn parse(path: &Path, format: Format, content: &[u8]) -> Result<Resources, String> {
+    let shown = path.display().to_string();
+    let document = xds_format::parse(Schema::envoy(), &shown, format, content)
+        .map_err(|error| error.to_string())?;
+    let limits = ServerLimits::default();
+    let mut resources = Resources::new();
+    for resource in document.resources {
+        if let Some(fault) = fault_of(&resource, &limits) {
+            return Err(format!("{shown}: {fault}"));
+        }
+        if resource.wrapper.as_ref().is_some_and(|it| it.ttl.is_some() || !it.aliases.is_empty()) {
+            tracing::warn!(
+                file = shown,
+                resource = resource.name,
+                "time to live and aliases of a resource are not served"
+            );
+        }
+        let key = Key { type_url: resource.type_url.into(), name: resource.name.into() };
+        resources.insert(key, resource.bytes);
+    }
+    Ok(resources)
+}
+
+/// What the server would refuse a whole transaction for.
+fn fault_of(resource: &Resource, limits: &ServerLimits) -> Option<String> {
+    let longest = resource.name.len().max(resource.type_url.len());
+    if resource.name == "*" {
+        Some("a resource cannot be named `*`, which stands for all of them".to_owned())
+    } else if longest > limits.name_bytes {
+        Some(format!("a name of {longest} bytes exceeds the limit of {}", limits.name_bytes))
+    } else if resource.bytes.len() > limits.resource_bytes {
+        let (name, bytes, limit) = (&resource.name, resource.bytes.len(), limits.resource_bytes);
+        Some(format!("the resource `{name}` of {bytes} bytes exceeds the limit of {limit}"))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,398 @@
+//! What the files say, and the one set of resources that is made of it.
+//!
+//! Each file has a last good state, which stays in force while the file is broken. The good states
+//! of all files never define a resource twice: a file that newly defines what another one has is
+//! not taken over until one of them lets go.
+//!
+//! Nothing here reads a file or knows a server, so all of it can be tried without either.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+};
+
+use blake3::Hash;
+use bytes::Bytes;
+use xds_core::server::Transaction;
+
+use super::{
+    files::File,
+    parse::{Key, Resources, parse},
+};
+use crate::text::type_name;
+
+/// The state of all files.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    files: BTreeMap<PathBuf, Source>,
+    /// What the server has.
+    served: Resources,
+}
+
+/// The state of one file.
+#[derive(Debug, Default)]
+struct Source {
+    /// The content that was looked at last.
+    seen: Option<Seen>,
+    /// The last good state, which is in force.
+    good: Resources,
+    /// A newer state that is good by itself, but not beside the other files.
+    pending: Option<Resources>,
+    /// What is wrong, and whether that was said.
+    complaint: Option<Complaint>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Content(Hash),
+    Unreadable(String),
+}
+
+#[derive(Debug)]
+struct Complaint {
+    text: String,
+    is_told: bool,
+}
+
+/// A file that keeps its last good state, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileError {
+    pub(crate) file: PathBuf,
+    /// The reason; it names the file, and the place in it where one is known.
+    pub(crate) error: String,
+    /// How many resources of it stay in force.
+    pub(crate) kept: usize,
+}
+
+/// What the server has to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    changed: Vec<(Key, Bytes)>,
+    removed: Vec<Key>,
+}
+
+impl Sources {
+    /// Takes the files as they are now: all of them, in any order. Returns what is newly wrong.
+    pub(crate) fn update(&mut self, files: Vec<File>) -> Vec<FileError> {
+        let mut files: BTreeMap<PathBuf, File> =
+            files.into_iter().map(|file| (file.path.clone(), file)).collect();
+        self.files.retain(|path, _| files.contains_key(path));
+        while let Some((path, file)) = files.pop_first() {
+            self.files.entry(path).or_default().look_at(&file);
+        }
+        while self.accept_pending() {}
+        self.files.iter_mut().filter_map(|(path, source)| source.complain(path)).collect()
+    }
+
+    /// How many resources there are by the good states of all files.
+    pub(crate) fn resources(&self) -> usize {
+        self.files.values().map(|source| source.good.len()).sum()
+    }
+
+    /// What differs between the good states of all files and what the server has.
+    pub(crate) fn changes(&self) -> Changes {
+        let desired = self.desired();
+        let changed = desired
+            .iter()
+            .filter(|(key, bytes)| self.served.get(*key) != Some(*bytes))
+            .map(|(key, bytes)| (key.clone(), bytes.clone()))
+            .collect();
+        let removed =
+            self.served.keys().filter(|key| !desired.contains_key(*key)).cloned().collect();
+        Changes { changed, removed }
+    }
+
+    /// The server has been told of the [changes](Self::changes).
+    pub(crate) fn mark_served(&mut self) {
+        self.served = self.desired();
+    }
+
+    fn desired(&self) -> Resources {
+        self.files
+            .values()
+            .flat_map(|source| &source.good)
+            .map(|(key, bytes)| (key.clone(), bytes.clone()))
+            .collect()
+    }
+
+    /// Takes over as many pending states as there is no conflict about. True if that may have
+    /// made room for others.
+    fn accept_pending(&mut self) -> bool {
+        let mut refused: BTreeMap<PathBuf, String> = BTreeMap::new();
+        while let Some((path, complaint)) = self.conflict(&refused) {
+            refused.insert(path, complaint);
+        }
+        let mut accepted = 0;
+        for (path, source) in &mut self.files {
+            match (refused.remove(path), source.pending.take()) {
+                (Some(text), Some(pending)) => {
+                    source.pending = Some(pending);
+                    source.set_complaint(text);
+                }
+                (_, Some(pending)) => {
+                    source.good = pending;
+                    source.complaint = None;
+                    accepted += 1;
+                }
+                (_, None) => {}
+            }
+        }
+        accepted > 0 && self.files.values().any(|source| source.pending.is_some())
+    }
+
+    /// The first file whose pending state newly defines what another file has, if all pending states
+    /// that are not refused were taken over.
+    fn conflict(&self, refused: &BTreeMap<PathBuf, String>) -> Option<(PathBuf, String)> {
+        let mut owners: HashMap<&Key, &Path> = HashMap::new();
+        let mut candidates = Vec::new();
+        for (path, source) in &self.files {
+            match source.pending.as_ref().filter(|_| !refused.contains_key(path)) {
+                None => owners.extend(source.good.keys().map(|key| (key, path.as_path()))),
+                Some(pending) => {
+                    // What a file has and keeps is its own, whoever else wants it.
+                    let kept = pending.keys().filter(|key| source.good.contains_key(*key));
+                    owners.extend(kept.map(|key| (key, path.as_path())));
+                    candidates.push((path, pending));
+                }
+            }
+        }
+        candidates.into_iter().find_map(|(path, pending)| {
+            pending.keys().find_map(|key| {
+                let owner = *owners.entry(key).or_insert(path);
+                (owner != path).then(|| (path.clone(), complaint(path, key, owner)))
+            })
+        })
+    }
+}
+
+impl Source {
+    fn look_at(&mut self, file: &File) {
+        let seen = match &file.content {
+            Ok(content) => Seen::Content(blake3::hash(content)),
+            Err(why) => Seen::Unreadable(why.clone()),
+        };
+        if self.seen.as_ref() == Some(&seen) {
+            return;
+        }
+        self.seen = Some(seen);
+        // Whatever was wrong was wrong with another content.
+        self.complaint = None;
+        self.pending = None;
+        let parsed = match &file.content {
+            Ok(content) => parse(&file.path, file.format, content),
+            Err(why) => Err(format!("{}: {why}", file.path.display())),
+        };
+        match parsed {
+            Ok(resources) => self.pending = Some(resources),
+            Err(text) => self.set_complaint(text),
+        }
+    }
+
+    fn set_complaint(&mut self, text: String) {
+        if self.complaint.as_ref().is_none_or(|complaint| complaint.text != text) {
+            self.complaint = Some(Complaint { text, is_told: false });
+        }
+    }
+
+    fn complain(&mut self, path: &Path) -> Option<FileError> {
+        let complaint = self.complaint.as_mut().filter(|complaint| !complaint.is_told)?;
+        complaint.is_told = true;
+        let error = complaint.text.clone();
+        Some(FileError { file: path.to_owned(), error, kept: self.good.len() })
+    }
+}
+
+fn complaint(path: &Path, key: &Key, owner: &Path) -> String {
+    format!(
+        "{}: the {} resource `{}` stands in {} already",
+        path.display(),
+        type_name(key.type_url.as_str()),
+        key.name,
+        owner.display()
+    )
+}
+
+impl Changes {
+    /// The names of what changed and of what was removed.
+    #[cfg(test)]
+    fn keys(&self) -> (Vec<&str>, Vec<&str>) {
+        let changed = self.changed.iter().map(|(key, _)| key.name.as_str()).collect();
+        (changed, self.removed.iter().map(|key| key.name.as_str()).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    pub(crate) fn into_transaction(self) -> Transaction {
+        let mut transaction = Transaction::new();
+        for (key, bytes) in self.changed {
+            transaction.set(key.type_url, key.name, bytes);
+        }
+        for key in self.removed {
+            transaction.remove(key.type_url, key.name);
+        }
+        transaction
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use xds_format::Format;
+
+    use super::*;
+
+    /// A file with clusters, each as `name` or `name=timeout`.
+    fn file(path: &str, clusters: &str) -> File {
+        let mut text = "resources:\n".to_owned();
+        for cluster in clusters.split_whitespace() {
+            let (name, timeout) = cluster.split_once('=').unwrap_or((cluster, "1s"));
+            let _ = write!(
+                text,
+                "- \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\n  name: {name}\n  connect_timeout: {timeout}\n"
+            );
+        }
+        raw(path, &text)
+    }
+
+    fn raw(path: &str, content: &str) -> File {
+        let content = Ok(Bytes::copy_from_slice(content.as_bytes()));
+        File { path: path.into(), format: Format::Yaml, content }
+    }
+
+    fn broken(path: &str) -> File {
+        raw(path, "resources: [")
+    }
+
+    #[derive(Default)]
+    struct Rig(Sources);
+
+    impl Rig {
+        /// Updates and serves: the errors, what changed, what was removed.
+        fn step(&mut self, files: Vec<File>) -> (Vec<String>, String, String) {
+            let errors = self.0.update(files).into_iter().map(|error| error.error).collect();
+            let changes = self.0.changes();
+            let (changed, removed) = changes.keys();
+            let step = (errors, changed.join(" "), removed.join(" "));
+            self.0.mark_served();
+            assert!(self.0.changes().is_empty());
+            step
+        }
+
+        #[track_caller]
+        fn expect(&mut self, files: Vec<File>, changed: &str, removed: &str) {
+            assert_eq!(self.step(files), (vec![], changed.into(), removed.into()));
+        }
+
+        #[track_caller]
+        fn expect_error(&mut self, files: Vec<File>, expected: &str) {
+            let (errors, changed, removed) = self.step(files);
+            assert_eq!((changed.as_str(), removed.as_str()), ("", ""));
+            assert!(errors.len() == 1 && errors[0].contains(expected), "{errors:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_merged_and_only_differences_are_told() {
+        let mut rig = Rig::default();
+        rig.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
+        rig.expect(vec![file("a", "one two"), file("b", "three")], "", "");
+        rig.expect(vec![file("b", "three"), file("a", "one=2s")], "one", "two");
+        assert_eq!(rig.0.resources(), 2);
+        rig.expect(vec![file("b", "three")], "", "one");
+    }
+
+    #[test]
+    fn another_spelling_of_the_same_is_no_difference() {
+        let mut rig = Rig::default();
+        rig.expect(vec![file("a", "one=1s")], "one", "");
+        rig.expect(vec![file("a", "one=1.000s")], "", "");
+    }
+
+    #[test]
+    fn a_broken_file_keeps_its_last_good_state_and_says_so_once() {
+        let mut rig = Rig::default();
+        rig.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
+        rig.expect_error(vec![broken("a"), file("b", "two")], "a:");
+        rig.expect(vec![broken("a"), file("b", "two three")], "three", "");
+        rig.expect_error(vec![raw("a", "resources: {"), file("b", "two three")], "a:");
+        rig.expect(vec![file("a", "one=2s"), file("b", "two three")], "one", "");
+        rig.expect_error(vec![broken("a"), file("b", "two three")], "a:");
+        // A file that is gone says nothing any more.
+        rig.expect(vec![file("b", "two three")], "", "one");
+    }
+
+    #[test]
+    fn an_unreadable_file_is_a_broken_one() {
+        let unreadable = || File { content: Err("no permission".into()), ..file("a", "") };
+        let mut rig = Rig::default();
+        rig.expect(vec![file("a", "one")], "one", "");
+        rig.expect_error(vec![unreadable()], "a: no permission");
+        rig.expect(vec![unreadable()], "", "");
+    }
+
+    #[test]
+    fn a_resource_in_two_files_is_refused_to_the_later_one() {
+        let mut rig = Rig::default();
+        rig.expect(vec![file("a", "one"), file("b", "two")], "one two", "");
+        // The later one is the one that was edited later, whatever its name.
+        rig.expect_error(
+            vec![file("a", "one two=5s three"), file("b", "two")],
+            "a: the cds resource `two` stands in b already",
+        );
+        rig.expect(vec![file("a", "one two=5s three"), file("b", "two")], "", "");
+        // It is taken over once the other file lets go.
+        rig.expect(vec![file("a", "one two=5s three"), file("b", "four")], "four three two", "");
+    }
+
+    #[test]
+    fn of_two_new_files_the_one_with_the_later_name_is_refused() {
+        let mut rig = Rig::default();
+        let (errors, changed, _) = rig.step(vec![file("b", "one two"), file("a", "one")]);
+        assert_eq!(changed, "one");
+        assert_eq!(errors, ["b: the cds resource `one` stands in a already"]);
+    }
+
+    #[test]
+    fn a_resource_may_move_to_another_file() {
+        let mut rig = Rig::default();
+        rig.expect(vec![file("a", "one two"), file("b", "three")], "one three two", "");
+        // At once, and even crosswise.
+        rig.expect(vec![file("a", "three two"), file("b", "one")], "", "");
+        // In two steps, the new place first.
+        rig.expect_error(vec![file("a", "three two"), file("b", "one two")], "b: ");
+        rig.expect(vec![file("a", "three"), file("b", "one two")], "", "");
+        // In two steps, the old place first.
+        rig.expect(vec![file("a", ""), file("b", "one two")], "", "three");
+        rig.expect(vec![file("a", ""), file("b", "one two three")], "three", "");
+        // Into a new file, while the old one is deleted.
+        rig.expect(vec![file("a", ""), file("c", "one two three")], "", "");
+    }
+
+    #[test]
+    fn a_refused_file_does_not_stand_in_the_way_of_a_third_one() {
+        let mut rig = Rig::default();
+        rig.expect(
+            vec![file("a", "one"), file("b", "two"), file("c", "three")],
+            "one three two",
+            "",
+        );
+        // a wants b's, which stays because b wants c's: a is refused, too; c is free to change.
+        let (errors, changed, removed) =
+            rig.step(vec![file("a", "one two"), file("b", "three"), file("c", "three=9s")]);
+        assert_eq!((changed.as_str(), removed.as_str()), ("three", ""));
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        // When c lets go, both move on.
+        rig.expect(vec![file("a", "one two"), file("b", "three"), file("c", "")], "three", "");
+        assert_eq!(rig.0.resources(), 3);
+    }
+
+    #[test]
+    fn resources_that_no_server_takes_are_the_fault_of_their_file() {
+        let mut rig = Rig::default();
+        rig.expect_error(vec![file("a", "one '*'")], "a: a resource cannot be named `*`");
+        rig.expect_error(vec![file("a", &"n".repeat(3_000))], "exceeds the limit of 2048");
+    }
+}

@@ -1,0 +1,47 @@
+//! How a command fails, and with which exit code.
+
+use std::{io, path::PathBuf, process::ExitCode};
+
+use thiserror::Error;
+use xds_tokio::client::InvalidAddress;
+
+use crate::commands::demo::DemoFailure;
+
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error("cannot listen on {address}: {why}")]
+    Listen { address: String, why: io::Error },
+    #[error(transparent)]
+    Address(#[from] InvalidAddress),
+    #[error("cannot resolve {address}: {why}")]
+    Resolve { address: String, why: io::Error },
+    #[error("cannot read the directory {}: {why}", .directory.display())]
+    Directory { directory: PathBuf, why: io::Error },
+    #[error("cannot start: {0}")]
+    Runtime(io::Error),
+    #[error("the server stopped: {0}")]
+    Serving(String),
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+    #[error("the demo failed: {0}")]
+    Demo(#[from] DemoFailure),
+}
+
+impl Failure {
+    /// Whether there is nothing to say: whoever read the output has gone, as `head` does.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Output(why) if why.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Output(_) if self.is_silent() => ExitCode::SUCCESS,
+            Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
+            Self::Directory { .. }
+            | Self::Runtime(_)
+            | Self::Serving(_)
+            | Self::Output(_)
+            | Self::Demo(_) => ExitCode::from(1),
+        }
+    }
+}

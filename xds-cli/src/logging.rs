@@ -1,0 +1,84 @@
+//! What is logged on standard error.
+
+use std::{borrow::Cow, env, io};
+
+use clap::ColorChoice;
+use tracing_subscriber::EnvFilter;
+
+use crate::style::Style;
+
+/// What is logged when nobody asks for more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Quietest {
+    Errors,
+    Warnings,
+}
+
+/// `RUST_LOG` decides, if it is set; else the number of `-v`.
+pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
+    let directives = env::var(EnvFilter::DEFAULT_ENV).ok().filter(|var| !var.trim().is_empty());
+    let default = match (quietest, verbose) {
+        (Quietest::Errors, 0) => "error",
+        (Quietest::Warnings, 0) => "warn",
+        // Other people's crates tell of every HTTP/2 frame.
+        (_, 1) => "warn,xds=debug,xds_tokio=debug",
+        (_, _) => "warn,xds=trace,xds_tokio=trace,xds_handle=trace",
+    };
+    let widest = if verbose == 0 { LINE } else { usize::MAX };
+    let style = Style::of(color, &io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(directives.as_deref().unwrap_or(default)))
+        .with_ansi(style.is_on())
+        .with_target(false)
+        .with_writer(move || Lines { widest, style })
+        .init();
+}
+
+/// How long a line may be until somebody asks for more: a proxy's reason for a rejection quotes the
+/// whole resource.
+const LINE: usize = 400;
+
+/// Standard error, line by line.
+struct Lines {
+    widest: usize,
+    style: Style,
+}
+
+impl io::Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let shown = cut(line, self.widest, self.style);
+        io::stderr().write_all(&shown).map(|()| line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+fn cut(line: &[u8], widest: usize, style: Style) -> Cow<'_, [u8]> {
+    let Some(shown) = line.get(..widest).filter(|_| line.len() > widest) else {
+        return line.into();
+    };
+    let text = String::from_utf8_lossy(shown);
+    // The cut may have gone through a character.
+    let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    // In a quiet colour, which also ends whatever colour was cut off from its end.
+    let rest = style.quiet("… (-v shows all)");
+    format!("{text}{rest}\n").into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_that_are_too_long_are_cut_and_between_characters() {
+        let cut = |line: &str, widest| {
+            String::from_utf8(cut(line.as_bytes(), widest, Style::PLAIN).into_owned()).unwrap()
+        };
+        assert_eq!(cut("short\n", 6), "short\n");
+        assert_eq!(cut("short\n", usize::MAX), "short\n");
+        assert_eq!(cut("longer\n", 4), "long… (-v shows all)\n");
+        assert_eq!(cut("ööö\n", 3), "ö… (-v shows all)\n");
+    }
+}

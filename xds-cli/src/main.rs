@@ -1,0 +1,71 @@
+//! The `xds` command.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `args.rs` | what can be said on the command line |
+//! | `commands/` | `demo`, `serve`, `watch` |
+//! | `directory/` | resources in files: which there are, what changed, which are the last good ones |
+//! | `resource_types.rs`, `constraints.rs` | what our clients accept |
+//! | `facts.rs`, `json_diff.rs` | what a resource says, and which of its fields changed |
+//! | `server_table.rs` | who has accepted what, as a table |
+//! | `failure.rs`, `logging.rs`, `output.rs`, `stop.rs`, `style.rs`, `text.rs` | how a command ends, logs, prints |
+
+mod args;
+mod commands;
+mod constraints;
+mod directory;
+mod facts;
+mod failure;
+mod json_diff;
+mod logging;
+mod output;
+mod resource_types;
+mod server_table;
+mod stop;
+mod style;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::{
+    args::{Cli, Command},
+    failure::Failure,
+};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_silent() {
+                output::complain(&format!("xds: {failure}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let quietest = match cli.command {
+        // It tells in its own words what goes wrong, and some of it goes wrong on purpose.
+        Command::Demo => logging::Quietest::Errors,
+        Command::Serve(_) | Command::Watch(_) => logging::Quietest::Warnings,
+    };
+    logging::init(quietest, cli.verbose, cli.color);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::Runtime)?;
+    let result = runtime.block_on(async {
+        match cli.command {
+            Command::Demo => commands::demo::run(cli.color).await,
+            Command::Serve(args) => commands::serve::run(args, cli.color).await,
+            Command::Watch(args) => commands::watch::run(args, cli.color).await,
+        }
+    });
+    // A file that is being read must not hold up the end.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,189 @@
+//! Who subscribes to what and has accepted what, row by row.
+
+use std::fmt::Write as _;
+
+use xds_core::server::{Interest, SyncState};
+use xds_tokio::server::SubscriptionSnapshot;
+
+use crate::{
+    style::Style,
+    text::{one_line, type_name},
+};
+
+/// One stream and one type, in the words of the output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) node: String,
+    pub(crate) stream: String,
+    pub(crate) type_name: String,
+    pub(crate) subscribed: Subscribed,
+    /// The version sent last; empty if none was.
+    pub(crate) sent: String,
+    /// The version accepted last; empty if none was.
+    pub(crate) acked: String,
+    pub(crate) state: State,
+    pub(crate) responses: u64,
+    pub(crate) acks: u64,
+    pub(crate) nacks: u64,
+    /// Why the last response was rejected, as the client put it.
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subscribed {
+    All,
+    Names(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Waiting,
+    Sent,
+    Acked,
+    Nacked,
+}
+
+impl State {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "WAITING",
+            Self::Sent => "SENT",
+            Self::Acked => "ACKED",
+            Self::Nacked => "NACKED",
+        }
+    }
+}
+
+impl From<SubscriptionSnapshot> for Row {
+    fn from(snapshot: SubscriptionSnapshot) -> Self {
+        let version = |version: Option<xds_core::Version>| version.map(|it| it.as_str().to_owned());
+        Self {
+            node: snapshot.node_id,
+            stream: snapshot.stream.to_string(),
+            type_name: type_name(snapshot.type_url.as_str()).to_owned(),
+            subscribed: match snapshot.interest {
+                Interest::Wildcard | Interest::WildcardAndNames(_) => Subscribed::All,
+                Interest::Names(count) => Subscribed::Names(count),
+                _ => Subscribed::Names(0),
+            },
+            sent: version(snapshot.sent_version).unwrap_or_default(),
+            acked: version(snapshot.acked_version).unwrap_or_default(),
+            state: match snapshot.state {
+                SyncState::Sent => State::Sent,
+                SyncState::Acked => State::Acked,
+                SyncState::Nacked => State::Nacked,
+                _ => State::Waiting,
+            },
+            responses: snapshot.responses,
+            acks: snapshot.acks,
+            nacks: snapshot.nacks,
+            error: snapshot.last_error,
+        }
+    }
+}
+
+/// Which part of a version is enough to tell it from others at a glance.
+const VERSION: usize = 8;
+/// How much of a reason is shown behind a row. A proxy's begins with some 150 characters of reason,
+/// before it quotes the resource.
+const REASON: usize = 200;
+/// How much of a name that a client chose is shown.
+const NAME: usize = 40;
+
+const HEADINGS: [&str; 9] =
+    ["NODE", "STREAM", "TYPE", "SUBSCRIBED", "RESPONSES", "ACKS", "NACKS", "SENT", "ACKED"];
+
+/// The rows as a table, one line each; the reason of a rejection comes last.
+pub(crate) fn table(rows: &[Row], style: Style) -> String {
+    let cells: Vec<[String; 9]> = rows.iter().map(cells).collect();
+    let mut widths = HEADINGS.map(str::len);
+    for row in &cells {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut out = String::new();
+    let mut heading = String::new();
+    for (width, text) in widths.iter().zip(HEADINGS) {
+        let _ = write!(heading, "{text:width$}  ");
+    }
+    let _ = writeln!(out, "{}", style.strong(heading + "STATE"));
+    for (row, cells) in rows.iter().zip(&cells) {
+        for (width, text) in widths.iter().zip(cells) {
+            let _ = write!(out, "{text:width$}  ");
+        }
+        let state = row.state.name();
+        let _ = match row.state {
+            State::Acked => write!(out, "{}", style.good(state)),
+            State::Nacked => write!(out, "{}", style.bad(state)),
+            State::Sent => write!(out, "{}", style.notable(state)),
+            State::Waiting => write!(out, "{}", style.quiet(state)),
+        };
+        if let Some(error) = &row.error {
+            let _ = write!(out, ": {}", one_line(error, REASON));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let version = |version: &str| match version {
+        "" => "-".to_owned(),
+        version => version.chars().take(VERSION).collect(),
+    };
+    [
+        one_line(&row.node, NAME),
+        row.stream.clone(),
+        one_line(&row.type_name, NAME),
+        match row.subscribed {
+            Subscribed::All => "*".to_owned(),
+            Subscribed::Names(count) => count.to_string(),
+        },
+        row.responses.to_string(),
+        row.acks.to_string(),
+        row.nacks.to_string(),
+        version(&row.sent),
+        version(&row.acked),
+    ]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn row() -> Row {
+        Row {
+            node: "envoy-1".into(),
+            stream: "s1".into(),
+            type_name: "cds".into(),
+            subscribed: Subscribed::All,
+            sent: "9f31c2aa01bb02cc".into(),
+            acked: "81aa00bb11cc22dd".into(),
+            state: State::Nacked,
+            responses: 2,
+            acks: 1,
+            nacks: 1,
+            error: Some("bad cluster:\nname: x\n".into()),
+        }
+    }
+
+    #[test]
+    fn a_table_has_one_line_per_row() {
+        let waiting = Row {
+            type_name: "eds".into(),
+            subscribed: Subscribed::Names(12),
+            sent: String::new(),
+            acked: String::new(),
+            state: State::Waiting,
+            error: None,
+            ..row()
+        };
+        assert_eq!(
+            table(&[row(), waiting], Style::PLAIN),
+            "NODE     STREAM  TYPE  SUBSCRIBED  RESPONSES  ACKS  NACKS  SENT      ACKED     STATE\n\
+             envoy-1  s1      cds   *           2          1     1      9f31c2aa  81aa00bb  NACKED: bad cluster:…\n\
+             envoy-1  s1      eds   12          2          1     1      -         -         WAITING\n"
+        );
+    }
+}

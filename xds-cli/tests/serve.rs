@@ -1,0 +1,360 @@
+//! `xds serve`: the ways in which files change, seen from its events and from a client.
+
+mod support;
+
+use std::{fs, path::Path};
+
+use serde_json::{Value as Json, json};
+use support::{TempDir, Xds, clusters, endpoints};
+
+/// A server on a directory, and a client that follows its clusters.
+struct World {
+    directory: TempDir,
+    serve: Xds,
+    watch: Xds,
+}
+
+impl World {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let directory = TempDir::new();
+        for (name, content) in files {
+            directory.save(name, content);
+        }
+        let (serve, address) = Xds::serve(directory.path());
+        let watch = Xds::watch(&address, &["cds", "eds"]);
+        Self { directory, serve, watch }
+    }
+
+    /// Waits until the client has so many news of clusters: `+name` and `-name`, in order.
+    #[track_caller]
+    fn expect_news(&self, expected: &[&str]) {
+        let news = self.watch.wait(&format!("{expected:?}"), |events| {
+            let mut news: Vec<String> = events.iter().filter_map(news).collect();
+            // Those of one response come in the order of the response; here it does not matter.
+            let complete = news.len() >= expected.len();
+            news.sort();
+            complete.then_some(news)
+        });
+        let mut expected: Vec<&str> = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(news, expected);
+    }
+
+    /// All reloads until now: resources, changed, removed.
+    #[track_caller]
+    fn expect_reloads(&self, expected: &[(u64, u64, u64)]) {
+        let seen: Vec<_> = self
+            .serve
+            .wait_count("reloaded", expected.len())
+            .iter()
+            .map(|it| ["resources", "changed", "removed"].map(|field| it[field].as_u64().unwrap()))
+            .map(|[resources, changed, removed]| (resources, changed, removed))
+            .collect();
+        assert_eq!(seen, expected);
+    }
+}
+
+fn news(event: &Json) -> Option<String> {
+    let name = event["name"].as_str()?;
+    match event["event"].as_str()? {
+        "changed" => Some(format!("+{name}")),
+        "removed" => Some(format!("-{name}")),
+        _ => None,
+    }
+}
+
+#[test]
+fn one_edit_is_one_reload_however_it_is_made() {
+    let world =
+        World::new(&[("cds.yaml", &clusters("one two")), ("eds.yaml", &endpoints("one", &[1]))]);
+    let World { directory, serve, .. } = &world;
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    assert_eq!(serving["resources"], 3);
+    world.expect_news(&["+one", "+two", "+one"]);
+
+    // Saved in place: the file is empty for a moment, and that is not its new state.
+    directory.save("cds.yaml", &clusters("one=2s two"));
+    world.expect_news(&["+one", "+two", "+one", "+one"]);
+    world.expect_reloads(&[(3, 1, 0)]);
+    // A new file renamed over the old one.
+    directory.replace("cds.yaml", &clusters("one=2s three"));
+    world.expect_news(&["+one", "+two", "+one", "+one", "+three", "-two"]);
+    world.expect_reloads(&[(3, 1, 0), (3, 1, 1)]);
+    // A new file, in another format, with several types.
+    let four = json!({ "resources": [
+        { "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name": "four" },
+        { "@type": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment", "clusterName": "four" },
+    ] });
+    directory.replace("four.json", &four.to_string());
+    world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0)]);
+    // A file deleted. The endpoints of a cluster that is gone are not taken back on this protocol.
+    directory.remove("four.json");
+    world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0), (3, 0, 2)]);
+    world.expect_news(&[
+        "+one", "+two", "+one", "+one", "+three", "-two", "+four", "+four", "-four",
+    ]);
+    // What does not change what is served is no reload: hidden files, other suffixes, other spellings.
+    directory.save(".hidden.yaml", &clusters("hidden"));
+    directory.save("README.md", "not a resource");
+    directory.save("cds.yaml", &format!("# The same.\n{}", clusters("three one=2.0s")));
+    directory.save("last.yaml", &clusters("last"));
+    world.expect_reloads(&[(3, 1, 0), (3, 1, 1), (5, 2, 0), (3, 0, 2), (4, 1, 0)]);
+    assert!(serve.events_of("file_error").is_empty());
+}
+
+#[test]
+fn a_broken_file_keeps_its_last_good_state_and_says_so() {
+    let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
+    let World { directory, serve, watch } = &world;
+    world.expect_news(&["+one", "+two"]);
+    let row = serve.wait_row("cds", |row| row["state"] == "ACKED");
+
+    let broken = clusters("one").replace("connect_timeout", "connect_timeouts");
+    directory.replace("cds.yaml", &broken);
+    let errors = serve.wait_count("file_error", 1);
+    assert!(errors[0]["file"].as_str().unwrap().ends_with("cds.yaml"), "{errors:?}");
+    let error = errors[0]["error"].as_str().unwrap();
+    assert!(error.contains("cds.yaml:4:3: "), "a place: {error}");
+    assert!(error.contains("did you mean `connect_timeout`?"), "a reason: {error}");
+    // Garbage of another kind in the same file, and an empty one that stays empty.
+    directory.replace("cds.yaml", "\u{0}\u{1}[{");
+    serve.wait_count("file_error", 2);
+    directory.save("cds.yaml", "");
+    let errors = serve.wait_count("file_error", 3);
+    assert!(errors[2]["error"].as_str().unwrap().contains("empty"), "{errors:?}");
+
+    // The other files go on, and the repaired one is taken over.
+    directory.replace("more.yaml", &clusters("two=7s"));
+    world.expect_news(&["+one", "+two", "+two"]);
+    directory.replace("cds.yaml", &clusters("one=7s"));
+    world.expect_news(&["+one", "+two", "+two", "+one"]);
+    world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
+    assert_eq!(serve.events_of("file_error").len(), 3);
+    let now = serve.wait_row("cds", |row| row["acks"] == 3);
+    assert_eq!(now["responses"].as_u64(), row["responses"].as_u64().map(|before| before + 2));
+    assert!(watch.events_of("removed").is_empty());
+}
+
+#[test]
+fn files_that_are_broken_from_the_start_do_not_keep_the_others_from_being_served() {
+    let directory = TempDir::new();
+    directory.save("bad.yaml", "{");
+    directory.save("good.yaml", &clusters("one"));
+    let (serve, _) = Xds::serve(directory.path());
+    serve.wait_count("file_error", 1);
+    let first: Vec<Json> = serve.events().into_iter().take(2).collect();
+    assert_eq!(first[0]["event"], "serving", "always the first line");
+    assert_eq!(first[0]["resources"], 1);
+    assert_eq!(first[1]["event"], "file_error");
+}
+
+#[test]
+fn a_resource_in_two_files_is_an_error_that_names_both() {
+    let world = World::new(&[("a.yaml", &clusters("one")), ("b.yaml", &clusters("two"))]);
+    let World { directory, serve, .. } = &world;
+    world.expect_news(&["+one", "+two"]);
+    directory.replace("a.yaml", &clusters("one=5s two=5s"));
+    let errors = serve.wait_count("file_error", 1);
+    let error = errors[0]["error"].as_str().unwrap();
+    assert!(errors[0]["file"].as_str().unwrap().ends_with("a.yaml"), "{errors:?}");
+    assert!(
+        error.contains("`two`") && error.contains("a.yaml") && error.contains("b.yaml"),
+        "{error}"
+    );
+    // Once the other file lets go, the whole of it is taken over.
+    directory.replace("b.yaml", &clusters("three"));
+    world.expect_news(&["+one", "+two", "+one", "+two", "+three"]);
+    world.expect_reloads(&[(3, 3, 0)]);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_swap_of_a_config_map_is_one_reload() {
+    use std::os::unix::fs::symlink;
+
+    // As the kubelet lays it out: files are links through `..data`, and only that is swapped.
+    let mount = |directory: &TempDir, revision: u32, cds: &str| {
+        let files = [("cds.yaml", clusters(cds)), ("eds.yaml", endpoints("one", &[1]))];
+        let name = format!("..revision-{revision}");
+        fs::create_dir(directory.join(&name)).unwrap();
+        for (file, content) in &files {
+            fs::write(directory.join(&name).join(file), content).unwrap();
+        }
+        symlink(&name, directory.join("..data_tmp")).unwrap();
+        fs::rename(directory.join("..data_tmp"), directory.join("..data")).unwrap();
+        for (file, _) in files {
+            let _ = symlink(Path::new("..data").join(file), directory.join(file));
+        }
+        let _ = fs::remove_dir_all(directory.join(format!("..revision-{}", revision - 1)));
+    };
+    let directory = TempDir::new();
+    mount(&directory, 1, "one");
+    let (serve, address) = Xds::serve(directory.path());
+    let watch = Xds::watch(&address, &["cds"]);
+    let world = World { directory, serve, watch };
+    world.expect_news(&["+one"]);
+
+    mount(&world.directory, 2, "one=2s");
+    world.expect_news(&["+one", "+one"]);
+    world.expect_reloads(&[(2, 1, 0)]);
+    // The watches went along with the swap.
+    mount(&world.directory, 3, "one=3s");
+    world.expect_news(&["+one", "+one", "+one"]);
+    world.expect_reloads(&[(2, 1, 0), (2, 1, 0)]);
+    // A key that is taken out of the map is a file deleted: the link goes after the swap.
+    fs::remove_file(world.directory.join("eds.yaml")).unwrap();
+    world.expect_reloads(&[(2, 1, 0), (2, 1, 0), (1, 0, 1)]);
+    assert!(world.serve.events_of("file_error").is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_wherever_they_lead() {
+    use std::os::unix::fs::symlink;
+
+    // The directory is a link that is swapped, as a deployment by links does it, and a file in it is
+    // a link to somewhere else.
+    let base = TempDir::new();
+    for (revision, content) in [("first", "one"), ("second", "one=2s")] {
+        fs::create_dir(base.join(revision)).unwrap();
+        fs::write(base.join(revision).join("cds.yaml"), clusters(content)).unwrap();
+        symlink("../shared/eds.yaml", base.join(revision).join("eds.yaml")).unwrap();
+    }
+    fs::create_dir(base.join("shared")).unwrap();
+    fs::write(base.join("shared/eds.yaml"), endpoints("one", &[1])).unwrap();
+    symlink("first", base.join("current")).unwrap();
+
+    let (serve, address) = Xds::serve(&base.join("current"));
+    let watch = Xds::watch(&address, &["cds", "eds"]);
+    let world = World { directory: base, serve, watch };
+    let base = &world.directory;
+    world.expect_news(&["+one", "+one"]);
+
+    symlink("second", base.join("next")).unwrap();
+    fs::rename(base.join("next"), base.join("current")).unwrap();
+    world.expect_news(&["+one", "+one", "+one"]);
+    fs::write(base.join("shared/eds.yaml"), endpoints("one", &[1, 2])).unwrap();
+    world.expect_news(&["+one", "+one", "+one", "+one"]);
+    fs::write(base.join("second/cds.yaml"), clusters("one=3s")).unwrap();
+    world.expect_news(&["+one", "+one", "+one", "+one", "+one"]);
+    world.expect_reloads(&[(2, 1, 0), (2, 1, 0), (2, 1, 0)]);
+}
+
+#[test]
+fn a_directory_that_goes_leaves_its_last_good_state_and_is_found_again() {
+    let base = TempDir::new();
+    let path = base.join("config");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("cds.yaml"), clusters("one")).unwrap();
+    let (serve, address) = Xds::serve(&path);
+    let watch = Xds::watch(&address, &["cds"]);
+    let world = World { directory: base, serve, watch };
+    world.expect_news(&["+one"]);
+
+    fs::rename(&path, world.directory.join("elsewhere")).unwrap();
+    let errors = world.serve.wait_count("file_error", 1);
+    assert!(errors[0]["file"].as_str().unwrap().ends_with("config"), "{errors:?}");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("cds.yaml"), clusters("one=2s")).unwrap();
+    world.expect_news(&["+one", "+one"]);
+    // And is followed again.
+    fs::write(path.join("cds.yaml"), clusters("one=3s")).unwrap();
+    world.expect_news(&["+one", "+one", "+one"]);
+}
+
+#[test]
+fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
+    let world = World::new(&[("cds.yaml", &clusters("good bad"))]);
+    let World { directory, serve, watch } = &world;
+    world.expect_news(&["+good", "+bad"]);
+    let first = serve.wait_row("cds", |row| row["state"] == "ACKED");
+    assert_eq!(first["subscribed"], "*");
+    assert_eq!((first["node"].as_str(), first["error"].as_str()), (Some("test"), None));
+
+    directory.replace("cds.yaml", &clusters("good=2s bad=0s"));
+    let row = serve.wait_row("cds", |row| row["state"] == "NACKED");
+    let reason = row["error"].as_str().unwrap();
+    assert!(reason.contains("bad") && reason.contains("connect_timeout"), "{reason}");
+    assert_eq!(row["acked"], first["sent"]);
+    assert_ne!(row["sent"], first["sent"]);
+    // The good part of it is in use. This client does not use what it rejects; others keep the old.
+    world.expect_news(&["+good", "+bad", "+good", "-bad"]);
+    serve.wait_stderr("rejected a response (NACK)");
+    watch.wait_stderr("rejected a response (NACK)");
+
+    // Something else changes meanwhile, and once that is settled nothing was sent for clusters.
+    directory.save("eds.yaml", &endpoints("good", &[1]));
+    serve.wait_row("eds", |row| row["acks"] == 1);
+    let row = serve.wait_row("cds", |_| true);
+    assert_eq!((row["responses"].as_u64(), row["nacks"].as_u64()), (Some(2), Some(1)));
+    directory.replace("cds.yaml", &clusters("good=2s bad=3s"));
+    let row = serve.wait_row("cds", |row| row["state"] == "ACKED");
+    assert_eq!((row["responses"].as_u64(), row["error"].as_str()), (Some(3), None));
+}
+
+#[test]
+fn the_rows_of_a_client_go_with_it() {
+    let mut world = World::new(&[("cds.yaml", &clusters("one"))]);
+    world.serve.wait_row("cds", |row| row["state"] == "ACKED");
+    world.watch.kill();
+    world.serve.wait("no rows", |events| {
+        let status = events.iter().rev().find(|event| event["event"] == "status")?;
+        status["rows"].as_array()?.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("bad=0s"));
+    directory.save("broken.yaml", "{");
+    let path = directory.path().to_str().unwrap();
+    let serve = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0"]);
+    serve.wait_stdout("serving ");
+    let first = serve.stdout().lines().next().unwrap().to_owned();
+    let address = first.strip_prefix(&format!("serving {path} on ")).unwrap();
+    serve.wait_stderr("broken.yaml");
+    serve.wait_stderr("nothing of it is served");
+
+    let _watch = Xds::watch(address, &["cds", "lds"]);
+    serve.wait_stdout("NODE  STREAM  TYPE  SUBSCRIBED  RESPONSES  ACKS  NACKS  SENT");
+    serve.wait_stdout("NACKED: resource 0 (bad): connect_timeout: must be greater than 0s, is 0s");
+    serve.wait_stdout("1 stream");
+    directory.replace("cds.yaml", &clusters("good"));
+    serve.wait_stdout("reloaded: 1 changed, 1 removed, 1 resource");
+    directory.replace("cds.yaml", "{");
+    serve.wait_stderr("its last good state stays: 1 resource");
+}
+
+#[test]
+fn it_stops_by_itself_and_when_told_to() {
+    let directory = TempDir::new();
+    let path = directory.path().to_str().unwrap();
+    let mut short =
+        Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson", "--for", "200ms"]);
+    assert_eq!(short.wait_end().code(), Some(0));
+    #[cfg(unix)]
+    for signal in ["INT", "TERM"] {
+        let (mut serve, address) = Xds::serve(directory.path());
+        // With a client, which is told so and does not hold up the end.
+        let watch = Xds::watch(&address, &["cds"]);
+        serve.wait_row("cds", |_| true);
+        assert_eq!(serve.signal(signal).code(), Some(0), "{signal}");
+        watch.wait_event("an error", |event| {
+            event["error"].as_str().is_some_and(|it| it.contains("server"))
+        });
+    }
+}
+
+#[test]
+fn the_example_configuration_is_served_without_an_error() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/config");
+    let (serve, address) = Xds::serve(&directory);
+    let watch = Xds::watch(&address, &["lds", "rds:web", "cds", "eds:api", "eds:pages"]);
+    for type_name in ["lds", "rds", "cds", "eds"] {
+        serve.wait_row(type_name, |row| row["state"] == "ACKED");
+    }
+    watch.wait_count("changed", 6);
+    assert_eq!(serve.events()[0]["resources"], 6);
+    assert!(serve.events_of("file_error").is_empty());
+}

@@ -1,0 +1,288 @@
+//! The real binary as a child process, a directory to serve, and bounded waits.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    io::{BufRead as _, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value as Json;
+
+/// How long anything may take that must happen. Several tests share a small machine.
+const PATIENCE: Duration = Duration::from_secs(25);
+const POLL: Duration = Duration::from_millis(10);
+
+/// Waits until `probe` has an answer.
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, mut probe: impl FnMut() -> Result<T, String>) -> T {
+    let start = Instant::now();
+    loop {
+        match probe() {
+            Ok(answer) => return answer,
+            Err(why) if start.elapsed() > PATIENCE => panic!("{what}: {why}"),
+            Err(_) => thread::sleep(POLL),
+        }
+    }
+}
+
+/// A directory of its own, deleted in the end.
+pub(crate) struct TempDir(PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = base.join(format!("xds-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes into the file, which is empty for a moment.
+    pub(crate) fn save(&self, name: &str, content: &str) {
+        fs::write(self.join(name), content).unwrap();
+    }
+
+    /// Renames a new file over the old one.
+    pub(crate) fn replace(&self, name: &str, content: &str) {
+        let new = self.join(format!(".{name}.new"));
+        fs::write(&new, content).unwrap();
+        fs::rename(new, self.join(name)).unwrap();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        fs::remove_file(self.join(name)).unwrap();
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A file with clusters, each as `name` or `name=connect timeout`.
+pub(crate) fn clusters(clusters: &str) -> String {
+    let list = clusters.split_whitespace().map(|cluster| {
+        let (name, timeout) = cluster.split_once('=').unwrap_or((cluster, "1s"));
+        format!(
+            "- \"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster\n  name: {name}\n  \
+             connect_timeout: {timeout}\n"
+        )
+    });
+    format!("resources:\n{}", list.collect::<String>())
+}
+
+/// A document with the endpoints of one cluster.
+pub(crate) fn endpoints(cluster: &str, ports: &[u32]) -> String {
+    let list = ports.iter().map(|port| {
+        format!(
+            "  - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }} }}\n"
+        )
+    });
+    format!(
+        "---\n\"@type\": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment\n\
+         cluster_name: {cluster}\nendpoints:\n- lb_endpoints:\n{}",
+        list.collect::<String>()
+    )
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(args: &[&str]) -> Ended {
+    let mut xds = Xds::spawn(args);
+    let status = xds.wait_end();
+    Ended { code: status.code(), stdout: xds.stdout(), stderr: xds.stderr() }
+}
+
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A running `xds`. Killed if the test ends first.
+pub(crate) struct Xds {
+    child: Child,
+    stdout: Arc<Mutex<Vec<String>>>,
+    stderr: Arc<Mutex<Vec<String>>>,
+    readers: Vec<thread::JoinHandle<()>>,
+}
+
+impl Xds {
+    pub(crate) fn spawn(args: &[impl AsRef<OsStr>]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_xds"))
+            .args(args)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut readers = Vec::new();
+        let stdout = collect(child.stdout.take().unwrap(), &mut readers);
+        let stderr = collect(child.stderr.take().unwrap(), &mut readers);
+        Self { child, stdout, stderr, readers }
+    }
+
+    /// `xds serve -o ndjson` on a free port; returns with the address once it serves.
+    pub(crate) fn serve(directory: &Path) -> (Self, String) {
+        Self::serve_on(directory, "127.0.0.1:0")
+    }
+
+    pub(crate) fn serve_on(directory: &Path, listen: &str) -> (Self, String) {
+        let directory = directory.to_str().unwrap();
+        let xds = Self::spawn(&["serve", directory, "--listen", listen, "-o", "ndjson"]);
+        let serving = xds.wait_event("serving", |event| event["event"] == "serving");
+        let address = serving["listen"].as_str().unwrap().to_owned();
+        (xds, address)
+    }
+
+    /// `xds watch -o ndjson`.
+    pub(crate) fn watch(server: &str, subscriptions: &[&str]) -> Self {
+        let mut args = vec!["watch", "--server", server, "--node", "test", "-o", "ndjson"];
+        args.extend(subscriptions);
+        Self::spawn(&args)
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.lock().unwrap().join("\n")
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().join("\n")
+    }
+
+    /// All events until now.
+    #[track_caller]
+    pub(crate) fn events(&self) -> Vec<Json> {
+        let lines = self.stdout.lock().unwrap();
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The events of one kind, after so many others of it.
+    #[track_caller]
+    pub(crate) fn events_of(&self, kind: &str) -> Vec<Json> {
+        self.events().into_iter().filter(|event| event["event"] == kind).collect()
+    }
+
+    /// The first event, of all there ever were, that is as wanted.
+    #[track_caller]
+    pub(crate) fn wait_event(&self, what: &str, mut is_wanted: impl FnMut(&Json) -> bool) -> Json {
+        self.wait(what, |events| events.iter().find(|&event| is_wanted(event)).cloned())
+    }
+
+    #[track_caller]
+    pub(crate) fn wait<T>(&self, what: &str, mut probe: impl FnMut(&[Json]) -> Option<T>) -> T {
+        eventually(what, || {
+            probe(&self.events())
+                .ok_or_else(|| format!("stdout:\n{}\nstderr:\n{}", self.stdout(), self.stderr()))
+        })
+    }
+
+    /// Waits for so many events of a kind, and returns them. More of them are a failure.
+    #[track_caller]
+    pub(crate) fn wait_count(&self, kind: &str, count: usize) -> Vec<Json> {
+        let events = self.wait(&format!("{count} {kind}"), |_| {
+            let events = self.events_of(kind);
+            (events.len() >= count).then_some(events)
+        });
+        assert_eq!(events.len(), count, "{events:#?}");
+        events
+    }
+
+    /// Waits until the newest status has a row for the type that is as wanted.
+    #[track_caller]
+    pub(crate) fn wait_row(
+        &self,
+        type_name: &str,
+        mut is_wanted: impl FnMut(&Json) -> bool,
+    ) -> Json {
+        self.wait(&format!("a row of {type_name}"), |events| {
+            let status = events.iter().rev().find(|event| event["event"] == "status")?;
+            let rows = status["rows"].as_array()?;
+            rows.iter().find(|row| row["type"] == type_name && is_wanted(row)).cloned()
+        })
+    }
+
+    /// Waits for a line of standard error.
+    #[track_caller]
+    pub(crate) fn wait_stderr(&self, part: &str) {
+        eventually(part, || {
+            let stderr = self.stderr();
+            if stderr.contains(part) { Ok(()) } else { Err(stderr) }
+        });
+    }
+
+    /// Waits for a part of standard output.
+    #[track_caller]
+    pub(crate) fn wait_stdout(&self, part: &str) {
+        eventually(part, || {
+            let stdout = self.stdout();
+            if stdout.contains(part) { Ok(()) } else { Err(stdout) }
+        });
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_end(&mut self) -> ExitStatus {
+        let status = eventually("the end of xds", || {
+            self.child.try_wait().unwrap().ok_or_else(|| "still running".to_owned())
+        });
+        self.readers.drain(..).for_each(|reader| reader.join().unwrap());
+        status
+    }
+
+    #[cfg(unix)]
+    #[track_caller]
+    pub(crate) fn signal(&mut self, name: &str) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        self.wait_end()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Xds {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- stdout of xds\n{}\n--- stderr\n{}", self.stdout(), self.stderr());
+        }
+    }
+}
+
+fn collect(
+    stream: impl Read + Send + 'static,
+    readers: &mut Vec<thread::JoinHandle<()>>,
+) -> Arc<Mutex<Vec<String>>> {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let collected = Arc::clone(&lines);
+    readers.push(thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            collected.lock().unwrap().push(line);
+        }
+    }));
+    lines
+}

@@ -1,0 +1,72 @@
+//! Exit codes: 0 all went well, 1 it did not, 2 wrong usage, 3 no such address.
+
+mod support;
+
+use std::net::TcpListener;
+
+use support::{TempDir, run};
+
+#[test]
+fn wrong_usage_is_told_with_two() {
+    for (args, part) in [
+        (&[][..], "Usage: xds"),
+        (&["serve"], "DIR"),
+        (&["serve", "."], "--listen"),
+        (
+            &["serve", ".", "--listen", "127.0.0.1:0", "--for", "20"],
+            "expected a number with a unit",
+        ),
+        (&["serve", ".", "--listen", "127.0.0.1:0", "-o", "xml"], "table, ndjson"),
+        (&["watch", "cds"], "--server"),
+        (&["watch", "--server", "127.0.0.1:1"], "TYPE[:NAME]"),
+        (&["watch", "--server", "127.0.0.1:1", "zds"], "unknown type: expected lds, rds"),
+        (&["watch", "--server", "127.0.0.1:1", "eds:"], "no name after the colon"),
+        (&["proxy"], "unrecognized subcommand"),
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{args:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_no_failure() {
+    let help = run(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    assert!(help.stdout.contains("Exit codes: 0 "), "{}", help.stdout);
+    assert_eq!(run(&["watch", "--help"]).code, Some(0));
+    assert_eq!(run(&["--version"]).stdout, format!("xds {}", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn an_address_that_is_none_is_told_with_three() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let directory = TempDir::new();
+    let directory = directory.path().to_str().unwrap();
+    for (args, part) in [
+        (&["serve", directory, "--listen", "nonsense"][..], "cannot listen on nonsense"),
+        (&["serve", directory, "--listen", &taken], "cannot listen on 127.0.0.1"),
+        (&["serve", directory, "--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
+        (&["watch", "--server", "nonsense", "cds"], "is not the address of a server"),
+        (&["watch", "--server", "https://127.0.0.1:1", "cds"], "asks for TLS"),
+        (&["watch", "--server", "127.0.0.1:99999", "cds"], "is not the address of a server"),
+        (&["watch", "--server", "no-such-host.invalid:1", "cds"], "cannot resolve"),
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(3), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told_with_one() {
+    let ended = run(&["serve", "no/such/directory", "--listen", "127.0.0.1:0"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.stderr.contains("cannot read the directory no/such/directory"),
+        "{}",
+        ended.stderr
+    );
+}

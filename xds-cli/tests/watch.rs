@@ -1,0 +1,164 @@
+//! `xds watch`: what it prints in its three formats, and how it behaves as a client.
+
+mod support;
+
+use serde_json::{Value as Json, json};
+use support::{TempDir, Xds, clusters, endpoints};
+use xds_format::{Format, Schema};
+
+#[test]
+fn events_in_ndjson_have_the_fields_that_programs_rely_on() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    directory.save("eds.yaml", &endpoints("one", &[8080]));
+    let (serve, address) = Xds::serve(directory.path());
+    let watch = Xds::watch(&address, &["cds", "eds:one"]);
+    watch.wait_count("changed", 2);
+    let version = serve.wait_row("cds", |row| row["state"] == "ACKED")["acked"].clone();
+    let of = |events: &[Json], type_name: &str| {
+        events.iter().find(|event| event["type"] == type_name).cloned().unwrap()
+    };
+    let changed = of(&watch.events(), "cds");
+    let resource = json!({
+        "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+        "name": "one",
+        "connect_timeout": "1s",
+    });
+    let expected = json!({ "event": "changed", "type": "cds", "name": "one", "version": version, "resource": resource });
+    assert_eq!(changed, expected);
+    let port = "/resource/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/port_value";
+    assert_eq!(of(&watch.events(), "eds").pointer(port), Some(&json!(8080)));
+
+    directory.replace("cds.yaml", &clusters("two"));
+    let removed = watch.wait_event("removed", |event| event["event"] == "removed");
+    assert_eq!((&removed["type"], &removed["name"]), (&json!("cds"), &json!("one")));
+    assert!(removed["error"].as_str().unwrap().contains("deleted by the server"), "{removed}");
+}
+
+#[test]
+fn a_subscription_asks_for_one_name_or_for_all() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    let (serve, address) = Xds::serve(directory.path());
+    let _watch = Xds::watch(
+        &address,
+        &["cds:one", "cds:two", "cds:one", "type.googleapis.com/envoy.config.listener.v3.Listener"],
+    );
+    serve.wait_row("cds", |row| row["subscribed"] == 2);
+    serve.wait_row("lds", |row| row["subscribed"] == "*");
+}
+
+#[test]
+fn a_server_that_goes_is_told_of_and_come_back_to() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (mut serve, address) = Xds::serve(directory.path());
+    let watch = Xds::watch(&address, &["cds", "eds:missing"]);
+    watch.wait_count("changed", 1);
+    serve.kill();
+    // The cluster stays in use, the endpoints never came.
+    let ambient = watch.wait_event("ambient", |event| {
+        event["event"] == "ambient" && event["type"] == "cds" && event["name"].is_null()
+    });
+    assert!(ambient["error"].as_str().unwrap().contains(&address), "{ambient}");
+    let error = watch.wait_event("error", |event| event["event"] == "error");
+    assert_eq!((&error["type"], &error["name"]), (&json!("eds"), &json!("missing")));
+
+    directory.save("eds.yaml", &endpoints("missing", &[1]));
+    let (_serve, _) = Xds::serve_on(directory.path(), &address);
+    watch
+        .wait_event("all is well", |event| event["event"] == "ambient" && event["error"].is_null());
+    let changed = watch.wait_count("changed", 2);
+    assert_eq!(changed[1]["name"], "missing", "the cluster is the same and not printed again");
+}
+
+#[test]
+fn without_any_server_it_says_why_and_goes_on_trying() {
+    // A port that was free a moment ago.
+    let free =
+        std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let watch = Xds::watch(&free, &["cds"]);
+    let error = watch.wait_event("error", |event| event["event"] == "error");
+    assert_eq!((&error["type"], &error["name"]), (&json!("cds"), &Json::Null));
+    assert!(error["error"].as_str().unwrap().contains("cannot connect"), "{error}");
+    watch.wait_stderr("cannot connect");
+
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, _) = Xds::serve_on(directory.path(), &free);
+    watch.wait_count("changed", 1);
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let directory = TempDir::new();
+    directory.save(
+        "sds.yaml",
+        "\"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret\n\
+         name: key\ngeneric_secret: { secret: { inline_string: hush } }\n",
+    );
+    let (serve, address) = Xds::serve(directory.path());
+    for format in ["ndjson", "yaml", "text"] {
+        let args = ["watch", "-vv", "--server", &address, "-o", format, "sds:key"];
+        let watch = Xds::spawn(&args);
+        watch.wait_stdout("key");
+        serve.wait_row("sds", |row| row["state"] == "ACKED");
+        watch.wait_stderr("T=sds");
+        for output in [watch.stdout(), watch.stderr(), serve.stdout(), serve.stderr()] {
+            assert!(!output.contains("hush") && !output.contains("aHVzaA"), "{output}");
+        }
+    }
+}
+
+#[test]
+fn yaml_can_be_read_back() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let watch = Xds::spawn(&["watch", "--server", &address, "-o", "yaml", "cds"]);
+    watch.wait_stdout("name: two");
+    watch.wait_stdout("added cds one, version ");
+    let printed = watch.stdout();
+    let document =
+        xds_format::parse(Schema::envoy(), "stdout", Format::Yaml, printed.as_bytes()).unwrap();
+    let names: Vec<_> = document.resources.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+
+    directory.replace("cds.yaml", &clusters("one"));
+    watch.wait_stdout("removed cds two: does not exist: deleted by the server");
+}
+
+#[test]
+fn text_shows_which_fields_changed() {
+    let directory = TempDir::new();
+    directory.save("eds.yaml", &endpoints("one", &[1, 2]));
+    directory.save("cds.yaml", &clusters("good=1s bad=0s"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let args = ["watch", "--server", &address, "--node", "me", "cds", "eds:one"];
+    #[cfg_attr(not(unix), allow(unused_mut))]
+    let mut watch = Xds::spawn(&args);
+    watch.wait_stdout(&format!("watching cds *, eds one on {address} as me"));
+    watch.wait_stdout("+ eds one  2 endpoints  version ");
+    watch.wait_stdout("! cds bad  invalid: connect_timeout: must be greater than 0s, is 0s");
+    directory.replace("eds.yaml", &endpoints("one", &[1, 2, 3]));
+    watch.wait_stdout("~ eds one  version ");
+    watch.wait_stdout("+ endpoints[0].lb_endpoints[2]: {");
+    directory.replace("eds.yaml", &endpoints("one", &[1, 2, 4]));
+    watch.wait_stdout(
+        "endpoints[0].lb_endpoints[2].endpoint.address.socket_address.port_value: 3 → 4",
+    );
+    directory.replace("cds.yaml", &clusters("bad=0s"));
+    watch.wait_stdout("- cds good  does not exist: deleted by the server");
+    #[cfg(unix)]
+    {
+        assert_eq!(watch.signal("INT").code(), Some(0));
+        let last = watch.stdout().lines().last().unwrap().to_owned();
+        assert!(last.ends_with("5 responses, 3 ACKs, 2 NACKs"), "{last}");
+    }
+}
+
+#[test]
+fn it_stops_by_itself() {
+    let ended = support::run(&["watch", "--server", "127.0.0.1:1", "--for", "100ms", "cds"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
