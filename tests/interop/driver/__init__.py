@@ -1,0 +1,1 @@
+"""Runs real peers against the `xds` binary; see the README beside this package."""

@@ -1,0 +1,79 @@
+"""`run [envoy|grpc|go]...`: plays the checks of the peers named, or of all."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from driver import envoy_checks, go_checks, grpc_checks, workspace
+from driver.checks import PeerReport, Skip, comment
+
+PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
+    envoy_checks.NAME: envoy_checks.run,
+    grpc_checks.NAME: grpc_checks.run,
+    go_checks.NAME: go_checks.run,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/interop/run", description=__doc__)
+    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"{', '.join(PEERS)}; none means all")
+    names = parser.parse_args().peers or list(PEERS)
+    if unknown := set(names) - set(PEERS):
+        parser.error(f"no such peer: {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+    for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # An exception, so that every `finally` on the way out stops its processes.
+        signal.signal(how, lambda number, _: sys.exit(128 + number))
+
+    run_dir = workspace.new_run_dir()
+    reports = [run_peer(name, run_dir) for name in names]
+    print_summary(reports)
+    if any(report.failed for report in reports):
+        comment(f"all logs of the failed scenarios are in {run_dir.relative_to(workspace.CHECKOUT)}")
+    else:
+        shutil.rmtree(run_dir)
+    passed, failed, skipped = (
+        sum(report.passed for report in reports),
+        sum(report.failed for report in reports),
+        sum(report.skip_reason is not None for report in reports),
+    )
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def run_peer(name: str, run_dir: Path) -> PeerReport:
+    """Plays one peer; whatever goes wrong ends up in its report."""
+    report = PeerReport(name)
+    print(f"\n== {name}", flush=True)
+    try:
+        PEERS[name](report, run_dir)
+    except Skip as missing:
+        report.skip_reason = str(missing)
+        print(f"skip: {name}: {missing}", flush=True)
+    except workspace.PreparationFailed as error:
+        report.not_ok(f"{name} can be prepared", str(error))
+    except subprocess.TimeoutExpired as error:
+        report.not_ok(f"{name} can be prepared", str(error))
+    except Exception:
+        report.not_ok(f"{name} can be run", traceback.format_exc())
+    return report
+
+
+def print_summary(reports: list[PeerReport]) -> None:
+    """One line for each peer: what was tested, and how much."""
+    print(f"\n{'peer':<8}{'version':<52}{'checks':>7}{'failed':>7}{'seconds':>9}")
+    for report in reports:
+        version = f"skipped: {report.skip_reason}" if report.skip_reason else report.version
+        checks = report.passed + report.failed
+        print(f"{report.peer:<8}{version:<52}{checks:>7}{report.failed:>7}{report.seconds:>9.1f}")
+    print()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

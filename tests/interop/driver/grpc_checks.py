@@ -1,0 +1,259 @@
+"""gRPC C-core, through Python, as the client of `xds serve`: named subscriptions of all four types."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver import workspace
+from driver.checks import PeerReport, Scenario, play
+from driver.config_dir import ConfigDir
+from driver.processes import Argv, EventProcess
+from driver.waiting import SILENCE, eventually, expect, stays
+from driver.xds import TYPE_URLS, XdsServe
+
+NAME = "grpc"
+
+_NODE = "grpc-1"
+_TYPES = tuple(TYPE_URLS)
+_RPC_DEADLINE = 5.0
+_REJECTION = "expected at least one HTTP filter"
+_SHORT_NAMES = {url: name for name, url in TYPE_URLS.items()}
+
+
+def run(report: PeerReport, run_dir: Path) -> None:
+    """Prepares gRPC and plays its scenarios."""
+    python = workspace.virtual_environment("grpc")
+    peer = _GrpcPeer(workspace.xds_binary(), python, report)
+    play(
+        report,
+        run_dir,
+        {
+            "grpc: a channel resolves its target, and follows the files": peer.follows_the_files,
+            "grpc: a listener turns bad and is repaired": peer.rejects_an_update,
+            "grpc: a listener is bad from the first response on": peer.rejects_the_first_response,
+            "grpc: a listener appears, goes and comes back": peer.waits_for_a_listener,
+            "grpc: the management server is killed and started again": peer.reconnects,
+        },
+    )
+
+
+class _Client:
+    """The application of `grpc-python/peer.py`."""
+
+    def __init__(self, scenario: Scenario, python: Path) -> None:
+        # Isolated, so that nothing of this driver's path gets into the peer.
+        argv: Argv = [python, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"]
+        self._process = scenario.spawn(EventProcess, "grpc-peer", argv)
+        ready = self._process.wait_event("ready", lambda event: event["event"] == "ready")
+        self.version: str = ready["version"]
+        self.ports: dict[str, int] = ready["backends"]
+
+    def connect(self, server: str) -> None:
+        self._ask("connected", command="connect", server=server, node=_NODE)
+
+    def call(self) -> dict[str, Any]:
+        """The outcome of one RPC."""
+        return self.end_call(self.begin_call())
+
+    def begin_call(self) -> int:
+        """Starts an RPC; its outcome is in the events after the number returned."""
+        return self._tell(command="call", seconds=_RPC_DEADLINE)
+
+    def end_call(self, call: int) -> dict[str, Any]:
+        """Waits for the outcome of an RPC."""
+        return self._await("answer", call)
+
+    def expect_answer(self, backend: str) -> None:
+        """One RPC, which has to succeed."""
+        answer = self.call()
+        expect(answer["backend"] == backend, f"instead of {backend}: {answer}")
+
+    def wait_answer(self, backend: str) -> None:
+        """RPCs until one is answered by a backend; none of them may fail."""
+        answers: list[dict[str, Any]] = []
+
+        def probe() -> bool:
+            answers.append(self.call())
+            return (answers[-1]["backend"], answers[-1]["code"]) == (backend, "OK") or answers[-1][
+                "code"
+            ] != "OK"
+
+        eventually(f"an RPC answered by {backend}", probe)
+        expect(answers[-1]["code"] == "OK", f"an RPC failed: {answers[-1]}")
+
+    def wait_recovery(self, backend: str) -> None:
+        """RPCs until one is answered, whatever happens to those before.
+
+        Many short ones, not one that waits for the channel to be ready: C-core leaves an RPC that it
+        queued under a failed configuration there, until its deadline.
+        """
+        eventually(f"an RPC answered by {backend}", lambda: self.call()["backend"] == backend)
+
+    def wait_failure(self) -> str:
+        """RPCs until one fails as unavailable; the details of its status."""
+
+        def probe() -> str:
+            answer = self.call()
+            expect(answer["code"] == "UNAVAILABLE", f"not unavailable: {answer}")
+            return str(answer["details"])
+
+        return eventually("an unavailable RPC", probe)
+
+    def csds(self) -> dict[str, dict[str, Any]]:
+        """The client's own view by type; there is one resource of each."""
+        resources = self._ask("csds", command="csds")["resources"]
+        return {_SHORT_NAMES[resource["type_url"]]: resource for resource in resources}
+
+    def _ask(self, answer: str, **command: object) -> dict[str, Any]:
+        return self._await(answer, self._tell(**command))
+
+    def _tell(self, **command: object) -> int:
+        before = len(self._process.events)
+        self._process.tell(json.dumps(command))
+        return before
+
+    def _await(self, answer: str, after: int) -> dict[str, Any]:
+        return self._process.wait_event(answer, lambda event: event["event"] == answer, after)
+
+
+@dataclass(frozen=True)
+class _World:
+    config: ConfigDir
+    serve: XdsServe
+    client: _Client
+
+
+class _GrpcPeer:
+    def __init__(self, xds: Path, python: Path, report: PeerReport) -> None:
+        self._xds = xds
+        self._python = python
+        self._report = report
+
+    def follows_the_files(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        serve, client = world.serve, world.client
+        self._report.version = f"C-core {client.version} (Python)"
+
+        with scenario.check("a channel resolves xds:///svc and completes an RPC"):
+            client.expect_answer("first")
+        with scenario.check("the client says itself that it accepted all four resources"):
+            csds = client.csds()
+            statuses = {name: resource["status"] for name, resource in csds.items()}
+            expect(statuses == dict.fromkeys(_TYPES, "ACKED"), str(statuses))
+        with scenario.check("xds serve has them as ACKed by name, at the versions that the client has"):
+            rows = serve.wait_acked(*_TYPES)
+            for name, row in rows.items():
+                expect((row.node, row.subscribed) == (_NODE, 1), str(row))
+                expect(row.acked == csds[name]["version"], f"{row}; the client has {csds[name]}")
+        with scenario.check("nothing is sent while nothing changes"):
+            counters = stays("counters", serve.counters, SILENCE)
+            expect(all(row == (1, 1, 0) for row in counters.values()), str(counters))
+        rows = serve.settled()
+        with scenario.check("a changed endpoint moves the RPCs, and none fails on the way"):
+            world.config.replace("endpoints.yaml", "edits/endpoints-second.yaml")
+            client.wait_answer("second")
+        with scenario.check("only the endpoints were sent for it"):
+            serve.wait_acked("eds", new_after=rows)
+            sent = {name: row.responses - rows[name].responses for name, row in serve.settled().items()}
+            expect(sent == {"lds": 0, "rds": 0, "cds": 0, "eds": 1}, f"responses sent: {sent}")
+        with scenario.check("xds serve ends with exit code 0 when asked to"):
+            serve.stop_cleanly()
+
+    def rejects_an_update(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        serve, client = world.serve, world.client
+        client.expect_answer("first")
+        serve.wait_acked(*_TYPES)
+        good = serve.settled()
+
+        with scenario.check("the reason of the NACK stands in the row of xds serve"):
+            world.config.replace("listener.yaml", "edits/listener-without-filters.yaml")
+            row = serve.wait_row("lds", "NACKED", lambda row: row.state == "NACKED")
+            expect(row.error and _REJECTION in row.error, f"error: {row.error}")
+            expect(row.acked == good["lds"].acked, f"the accepted version did not stay: {row}")
+        with scenario.check("the client says the same of itself"):
+            listener = client.csds()["lds"]
+            expect(listener["status"] == "NACKED" and _REJECTION in listener["error"], str(listener))
+        with scenario.check("the rejected response is not sent again"):
+            counters = stays("counters", serve.counters, SILENCE)
+            expect(counters["lds"] == (2, 1, 1), str(counters))
+        with scenario.check("RPCs go on with the accepted listener"):
+            client.expect_answer("first")
+        with scenario.check("the repaired listener is sent and accepted"):
+            world.config.replace("listener.yaml", "edits/listener-repaired.yaml")
+            row = serve.wait_row("lds", "ACKED", lambda row: row.state == "ACKED")
+            expect(row.error is None and row.responses == 3, str(row))
+            eventually("ACKED in the client", lambda: client.csds()["lds"]["status"] == "ACKED")
+            client.expect_answer("first")
+
+    def rejects_the_first_response(self, scenario: Scenario) -> None:
+        world = self._world(scenario, {"listener.yaml": "edits/listener-without-filters.yaml"})
+        serve, client = world.serve, world.client
+
+        with scenario.check("an RPC fails with the client's own reason"):
+            details = client.wait_failure()
+            expect(_REJECTION in details, f"details: {details}")
+        with scenario.check("the same reason stands in the row of xds serve, and nothing is accepted"):
+            row = serve.wait_row("lds", "NACKED", lambda row: row.state == "NACKED")
+            expect(row.error and _REJECTION in row.error, f"error: {row.error}")
+            expect(row.acked in ("", None), f"an accepted version is shown: {row}")
+        with scenario.check("a rejected first response is not sent again either"):
+            counters = stays("counters", serve.counters, SILENCE)
+            expect(counters == {"lds": (1, 0, 1)}, str(counters))
+        with scenario.check("the repaired listener lets the RPCs through"):
+            world.config.replace("listener.yaml", "resources/listener.yaml")
+            client.wait_recovery("first")
+            serve.wait_acked(*_TYPES)
+
+    def waits_for_a_listener(self, scenario: Scenario) -> None:
+        listener = "listener.yaml"
+        world = self._world(scenario, {listener: None})
+        config, serve, client = world.config, world.serve, world.client
+        with scenario.check("an RPC waits for a listener that does not exist yet, and is answered then"):
+            call = client.begin_call()
+            row = serve.wait_row("lds", "subscribed", lambda row: row.subscribed == 1)
+            expect(row.nacks == 0, str(row))
+            config.replace(listener, f"resources/{listener}")
+            answer = client.end_call(call)
+            expect(answer["backend"] == "first", str(answer))
+        with scenario.check("a listener that goes takes the RPCs with it"):
+            client.expect_answer("first")
+            rows = serve.wait_acked(*_TYPES)
+            config.remove(listener)
+            client.wait_failure()
+            serve.wait_acked("lds", new_after=rows)
+        with scenario.check("a listener that comes back lets them through again"):
+            config.replace(listener, f"resources/{listener}")
+            client.wait_recovery("first")
+            serve.wait_acked(*_TYPES)
+
+    def reconnects(self, scenario: Scenario) -> None:
+        world = self._world(scenario)
+        client = world.client
+        client.expect_answer("first")
+        old = world.serve.wait_acked(*_TYPES)
+        world.serve.kill()
+        with scenario.check("RPCs go on without a management server"):
+            client.expect_answer("first")
+        serve = XdsServe(scenario, self._xds, world.config.path, world.serve.address)
+        with scenario.check("the client comes back and subscribes to the same as before"):
+            eventually("four types", lambda: set(serve.rows()) == set(_TYPES), 40.0)
+            for name, row in serve.settled().items():
+                expect((row.node, row.subscribed) == (_NODE, 1), str(row))
+                expect(row.state != "NACKED" and row.nacks == 0, str(row))
+                expect(row.sent in ("", None, old[name].sent), f"{row}; before: {old[name]}")
+        with scenario.check("the new server's edits arrive"):
+            world.config.replace("endpoints.yaml", "edits/endpoints-second.yaml")
+            client.wait_answer("second")
+
+    def _world(self, scenario: Scenario, instead: dict[str, str | None] | None = None) -> _World:
+        client = _Client(scenario, self._python)
+        values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
+        config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "grpc", values)
+        config.fill(instead)
+        serve = XdsServe(scenario, self._xds, config.path)
+        client.connect(serve.address)
+        return _World(config, serve, client)

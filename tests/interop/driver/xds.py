@@ -1,0 +1,174 @@
+"""The `xds` binary under test: its management server and its client."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from driver.checks import Scenario
+from driver.processes import Argv, Event, EventProcess
+from driver.waiting import eventually, expect, stays
+
+TYPE_URLS = {
+    "lds": "type.googleapis.com/envoy.config.listener.v3.Listener",
+    "rds": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+    "cds": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+    "eds": "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+}
+
+# Neither half ever runs this long; it only ends a process that everybody else forgot.
+_LIFETIME = "300s"
+# Several times what `xds serve` waits before it prints a changed table.
+_SETTLED = 0.6
+
+
+@dataclass(frozen=True)
+class StatusRow:
+    """The state of one resource type on one stream, as `xds serve` reports it."""
+
+    node: str
+    stream: str
+    type: str
+    subscribed: str | int
+    sent: str
+    acked: str
+    state: str
+    responses: int
+    acks: int
+    nacks: int
+    error: str | None
+
+    @classmethod
+    def parse(cls, row: Event) -> StatusRow:
+        """The row of a status event; it may have fields that no check asks for."""
+        names = [field.name for field in fields(cls)]
+        expect(row.keys() >= set(names), f"a status row without some of {names}: {row}")
+        return cls(**{name: row[name] for name in names})
+
+
+class XdsServe:
+    """`xds serve` on a directory, with the events that it prints."""
+
+    def __init__(
+        self, scenario: Scenario, binary: Path, directory: Path, listen: str = "127.0.0.1:0"
+    ) -> None:
+        argv: Argv = [binary, "serve", directory, "--listen", listen, "-o", "ndjson", "--for", _LIFETIME]
+        self._process = scenario.spawn(EventProcess, "xds-serve", argv)
+        serving = self._process.wait_event("serving", lambda event: event["event"] == "serving")
+        self.address: str = serving["listen"]
+        self.resources: int = serving["resources"]
+
+    @property
+    def port(self) -> int:
+        """The port that it really listens on."""
+        return int(self.address.rpartition(":")[2])
+
+    def mark(self) -> int:
+        """A place in the stream of events, for `since` and `reloaded`."""
+        return len(self._process.events)
+
+    def since(self, mark: int, kind: str) -> list[Event]:
+        """The events of one kind that came after a mark."""
+        return [event for event in self._process.events[mark:] if event["event"] == kind]
+
+    def wait(self, kind: str, mark: int) -> Event:
+        """The first event of a kind after a mark."""
+        return self._process.wait_event(kind, lambda event: event["event"] == kind, mark)
+
+    def rows(self) -> dict[str, StatusRow]:
+        """The latest table by type; fails when it shows more than the one client of the test."""
+        self._process.expect_running()
+        tables = self.since(0, "status")
+        rows = [StatusRow.parse(row) for row in tables[-1]["rows"]] if tables else []
+        streams = {(row.node, row.stream) for row in rows}
+        expect(len(streams) <= 1, f"one client and one stream were expected: {sorted(streams)}")
+        return {row.type: row for row in rows}
+
+    def row(self, type_name: str) -> StatusRow:
+        """The latest row of one type."""
+        rows = self.rows()
+        expect(type_name in rows, f"no row for {type_name}; there are rows for {sorted(rows)}")
+        return rows[type_name]
+
+    def wait_row(self, type_name: str, what: str, wanted: Callable[[StatusRow], bool]) -> StatusRow:
+        """Waits until the row of a type is as wanted."""
+
+        def probe() -> StatusRow:
+            row = self.row(type_name)
+            expect(wanted(row), str(row))
+            return row
+
+        return eventually(f"{type_name} row of xds serve: {what}", probe)
+
+    def wait_acked(self, *types: str, new_after: dict[str, StatusRow] | None = None) -> dict[str, StatusRow]:
+        """Waits until each type is ACKed: at another version than in an older table, if one is given."""
+
+        def probe() -> dict[str, StatusRow]:
+            rows = {name: self.row(name) for name in types}
+            for name, row in rows.items():
+                expect(row.state == "ACKED" and row.acked == row.sent, f"not ACKed: {row}")
+                if new_after is not None:
+                    expect(row.acked != new_after[name].acked, f"still the old version: {row}")
+            return rows
+
+        return eventually(f"{', '.join(types)} ACKed", probe)
+
+    def settled(self) -> dict[str, StatusRow]:
+        """The table once it says that every response was answered, and stays as it is for a moment."""
+
+        def probe() -> dict[str, StatusRow]:
+            rows = stays("rows", self.rows, _SETTLED)
+            expect(all(row.state != "SENT" for row in rows.values()), f"unanswered: {rows}")
+            return rows
+
+        return eventually("a settled table of xds serve", probe)
+
+    def counters(self) -> dict[str, tuple[int, int, int]]:
+        """Responses, ACKs and NACKs by type: what shows that nothing was sent again."""
+        return {name: (row.responses, row.acks, row.nacks) for name, row in self.rows().items()}
+
+    def kill(self) -> None:
+        """Ends it as a crash does."""
+        self._process.stop(signal.SIGKILL)
+
+    def stop_cleanly(self) -> None:
+        """Ends it as an operator does; it has to exit with 0 and must not have panicked."""
+        _stop_cleanly(self._process)
+
+
+class XdsWatch:
+    """`xds watch` on a management server, with the events that it prints."""
+
+    def __init__(
+        self, scenario: Scenario, binary: Path, server: str, node: str, subscriptions: Sequence[str]
+    ) -> None:
+        argv: Argv = [binary, "watch", "--server", server, "--node", node, "-o", "ndjson", "--for", _LIFETIME]
+        self._process = scenario.spawn(EventProcess, "xds-watch", [*argv, *subscriptions])
+
+    @property
+    def events(self) -> list[Event]:
+        """Everything printed until now."""
+        self._process.expect_running()
+        return self._process.events
+
+    def mark(self) -> int:
+        """A place in the stream of events, for `changes`."""
+        return len(self.events)
+
+    def changes(self, mark: int) -> list[Event]:
+        """What was printed after a mark, but for errors that leave all resources as they are."""
+        return [event for event in self.events[mark:] if event["event"] != "ambient"]
+
+    def stop_cleanly(self) -> None:
+        """Ends it as a user does with Ctrl-C; it has to exit with 0 and must not have panicked."""
+        _stop_cleanly(self._process, signal.SIGINT)
+
+
+def _stop_cleanly(process: EventProcess, how: signal.Signals = signal.SIGTERM) -> None:
+    process.expect_running()
+    code = process.stop(how)
+    expect(code == 0, f"{process.name} ended with {code} after {how.name}")
+    log = process.stderr_log.read_text(errors="replace")
+    expect("panicked at" not in log, f"{process.name} panicked:\n{log}")
