@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
+pub mod far_end;
+pub mod watcher;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +14,7 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         ChannelError, ChannelEvent, ClientConfig, Context, DataErrorPolicy, Interest,
-        ManagementServer, Node, Notice, Output, Profile, Rejection, ResourceType, Value,
+        ManagementServer, Node, Notice, Output, Rejection, ResourceType, Value,
     },
     proto, types,
 };
@@ -70,6 +73,13 @@ pub fn inputs() -> impl Strategy<Value = Vec<Input>> {
     proptest::collection::vec(input(), 0..60)
 }
 
+/// gRPC's profile with a picky type for each of [`TYPES`].
+pub fn config() -> ClientConfig {
+    let config = ClientConfig::new(Node::new("me"), ManagementServer::new("server"));
+    let picky = |type_url| Picky(TypeUrl::from(type_url));
+    TYPES.into_iter().fold(config, |config, type_url| config.with_type(picky(type_url)))
+}
+
 /// A client, and what a driver knows of it.
 pub struct Driver {
     pub client: Client,
@@ -82,13 +92,8 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(policy: DataErrorPolicy) -> Self {
-        let mut profile = Profile::grpc();
-        profile.data_errors = policy;
-        let mut config = ClientConfig::new(Node::new("me"), ManagementServer::new("server"))
-            .with_profile(profile);
-        for type_url in TYPES {
-            config = config.with_type(Picky(TypeUrl::from(type_url)));
-        }
+        let mut config = config();
+        config.profile.data_errors = policy;
         config.limits.tombstones_per_type = 3;
         config.limits.resources_per_type = 5;
         Self {

@@ -1,0 +1,142 @@
+//! A stream as a management server sees it.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+};
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use xds_core::{ChannelId, client::RequestCause, proto};
+
+use super::TYPES;
+
+/// The far end of one channel.
+#[derive(Debug)]
+pub struct FarEnd {
+    pub channel: ChannelId,
+    pub is_open: bool,
+    /// Whether the client has announced requests that were not all taken yet.
+    pub is_writable: bool,
+    pub has_responded: bool,
+    has_node: bool,
+    types: [Requests; TYPES.len()],
+    unanswered: VecDeque<Unanswered>,
+}
+
+/// The requests of one type, folded by the rules of the protocol.
+#[derive(Debug, Default)]
+struct Requests {
+    last: Option<Vec<String>>,
+    has_listed: bool,
+    subscribed: BTreeSet<String>,
+    nonces: BTreeSet<String>,
+}
+
+/// A response that awaits its ACK or NACK.
+#[derive(Debug)]
+struct Unanswered {
+    kind: usize,
+    nonce: String,
+    version: String,
+}
+
+impl FarEnd {
+    pub fn new(channel: ChannelId) -> Self {
+        Self {
+            channel,
+            is_open: false,
+            is_writable: false,
+            has_responded: false,
+            has_node: false,
+            types: Default::default(),
+            unanswered: VecDeque::new(),
+        }
+    }
+
+    /// Notes that a response was sent. One of a type that was never asked for gets no answer.
+    pub fn note_response(&mut self, kind: usize, nonce: String, version: String) {
+        self.has_responded = true;
+        let requests = &mut self.types[kind];
+        if requests.last.is_some() {
+            requests.nonces.insert(nonce.clone());
+            self.unanswered.push_back(Unanswered { kind, nonce, version });
+        }
+    }
+
+    /// Reads a request; `wanted` is what live watches of a type ask for.
+    pub fn read(
+        &mut self,
+        request: proto::DiscoveryRequest,
+        cause: &RequestCause,
+        wanted: impl Fn(usize) -> BTreeSet<String>,
+    ) -> Result<(), TestCaseError> {
+        let kind = TYPES.iter().position(|known| *known == request.type_url);
+        let kind = kind.ok_or_else(|| TestCaseError::fail("a request for an unknown type"))?;
+        let is_first_message = !mem::replace(&mut self.has_node, true);
+        prop_assert_eq!(request.node.is_some(), is_first_message, "the node comes first (IC5)");
+        self.match_answer(kind, &request, cause)?;
+
+        let requests = &mut self.types[kind];
+        let nonce = &request.response_nonce;
+        let is_first = requests.last.is_none();
+        prop_assert!(!is_first || nonce.is_empty(), "the first request has no nonce (IC5)");
+        let is_ours = nonce.is_empty() || requests.nonces.contains(nonce);
+        prop_assert!(is_ours, "a nonce stays with its stream and type (IC6)");
+        if *cause == RequestCause::Subscription {
+            let is_news = requests.last.as_ref() != Some(&request.resource_names);
+            prop_assert!(is_news, "it says what the last one said (IC40)");
+        }
+        let had_wildcard = requests.subscribed.contains("*");
+        requests.fold(request.resource_names);
+        // Leaving a wildcard may take a request that still states it; nothing may begin one.
+        if requests.subscribed.contains("*") && !had_wildcard {
+            prop_assert!(wanted(kind).contains("*"), "a wildcard by accident (IC11)");
+        }
+        Ok(())
+    }
+
+    /// Each response is answered once, in its turn; only an ACK states its version (IC1 to IC3).
+    fn match_answer(
+        &mut self,
+        kind: usize,
+        request: &proto::DiscoveryRequest,
+        cause: &RequestCause,
+    ) -> Result<(), TestCaseError> {
+        let is_nack = matches!(cause, RequestCause::Nack { .. });
+        prop_assert_eq!(request.error_detail.is_some(), is_nack, "only a NACK has a reason (IC3)");
+        if *cause == RequestCause::Subscription {
+            return Ok(());
+        }
+        let answered = self.unanswered.pop_front();
+        let answered = answered.ok_or_else(|| TestCaseError::fail("an answer to nothing (IC1)"))?;
+        let (asked, nonce) = (answered.kind, &answered.nonce);
+        prop_assert_eq!((asked, nonce), (kind, &request.response_nonce), "in turn (IC1)");
+        let has_version = answered.version == request.version_info;
+        prop_assert_eq!(has_version, !is_nack, "an ACK moves the version (IC2, IC3)");
+        Ok(())
+    }
+
+    /// With nothing under way, the server knows what is wanted (IC10) and awaits nothing (IC1).
+    pub fn agrees_with(
+        &self,
+        wanted: impl Fn(usize) -> BTreeSet<String>,
+    ) -> Result<(), TestCaseError> {
+        for (kind, requests) in self.types.iter().enumerate() {
+            prop_assert_eq!(&requests.subscribed, &wanted(kind), "type {} (IC10)", kind);
+        }
+        prop_assert!(self.unanswered.is_empty(), "unanswered: {:?} (IC1)", self.unanswered);
+        Ok(())
+    }
+}
+
+impl Requests {
+    /// An empty list asks for everything until a name has been listed, and for nothing after that.
+    fn fold(&mut self, names: Vec<String>) {
+        self.has_listed |= !names.is_empty();
+        self.subscribed = match self.has_listed {
+            true => names.iter().cloned().collect(),
+            false => BTreeSet::from(["*".into()]),
+        };
+        self.last = Some(names);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a watcher makes of what it is told.
+
+use std::{collections::BTreeMap, mem};
+
+use bytes::Bytes;
+use proptest::{prelude::*, test_runner::TestCaseError};
+use xds_core::{
+    WatchId,
+    client::{Change, Notice, ResourceStatus},
+};
+
+use super::TYPES;
+
+/// A watch, and what its watcher believes.
+#[derive(Debug)]
+pub struct Watcher {
+    pub id: WatchId,
+    pub kind: usize,
+    /// `None` watches everything.
+    pub name: Option<String>,
+    /// Whether it has taken a notice that it is not done with.
+    pub is_busy: bool,
+    /// The resources in use.
+    view: BTreeMap<String, Held>,
+    /// Once the collection as a whole was received: whether something is wrong with it.
+    collection: Option<Ambient>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Held {
+    bytes: Bytes,
+    ambient: Ambient,
+}
+
+/// Whether something is wrong beside what is in use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ambient {
+    Well,
+    Wrong,
+}
+
+impl Ambient {
+    fn of<T>(error: Option<&T>) -> Self {
+        if error.is_some() { Self::Wrong } else { Self::Well }
+    }
+
+    /// An error comes after the value (IC14), and is cleared only if it was told (IC28).
+    fn replace<T>(before: Option<&mut Self>, error: Option<&T>) -> Result<(), TestCaseError> {
+        let Some(ambient) = before else {
+            return Err(TestCaseError::fail("ambient without a value (IC14)"));
+        };
+        let before = mem::replace(ambient, Self::of(error));
+        prop_assert!(error.is_some() || before == Self::Wrong, "cleared untold (IC28)");
+        Ok(())
+    }
+}
+
+impl Watcher {
+    pub fn new(id: WatchId, kind: usize, name: Option<String>) -> Self {
+        Self { id, kind, name, is_busy: false, view: BTreeMap::new(), collection: None }
+    }
+
+    /// Whether the watch is for this resource, alone or among others.
+    pub fn covers(&self, status: &ResourceStatus<'_>) -> bool {
+        *status.type_url == *TYPES[self.kind]
+            && self.name.as_ref().is_none_or(|name| *status.name == **name)
+    }
+
+    pub fn hear(&mut self, notice: Notice) -> Result<(), TestCaseError> {
+        self.is_busy = true;
+        let name = self.name.clone().unwrap_or_default();
+        match notice {
+            Notice::Changed(Ok(resource)) => {
+                prop_assert_eq!(resource.name.as_str(), &*name, "nobody asked for it (IC13)");
+                self.view.insert(name, Held { bytes: resource.bytes, ambient: Ambient::Well });
+            }
+            Notice::Changed(Err(_)) => self.view.clear(),
+            Notice::Ambient(error) => {
+                let held = self.view.get_mut(&name);
+                Ambient::replace(held.map(|held| &mut held.ambient), error.as_ref())?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn step(&mut self, change: Change) -> Result<(), TestCaseError> {
+        match change {
+            Change::Resource { name, result: Ok(resource) } => {
+                let held = Held { bytes: resource.bytes, ambient: Ambient::Well };
+                self.view.insert(name.to_string(), held);
+            }
+            Change::Resource { name, result: Err(_) } => {
+                self.view.remove(name.as_str());
+            }
+            Change::Ambient { name, error } => {
+                let held = self.view.get_mut(name.as_str());
+                let held = held.ok_or_else(|| TestCaseError::fail("no value (IC14)"))?;
+                // A cursor does not know what it told of each resource: an error that came and went
+                // between two looks may be cleared though it was never told.
+                held.ambient = Ambient::of(error.as_ref());
+            }
+            Change::Collection(result) => self.collection = result.ok().map(|()| Ambient::Well),
+            Change::CollectionAmbient(error) => {
+                Ambient::replace(self.collection.as_mut(), error.as_ref())?;
+            }
+            Change::Resync => self.view.clear(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A watcher that has heard everything holds what the cache holds (IC32). While the server is
+    /// well there is no other error than that of the resource; otherwise the watcher of a name may
+    /// have been told of the server, too.
+    pub fn agrees_with<'a>(
+        &self,
+        cache: impl Iterator<Item = ResourceStatus<'a>>,
+        is_server_well: bool,
+    ) -> Result<(), TestCaseError> {
+        let mut cached: BTreeMap<String, Held> = cache
+            .filter(|status| self.covers(status))
+            .filter_map(|status| {
+                let ambient = Ambient::of(status.error);
+                Some((status.name.to_string(), Held { bytes: status.bytes?.clone(), ambient }))
+            })
+            .collect();
+        if let Some(name) = &self.name
+            && !is_server_well
+            && let Some((believed, held)) = self.view.get(name).zip(cached.get_mut(name))
+            && held.ambient == Ambient::Well
+        {
+            held.ambient = believed.ambient;
+        }
+        prop_assert_eq!(&self.view, &cached, "{} sees what is cached (IC32)", self.id);
+        Ok(())
+    }
+}
