@@ -59,6 +59,7 @@ fn news(event: &Json) -> Option<String> {
     match event["event"].as_str()? {
         "changed" => Some(format!("+{name}")),
         "removed" => Some(format!("-{name}")),
+        "ambient" if !event["error"].is_null() => Some(format!("!{name}")),
         _ => None,
     }
 }
@@ -277,8 +278,8 @@ fn a_rejected_resource_is_in_the_row_with_its_reason_and_is_not_sent_again() {
     assert!(reason.contains("bad") && reason.contains("connect_timeout"), "{reason}");
     assert_eq!(row["acked"], first["sent"]);
     assert_ne!(row["sent"], first["sent"]);
-    // The good part of it is in use. This client does not use what it rejects; others keep the old.
-    world.expect_news(&["+good", "+bad", "+good", "-bad"]);
+    // The good part of it is in use, and the old one of what was rejected.
+    world.expect_news(&["+good", "+bad", "+good", "!bad"]);
     serve.wait_stderr("rejected a response (NACK)");
     watch.wait_stderr("rejected a response (NACK)");
 
