@@ -219,7 +219,7 @@ impl Model {
                 prop_assert!(self.far_end.is_none(), "two channels at a time (IC26)");
                 self.far_end = Some(FarEnd::new(channel));
             }
-            Output::Close(channel) => {
+            Output::Close(channel, _) => {
                 self.far_end.take_if(|far_end| far_end.channel == channel);
             }
             Output::Writable(channel) => {

@@ -87,7 +87,7 @@ impl Bench {
 }
 
 fn closes(outputs: &[Output], channel: ChannelId) -> bool {
-    outputs.iter().any(|output| matches!(output, Output::Close(closed) if *closed == channel))
+    outputs.iter().any(|output| matches!(output, Output::Close(closed, _) if *closed == channel))
 }
 
 fn notices_of(outputs: Vec<Output>) -> Vec<(WatchId, Notice)> {

@@ -1,4 +1,4 @@
-//! What a request means for the response before it: ACK, NACK, stale, bogus, and the window.
+//! What a request means for the response before it: ACK, stale, bogus, and the window.
 
 mod server_support;
 
@@ -9,7 +9,6 @@ use xds_core::{
     proto::{DiscoveryRequest, Node, Status},
     server::{NackRecovery, Observation, ServerConfig, StreamEvent, SyncState},
 };
-
 #[test]
 fn acks_and_the_window() {
     run_all(&[
@@ -228,146 +227,6 @@ fn stale_and_bogus_nonces() {
     ]);
 }
 
-#[test]
-fn nacks() {
-    run_all(&[
-        (
-            "M52 IS4 S0.094",
-            "
-            set cds a=bad
-            > cds
-            < cds first a=bad
-            > cds nack
-            <
-            > cds nack
-            <
-            > cds
-            <
-        ",
-        ),
-        (
-            "M53",
-            "
-            set cds a=bad b=1
-            > cds
-            < cds first a=bad b=1
-            > cds nack
-            <
-            set cds a=good
-            < cds changed a=good b=1
-            > cds
-            <
-        ",
-        ),
-        (
-            "M52 M54 M107",
-            "
-            set eds x=1 y=bad z=1
-            > eds x y
-            < eds first x=1 y=bad
-            > eds nack x y
-            <
-            > eds x y z              # subscribes to something else: only that
-            < eds resubscribed z=1
-            > eds x y z
-            set eds z=2              # the first change takes the rejected ones along, once
-            < eds changed x=1 y=bad z=2
-            > eds nack x y z
-            set eds z=3
-            < eds changed z=3
-        ",
-        ),
-        (
-            "M107",
-            "
-            set eds x=1 y=bad z=1
-            > eds *
-            < eds first x=1 y=bad z=1
-            > eds nack *
-            <
-            set eds y=good
-            < eds changed x=1 y=good z=1
-            > eds nack *
-            set eds z=2
-            < eds changed y=good z=2
-            > eds nack *
-            <
-        ",
-        ),
-        (
-            "M55",
-            "
-            set eds x=bad y=1
-            > eds x
-            < eds first x=bad
-            > eds nack x y
-            < eds resubscribed y=1
-            > eds x y
-            <
-        ",
-        ),
-        (
-            "M55",
-            "
-            set lds x=bad y=1
-            > lds x
-            < lds first x=bad
-            > lds nack x y
-            < lds resubscribed x=bad y=1
-            > lds nack x y
-            <
-        ",
-        ),
-        (
-            "M57",
-            "
-            set eds x=1
-            > eds x
-            < eds first x=1
-            > eds version:older x
-            <
-            set eds x=2
-            < eds changed x=2
-        ",
-        ),
-        (
-            "M31 M52",
-            "
-            set eds x=bad y=1
-            > eds x
-            < eds first x=bad
-            > eds nack x
-            > eds *                  # what was rejected, the client does not have
-            < eds resubscribed x=bad y=1
-            > eds nack *
-            <
-        ",
-        ),
-    ]);
-}
-
-/// M54 with the other policy.
-#[test]
-fn minimal_recovery_sends_only_what_changed() {
-    let mut config = ServerConfig::default();
-    config.nack_recovery = NackRecovery::Minimal;
-    run_all_with(
-        &config,
-        &[(
-            "M54",
-            "
-        set eds x=1 y=bad
-        > eds x y
-        < eds first x=1 y=bad
-        > eds nack x y
-        <
-        set eds y=good
-        < eds changed y=good
-    ",
-        )],
-    );
-}
-
 /// M62, M63, IS1: nonces count from 1 over all types of a stream and are never reused.
 #[test]
 fn nonces_are_unique_on_a_stream() {
@@ -383,28 +242,6 @@ fn nonces_are_unique_on_a_stream() {
     rig.run("2> cds");
     assert_eq!(rig.receive(2).map(|received| received.response.nonce), Some("1".into()));
     println!("covers: M62 M63 IS1");
-}
-
-/// M56: a NACK is what has `error_detail`, whatever its version.
-#[test]
-fn only_error_detail_makes_a_nack() {
-    let mut rig = Rig::script("set eds x=1\n> eds x");
-    let sent = rig.receive(1).expect("a response").response;
-    rig.observations();
-    rig.run(&format!("> eds nack version:{} x", sent.version_info));
-    assert_eq!(
-        rig.observations(),
-        [Observation::Nacked {
-            stream: rig.stream(1),
-            type_url: url("eds").as_str().into(),
-            version: Version::from(sent.version_info.as_str()),
-            nonce: Nonce::from("1"),
-            code: 3,
-            message: "bad".into(),
-        }]
-        .map(|wanted| wanted)
-    );
-    println!("covers: M56 B04");
 }
 
 /// What an operator sees of each answer (M57, M58, M61, M241).
@@ -465,42 +302,6 @@ fn a_response_counts_as_sent_when_it_is_rendered() {
     rig.run("> cds\n< eds first x=2");
     assert_eq!(state(&rig), [SyncState::Acked, SyncState::Sent]);
     println!("covers: M73 M19");
-}
-
-/// M53, M233: the state of a subscription, and what is remembered of a NACK.
-#[test]
-fn a_nack_is_remembered_until_the_next_ack() {
-    let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1\n> eds x\nset eds x=bad");
-    let good = rig.server.status().next().and_then(|status| status.acked_version);
-    rig.run("< eds changed x=bad\n> eds nack x");
-    {
-        let status = rig.server.status().next().expect("a subscription");
-        assert_eq!(status.state, SyncState::Nacked);
-        assert_eq!(status.acked_version, good);
-        assert_ne!(status.sent_version, good);
-        assert_eq!(status.last_error.map(|error| &**error), Some("bad"));
-        assert_eq!((status.responses, status.acks, status.nacks), (2, 1, 1));
-        assert_eq!(status.node_id, "node-1");
-    }
-    rig.run("set eds x=3\n< eds changed x=3\n> eds x");
-    let status = rig.server.status().next().expect("a subscription");
-    assert_eq!((status.state, status.last_error), (SyncState::Acked, None));
-    assert_eq!(status.acked_version, status.sent_version);
-    println!("covers: M53 M233");
-}
-
-/// A NACK after the ACK of the same response counts: the client had second thoughts.
-#[test]
-fn an_accepted_response_can_still_be_rejected() {
-    let mut rig = Rig::script("set eds x=1\n> eds x\n< eds first x=1\n> eds x\n> eds nack x\n<");
-    assert_eq!(rig.server.status().next().map(|status| status.state), Some(SyncState::Nacked));
-    rig.run("> eds x\n<");
-    let state = rig.server.status().next().map(|status| status.state);
-    assert_eq!(
-        state,
-        Some(SyncState::Nacked),
-        "a request that only lists names takes nothing back"
-    );
 }
 
 /// M43: an old nonce on a new stream must not pass for an ACK even if its number is in use there.

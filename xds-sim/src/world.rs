@@ -59,7 +59,7 @@ enum Room {
 /// More rounds than this at one instant are a busy loop.
 const ENDLESS: usize = 1_000_000;
 
-/// A simulated pair. See the [module's documentation](self).
+/// A simulated pair that never ticks: it jumps from one thing that is due to the next.
 #[derive(Debug)]
 pub struct World {
     /// The client.
@@ -273,8 +273,9 @@ impl World {
                         Reachability::Silent => {}
                     }
                 }
-                Output::Close(channel) => {
-                    self.note(format!("client closes {channel}"));
+                Output::Close(channel, fault) => {
+                    let why = fault.map_or_else(String::new, |fault| format!(": {fault}"));
+                    self.note(format!("client closes {channel}{why}"));
                     self.deliver_later(channel, Payload::EndAtServer);
                 }
                 Output::Writable(channel) => self.transmit_from_client(channel),

@@ -62,10 +62,11 @@ impl Decoder for RawCodec {
 ///
 /// The transport tells it by code and text alone; a test of this crate fails should either change.
 /// If it did, the stream would still end with that text.
-pub(crate) fn over_size_limit(status: &Status) -> Option<&str> {
+pub(crate) fn over_size_limit(status: &Status, limit: usize) -> Option<&str> {
     let text = status.message().strip_prefix("Error, ")?;
     let is_ours = status.code() == Code::OutOfRange
         && text.starts_with("decoded message length too large")
+        && text.ends_with(&format!("the limit is: {limit} bytes"))
         && status.metadata().is_empty();
     is_ours.then_some(text)
 }
@@ -128,10 +129,11 @@ mod tests {
 
     #[test]
     fn a_limit_of_the_peer_is_not_taken_for_ours() {
-        assert_eq!(over_size_limit(&Status::out_of_range("resource 7")), None);
+        assert_eq!(over_size_limit(&Status::out_of_range("resource 7"), 8), None);
         let ours = Status::out_of_range(
             "Error, decoded message length too large: found 9 bytes, the limit is: 8 bytes",
         );
-        assert!(over_size_limit(&ours).is_some_and(|text| text.contains("9 bytes")));
+        assert!(over_size_limit(&ours, 8).is_some_and(|text| text.contains("9 bytes")));
+        assert_eq!(over_size_limit(&ours, 80), None, "a peer says the same of what we sent");
     }
 }

@@ -6,23 +6,24 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Keepalive {
-    /// How long a connection is silent before it is pinged, and at which interval the operating
-    /// system probes it; 30 s by default.
+    /// How often the other side is pinged.
     pub interval: Duration,
-    /// How long the answer may take; 10 s by default.
+    /// How long the answer may take.
     pub timeout: Duration,
 }
 
 impl Keepalive {
+    /// What a client does unless told otherwise: a ping every five minutes, which is as often as gRPC
+    /// servers put up with. The operating system's own probes, which they do not see, find a host
+    /// that is gone within a minute.
+    pub const CLIENT: Self = Self::new(Duration::from_secs(300), Duration::from_secs(20));
+
+    /// What a server does unless told otherwise: a ping every 30 s.
+    pub const SERVER: Self = Self::new(Duration::from_secs(30), Duration::from_secs(10));
+
     /// Pings after `interval` of silence; the answer may take `timeout`.
     #[must_use]
     pub const fn new(interval: Duration, timeout: Duration) -> Self {
         Self { interval, timeout }
-    }
-}
-
-impl Default for Keepalive {
-    fn default() -> Self {
-        Self::new(Duration::from_secs(30), Duration::from_secs(10))
     }
 }

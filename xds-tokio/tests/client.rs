@@ -326,3 +326,54 @@ async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_fol
     stream.respond(ENDPOINTS, "1", "n1", &[("e", "one")]);
     assert!(matches!(next(&mut watch).await, Notice::Changed(Ok(_))));
 }
+
+/// Eight answers wait because the server does not read, so nothing more is read from it either. When
+/// it dies, the client has to notice all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
+    let (tell_address, address) = std::sync::mpsc::channel();
+    let doomed = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime of its own, to be taken away");
+    doomed.spawn(async move {
+        let mut server = FakeServer::start().await;
+        tell_address.send(server.address).expect("the test waits for it");
+        // Taken and never read from again: with 2 MiB of names, a few requests fill every buffer.
+        let stream = server.stream().await;
+        for n in 0..40 {
+            stream.respond(ENDPOINTS, &n.to_string(), &n.to_string(), &[]);
+        }
+        core::future::pending::<()>().await;
+    });
+    let address = address.recv().expect("the server starts");
+    let client = Client::connect(config(address), options());
+    let names = (0..20_000).map(|n| format!("{n:0>100}"));
+    let _watches: Vec<_> = names.map(|name| client.watch(ENDPOINTS, name)).collect();
+
+    let stuck = async {
+        let mut last = 0;
+        loop {
+            let read = client.stats().await.expect("the client lives").responses;
+            if read >= 8 && read == last {
+                return;
+            }
+            last = read;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    soon(stuck).await;
+    doomed.shutdown_background();
+
+    let listener = soon(async {
+        loop {
+            match TcpListener::bind(address).await {
+                Ok(listener) => return listener,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    });
+    let mut again = FakeServer::start_on(listener.await, Headers::AtOnce);
+    soon(again.stream()).await;
+}

@@ -156,7 +156,7 @@ async fn a_stream_that_breaks_the_protocol_is_closed_with_a_reason_and_others_go
     let mut long = RawClient::open(address).await;
     long.subscribe(CLUSTER, &[&"x".repeat(20_000)]);
     let status = long.end().await;
-    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     assert!(status.message().contains("limit is: 10000 bytes"), "{status}");
 
     handle.apply(set(&[(ENDPOINTS, "e", "1")])).await.unwrap();

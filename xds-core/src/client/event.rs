@@ -38,8 +38,9 @@ pub enum Output {
     /// [`ChannelEvent::Closed`]. A failed channel is never tried again: the next attempt comes as a
     /// new channel after its backoff.
     Open(ChannelId, Arc<ManagementServer>),
-    /// End the call. Nothing more is said about the channel.
-    Close(ChannelId),
+    /// End the call. Nothing more is said about the channel. With an error, because of what the
+    /// server did, which is worth a line in the log; otherwise because nothing is wanted of it.
+    Close(ChannelId, Option<ChannelError>),
     /// The channel has something to send: call
     /// [`poll_transmit`](super::Client::poll_transmit) when the transport has room, until it
     /// returns `None`.

@@ -81,7 +81,7 @@ impl Client {
     pub(super) fn on_malformed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
         if self.upstream.channel(id).is_some() {
             self.stats.malformed += 1;
-            self.outbox.close(id);
+            self.outbox.close(id, Some(error.clone()));
         }
         self.on_closed(id, error, now);
     }
@@ -309,7 +309,7 @@ impl Client {
         let Some((id, channel)) = self.upstream.current() else { return };
         let next = channel.started.after(self.config.profile.backoff.initial);
         self.upstream.end_channel(id);
-        self.outbox.close(id);
+        self.outbox.close(id, None);
         self.forget_what_was_leaving();
         if next > now {
             self.upstream.link = Link::BackingOff(next);
@@ -324,7 +324,7 @@ impl Client {
         self.outbox.retain_closes();
         if let Some((id, _)) = self.upstream.current() {
             self.upstream.end_channel(id);
-            self.outbox.close(id);
+            self.outbox.close(id, None);
         }
         self.upstream.link = Link::Idle;
         self.watches = super::Watches::default();

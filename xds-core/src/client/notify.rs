@@ -18,7 +18,7 @@ impl Client {
         loop {
             match self.outbox.pop()? {
                 Queued::Open(channel, server) => return Some(Output::Open(channel, server)),
-                Queued::Close(channel) => return Some(Output::Close(channel)),
+                Queued::Close(channel, fault) => return Some(Output::Close(channel, fault)),
                 Queued::Writable(channel) => {
                     if self.upstream.channel(channel).is_some() {
                         return Some(Output::Writable(channel));

@@ -2,7 +2,7 @@
 
 use alloc::{collections::VecDeque, sync::Arc};
 
-use super::config::ManagementServer;
+use super::{config::ManagementServer, error::ChannelError};
 use crate::id::{ChannelId, WatchId};
 
 /// Queued outputs in order. At most one notice per watch and three entries per channel stand in it.
@@ -21,7 +21,7 @@ const WORTH_SWEEPING: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Queued {
     Open(ChannelId, Arc<ManagementServer>),
-    Close(ChannelId),
+    Close(ChannelId, Option<ChannelError>),
     Writable(ChannelId),
     Notify(WatchId),
 }
@@ -31,8 +31,8 @@ impl Outbox {
         self.queue.push_back(Queued::Open(channel, server));
     }
 
-    pub(crate) fn close(&mut self, channel: ChannelId) {
-        self.queue.push_back(Queued::Close(channel));
+    pub(crate) fn close(&mut self, channel: ChannelId, fault: Option<ChannelError>) {
+        self.queue.push_back(Queued::Close(channel, fault));
     }
 
     pub(crate) fn writable(&mut self, channel: ChannelId) {
@@ -49,7 +49,7 @@ impl Outbox {
         if self.dead >= WORTH_SWEEPING && self.dead * 2 > self.queue.len() {
             self.queue.retain(|queued| match queued {
                 Queued::Notify(watch) => is_alive(*watch),
-                Queued::Open(..) | Queued::Close(_) | Queued::Writable(_) => true,
+                Queued::Open(..) | Queued::Close(..) | Queued::Writable(_) => true,
             });
             self.dead = 0;
         }
@@ -64,6 +64,6 @@ impl Outbox {
     }
 
     pub(crate) fn retain_closes(&mut self) {
-        self.queue.retain(|queued| matches!(queued, Queued::Close(_)));
+        self.queue.retain(|queued| matches!(queued, Queued::Close(..)));
     }
 }

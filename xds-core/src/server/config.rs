@@ -164,6 +164,8 @@ pub struct ServerLimits {
     pub names_per_stream: usize,
     /// Bytes of a resource name, type URL or node id; default 2,048.
     pub name_bytes: usize,
+    /// Bytes of an encoded node; default 1 MiB. Envoy's, with all its extensions, has some 80 KiB.
+    pub node_bytes: usize,
     /// Resources in the store, over all types; default 10,000,000.
     pub resources: usize,
     /// Bytes of one resource; default 64 MiB.
@@ -181,6 +183,7 @@ impl Default for ServerLimits {
             types_per_stream: 64,
             names_per_stream: 1_000_000,
             name_bytes: 2_048,
+            node_bytes: 1 << 20,
             resources: 10_000_000,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),

@@ -35,8 +35,10 @@ pub enum Variant {
 pub enum StreamEvent {
     /// One request arrived.
     Message(StreamId, Bytes),
-    /// A request arrived that the transport could not deliver, as one over its size limit.
+    /// A request arrived that the transport could not deliver.
     Malformed(StreamId, Arc<str>),
+    /// A request arrived that is over the transport's size limit.
+    TooLong(StreamId, Arc<str>),
     /// The stream has ended, whoever ended it and however (M13, M15).
     Closed(StreamId),
 }
@@ -65,6 +67,17 @@ pub enum CloseReason {
     /// The transport could not deliver a request.
     #[error("undeliverable request: {0}")]
     Undeliverable(Arc<str>),
+    /// A request is longer than the transport takes (M242).
+    #[error("request too long: {0}")]
+    RequestTooLong(Arc<str>),
+    /// The node of the first request is too long.
+    #[error("a node of {bytes} bytes exceeds the limit of {limit}")]
+    NodeTooLong {
+        /// Its length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes.
+        limit: usize,
+    },
     /// The first request names no node, or one without an id (M4).
     #[error("the first request has no node id")]
     MissingNode,
@@ -105,9 +118,11 @@ impl CloseReason {
             | Self::Undeliverable(_)
             | Self::MissingNode
             | Self::MissingTypeUrl => StatusCode::InvalidArgument,
-            Self::NameTooLong { .. } | Self::TooManyNames { .. } | Self::TooManyTypes { .. } => {
-                StatusCode::ResourceExhausted
-            }
+            Self::RequestTooLong(_)
+            | Self::NodeTooLong { .. }
+            | Self::NameTooLong { .. }
+            | Self::TooManyNames { .. }
+            | Self::TooManyTypes { .. } => StatusCode::ResourceExhausted,
             Self::ShuttingDown => StatusCode::Unavailable,
         }
     }

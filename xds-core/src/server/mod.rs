@@ -185,6 +185,7 @@ impl Server {
         self.clock.advance(now);
         let (StreamEvent::Message(stream, _)
         | StreamEvent::Malformed(stream, _)
+        | StreamEvent::TooLong(stream, _)
         | StreamEvent::Closed(stream)) = event;
         if self.streams.get(stream.0).is_none() {
             self.stats.ignored_events += 1;
@@ -202,6 +203,10 @@ impl Server {
             StreamEvent::Malformed(_, why) => {
                 self.stats.malformed_requests += 1;
                 self.close(stream, CloseReason::Undeliverable(why));
+            }
+            StreamEvent::TooLong(_, why) => {
+                self.stats.malformed_requests += 1;
+                self.close(stream, CloseReason::RequestTooLong(why));
             }
             StreamEvent::Closed(_) => self.forget(stream),
         }

@@ -134,6 +134,10 @@ impl Node {
     ) -> Result<Self, CloseReason> {
         const ID: u32 = 1;
 
+        let (bytes, limit) = (encoded.len(), config.limits.node_bytes);
+        if bytes > limit {
+            return Err(CloseReason::NodeTooLong { bytes, limit });
+        }
         let id = walk::string_field(encoded, ID).map_err(CloseReason::Malformed)?;
         let limit = config.limits.name_bytes;
         if id.len() > limit {

@@ -195,7 +195,7 @@ impl Driver {
                     assert!(!self.dead.contains(channel), "rule 7: {channel} is reused");
                     self.channel = Some(*channel);
                 }
-                Output::Close(channel) => {
+                Output::Close(channel, _) => {
                     self.dead.push(*channel);
                     self.channel = self.channel.filter(|current| current != channel);
                 }

@@ -136,7 +136,7 @@ impl Rig {
                     self.channel = Some(channel);
                     self.client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
                 }
-                Output::Close(_) => self.channel = None,
+                Output::Close(..) => self.channel = None,
                 _ => {}
             }
         }

@@ -45,7 +45,9 @@ pub(crate) fn endpoint(address: &str) -> Result<Endpoint, InvalidAddress> {
     let parsed: http::Uri = uri.parse().map_err(|_| malformed())?;
     let has_host = parsed.host().is_some_and(|host| !host.is_empty());
     let has_path = parsed.path() != "/" || parsed.query().is_some();
-    if !has_host || parsed.port_u16().is_none() || has_path {
+    // Credentials have no business in an address that is logged.
+    let has_user = parsed.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    if !has_host || parsed.port_u16().is_none() || has_path || has_user {
         return Err(malformed());
     }
     Endpoint::from_shared(uri).map_err(|_| malformed())

@@ -130,7 +130,7 @@ impl Driver {
             }
             News::Ended(status) => {
                 let link = self.links.swap_remove(at);
-                match over_size_limit(&status) {
+                match over_size_limit(&status, self.max_response_bytes) {
                     Some(why) => {
                         self.log.undeliverable(&link, why);
                         ChannelEvent::Malformed(id, why.into())
@@ -156,9 +156,9 @@ impl Driver {
                     self.log.dialing(&link);
                     self.links.push(link);
                 }
-                Output::Close(id) => {
+                Output::Close(id, fault) => {
                     if let Some(at) = self.links.iter().position(|link| link.id == id) {
-                        self.log.closed(&self.links.swap_remove(at));
+                        self.log.closed(&self.links.swap_remove(at), fault.as_ref());
                     }
                 }
                 Output::Writable(id) => {

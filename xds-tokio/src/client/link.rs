@@ -17,6 +17,7 @@
 use core::{
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 use std::sync::Arc;
 
@@ -125,6 +126,22 @@ impl Link {
                     }
                 },
                 Stage::Streaming(channel, mut responses) => {
+                    // When the transport has let go of our requests, the call is over, whether or not
+                    // anybody wants to read. What it still holds could not be acknowledged any more;
+                    // the next stream brings it again.
+                    while self.requests.is_closed() {
+                        match Pin::new(&mut *responses).poll_next(cx) {
+                            Poll::Ready(Some(Ok(_))) => {}
+                            Poll::Ready(Some(Err(status))) => {
+                                return Poll::Ready(News::Ended(status));
+                            }
+                            Poll::Ready(None) => return Poll::Ready(News::Ended(Status::ok(""))),
+                            Poll::Pending => {
+                                self.stage = Stage::Streaming(channel, responses);
+                                return Poll::Pending;
+                            }
+                        }
+                    }
                     let response = match reads {
                         Reads::Yes => Pin::new(&mut *responses).poll_next(cx),
                         Reads::No => Poll::Pending,
@@ -167,7 +184,9 @@ impl Link {
         match ready!(self.requests.poll_ready(cx)) {
             Ok(()) => Poll::Ready(News::Room),
             Err(_) => {
+                // Once more around, to learn how the call ended.
                 self.has_requests = false;
+                cx.waker().wake_by_ref();
                 Poll::Pending
             }
         }
@@ -181,6 +200,10 @@ pub(crate) enum Reads {
     No,
 }
 
+/// When the operating system probes a silent connection, and how often after that.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+
 /// A connection of its own for every attempt: one that mends itself would hide failures.
 async fn dial(address: Arc<str>, options: ClientOptions) -> Result<Channel, String> {
     let keepalive = options.keepalive;
@@ -190,7 +213,9 @@ async fn dial(address: Arc<str>, options: ClientOptions) -> Result<Channel, Stri
         .http2_keep_alive_interval(keepalive.interval)
         .keep_alive_timeout(keepalive.timeout)
         .keep_alive_while_idle(true)
-        .tcp_keepalive(Some(keepalive.interval))
+        .tcp_keepalive(Some(PROBE_AFTER.min(keepalive.interval)))
+        .tcp_keepalive_interval(Some(PROBE_INTERVAL))
+        .tcp_keepalive_retries(Some(3))
         .tcp_nodelay(true);
     match timeout(options.connect_timeout, endpoint.connect()).await {
         Ok(Ok(channel)) => Ok(channel),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
-use xds_core::client::{RequestCause, Transmit};
+use xds_core::client::{ChannelError, RequestCause, Transmit};
 
 use super::link::Link;
 use crate::{
@@ -107,8 +107,13 @@ impl Log {
         warn!(%node, %server, stream = %link.id, bytes, limit, "request exceeds the limit");
     }
 
-    pub(crate) fn closed(&self, link: &Link) {
+    /// Our side ended the stream, for what the server did or because nothing is wanted of it.
+    pub(crate) fn closed(&self, link: &Link, fault: Option<&ChannelError>) {
         let (node, server) = (&self.node, &link.server.uri);
+        if let Some(reason) = fault {
+            warn!(%node, %server, stream = %link.id, %reason, "closed the stream");
+            return;
+        }
         info!(%node, %server, stream = %link.id, responses = link.responses, "closed the stream");
     }
 

@@ -34,7 +34,7 @@ impl Default for ClientOptions {
         Self {
             seed: None,
             connect_timeout: Duration::from_secs(20),
-            keepalive: Keepalive::default(),
+            keepalive: Keepalive::CLIENT,
             max_request_bytes: 256 << 20,
             printer: Printer::default(),
         }

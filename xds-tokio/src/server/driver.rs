@@ -148,6 +148,11 @@ impl Driver {
                     self.server.handle_event(StreamEvent::Malformed(id, why), now);
                 }
             }
+            Input::TooLong(id, why) => {
+                if self.streams.contains_key(&id) {
+                    self.server.handle_event(StreamEvent::TooLong(id, why), now);
+                }
+            }
             Input::Room(id) => self.writable.push(id),
             Input::Closed(id) => {
                 if let Some(stream) = self.streams.remove(&id) {
@@ -183,7 +188,9 @@ impl Driver {
             return Err(Refusal::ShuttingDown);
         };
         let (slot, credit) = (Arc::new(Slot::default()), Arc::new(Notify::new()));
-        let reader = tokio::spawn(read(id, call.requests, Arc::clone(&credit), inbox.clone()));
+        let reader =
+            read(id, call.requests, call.max_request_bytes, Arc::clone(&credit), inbox.clone());
+        let reader = tokio::spawn(reader);
         let stream = Stream {
             id,
             node: Arc::default(),
@@ -290,21 +297,27 @@ impl Drop for Driver {
 }
 
 /// Reads a stream's requests, one for each credit.
-async fn read(id: StreamId, mut requests: Streaming<Bytes>, credit: Arc<Notify>, inbox: Inbox) {
+async fn read(
+    id: StreamId,
+    mut requests: Streaming<Bytes>,
+    limit: usize,
+    credit: Arc<Notify>,
+    inbox: Inbox,
+) {
     loop {
         credit.notified().await;
         match requests.message().await {
             Ok(Some(message)) => inbox.send(Input::Request(id, message)),
             Ok(None) => return inbox.send(Input::Closed(id)),
-            Err(status) => return inbox.send(unreadable(id, &status)),
+            Err(status) => return inbox.send(unreadable(id, &status, limit)),
         }
     }
 }
 
 /// What became of a stream that brings no more requests: its message cannot be read, or it is gone.
-fn unreadable(id: StreamId, status: &Status) -> Input {
-    if let Some(why) = over_size_limit(status) {
-        return Input::Undeliverable(id, why.into());
+fn unreadable(id: StreamId, status: &Status, limit: usize) -> Input {
+    if let Some(why) = over_size_limit(status, limit) {
+        return Input::TooLong(id, why.into());
     }
     // An error without a cause is about the message, one with a cause about the connection.
     match (status.code(), core::error::Error::source(status)) {

@@ -26,6 +26,8 @@ pub(crate) enum Input {
     Request(StreamId, Bytes),
     /// A request that cannot be read.
     Undeliverable(StreamId, Arc<str>),
+    /// A request is over the size limit.
+    TooLong(StreamId, Arc<str>),
     /// The transport of the stream has room for the response it was asked about.
     Room(StreamId),
     Closed(StreamId),
@@ -40,6 +42,8 @@ pub(crate) enum Input {
 pub(crate) struct Call {
     pub(crate) via: Via,
     pub(crate) requests: Streaming<Bytes>,
+    /// The longest request that `requests` takes, in bytes.
+    pub(crate) max_request_bytes: usize,
     pub(crate) peer: Option<SocketAddr>,
 }
 

@@ -21,7 +21,7 @@ pub struct ServerOptions {
     /// How a dead connection is found out; without it the state of a client that vanished stays.
     pub keepalive: Keepalive,
     /// The longest request that is taken, in bytes; 16 MiB by default, four times gRPC's, which
-    /// holds a few hundred thousand names. A longer one ends its stream with `INVALID_ARGUMENT`.
+    /// holds a few hundred thousand names. A longer one ends its stream with `RESOURCE_EXHAUSTED`.
     pub max_request_bytes: usize,
     /// How many calls one connection may have at a time; 1,000 by default. A client needs one, a
     /// relay one for each of its clients.
@@ -38,7 +38,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             seed: None,
-            keepalive: Keepalive::default(),
+            keepalive: Keepalive::SERVER,
             max_request_bytes: 16 << 20,
             max_concurrent_streams: 1_000,
             shutdown_grace: Duration::from_secs(5),

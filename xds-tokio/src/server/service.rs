@@ -70,8 +70,9 @@ where
             Some(self.max_request_bytes),
         );
         let inbox = self.inbox.clone();
+        let max_request_bytes = self.max_request_bytes;
         Box::pin(async move {
-            let call = Box::new(Call { via, requests, peer });
+            let call = Box::new(Call { via, requests, max_request_bytes, peer });
             let response = match inbox.ask(|answer| Input::Accept { call, answer }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));

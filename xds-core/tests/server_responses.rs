@@ -1,0 +1,322 @@
+//! What a client gets: when there is a first response, and what a response must hold.
+
+mod server_support;
+
+use server_support::{Rig, run_all, run_all_with};
+use xds_core::server::{ReconnectTrust, ServerConfig, SotwResponse, TypeConfig};
+
+#[test]
+fn first_responses() {
+    run_all(&[
+        (
+            "M37",
+            "
+            set lds l=1
+            > lds l
+            < lds first l=1
+        ",
+        ),
+        (
+            "M38 M71",
+            "
+            > lds l
+            > rds r
+            <
+            set rds r=1
+            < rds first r=1
+            set lds l=1
+            < lds first l=1
+        ",
+        ),
+        (
+            "M39",
+            "
+            set eds x=1
+            > eds y
+            <
+            set eds z=1
+            <
+            set eds y=1
+            < eds first y=1
+        ",
+        ),
+        (
+            "M40 M63",
+            "
+            > cds
+            < cds first
+            > cds
+            <
+            set cds a=1
+            < cds changed a=1
+        ",
+        ),
+        (
+            "M40",
+            "
+            > eds *               # only full state has an empty answer that says something
+            <
+            set eds x=1
+            < eds first x=1
+        ",
+        ),
+        (
+            "M43",
+            "
+            set eds x=1
+            > eds nonce:1 version:whatever x
+            < eds first x=1
+            > eds x
+            <
+        ",
+        ),
+        (
+            "M42",
+            "
+            set eds x=1
+            > eds x
+            < eds first x=1
+            > eds x
+            2> eds version:d34db33fd34db33f x
+            2< eds first x=1
+        ",
+        ),
+    ]);
+}
+
+/// M41, B06: only the wildcard alone, and only the version that is current.
+#[test]
+fn a_client_that_comes_back_is_taken_at_its_word() {
+    let mut rig = Rig::script("set cds a=1 b=1; eds x=1");
+    let version = rig.server.version(&server_support::url("cds")).expect("clusters").to_string();
+    rig.run(&format!(
+        "
+        > cds version:{version}
+        <
+        > cds
+        <
+        set cds a=2
+        < cds changed a=2 b=1
+    "
+    ));
+    let version = rig.server.version(&server_support::url("cds")).expect("clusters").to_string();
+    rig.run(&format!(
+        "
+        2> cds version:{version}0
+        2< cds first a=2 b=1
+        3> cds version:{version} a
+        3< cds first a=2
+        4> cds version:{version} * a
+        4< cds first a=2 b=1
+        5> cds version:{version} *
+        5<
+        5> cds * b                   # a later request proves nothing
+        5< cds resubscribed a=2 b=1
+    "
+    ));
+
+    // The version of a part is not that of the whole: who had names and comes back for everything
+    // gets everything (B06).
+    rig.run("6> cds a\n6< cds first a=2\n6> cds a");
+    let part = rig.server.status().last().and_then(|status| status.acked_version);
+    let part = part.expect("a version");
+    rig.run(&format!("7> cds version:{part} *\n7< cds first a=2 b=1"));
+
+    let mut config = ServerConfig::default();
+    config.reconnect_trust = ReconnectTrust::Never;
+    let mut rig = Rig::new(config);
+    rig.run("set cds a=2 b=1");
+    rig.run(&format!(
+        "
+        > cds version:{version}
+        < cds first a=2 b=1
+    "
+    ));
+}
+
+#[test]
+fn what_is_in_a_response() {
+    run_all(&[
+        (
+            "M74 IS9 S0.031 S0.113",
+            "
+            set cds a=1 b=1 c=1
+            > cds
+            < cds first a=1 b=1 c=1
+            > cds
+            set cds b=2
+            < cds changed a=1 b=2 c=1
+        ",
+        ),
+        (
+            "M75 S0.111",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds y=2
+            < eds changed y=2
+        ",
+        ),
+        (
+            "M76 S0.112",
+            "
+            set cds a=1 b=1
+            > cds
+            < cds first a=1 b=1
+            > cds
+            set cds -a
+            < cds changed b=1
+            > cds
+            set cds -b
+            < cds changed
+            > lds a
+            <
+            set lds a=1
+            < lds first a=1
+            > lds a
+            set lds -a
+            < lds changed
+            > lds a
+            set lds a=1
+            < lds changed a=1
+        ",
+        ),
+        (
+            "M77 S0.122",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds -x
+            <
+            set eds x=2
+            < eds changed x=2
+        ",
+        ),
+        (
+            "M78",
+            "
+            set lds a=1
+            > lds a
+            < lds first a=1
+            > lds a
+            set lds -a
+            set lds a=1
+            < lds changed a=1
+            > lds a
+            <
+        ",
+        ),
+        (
+            "M79",
+            "
+            set lds a=1 b=1 c=1
+            > lds a b missing
+            < lds first a=1 b=1
+            > lds a b missing
+            set lds c=2
+            <
+            set lds -c
+            <
+            set lds a=2
+            < lds changed a=2 b=1
+        ",
+        ),
+        (
+            "M67",
+            "
+            set eds x=1 y=1
+            > eds x y
+            < eds first x=1 y=1
+            > eds x y
+            set eds x=2
+            > eds y
+            <
+        ",
+        ),
+        (
+            "M76 M24",
+            "
+            set cds a=1 b=1
+            > cds
+            < cds first a=1 b=1
+            > cds
+            set cds -a
+            > cds a                  # has it from the wildcard, and must hear that it is gone
+            < cds resubscribed
+            > cds a
+            <
+        ",
+        ),
+        (
+            "M76 M31",
+            "
+            set lds a=1
+            > lds a
+            < lds first a=1
+            > lds *
+            set lds -a
+            > lds a                  # it had a all the time
+            < lds resubscribed
+            > lds a
+            <
+        ",
+        ),
+        (
+            "M76 M60",
+            "
+            set lds a=1
+            > lds a
+            < lds first a=1
+            > lds nonce:             # dropped before the response can have been read
+            set lds -a
+            > lds nonce: a           # and named again
+            <
+            > lds a                  # by now the client has it
+            < lds resubscribed
+            > lds a
+            <
+        ",
+        ),
+        (
+            "M76 M67",
+            "
+            set lds a=1 b=1
+            > lds a b
+            < lds first a=1 b=1
+            > lds a b
+            set lds -a
+            > lds b
+            <
+        ",
+        ),
+    ]);
+}
+
+/// M74, M75: a type of one's own may be in full state.
+#[test]
+fn full_state_is_a_matter_of_the_type() {
+    let mut full = TypeConfig::of("type.test/custom");
+    full.sotw_response = SotwResponse::FullState;
+    let config = ServerConfig::default().with_type("type.test/custom", full);
+    run_all_with(
+        &config,
+        &[(
+            "M74 M76",
+            "
+        set custom a=1 b=1
+        > custom a b
+        < custom first a=1 b=1
+        > custom a b
+        set custom b=2
+        < custom changed a=1 b=2
+        > custom a b
+        set custom -a
+        < custom changed b=2
+    ",
+        )],
+    );
+}

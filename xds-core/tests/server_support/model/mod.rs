@@ -1,0 +1,380 @@
+//! The simplest possible idea of what must come out of a server, next to a real one.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `ops.rs` | what may happen: random steps and configurations |
+//! | `client.rs` | what one client asked for, holds, and has seen |
+
+pub(crate) mod client;
+pub(crate) mod ops;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    Frame, Time,
+    proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
+    server::{Cause, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
+};
+
+use self::{
+    client::{Asked, Client, Holds, Interest, Rejected, Subscription},
+    ops::{Habit, NAMES, Nonce, Op, Split, TYPES},
+};
+use crate::server_support::{payload, url};
+
+pub(crate) const HABITS: [Habit; 3] = [Habit::Accepts, Habit::Rejects, Habit::Wavers];
+
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) store: BTreeMap<(usize, usize), u8>,
+    /// Effective changes per type.
+    pub(crate) changes: [u64; TYPES.len()],
+    pub(crate) drains: Drains,
+    /// Everything that came out, in order.
+    pub(crate) transcript: Vec<String>,
+    pub(crate) frames: Vec<Bytes>,
+    pub(crate) requests: usize,
+    pub(crate) split: Split,
+}
+
+/// When outputs are polled; it must make no difference (rule 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drains {
+    Always,
+    Never,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, drains: Drains) -> Self {
+        Self::with((ServerConfig::default(), Split::No), seed, drains)
+    }
+
+    pub(crate) fn with((config, split): (ServerConfig, Split), seed: u64, drains: Drains) -> Self {
+        let mut server = Server::new(config, seed, Time::ZERO);
+        let mut connect = |habit| Client {
+            habit,
+            stream: server.accept(Via::Aggregated(Variant::StateOfTheWorld), Time::ZERO).unwrap(),
+            node_sent: false,
+            subscriptions: Default::default(),
+        };
+        let clients = HABITS.into_iter().map(&mut connect).collect();
+        Self {
+            server,
+            clients,
+            store: BTreeMap::new(),
+            changes: [0; TYPES.len()],
+            drains,
+            transcript: Vec::new(),
+            frames: Vec::new(),
+            requests: 0,
+            split,
+        }
+    }
+
+    pub(crate) fn run(&mut self, ops: &[Op]) {
+        for op in ops {
+            self.step(op);
+            if self.drains == Drains::Always {
+                self.drain();
+            }
+        }
+        self.settle();
+        self.drain();
+    }
+
+    fn step(&mut self, op: &Op) {
+        match op {
+            Op::Apply(changes) => self.apply(changes),
+            Op::List { client, ty, names, nonce } => self.list(*client, *ty, *names, *nonce),
+            Op::Take { client } => drop(self.take(*client)),
+            Op::Answer { client, ty } => drop(self.answer(*client, *ty)),
+            Op::Reconnect { client } => self.reconnect(*client),
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.server.poll_output() {
+            assert!(!matches!(output, ServerOutput::Close(..)), "nobody misbehaves: {output:?}");
+            self.transcript.push(format!("{output:?}"));
+        }
+    }
+
+    pub(crate) fn apply(&mut self, changes: &[(usize, usize, Option<u8>)]) {
+        let mut transaction = Transaction::new();
+        let before = self.store.clone();
+        for &(ty, name, content) in changes {
+            let type_url = url(TYPES[ty]);
+            match content {
+                Some(content) => {
+                    self.store.insert((ty, name), content);
+                    let bytes = payload(NAMES[name], &content.to_string());
+                    transaction.set(&*type_url, NAMES[name], bytes)
+                }
+                None => {
+                    self.store.remove(&(ty, name));
+                    transaction.remove(&*type_url, NAMES[name])
+                }
+            };
+        }
+        let applied = self.server.apply(transaction, Time::ZERO).unwrap();
+        let differs = |key: &&(usize, usize)| before.get(key) != self.store.get(key);
+        let touched: BTreeSet<_> = before.keys().chain(self.store.keys()).filter(differs).collect();
+        assert_eq!(applied.changed + applied.removed, touched.len());
+        for (ty, changes) in self.changes.iter_mut().enumerate() {
+            *changes += u64::from(touched.iter().any(|(of, _)| *of == ty));
+        }
+    }
+
+    fn list(&mut self, client: usize, ty: usize, names: u8, nonce: Nonce) {
+        let subscription = &mut self.clients[client].subscriptions[ty];
+        let listed: BTreeSet<String> = NAMES
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| names & (1 << bit) != 0)
+            .map(|(_, name)| String::from(*name))
+            .collect();
+        let star = names & (1 << NAMES.len()) != 0;
+        let explicit = subscription.interest.explicit || star || !listed.is_empty();
+        let legacy = !explicit && matches!(TYPES[ty], "cds" | "lds");
+        let interest = Interest { names: listed, everything: star || legacy, explicit };
+        let for_everything = interest.is_everything();
+        subscription.interest = interest;
+        subscription.asked = Asked::Once;
+        if !for_everything {
+            subscription.holds = Holds::APart;
+        }
+        if subscription.seen.responses == 0 && !subscription.interest.everything {
+            // What it holds from an earlier stream it was promised nothing about, unless it comes
+            // back for all of it: a deletion meanwhile is silent if nothing it names exists (M39).
+            subscription.view.clear();
+        }
+        let nonce = match nonce {
+            Nonce::Newest => subscription.nonce.clone(),
+            Nonce::Blank => String::new(),
+        };
+        let version = subscription.accepted.clone();
+        self.send(client, ty, nonce, version, None);
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        client: usize,
+        ty: usize,
+        nonce: String,
+        version: String,
+        error: Option<Status>,
+    ) {
+        let Client { stream, node_sent, subscriptions, .. } = &mut self.clients[client];
+        let subscription = &mut subscriptions[ty];
+        let interest = subscription.interest.clone();
+        // A list that crosses a response is stale unless it names no nonce: the server drops it, so
+        // the client must not count on it having been heard.
+        if subscription.inbox.is_none() || nonce.is_empty() {
+            subscription.view.retain(|name, _| interest.has(name));
+        }
+        subscription.seen.lists += 1;
+        let mut resource_names: Vec<_> = interest.names.into_iter().collect();
+        if interest.everything && interest.explicit {
+            resource_names.push(String::from("*"));
+        }
+        let node = (!*node_sent).then(|| Node { id: format!("{client}"), ..Node::default() });
+        *node_sent = true;
+        let request = DiscoveryRequest {
+            version_info: version,
+            node,
+            resource_names,
+            type_url: url(TYPES[ty]),
+            response_nonce: nonce,
+            error_detail: error,
+            ..DiscoveryRequest::default()
+        };
+        self.requests += 1;
+        let event = StreamEvent::Message(*stream, request.encode_to_vec().into());
+        self.server.handle_event(event, Time::ZERO);
+    }
+
+    /// Takes a response, if one is due, and checks that it has a reason.
+    fn take(&mut self, client: usize) -> bool {
+        let mut frame = Frame::default();
+        let stream = self.clients[client].stream;
+        let Some(sent) = self.server.poll_transmit(stream, Time::ZERO, &mut frame) else {
+            return false;
+        };
+        let bytes = frame.to_bytes();
+        self.frames.push(bytes.clone());
+        self.transcript.push(format!("{sent:?}"));
+        let response = DiscoveryResponse::decode(bytes).unwrap();
+        let ty = TYPES.iter().position(|ty| url(ty) == response.type_url).unwrap();
+        let subscription = &mut self.clients[client].subscriptions[ty];
+        assert!(subscription.inbox.is_none(), "a second response on its way (IS16)");
+
+        let seen = &mut subscription.seen;
+        let resources: Vec<_> = response.resources.iter().map(|any| any.value.clone()).collect();
+        match sent.cause {
+            // A later part of a response has the reason of the first one.
+            _ if self.split == Split::Yes && seen.responses > 0 => {}
+            Cause::First => assert_eq!(seen.responses, 0),
+            Cause::Changed => assert!(self.changes[ty] > seen.changes),
+            Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
+            Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
+            other => panic!("{other}"),
+        }
+        if let Some(rejected) = seen.rejected.as_ref().filter(|r| r.resources == resources) {
+            let now = (self.changes[ty], seen.lists, seen.clusters);
+            assert!(now > rejected.after, "rejected, and sent again for nothing (IS4)");
+        }
+        seen.responses += 1;
+        seen.changes = self.changes[ty];
+        seen.lists_then = seen.lists;
+        seen.clusters_then = seen.clusters;
+        // What this response can have that the client did not ask for is nothing.
+        let names: Vec<_> = resources.iter().map(|value| name_of(value)).collect();
+        let unique: BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "duplicates (M81)");
+        for (name, value) in names.iter().zip(&resources) {
+            let index = NAMES.iter().position(|known| known == name).unwrap();
+            let current = payload(name, &self.store[&(ty, index)].to_string());
+            assert_eq!(*value, current, "not the newest (M64)");
+        }
+        subscription.inbox = Some(response);
+        if TYPES[ty] == "cds" {
+            self.clients[client].subscriptions[1].seen.clusters += 1;
+        }
+        true
+    }
+
+    fn answer(&mut self, client: usize, ty: usize) -> bool {
+        let Client { habit, subscriptions, .. } = &mut self.clients[client];
+        let subscription = &mut subscriptions[ty];
+        let Some(response) = subscription.inbox.take() else { return false };
+        let accepts = match habit {
+            Habit::Accepts => true,
+            Habit::Rejects => false,
+            Habit::Wavers => subscription.seen.responses % 2 == 0,
+        };
+        subscription.nonce = response.nonce.clone();
+        subscription.version = response.version_info.clone();
+        let lists = subscription.seen.lists;
+        let error = if accepts {
+            subscription.accepted = response.version_info.clone();
+            subscription.holds = match subscription.interest.is_everything() {
+                true => Holds::All,
+                false => Holds::APart,
+            };
+            if matches!(TYPES[ty], "cds" | "lds") {
+                subscription.view.clear();
+            }
+            for any in &response.resources {
+                let name = name_of(&any.value);
+                if subscription.interest.has(&name) {
+                    let content = String::from_utf8_lossy(&any.value).into_owned();
+                    subscription.view.insert(name, content);
+                }
+            }
+            None
+        } else {
+            let seen = &mut subscription.seen;
+            seen.rejected = Some(Rejected {
+                resources: response.resources.iter().map(|any| any.value.clone()).collect(),
+                after: (seen.changes, seen.lists_then, seen.clusters_then),
+            });
+            Some(Status { code: 3, message: String::from("no"), ..Status::default() })
+        };
+        let (nonce, version) = (response.nonce, subscription.accepted.clone());
+        self.send(client, ty, nonce, version, error);
+        // An answer that repeats the list says nothing new about it; one after a dropped list does.
+        let seen = &mut self.clients[client].subscriptions[ty].seen;
+        if seen.lists_then == lists {
+            seen.lists = lists;
+        }
+        true
+    }
+
+    /// A new stream. The client forgets what it holds, except that a full state it accepted for the
+    /// wildcard alone it may keep and say so.
+    fn reconnect(&mut self, client: usize) {
+        let Client { stream, node_sent, subscriptions, .. } = &mut self.clients[client];
+        self.server.handle_event(StreamEvent::Closed(*stream), Time::ZERO);
+        *stream =
+            self.server.accept(Via::Aggregated(Variant::StateOfTheWorld), Time::ZERO).unwrap();
+        *node_sent = false;
+        for subscription in subscriptions.iter_mut() {
+            let old = core::mem::take(subscription);
+            if old.holds == Holds::All {
+                subscription.accepted = old.accepted;
+            }
+            subscription.holds = old.holds;
+            subscription.view = old.view;
+            subscription.interest = old.interest;
+            subscription.asked = old.asked;
+        }
+        for (ty, short) in TYPES.iter().enumerate() {
+            let Subscription { asked, interest, accepted, view, .. } =
+                &mut self.clients[client].subscriptions[ty];
+            if *asked == Asked::Never {
+                continue;
+            }
+            interest.explicit = interest.everything || !interest.names.is_empty();
+            // An empty first list means everything again where the legacy wildcard is known (X02);
+            // a client without interest says nothing at all.
+            if !interest.explicit {
+                *asked = Asked::Never;
+                view.clear();
+                continue;
+            }
+            let full_state = matches!(*short, "cds" | "lds");
+            if !(full_state && interest.is_everything()) {
+                view.clear();
+            }
+            let version = accepted.clone();
+            self.send(client, ty, String::new(), version, None);
+        }
+    }
+
+    /// Lets everybody finish, in a bounded number of steps.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..40 {
+            let mut progress = false;
+            for client in 0..self.clients.len() {
+                while self.take(client) {
+                    progress = true;
+                }
+                for ty in 0..TYPES.len() {
+                    progress |= self.answer(client, ty);
+                }
+            }
+            if !progress {
+                return;
+            }
+        }
+        panic!("no end of responses (IL2)");
+    }
+
+    pub(crate) fn check_views(&self) {
+        for client in self.clients.iter().filter(|client| client.habit == Habit::Accepts) {
+            for (ty, subscription) in client.subscriptions.iter().enumerate() {
+                let exists: BTreeMap<String, String> = self
+                    .store
+                    .iter()
+                    .filter(|((of, name), _)| *of == ty && subscription.interest.has(NAMES[*name]))
+                    .map(|((_, name), content)| {
+                        (String::from(NAMES[*name]), format!("{}={content}", NAMES[*name]))
+                    })
+                    .collect();
+                let mut view = subscription.view.clone();
+                if !matches!(TYPES[ty], "cds" | "lds") {
+                    // Deletions are silent there.
+                    view.retain(|name, _| exists.contains_key(name));
+                }
+                assert_eq!(view, exists, "{}", TYPES[ty]);
+            }
+        }
+    }
+}
+
+pub(crate) fn name_of(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).split('=').next().unwrap_or_default().into()
+}

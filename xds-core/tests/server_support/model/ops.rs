@@ -1,0 +1,89 @@
+//! What may happen in the model: random steps, and the configurations and clients they happen to.
+
+use core::ops::Range;
+
+use proptest::{collection::vec, option, prelude::*};
+use xds_core::server::{NackRecovery, ServerConfig, ServerLimits, Warming};
+
+/// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
+pub(crate) const TYPES: [&str; 4] = ["cds", "eds", "lds", "own"];
+pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Apply(Vec<(usize, usize, Option<u8>)>),
+    /// A client lists names: a bit per name, and one for the wildcard.
+    List {
+        client: usize,
+        ty: usize,
+        names: u8,
+        nonce: Nonce,
+    },
+    /// The transport of a client takes one response.
+    Take {
+        client: usize,
+    },
+    /// A client reads a response and answers it.
+    Answer {
+        client: usize,
+        ty: usize,
+    },
+    Reconnect {
+        client: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nonce {
+    Newest,
+    Blank,
+}
+
+/// What happens to clients, among types. With few of them, races are found sooner.
+pub(crate) fn op(clients: Range<usize>, types: Range<usize>) -> impl Strategy<Value = Op> {
+    let (client, ty) = (clients, types);
+    prop_oneof![
+        4 => vec((ty.clone(), 0..NAMES.len(), option::weighted(0.7, 0..3u8)), 1..5)
+            .prop_map(Op::Apply),
+        4 => (client.clone(), ty.clone(), 0..64u8, prop_oneof![
+            5 => Just(Nonce::Newest), 1 => Just(Nonce::Blank)
+        ]).prop_map(|(client, ty, names, nonce)| Op::List { client, ty, names, nonce }),
+        6 => client.clone().prop_map(|client| Op::Take { client }),
+        6 => (client.clone(), ty).prop_map(|(client, ty)| Op::Answer { client, ty }),
+        1 => client.prop_map(|client| Op::Reconnect { client }),
+    ]
+}
+
+/// The policies that change what is sent, and a limit that splits responses.
+pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
+    let recovery = prop_oneof![Just(NackRecovery::ResendBatch), Just(NackRecovery::Minimal)];
+    let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
+    let split = prop_oneof![3 => Just(Split::No), 1 => Just(Split::Yes)];
+    (recovery, warming, split).prop_map(|(recovery, warming, split)| {
+        let mut config = ServerConfig::default();
+        config.nack_recovery = recovery;
+        config.warming = warming;
+        if split == Split::Yes {
+            let mut limits = ServerLimits::default();
+            // One or two resources.
+            limits.response_bytes = 150;
+            config = config.with_limits(limits);
+        }
+        (config, split)
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    No,
+    Yes,
+}
+
+/// What a client does with a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habit {
+    Accepts,
+    Rejects,
+    /// Accepts every other one.
+    Wavers,
+}
