@@ -137,6 +137,27 @@ fn a_broken_file_keeps_its_last_good_state_and_says_so() {
 }
 
 #[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let world = World::new(&[("cds.yaml", &clusters("one")), ("more.yaml", &clusters("two"))]);
+    let World { directory, serve, watch } = &world;
+    world.expect_news(&["+one", "+two"]);
+
+    // Without content on the disk, too.
+    let new = directory.join(".cds.yaml.new");
+    fs::File::create(&new).unwrap().set_len((256 << 20) + 1).unwrap();
+    fs::rename(new, directory.join("cds.yaml")).unwrap();
+    let errors = serve.wait_count("file_error", 1);
+    assert!(errors[0]["file"].as_str().unwrap().ends_with("cds.yaml"), "{errors:?}");
+    let error = errors[0]["error"].as_str().unwrap();
+    assert!(error.contains("268435457 B") && error.contains("268435456 B"), "{error}");
+
+    directory.replace("more.yaml", &clusters("two=7s"));
+    world.expect_news(&["+one", "+two", "+two"]);
+    world.expect_reloads(&[(2, 1, 0)]);
+    assert!(watch.events_of("removed").is_empty());
+}
+
+#[test]
 fn files_that_are_broken_from_the_start_do_not_keep_the_others_from_being_served() {
     let directory = TempDir::new();
     directory.save("bad.yaml", "{");

@@ -2,13 +2,12 @@
 
 mod server_support;
 
-use prost::Message as _;
 use server_support::{Rig, run_all, run_all_with, url};
 use xds_core::{
     Nonce, Version,
-    proto::{DiscoveryRequest, Node, Status},
-    server::{NackRecovery, Observation, ServerConfig, StreamEvent, SyncState},
+    server::{NackRecovery, Observation, ServerConfig, SyncState},
 };
+
 #[test]
 fn nacks() {
     run_all(&[

@@ -3,12 +3,12 @@
 mod server_support;
 
 use prost::Message as _;
-use server_support::{Rig, run_all, run_all_with, url};
+use server_support::{Rig, run_all, url};
 use xds_core::{
-    Nonce, Version,
     proto::{DiscoveryRequest, Node, Status},
-    server::{NackRecovery, Observation, ServerConfig, StreamEvent, SyncState},
+    server::{Observation, StreamEvent, SyncState},
 };
+
 #[test]
 fn acks_and_the_window() {
     run_all(&[

@@ -6,6 +6,7 @@ import fcntl
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,8 @@ def new_run_dir() -> Path:
     runs = SCRATCH / "runs"
     runs.mkdir(parents=True, exist_ok=True)
     for old in runs.iterdir():
-        if not _is_running(int(old.name)):
+        # What has another name than a process is not of a run, and is left alone.
+        if re.fullmatch("[1-9][0-9]{0,8}", old.name) and not _is_running(int(old.name)):
             shutil.rmtree(old, ignore_errors=True)
     new = runs / str(os.getpid())
     shutil.rmtree(new, ignore_errors=True)

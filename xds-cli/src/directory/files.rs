@@ -2,12 +2,16 @@
 
 use std::{
     fs,
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read as _},
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
 use xds_format::Format;
+
+/// The most bytes that a file of resources may have: several times what a large deployment needs,
+/// and little enough that a log or an image under such a name does not fill the memory.
+const LARGEST: u64 = 256 << 20;
 
 /// One file.
 #[derive(Clone, Debug)]
@@ -42,7 +46,8 @@ pub(crate) fn list(directory: &Path) -> io::Result<Vec<File>> {
 fn read(path: &Path) -> Option<Result<Bytes, String>> {
     let content = match fs::metadata(path) {
         Ok(metadata) if !metadata.is_file() => return None,
-        Ok(_) => fs::read(path),
+        Ok(metadata) if metadata.len() > LARGEST => return Some(Err(too_large(metadata.len()))),
+        Ok(metadata) => read_limited(path, metadata.len()),
         Err(error) => Err(error),
     };
     match content {
@@ -53,4 +58,18 @@ fn read(path: &Path) -> Option<Result<Bytes, String>> {
         }
         Err(error) => Some(Err(error.to_string())),
     }
+}
+
+/// Reads no more than the limit, whatever has become of the file since it was measured.
+fn read_limited(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut content)?;
+    match content.len() as u64 {
+        length if length > LARGEST => Err(io::Error::other(too_large(length))),
+        _ => Ok(content),
+    }
+}
+
+fn too_large(length: u64) -> String {
+    format!("the file has {length} B, and no more than {LARGEST} B are read")
 }

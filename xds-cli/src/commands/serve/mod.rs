@@ -35,15 +35,20 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         ServeOutput::Ndjson => Box::new(Ndjson),
     };
     let listening = |why| Failure::Listen { address: args.listen.clone(), why };
-    let listener = TcpListener::bind(&args.listen).await.map_err(listening)?;
+    let listener = select! {
+        () = stop.requested() => return Ok(()),
+        bound = TcpListener::bind(&args.listen) => bound.map_err(listening)?,
+    };
     let listen = listener.local_addr().map_err(listening)?;
 
     let options = ServerOptions::default().with_payload_printer(JsonPayloads);
     let server = ManagementServer::start(ServerConfig::default(), options);
     let handle = server.handle();
-    let (mut followed, first) = Followed::start(&args.directory, handle.clone())
-        .await
-        .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?;
+    let (mut followed, first) = select! {
+        () = stop.requested() => return Ok(()),
+        started = Followed::start(&args.directory, handle.clone()) => started
+            .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
+    };
     let mut status = Status::new(handle.clone());
     let mut serving = tokio::spawn(server.serve(listener));
 

@@ -35,7 +35,10 @@ use crate::{
 
 pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failure> {
     let mut stop = Stop::after(args.lifetime)?;
-    address::check(&args.server).await?;
+    select! {
+        () = stop.requested() => return Ok(()),
+        checked = address::check(&args.server) => checked?,
+    }
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
     let mut printer: Box<dyn Printer> = match args.output {
         WatchOutput::Text => Box::new(Text::new(Style::of(color, &io::stdout()))),

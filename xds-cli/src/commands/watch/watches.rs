@@ -4,10 +4,12 @@ use core::{
     future::poll_fn,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures_core::Stream as _;
+use tokio::time::{Sleep, sleep};
 use xds_core::client::{Change, InvalidWatch, Notice, Resource, WatchError};
 use xds_tokio::{ClientHandle, Watch, WatchAll};
 
@@ -27,8 +29,23 @@ struct Watched {
     subscription: Subscription,
     watch: Kind,
     held: BTreeMap<String, State>,
+    /// What is still to come back after the watch fell too far behind.
+    catch_up: Option<CatchUp>,
     waiting: VecDeque<Event>,
 }
+
+/// A resync tells what there is, but neither what there no longer is nor when that was all of it.
+#[derive(Debug)]
+struct CatchUp {
+    /// Held before, and not heard of since.
+    missing: BTreeSet<String>,
+    /// Runs since there was nothing to take, which may also be so between two batches.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+/// How long nothing may come before a resync counts as complete. All of it is in the client already.
+/// Where changes never pause for that long, removals are told late rather than wrongly.
+const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum Kind {
@@ -46,7 +63,7 @@ impl Watches {
                 Some(name) => Kind::One(client.watch(type_url, name)),
                 None => Kind::All(client.watch_all(type_url)),
             };
-            Watched { subscription, watch, held: BTreeMap::new(), waiting: VecDeque::new() }
+            Watched::new(subscription, watch)
         });
         Self { watched: watched.collect(), first: 0 }
     }
@@ -73,7 +90,19 @@ impl Watches {
     }
 }
 
+impl CatchUp {
+    fn is_complete(&mut self, cx: &mut Context<'_>) -> bool {
+        let pause = self.pause.get_or_insert_with(|| Box::pin(sleep(PAUSE)));
+        pause.as_mut().poll(cx).is_ready()
+    }
+}
+
 impl Watched {
+    fn new(subscription: Subscription, watch: Kind) -> Self {
+        let (held, waiting) = (BTreeMap::new(), VecDeque::new());
+        Self { subscription, watch, held, catch_up: None, waiting }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -89,7 +118,13 @@ impl Watched {
                     }
                 },
                 Kind::All(watch) => match Pin::new(watch).poll_next(cx) {
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        if !self.catch_up.as_mut().is_some_and(|it| it.is_complete(cx)) {
+                            return Poll::Pending;
+                        }
+                        self.end_catch_up();
+                        false
+                    }
                     Poll::Ready(None) => true,
                     Poll::Ready(Some(change)) => {
                         self.take_change(change);
@@ -132,17 +167,34 @@ impl Watched {
                 self.say(None, News::Ambient(error.map(Problem::from)));
             }
             Ok(Change::Resync) => {
-                let error = "fell too far behind: what is still there follows anew";
-                for (name, _) in core::mem::take(&mut self.held) {
-                    self.say(Some(name), News::Removed(error.to_owned().into()));
-                }
+                let missing = self.held.keys().cloned().collect();
+                self.catch_up = Some(CatchUp { missing, pause: None });
             }
             Err(why) => self.say(None, News::Error(why.to_string().into())),
             _ => {}
         }
     }
 
+    /// What has not come back by now is gone.
+    fn end_catch_up(&mut self) {
+        let missing = self.catch_up.take().map(|it| it.missing).unwrap_or_default();
+        for name in missing {
+            self.held.remove(&name);
+            let error = "removed while the watch was too far behind";
+            self.say(Some(name), News::Removed(error.to_owned().into()));
+        }
+    }
+
     fn take_result(&mut self, name: String, result: Result<Resource, WatchError>) {
+        if let Some(catch_up) = &mut self.catch_up {
+            catch_up.pause = None;
+            let comes_back = catch_up.missing.remove(&name);
+            if let (true, Some(held), Ok(new)) = (comes_back, self.held.get(&name), &result)
+                && (held.version.as_str(), &held.bytes) == (new.version.as_str(), &new.bytes)
+            {
+                return;
+            }
+        }
         let news = match result {
             Ok(resource) => {
                 let new = State {
@@ -163,5 +215,48 @@ impl Watched {
     fn say(&mut self, name: Option<String>, news: News) {
         let type_url = self.subscription.type_url.clone();
         self.waiting.push_back(Event { type_url, name, news });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xds_core::{ResourceName, types};
+
+    use super::*;
+
+    fn resource(name: &str, version: &str) -> Change {
+        let name = ResourceName::from(name);
+        let result = Ok(Resource::new(name.clone(), version, version.as_bytes().to_vec()));
+        Change::Resource { name, result }
+    }
+
+    /// What is said, as `+a` for added, `~a` for changed and `-a` for removed.
+    fn said(watched: &mut Watched) -> Vec<String> {
+        let mark = |news: &News| match news {
+            News::Changed { old: None, .. } => '+',
+            News::Changed { .. } => '~',
+            News::Removed(_) => '-',
+            _ => '!',
+        };
+        let said = |event: Event| format!("{}{}", mark(&event.news), event.name.unwrap());
+        watched.waiting.drain(..).map(said).collect()
+    }
+
+    #[tokio::test]
+    async fn only_what_does_not_come_back_after_a_resync_is_removed() {
+        let subscription = Subscription { type_url: types::CLUSTER.into(), name: None };
+        let mut watched = Watched::new(subscription, Kind::Over);
+        for name in ["a", "b", "c"] {
+            watched.take_change(Ok(resource(name, "1")));
+        }
+        assert_eq!(said(&mut watched), ["+a", "+b", "+c"]);
+        for change in [Change::Resync, resource("a", "1"), resource("b", "2"), resource("d", "2")] {
+            watched.take_change(Ok(change));
+        }
+        assert_eq!(said(&mut watched), ["~b", "+d"]);
+        watched.end_catch_up();
+        assert_eq!(said(&mut watched), ["-c"]);
+        watched.end_catch_up();
+        assert!(said(&mut watched).is_empty());
     }
 }
