@@ -10,6 +10,9 @@ pub struct Ratios {
     medians: Vec<(&'static str, f64)>,
 }
 
+/// Fewer rounds than this give no median worth printing.
+const ENOUGH: usize = 10;
+
 impl Ratios {
     /// Measures `work` on what `prepare` makes anew for every round, whose cost does not count. What
     /// `work` returns is dropped outside of the measurement as well.
@@ -36,6 +39,10 @@ impl Ratios {
                     .sum::<Duration>()
             });
         });
+        // A test run takes a round or two, cold: a ratio of those would mean nothing.
+        if times.len() < ENOUGH {
+            return;
+        }
         times.sort_by(f64::total_cmp);
         if let Some(&median) = times.get(times.len() / 2) {
             self.medians.push((name, median));
