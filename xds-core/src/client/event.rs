@@ -149,6 +149,8 @@ pub enum RequestCause {
     Ack,
     /// A response had bad resources; the others are used (S0.088, A46).
     Nack {
+        /// The version of the rejected response; the request itself states the accepted one.
+        rejected: Version,
         /// The message in `error_detail`: each bad resource with its reason.
         message: Arc<str>,
     },

@@ -34,13 +34,18 @@ impl Client {
         now: Time,
     ) {
         let Some(accepted) = self.upstream.versions.get_mut(type_index) else { return };
-        if error.is_none() {
-            self.stats.acks += 1;
-            *accepted = version;
-        } else {
-            self.stats.nacks += 1;
-        }
-        let ack = Ack { type_index, version: accepted.clone(), nonce, error };
+        let rejection = match error {
+            None => {
+                self.stats.acks += 1;
+                *accepted = version;
+                None
+            }
+            Some(message) => {
+                self.stats.nacks += 1;
+                Some((version, message))
+            }
+        };
+        let ack = Ack { type_index, version: accepted.clone(), nonce, rejection };
         if let Some(channel) = self.upstream.channel_mut(id) {
             channel.acks.push_back(ack);
             channel.settle_timers(now);
@@ -94,8 +99,8 @@ impl Client {
         let node = (!core::mem::replace(&mut channel.node_sent, true)).then_some(&*self.node);
         let sotw = channel.sotw.get_mut(type_index)?;
         let (version, nonce, cause) = match ack {
-            Some(Ack { version, nonce, error: Some(message), .. }) => {
-                (version, nonce, RequestCause::Nack { message })
+            Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
+                (version, nonce, RequestCause::Nack { rejected, message })
             }
             Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
             None => (accepted, sotw.nonce.clone(), RequestCause::Subscription),
@@ -107,7 +112,7 @@ impl Client {
             version: &version,
             nonce: &nonce,
             error: match &cause {
-                RequestCause::Nack { message } => Some((profile.nack_code, &**message)),
+                RequestCause::Nack { message, .. } => Some((profile.nack_code, &**message)),
                 RequestCause::Ack | RequestCause::Subscription => None,
             },
         };

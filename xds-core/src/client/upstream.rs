@@ -90,8 +90,8 @@ pub(crate) struct Ack {
     pub(crate) type_index: usize,
     pub(crate) version: Version,
     pub(crate) nonce: Nonce,
-    /// What was wrong, in a NACK. It belongs to this message alone (D28).
-    pub(crate) error: Option<Arc<str>>,
+    /// In a NACK, the rejected version and what was wrong. It belongs to this message alone (D28).
+    pub(crate) rejection: Option<(Version, Arc<str>)>,
 }
 
 /// How many unsent answers stop reading: a server that does not read must not fill our memory.

@@ -60,11 +60,12 @@ impl Log {
 
     pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
         let (node, server, stream) = (&self.node, &link.server.uri, link.id);
-        if let RequestCause::Nack { message: reason } = &transmit.cause {
+        if let RequestCause::Nack { rejected, message: reason } = &transmit.cause {
             warn!(
                 %node, %server, %stream,
-                "type" = type_name(transmit.type_url.as_str()),
-                version = %Printable(transmit.version.as_str()),
+                "type" = %type_name(transmit.type_url.as_str()),
+                version = %Printable(rejected.as_str()),
+                accepted = %Printable(transmit.version.as_str()),
                 nonce = %Printable(transmit.nonce.as_str()),
                 reason = %reason.escape_debug(),
                 "rejected a response (NACK)"
