@@ -312,10 +312,18 @@ impl Server {
             None => self.open_session(id, type_url)?,
         };
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let others: usize = stream
+            .sessions
+            .iter()
+            .filter(|seat| seat.session != session)
+            .map(|seat| self.subscriptions.held(seat.session))
+            .sum();
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
+        // Names that are only remembered count as well, or a client could pile them up behind a
+        // response that it never answers.
         let limit = self.config.limits.names_per_stream;
-        let others = stream.names - turn.session.names();
-        if request.name_count > limit.saturating_sub(others) {
+        let names = request.name_count.max(turn.session.held());
+        if names > limit.saturating_sub(others) {
             return Err(CloseReason::TooManyNames { limit });
         }
         let mut around = Surroundings {
@@ -325,7 +333,6 @@ impl Server {
             stats: &mut self.stats,
         };
         turn.handle_request(&request, rejection, &mut around);
-        stream.names = others + turn.session.names();
         self.announce(session);
         Ok(())
     }

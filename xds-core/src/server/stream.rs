@@ -25,8 +25,6 @@ pub(crate) struct Stream {
     pub(crate) sessions: Vec<Seat>,
     /// The highest nonce given out.
     pub(crate) nonces: u64,
-    /// Names subscribed, over all types.
-    pub(crate) names: usize,
     pub(crate) writable: Writable,
     node: Option<Node>,
 }
@@ -56,14 +54,7 @@ struct Node {
 
 impl Stream {
     pub(crate) fn new(via: Via) -> Self {
-        Self {
-            via,
-            sessions: Vec::new(),
-            nonces: 0,
-            names: 0,
-            writable: Writable::NotTold,
-            node: None,
-        }
+        Self { via, sessions: Vec::new(), nonces: 0, writable: Writable::NotTold, node: None }
     }
 
     /// The id of the client's node; empty if it has given none.

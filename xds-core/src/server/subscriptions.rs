@@ -87,6 +87,11 @@ impl Subscriptions {
         self.due_on(slot).is_some()
     }
 
+    /// How many names a session holds.
+    pub(crate) fn held(&self, slot: Slot) -> usize {
+        self.sessions.at(slot).map_or(0, Session::held)
+    }
+
     /// The stream of a session that has something to send.
     pub(crate) fn due_on(&self, slot: Slot) -> Option<StreamId> {
         let session = self.sessions.at(slot)?;

@@ -243,6 +243,12 @@ impl Session {
         self.named as usize
     }
 
+    /// How many names are held: those subscribed, and those remembered until the wildcard has caught
+    /// up.
+    pub(crate) fn held(&self) -> usize {
+        self.names() + self.remembered as usize
+    }
+
     pub(crate) fn interest(&self) -> Interest {
         match (self.wildcard, self.names()) {
             (None, 0) => Interest::Nothing,
