@@ -256,6 +256,18 @@ fn the_limit_of_names_is_that_of_what_is_held() {
     }
     rig.run("> eds *\n> rds x y z");
     assert_eq!(rig.server.stats().streams, 1);
+
+    // What a client had by name is remembered until it has caught up with the wildcard, but not
+    // type after type without end.
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    for short in ["rds", "eds"] {
+        rig.run(&format!("set {short} a=1 b=1 c=1 d=1\n> {short} a b c"));
+        rig.run(&format!("< {short} first a=1 b=1 c=1\n> {short} *"));
+    }
+    rig.run("> odd a b c");
+    assert_eq!(rig.server.stats().streams, 1);
+    rig.run("> odd x y z");
+    assert_eq!(rig.server.stats().streams, 0);
 }
 
 /// A driver may keep a server in any thread and share it behind a lock.

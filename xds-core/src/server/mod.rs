@@ -312,20 +312,19 @@ impl Server {
             None => self.open_session(id, type_url)?,
         };
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let others: usize = stream
-            .sessions
-            .iter()
-            .filter(|seat| seat.session != session)
-            .map(|seat| self.subscriptions.held(seat.session))
-            .sum();
-        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
-        // Names that are only remembered count as well, or a client could pile them up behind a
-        // response that it never answers.
+        let (mut others, mut held) = (0, 0);
+        for seat in &stream.sessions {
+            let (subscribed, all) = self.subscriptions.names(seat.session);
+            held += all;
+            others += if seat.session == session { 0 } else { subscribed };
+        }
+        // As many names again may be remembered; without that bound a client could pile them up
+        // behind a response that it never answers.
         let limit = self.config.limits.names_per_stream;
-        let names = request.name_count.max(turn.session.held());
-        if names > limit.saturating_sub(others) {
+        if others + request.name_count > limit || held > limit.saturating_mul(2) {
             return Err(CloseReason::TooManyNames { limit });
         }
+        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
         let mut around = Surroundings {
             config: &self.config,
             issued: stream.nonces,

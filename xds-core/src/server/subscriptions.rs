@@ -87,9 +87,9 @@ impl Subscriptions {
         self.due_on(slot).is_some()
     }
 
-    /// How many names a session holds.
-    pub(crate) fn held(&self, slot: Slot) -> usize {
-        self.sessions.at(slot).map_or(0, Session::held)
+    /// How many names a session has subscribed, and how many it holds in all.
+    pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
+        self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
     }
 
     /// The stream of a session that has something to send.
