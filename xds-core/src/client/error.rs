@@ -168,6 +168,9 @@ pub enum InvalidWatch {
         /// The configured limit in bytes.
         limit: usize,
     },
+    /// The name states an authority that is not configured (FE-05).
+    #[error("the authority of {0} is not configured")]
+    UnknownAuthority(ResourceName),
     /// Too many watches exist already.
     #[error("too many watches")]
     TooMany,

@@ -18,7 +18,8 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 
 use super::{
-    cache::{Cache, Mark},
+    authorities::DEFAULT,
+    cache::{Cache, Entry, Mark},
     config::{ClientLimits, DataErrorPolicy},
     error::{Source, WatchError, WatchErrorKind},
     faults::{Faults, Strangers},
@@ -26,6 +27,7 @@ use super::{
     interest::{Collection, TypeInterest},
     outbox::Outbox,
     resource_type::{Context, Rejection, ResourceType, Value},
+    sent::SentNames,
     status::{ClientStats, EntryState},
     watches::{Debts, News, Watches},
 };
@@ -53,6 +55,10 @@ pub(crate) struct Judge<'a> {
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,
+    /// The names that the server was told, and the authorities that use it: what else it sends is
+    /// nobody's, and what it leaves out is not deleted by that.
+    pub(crate) sent: &'a SentNames,
+    pub(crate) scope: &'a [bool],
 }
 
 /// A changed resource that is wanted, and what validation says of it.
@@ -196,10 +202,11 @@ impl Judge<'_> {
         strangers: &mut Strangers,
         faults: &mut Faults,
     ) -> Option<Slot> {
-        if let Some(slot) = self.cache.find(name) {
-            return Some(slot);
+        let known = self.cache.find(name);
+        if known.is_some_and(|slot| self.may_come_from_here(slot)) {
+            return known;
         }
-        if !self.has_wildcard {
+        if !self.has_wildcard || known.is_some() {
             if strangers.is_repeated(name) {
                 faults.add(index, Some(name), DUPLICATE);
             }
@@ -269,7 +276,7 @@ impl Judge<'_> {
             .iter()
             .filter(|&(slot, entry)| {
                 let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
-                was_received && !self.cache.is_in_response(slot)
+                was_received && !self.cache.is_in_response(slot) && self.is_asked_for_here(entry)
             })
             .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
             .collect::<Vec<_>>();
@@ -278,6 +285,27 @@ impl Judge<'_> {
                 continue; // The deletion was reported and the resource kept: said once (D7).
             }
             self.data_error(slot, EntryState::DoesNotExist, WatchErrorKind::Deleted);
+        }
+    }
+
+    /// Whether the server is one that may speak of the entry: names belong to authorities, and only
+    /// the servers of its authority are asked for a name (A47).
+    fn may_come_from_here(&self, slot: Slot) -> bool {
+        let Some(entry) = self.cache.get(slot) else { return false };
+        match self.interest.subscriptions.at(entry.subscription) {
+            Some(subscription) => self.scope.get(subscription.authority) == Some(&true),
+            None => self.has_wildcard,
+        }
+    }
+
+    /// Whether the absence of the entry from a complete response means something.
+    fn is_asked_for_here(&self, entry: &Entry) -> bool {
+        match self.interest.subscriptions.at(entry.subscription) {
+            Some(subscription) => {
+                let by_wildcard = self.has_wildcard && subscription.authority == DEFAULT;
+                by_wildcard || self.sent.has(entry.subscription)
+            }
+            None => self.has_wildcard,
         }
     }
 

@@ -14,6 +14,7 @@
 //!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
+mod authorities;
 mod backoff;
 mod cache;
 mod commands;
@@ -30,6 +31,7 @@ mod outbox;
 mod requests;
 mod resource_type;
 mod responses;
+mod sent;
 mod sotw;
 mod status;
 mod timers;
@@ -43,15 +45,15 @@ pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
     config::{
-        ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, ManagementServer, Node,
-        Profile, ReadGate, WildcardForm,
+        Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
+        Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
     },
     error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
-    event::{Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
     status::{ClientStats, EntryState, ResourceStatus},
 };
-use self::{cache::Cache, error::Source, outbox::Outbox, upstream::Upstream, watches::Watches};
+use self::{cache::Cache, outbox::Outbox, upstream::Upstreams, watches::Watches};
 use crate::{
     frame::Frame,
     id::{ChannelId, WatchId},
@@ -69,7 +71,7 @@ pub struct Client {
     clock: Clock,
     rng: Rng,
     types: Vec<TypeState>,
-    upstream: Upstream,
+    upstreams: Upstreams,
     watches: Watches,
     outbox: Outbox,
     stats: ClientStats,
@@ -95,15 +97,6 @@ impl Client {
     #[must_use]
     pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
-        let node_id: Arc<str> = Arc::from(config.node.id());
-        let sources = config.types.iter().map(|resource_type| {
-            Arc::new(Source {
-                type_url: resource_type.type_url().clone(),
-                server: Arc::clone(&config.server.uri),
-                node_id: Arc::clone(&node_id),
-            })
-        });
-        let upstream = Upstream::new(config.server.clone(), sources.collect());
         let types = config.types.iter().map(|resource_type| TypeState {
             seed: rng.next_u64(),
             resource_type: Arc::clone(resource_type),
@@ -113,10 +106,10 @@ impl Client {
         Self {
             node: config.node.encode(&config.profile),
             types: types.collect(),
+            upstreams: Upstreams::new(&config),
             config,
             clock: Clock::starting_at(now),
             rng,
-            upstream,
             watches: Watches::default(),
             outbox: Outbox::default(),
             stats: ClientStats::default(),
@@ -164,7 +157,7 @@ impl Client {
         self.step_wildcard(watch)
     }
 
-    /// Closes the channel, ends all watches and does nothing any more (SB-17).
+    /// Closes all channels, ends all watches and does nothing any more (SB-17).
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
         self.end_everything();
@@ -232,7 +225,7 @@ impl Client {
     /// after every input; the answer is a matter of level, not of edge.
     #[must_use]
     pub fn wants_read(&self, channel: ChannelId) -> bool {
-        self.upstream.channel(channel).is_some_and(upstream::Channel::wants_read)
+        self.upstreams.channel(channel).is_some_and(upstream::Channel::wants_read)
     }
 }
 

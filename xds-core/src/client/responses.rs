@@ -32,36 +32,40 @@ impl Client {
     }
 
     pub(super) fn is_open(&self, id: ChannelId) -> bool {
-        self.upstream.channel(id).is_some_and(|channel| channel.is_open)
+        self.upstreams.channel(id).is_some_and(|channel| channel.is_open)
     }
 
     fn take_response(&mut self, id: ChannelId, response: &Response<'_>, frame: &Bytes, now: Time) {
         let type_index = self.config.position_of(response.type_url);
-        let Some((type_index, channel)) = type_index.zip(self.upstream.channel_mut(id)) else {
+        let epoch = self.upstreams.epoch;
+        let Some((type_index, (channel, server))) =
+            type_index.zip(self.upstreams.channel_and_server(id))
+        else {
             self.stats.unsolicited += 1;
             return;
         };
-        let Some(sotw) = channel.sotw.get_mut(type_index) else { return };
-        if !sotw.was_requested() {
-            // An answer would be the type's first request, and its empty list a wildcard (IC11).
+        let mut debts = channel.debts.take();
+        // An answer to a type never asked for would be the type's first request, and its empty list a
+        // wildcard (IC11).
+        let Some(sotw) = channel.machine_mut(type_index).filter(|sotw| sotw.was_requested()) else {
+            channel.debts = debts;
             self.stats.unsolicited += 1;
             return;
-        }
+        };
         sotw.nonce = response.nonce.into();
         let nonce = sotw.nonce.clone();
         let is_wildcard_on_wire = sotw.has_wildcard();
-        let mut debts = channel.debts.take();
         let Some((known, source)) =
-            self.types.get_mut(type_index).zip(self.upstream.sources.get(type_index))
+            self.types.get_mut(type_index).zip(server.sources.get(type_index))
         else {
             return;
         };
-        let has_wildcard_watch = known.interest.wants_wildcard();
+        let has_wildcard_watch = known.interest.wants_wildcard_in(&server.serves);
         let verdict = Judge {
             resource_type: &*known.resource_type,
-            context: Context { server: &self.config.server, profile: &self.config.profile },
+            context: Context { server: &server.server, profile: &self.config.profile },
             source,
-            data_errors: self.config.data_errors(),
+            data_errors: server.server.data_errors.unwrap_or(self.config.profile.data_errors),
             limits: &self.config.limits,
             cache: &mut known.cache,
             interest: &mut known.interest,
@@ -71,10 +75,12 @@ impl Client {
             stats: &mut self.stats,
             strangers_seed: known.seed,
             has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
-            epoch: self.upstream.epoch,
+            epoch,
+            sent: &sotw.sent,
+            scope: &server.serves,
         }
         .judge(response, frame);
-        if let Some(channel) = self.upstream.channel_mut(id) {
+        if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);
         }

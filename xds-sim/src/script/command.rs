@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [fallback=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
@@ -23,8 +23,12 @@
 //! | `advance 15s` | time passes |
 //! | `status`, `stats`, `wants-read`, `deadline` | prints what is inside |
 //!
+//! With `@SERVER` or `@TYPE` behind its verb, as in `end@backup` or `respond@eds`, a command of the far
+//! end or of the network is about the stream to that server or for that type; without, it is about the
+//! newest one.
+//!
 //! A resource is `NAME=TEXT`; a text that starts with `bad` is invalid. `~` is bytes that cannot be
-//! decoded, `TYPE/NAME=TEXT` a resource of another type, `NAME*COUNT=TEXT` many, numbered from one,
+//! decoded, `TYPE/NAME=TEXT` a resource of another type (unless TYPE ends with a colon: then it is a name), `NAME*COUNT=TEXT` many, numbered from one,
 //! and `%LENGTH=TEXT` has a name of that many bytes.
 
 use std::time::Duration;
@@ -35,6 +39,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Command {
     Client(Vec<(String, String)>),
+    At { place: String, command: Box<Self> },
     Server,
     Watch { label: String, type_name: String, name: String },
     Unwatch(String),
@@ -96,6 +101,11 @@ pub enum Printout {
 pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_whitespace();
     let verb = words.next().unwrap_or_default();
+    if let Some((verb, place)) = verb.split_once('@') {
+        let rest = words.collect::<Vec<_>>().join(" ");
+        let command = Box::new(parse(&format!("{verb} {rest}"))?);
+        return Ok(Command::At { place: place.into(), command });
+    }
     let words: Vec<&str> = words.collect();
     let one = || match words[..] {
         [word] => Ok(word.to_owned()),
@@ -191,10 +201,11 @@ fn resources(words: &[&str]) -> Result<Vec<Resource>, String> {
         }
         let (name, text) =
             word.split_once('=').ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
-        let (type_name, name) = match name.split_once('/') {
-            Some((type_name, name)) => (Some(type_name.to_owned()), name),
-            None => (None, name),
-        };
+        let (type_name, name) =
+            match name.split_once('/').filter(|(before, _)| !before.ends_with(':')) {
+                Some((type_name, name)) => (Some(type_name.to_owned()), name),
+                None => (None, name),
+            };
         let names = match name.split_once('*') {
             Some((prefix, count)) => {
                 let count: usize = count.parse().map_err(|_| format!("`{count}` is no count"))?;
