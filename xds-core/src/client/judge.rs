@@ -34,7 +34,7 @@ use super::{
 use crate::{
     slab::Slot,
     text::{ResourceName, Version},
-    wire::response::{RawResource, Response},
+    wire::{resource::RawResource, response::Response},
 };
 
 /// What judging needs to know and may change.
