@@ -32,6 +32,7 @@ use super::{
 use crate::{
     slab::Slot,
     text::{ResourceName, Version},
+    time::Time,
     wire::response::{RawResource, Response},
 };
 
@@ -53,6 +54,7 @@ pub(crate) struct Judge<'a> {
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,
+    pub(crate) now: Time,
 }
 
 /// A changed resource that is wanted, and what validation says of it.
@@ -93,7 +95,7 @@ impl Judge<'_> {
         frame: &Bytes,
         faults: &mut Faults,
     ) -> Reading<'f> {
-        self.cache.begin_response(Version::from(response.version));
+        self.cache.begin_response(Version::from(response.version), self.now);
         let mut reading =
             Reading { candidates: Vec::new(), repeated: Vec::new(), recovered: Vec::new() };
         let mut strangers = Strangers::new(self.strangers_seed);
@@ -247,7 +249,12 @@ impl Judge<'_> {
                     self.cache.touch(slot);
                     self.tell(slot, News::Changed);
                 }
-                Err(rejection) => self.reject(slot, rejection),
+                Err(rejection) => {
+                    self.reject(slot, rejection);
+                    if bytes.len() <= self.limits.rejected_resource_bytes {
+                        self.cache.keep_rejected(slot, bytes);
+                    }
+                }
             }
         }
     }
@@ -304,6 +311,7 @@ impl Judge<'_> {
         let is_kept = entry.bytes.is_some();
         entry.state = state;
         entry.set_error(error, self.epoch);
+        self.cache.blame_response(slot);
         if is_kept && is_news {
             self.cache.touch_ambient(slot);
             self.tell(slot, News::Ambient);

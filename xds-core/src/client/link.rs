@@ -43,6 +43,7 @@ impl Client {
                 channel.debts =
                     (gate == ReadGate::Notices).then_some(Debts { channel: id, open: 0 });
                 channel.idle_since = is_idle.then_some(now);
+                self.upstream.tally.opened();
                 self.announce();
             }
             Some(_) | None => self.stats.ignored_events += 1,
@@ -73,6 +74,7 @@ impl Client {
         if let Some(channel) = self.upstream.channel_mut(id) {
             channel.responded.get_or_insert(now);
         }
+        self.upstream.tally.responded();
         if self.upstream.error.take().is_some() {
             self.tell_everybody_of_the_server();
         }
@@ -113,6 +115,8 @@ impl Client {
         // such end.
         if channel.responded.is_none() || error.is_fault() {
             self.stats.server_failures += 1;
+            let wanted = self.types.iter().map(|known| !known.interest.is_empty());
+            self.upstream.tally.failed(wanted);
             let is_news = !self.upstream.error.as_ref().is_some_and(|last| last.is_like(&error));
             self.upstream.error = Some(error);
             if is_news && self.reported_error().is_some() {
@@ -230,6 +234,7 @@ impl Client {
     fn forget_failure_if_idle(&mut self) {
         if self.upstream.link == Link::Idle {
             self.upstream.error = None;
+            self.upstream.tally.left_alone();
         }
     }
 
@@ -289,11 +294,13 @@ impl Client {
                 entry.state = EntryState::DoesNotExist;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, self.upstream.epoch);
+                self.upstream.tally.timed_out(armed.type_index);
                 let first = subscription.first_watch;
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
             Subject::Collection => {
                 known.interest.collection_timer = 0;
+                self.upstream.tally.timed_out(armed.type_index);
                 let error = WatchError::new(kind, None, source);
                 known.interest.collection =
                     Collection::Missing { error, epoch: self.upstream.epoch + 1 };
@@ -327,6 +334,7 @@ impl Client {
             self.outbox.close(id, None);
         }
         self.upstream.link = Link::Idle;
+        self.upstream.tally.left_alone();
         self.watches = super::Watches::default();
         for known in &mut self.types {
             known.interest = super::interest::TypeInterest::default();

@@ -12,12 +12,15 @@
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`, `sotw.rs` |
 //!
+//! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
+//!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
 mod backoff;
 mod cache;
 mod commands;
 mod config;
+mod csds;
 mod error;
 mod event;
 mod faults;
@@ -25,6 +28,7 @@ mod frames;
 mod interest;
 mod judge;
 mod link;
+mod metrics;
 mod notify;
 mod outbox;
 mod requests;
@@ -32,6 +36,7 @@ mod resource_type;
 mod responses;
 mod sotw;
 mod status;
+mod tally;
 mod timers;
 mod upstream;
 mod versions;
@@ -46,10 +51,13 @@ pub use self::{
         ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, ManagementServer, Node,
         Profile, ReadGate, WildcardForm,
     },
+    csds::{Contents, WallClock},
     error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
     event::{Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
-    status::{ClientStats, EntryState, ResourceStatus},
+    status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
+    tally::TypeStats,
 };
 use self::{cache::Cache, error::Source, outbox::Outbox, upstream::Upstream, watches::Watches};
 use crate::{
@@ -248,7 +256,9 @@ impl Client {
                     state: entry.state,
                     bytes: entry.bytes.as_ref(),
                     version: known.cache.version_of(entry),
+                    updated: known.cache.updated(entry),
                     error: entry.error(),
+                    failed: entry.failed(),
                 },
             )
         })
@@ -258,6 +268,15 @@ impl Client {
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         self.stats
+    }
+
+    /// How often things happened with each type at each server.
+    pub fn type_stats(&self) -> impl Iterator<Item = TypeStats<'_>> {
+        let Upstream { server, versions, tally, .. } = &self.upstream;
+        let types = self.types.iter().map(|known| known.resource_type.type_url());
+        types.zip(versions).enumerate().filter_map(|(index, (type_url, version))| {
+            tally.of_type(index, &server.uri, type_url, version)
+        })
     }
 
     /// How many watches there are.

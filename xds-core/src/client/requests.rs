@@ -37,11 +37,13 @@ impl Client {
         let rejection = match error {
             None => {
                 self.stats.acks += 1;
+                self.upstream.tally.accepted(type_index, now);
                 *accepted = version;
                 None
             }
             Some(message) => {
                 self.stats.nacks += 1;
+                self.upstream.tally.rejected(type_index);
                 Some((version, message))
             }
         };

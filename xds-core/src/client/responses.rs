@@ -57,6 +57,7 @@ impl Client {
             return;
         };
         let has_wildcard_watch = known.interest.wants_wildcard();
+        let stats_before = self.stats;
         let verdict = Judge {
             resource_type: &*known.resource_type,
             context: Context { server: &self.config.server, profile: &self.config.profile },
@@ -72,8 +73,10 @@ impl Client {
             strangers_seed: known.seed,
             has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
             epoch: self.upstream.epoch,
+            now,
         }
         .judge(response, frame);
+        self.upstream.tally.judged(type_index, stats_before, self.stats);
         if let Some(channel) = self.upstream.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);

@@ -13,8 +13,8 @@
 //! An idle channel that closes right after it was opened leaves through `BackingOff` as well, so that
 //! between two attempts there is always a pause (IC26).
 //!
-//! Two lifetimes meet here and are kept apart: the *server* keeps accepted versions, backoff and
-//! the standing error; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and
+//! Two lifetimes meet here and are kept apart: the *server* keeps accepted versions, backoff,
+//! counters and the standing error; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and
 //! all of that goes with it.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
@@ -24,6 +24,7 @@ use super::{
     config::ManagementServer,
     error::{ChannelError, Source},
     sotw::Sotw,
+    tally::Tally,
     timers::DoesNotExistTimers,
     watches::Debts,
 };
@@ -48,6 +49,7 @@ pub(crate) struct Upstream {
     pub(crate) error: Option<ChannelError>,
     /// How many channels have ended: tells whether an error is older than another.
     pub(crate) epoch: u64,
+    pub(crate) tally: Tally,
     channels: Slab<Channel>,
 }
 
@@ -102,6 +104,7 @@ impl Upstream {
         Self {
             server: Arc::new(server),
             versions: alloc::vec![Version::default(); sources.len()],
+            tally: Tally::new(sources.len()),
             sources,
             link: Link::Idle,
             backoff: Backoff::default(),
