@@ -9,13 +9,17 @@ use alloc::{boxed::Box, collections::VecDeque};
 use bytes::Bytes;
 
 use super::{
-    error::WatchError, frames::HeldFrames, resource_type::Value, status::EntryState,
+    error::WatchError,
+    frames::HeldFrames,
+    resource_type::Value,
+    status::{EntryState, FailedUpdate},
     versions::Versions,
 };
 use crate::{
     index::NameIndex,
     slab::{Key, Slab, Slot},
     text::{ResourceName, Version},
+    time::Time,
 };
 
 /// All entries of a type.
@@ -66,6 +70,8 @@ pub(crate) struct Entry {
 struct Detail {
     value: Option<Value>,
     error: Option<WatchError>,
+    /// The update that brought the error, if one did.
+    failed: Option<FailedUpdate>,
     /// How many channels had ended when the error came up, plus one.
     error_epoch: u64,
     /// The number of the last change of the error of an entry that has a resource in use.
@@ -251,6 +257,30 @@ impl Cache {
         self.versions.get(entry.version)
     }
 
+    /// When the response arrived that the entry's resource last came in; `None` without one.
+    pub(crate) fn updated(&self, entry: &Entry) -> Option<Time> {
+        self.versions.received(entry.version)
+    }
+
+    /// Notes that the entry's error came with the response under judgement.
+    pub(crate) fn blame_response(&mut self, slot: Slot) {
+        let current = self.versions.current();
+        let Some(received) = self.versions.received(current) else { return };
+        let version = self.versions.get(current).clone();
+        if let Some(entry) = self.get_mut(slot) {
+            entry.detail().failed = Some(FailedUpdate { version, received, bytes: None });
+        }
+    }
+
+    /// Keeps a copy of the resource that was rejected just now, for whoever looks inside.
+    pub(crate) fn keep_rejected(&mut self, slot: Slot, bytes: &[u8]) {
+        if let Some(detail) = self.get_mut(slot).and_then(|entry| entry.detail.as_mut())
+            && let Some(failed) = &mut detail.failed
+        {
+            failed.bytes = Some(Bytes::copy_from_slice(bytes));
+        }
+    }
+
     /// Notes that the entry's resource came in the response under judgement.
     pub(crate) fn renew(&mut self, slot: Slot) {
         let current = self.versions.current();
@@ -260,11 +290,11 @@ impl Cache {
         }
     }
 
-    /// Begins to judge a response: no entry is part of it yet.
-    pub(crate) fn begin_response(&mut self, version: Version) {
+    /// Begins to judge a response that arrived at `now`: no entry is part of it yet.
+    pub(crate) fn begin_response(&mut self, version: Version, now: Time) {
         self.response += 1;
         self.marked = 0;
-        self.versions.begin(version);
+        self.versions.begin(version, now);
     }
 
     /// Whether every entry there is was part of the response.
@@ -386,13 +416,20 @@ impl Entry {
     pub(crate) fn set_error(&mut self, error: WatchError, epoch: u64) {
         let detail = self.detail();
         detail.error = Some(error);
+        detail.failed = None;
         detail.error_epoch = epoch + 1;
     }
 
     pub(crate) fn clear_error(&mut self) {
         if let Some(detail) = &mut self.detail {
             detail.error = None;
+            detail.failed = None;
         }
+    }
+
+    /// The update that brought the error; `None` if none did, as when a resource never came.
+    pub(crate) fn failed(&self) -> Option<&FailedUpdate> {
+        self.detail.as_ref()?.failed.as_ref()
     }
 
     /// The number of the last change of the error beside the resource in use.

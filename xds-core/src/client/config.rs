@@ -119,14 +119,18 @@ impl Node {
     }
 
     /// The message as it goes on the wire.
-    pub(crate) fn encode(&self, profile: &Profile) -> Vec<u8> {
+    pub(crate) fn to_message(&self, profile: &Profile) -> proto::Node {
         let mut message = self.message.clone();
         message.user_agent_name = USER_AGENT.into();
         message.user_agent_version_type = Some(
             proto::node::UserAgentVersionType::UserAgentVersion(env!("CARGO_PKG_VERSION").into()),
         );
         message.client_features = profile.client_features.clone();
-        message.encode_to_vec()
+        message
+    }
+
+    pub(crate) fn encode(&self, profile: &Profile) -> Vec<u8> {
+        self.to_message(profile).encode_to_vec()
     }
 }
 
@@ -354,6 +358,9 @@ pub struct ClientLimits {
     pub tombstones_per_type: usize,
     /// The longest message in a NACK, in bytes (AN-09).
     pub nack_message_bytes: usize,
+    /// The longest rejected resource, in bytes, that is kept for
+    /// [`FailedUpdate::bytes`](super::FailedUpdate::bytes). At most the newest of each resource is.
+    pub rejected_resource_bytes: usize,
 }
 
 impl Default for ClientLimits {
@@ -365,6 +372,7 @@ impl Default for ClientLimits {
             resources_per_type: 1 << 20,
             tombstones_per_type: 10_000,
             nack_message_bytes: 4 << 10,
+            rejected_resource_bytes: 64 << 10,
         }
     }
 }

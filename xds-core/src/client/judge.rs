@@ -34,6 +34,7 @@ use super::{
 use crate::{
     slab::Slot,
     text::{ResourceName, Version},
+    time::Time,
     wire::{resource::RawResource, response::Response},
 };
 
@@ -59,6 +60,7 @@ pub(crate) struct Judge<'a> {
     /// nobody's, and what it leaves out is not deleted by that.
     pub(crate) sent: &'a SentNames,
     pub(crate) scope: &'a [bool],
+    pub(crate) now: Time,
 }
 
 /// A changed resource that is wanted, and what validation says of it.
@@ -99,7 +101,7 @@ impl Judge<'_> {
         frame: &Bytes,
         faults: &mut Faults,
     ) -> Reading<'f> {
-        self.cache.begin_response(Version::from(response.version));
+        self.cache.begin_response(Version::from(response.version), self.now);
         let mut reading =
             Reading { candidates: Vec::new(), repeated: Vec::new(), recovered: Vec::new() };
         let mut strangers = Strangers::new(self.strangers_seed);
@@ -254,7 +256,12 @@ impl Judge<'_> {
                     self.cache.touch(slot);
                     self.tell(slot, News::Changed);
                 }
-                Err(rejection) => self.reject(slot, rejection),
+                Err(rejection) => {
+                    self.reject(slot, rejection);
+                    if bytes.len() <= self.limits.rejected_resource_bytes {
+                        self.cache.keep_rejected(slot, bytes);
+                    }
+                }
             }
         }
     }
@@ -332,6 +339,7 @@ impl Judge<'_> {
         let is_kept = entry.bytes.is_some();
         entry.state = state;
         entry.set_error(error, self.epoch);
+        self.cache.blame_response(slot);
         if is_kept && is_news {
             self.cache.touch_ambient(slot);
             self.tell(slot, News::Ambient);

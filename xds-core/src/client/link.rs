@@ -80,6 +80,10 @@ impl Client {
                 channel.debts =
                     (gate == ReadGate::Notices).then_some(Debts { channel: id, open: 0 });
                 channel.idle_since = is_idle.then_some(now);
+                let upstream = channel.upstream;
+                if let Some(server) = self.upstreams.servers.get_mut(upstream) {
+                    server.tally.opened();
+                }
                 self.connect_if_wanted(now);
                 self.announce();
             }
@@ -109,6 +113,7 @@ impl Client {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         channel.responded.get_or_insert(now);
         let upstream = channel.upstream;
+        server.tally.responded();
         if server.error.take().is_some() {
             self.tell_everybody_of(upstream);
         }
@@ -155,6 +160,9 @@ impl Client {
         // such end.
         if channel.responded.is_none() || error.is_fault() {
             self.stats.server_failures += 1;
+            let scope = &upstream.serves;
+            let wanted = self.types.iter().map(|known| known.interest.is_wanted_in(scope));
+            upstream.tally.failed(wanted);
             let is_news = !upstream.error.as_ref().is_some_and(|last| last.is_like(&error));
             upstream.error = Some(error);
             self.on_server_failure(channel.upstream, is_news, now);
@@ -313,6 +321,7 @@ impl Client {
             let mut links = lanes.iter().filter(|lane| lane.upstream == position);
             if links.all(|lane| lane.link == Link::Idle) {
                 server.error = None;
+                server.tally.left_alone();
             }
         }
     }
@@ -360,7 +369,7 @@ impl Client {
         let after = self.config.profile.does_not_exist_after.unwrap_or(Duration::MAX);
         let kind = WatchErrorKind::DoesNotExist(after);
         let epoch = self.upstreams.epoch;
-        let Some(upstream) = self.upstreams.servers.get(upstream) else { return };
+        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
         let Some(source) = upstream.sources.get(armed.type_index) else { return };
         let Some(known) = self.types.get_mut(armed.type_index) else { return };
         match armed.subject {
@@ -375,11 +384,13 @@ impl Client {
                 entry.state = EntryState::DoesNotExist;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, epoch);
+                upstream.tally.timed_out(armed.type_index);
                 let first = subscription.first_watch;
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
             Subject::Collection => {
                 known.interest.collection_timer = 0;
+                upstream.tally.timed_out(armed.type_index);
                 let error = WatchError::new(kind, None, source);
                 known.interest.collection = Collection::Missing { error, epoch: epoch + 1 };
                 for &watch in &known.interest.wildcards {
@@ -408,6 +419,9 @@ impl Client {
             if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
                 lane.link = Link::Idle;
             }
+        }
+        for server in &mut self.upstreams.servers {
+            server.tally.left_alone();
         }
         self.watches = super::Watches::default();
         for known in &mut self.types {

@@ -12,6 +12,8 @@
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`, `sotw.rs` |
 //!
+//! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
+//!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
 mod authorities;
@@ -19,6 +21,7 @@ mod backoff;
 mod cache;
 mod commands;
 mod config;
+mod csds;
 mod error;
 mod event;
 mod faults;
@@ -26,6 +29,7 @@ mod frames;
 mod interest;
 mod judge;
 mod link;
+mod metrics;
 mod notify;
 mod outbox;
 mod requests;
@@ -34,6 +38,7 @@ mod responses;
 mod sent;
 mod sotw;
 mod status;
+mod tally;
 mod timers;
 mod upstream;
 mod versions;
@@ -48,10 +53,13 @@ pub use self::{
         Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
         Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
     },
+    csds::{Contents, WallClock},
     error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
     event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
-    status::{ClientStats, EntryState, ResourceStatus},
+    status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
+    tally::TypeStats,
 };
 use self::{cache::Cache, outbox::Outbox, upstream::Upstreams, watches::Watches};
 use crate::{
@@ -241,7 +249,9 @@ impl Client {
                     state: entry.state,
                     bytes: entry.bytes.as_ref(),
                     version: known.cache.version_of(entry),
+                    updated: known.cache.updated(entry),
                     error: entry.error(),
+                    failed: entry.failed(),
                 },
             )
         })
@@ -251,6 +261,16 @@ impl Client {
     #[must_use]
     pub fn stats(&self) -> ClientStats {
         self.stats
+    }
+
+    /// How often things happened with each type at each server.
+    pub fn type_stats(&self) -> impl Iterator<Item = TypeStats<'_>> {
+        self.upstreams.servers.iter().flat_map(|upstream| {
+            let types = self.types.iter().map(|known| known.resource_type.type_url());
+            types.zip(&upstream.versions).enumerate().filter_map(|(index, (type_url, version))| {
+                upstream.tally.of_type(index, &upstream.server.uri, type_url, version)
+            })
+        })
     }
 
     /// How many watches there are.

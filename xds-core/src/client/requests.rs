@@ -38,11 +38,13 @@ impl Client {
         let rejection = match error {
             None => {
                 self.stats.acks += 1;
+                server.tally.accepted(type_index, now);
                 *accepted = version;
                 None
             }
             Some(message) => {
                 self.stats.nacks += 1;
+                server.tally.rejected(type_index);
                 Some((version, message))
             }
         };

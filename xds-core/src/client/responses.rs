@@ -61,6 +61,7 @@ impl Client {
             return;
         };
         let has_wildcard_watch = known.interest.wants_wildcard_in(&server.serves);
+        let stats_before = self.stats;
         let verdict = Judge {
             resource_type: &*known.resource_type,
             context: Context { server: &server.server, profile: &self.config.profile },
@@ -78,8 +79,10 @@ impl Client {
             epoch,
             sent: &sotw.sent,
             scope: &server.serves,
+            now,
         }
         .judge(response, frame);
+        server.tally.judged(type_index, stats_before, self.stats);
         if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);

@@ -15,8 +15,8 @@
 //! opened leaves through `BackingOff` as well, so that between two attempts there is always a pause
 //! (IC26).
 //!
-//! Lifetimes are kept apart: the *server* keeps accepted versions and the standing error; the *lane*
-//! keeps the backoff; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and all
+//! Lifetimes are kept apart: the *server* keeps accepted versions, counters and the standing error; the
+//! *lane* keeps the backoff; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and all
 //! of that goes with it.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
@@ -28,6 +28,7 @@ use super::{
     config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
     sotw::Sotw,
+    tally::Tally,
     timers::DoesNotExistTimers,
     watches::Debts,
 };
@@ -66,6 +67,7 @@ pub(crate) struct Upstream {
     pub(crate) ended: u64,
     /// By authority: whether it uses the server at present.
     pub(crate) serves: Vec<bool>,
+    pub(crate) tally: Tally,
 }
 
 /// One stream's place, whether there is a stream at present or not.
@@ -167,6 +169,7 @@ impl Upstreams {
                 versions: alloc::vec![Version::default(); config.types.len()],
                 error: None,
                 ended: 0,
+                tally: Tally::new(config.types.len()),
                 serves: authorities.iter().map(|authority| authority.uses(upstream)).collect(),
                 server,
             });

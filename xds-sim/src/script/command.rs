@@ -22,6 +22,8 @@
 //! | `hang-up LABEL` | it ends its stream |
 //! | `advance 15s` | time passes |
 //! | `status`, `stats`, `wants-read`, `deadline` | prints what is inside |
+//! | `csds [all\|none]` | prints what client status discovery tells, with the wall clock at 1970; the word says how much of what is inside resources |
+//! | `metrics`, `type-stats` | prints what is exported as measurements, and what is counted by type |
 //!
 //! With `@SERVER` or `@TYPE` behind its verb, as in `end@backup` or `respond@eds`, a command of the far
 //! end or of the network is about the stream to that server or for that type; without, it is about the
@@ -32,6 +34,8 @@
 //! and `%LENGTH=TEXT` has a name of that many bytes.
 
 use std::time::Duration;
+
+use xds_core::client::Contents;
 
 /// One parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +95,9 @@ pub enum Printout {
     Stats,
     WantsRead,
     Deadline,
+    Csds(Contents),
+    Metrics,
+    TypeStats,
 }
 
 /// Parses a line.
@@ -158,6 +165,11 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("stats", []) => Command::Print(Printout::Stats),
         ("wants-read", []) => Command::Print(Printout::WantsRead),
         ("deadline", []) => Command::Print(Printout::Deadline),
+        ("csds", []) => Command::Print(Printout::Csds(Contents::WithoutSecrets)),
+        ("csds", ["all"]) => Command::Print(Printout::Csds(Contents::All)),
+        ("csds", ["none"]) => Command::Print(Printout::Csds(Contents::None)),
+        ("metrics", []) => Command::Print(Printout::Metrics),
+        ("type-stats", []) => Command::Print(Printout::TypeStats),
         _ => return Err(format!("`{line}` is not a command")),
     })
 }

@@ -8,7 +8,7 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Fallback,
-        Interest, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
+        Interest, ManagementServer, Node, Profile, ReadGate, Streams, WallClock, WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
@@ -17,7 +17,7 @@ use xds_core::{
 };
 
 use super::command::{Command, Printout, Resource, Response};
-use crate::{Peer, Reachability, Toy, ToyType, World, wire_text};
+use crate::{Peer, Reachability, Toy, ToyType, World, status_text, wire_text};
 
 /// The world of one script.
 #[derive(Debug)]
@@ -324,6 +324,20 @@ impl Stage {
                 Some(deadline) => format!("{} at {}", deadline.why, deadline.at),
                 None => "none".into(),
             }],
+            Printout::Csds(contents) => {
+                let clock = WallClock::default();
+                status_text::client_config(&self.world.client.csds("sim", contents, clock))
+            }
+            Printout::Metrics => status_text::metrics(&self.world.client.metrics()),
+            Printout::TypeStats => self
+                .world
+                .client
+                .type_stats()
+                .filter(|stats| {
+                    stats.accepted + stats.rejected + stats.failures + stats.timeouts > 0
+                })
+                .map(|stats| stats.to_string())
+                .collect(),
         };
         for line in lines {
             self.world.note(line);
