@@ -315,9 +315,17 @@ impl World {
         let mut frame = Frame::default();
         while self.client.poll_transmit(channel, self.now, &mut frame).is_some() {
             let message = frame.to_bytes();
-            self.note(format!("{channel} -> {}", wire_text::request(&message)));
+            let text = match self.variant_on(channel) {
+                Variant::StateOfTheWorld => wire_text::request(&message),
+                Variant::Incremental => wire_text::delta_request(&message),
+            };
+            self.note(format!("{channel} -> {text}"));
             self.deliver_later(channel, Payload::Request(message));
         }
+    }
+
+    fn variant_on(&self, channel: ChannelId) -> Variant {
+        self.channels.get(&channel).map_or_else(Variant::default, |it| it.call.server.variant)
     }
 
     fn drain_server(&mut self) -> bool {
@@ -450,7 +458,11 @@ impl World {
                     self.channels.get_mut(&channel).and_then(|c| c.inbox.pop_front())
             {
                 has_read = true;
-                self.note(format!("{channel} <- {}", wire_text::response(&frame)));
+                let text = match self.variant_on(channel) {
+                    Variant::StateOfTheWorld => wire_text::response(&frame),
+                    Variant::Incremental => wire_text::delta_response(&frame),
+                };
+                self.note(format!("{channel} <- {text}"));
                 self.client.handle_event(ChannelEvent::Message(channel, frame), self.now);
                 self.drain_client();
             }

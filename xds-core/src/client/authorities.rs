@@ -200,7 +200,7 @@ impl Client {
                 if let Some((channel, server)) = self.upstreams.channel_and_server(id)
                     && let Some(machine) = channel.machine_mut(type_index)
                 {
-                    machine.sent.recount(&known.interest, &server.serves);
+                    machine.sent_mut().recount(&known.interest, &server.serves);
                 }
             }
         }

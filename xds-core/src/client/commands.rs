@@ -121,7 +121,8 @@ impl Client {
             }
         };
         known.interest.note_wanted(authority);
-        self.upstreams.machines_of(authority, type_index, |machine| machine.sent.note_wanted(slot));
+        self.upstreams
+            .machines_of(authority, type_index, |machine| machine.sent_mut().note_wanted(slot));
         Some(slot)
     }
 
@@ -214,7 +215,7 @@ impl Client {
         let (authority, is_over) = (subscription.authority, subscription.is_over());
         known.interest.leaving += 1;
         known.interest.note_unwanted(authority);
-        let note = |machine: &mut super::sotw::Sotw| machine.sent.note_unwanted(slot);
+        let note = |machine: &mut super::machine::Machine| machine.sent_mut().note_unwanted(slot);
         self.upstreams.machines_of(authority, type_index, note);
         if is_over {
             self.drop_subscription(type_index, slot);

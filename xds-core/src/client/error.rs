@@ -95,6 +95,9 @@ pub enum WatchErrorKind {
     /// The server deleted the resource (S0.120).
     #[error("does not exist: deleted by the server")]
     Deleted,
+    /// The server said that it has no such resource (B03).
+    #[error("does not exist: the server has none")]
+    Absent,
     /// The newest version of the resource was rejected.
     #[error("invalid: {0}")]
     Invalid(Rejection),

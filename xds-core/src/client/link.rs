@@ -4,13 +4,13 @@ use alloc::{sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use super::{
-    Client,
+    Client, TypeState,
     authorities::DEFAULT,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
     event::Call,
     interest::Collection,
-    sotw::Sotw,
+    machine::Machine,
     status::EntryState,
     timers::{Armed, Subject},
     upstream::{Carries, Channel, Lane, Link},
@@ -54,7 +54,9 @@ impl Client {
             Carries::Everything => None,
             Carries::Type(_) => known.first().map(|known| known.resource_type.type_url().clone()),
         };
-        let machines = known.iter().map(|known| Sotw::new(&known.interest, &upstream.serves));
+        let variant = upstream.server.variant;
+        let machine = |known: &TypeState| Machine::new(variant, &known.interest, &upstream.serves);
+        let machines = known.iter().map(machine);
         let call = Call { server: Arc::clone(&upstream.server), type_url };
         let channel = Channel::new((lane, state.upstream), (first_type, machines.collect()), now);
         if let Some(id) = self.upstreams.start_channel(channel) {
@@ -195,7 +197,7 @@ impl Client {
     pub(super) fn forget_what_was_sent(&mut self, channel: &mut Channel) {
         for type_index in 0..self.types.len() {
             let Some(machine) = channel.machine_mut(type_index) else { continue };
-            for slot in machine.sent.take_all() {
+            for slot in machine.sent_mut().take_all() {
                 let Some(known) = self.types.get_mut(type_index) else { break };
                 let Some(subscription) = known.interest.subscriptions.at_mut(slot) else {
                     continue;

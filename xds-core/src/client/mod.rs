@@ -6,11 +6,11 @@
 //! |---|---|
 //! | an event reaches the channel it belongs to | `mod.rs`, `upstream.rs` |
 //! | the frame is stepped over, never decoded | `../wire/` |
-//! | what changed and is wanted is validated, the rest passed over | `judge.rs` |
+//! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
 //! | the good is taken into use, in the order of change | `cache.rs`, `frames.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
-//! | the ACK or NACK is rendered when the transport has room | `requests.rs`, `sotw.rs` |
+//! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
 //!
 //! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
 //!
@@ -22,13 +22,16 @@ mod cache;
 mod commands;
 mod config;
 mod csds;
+mod delta;
 mod error;
 mod event;
 mod faults;
 mod frames;
 mod interest;
 mod judge;
+mod judge_delta;
 mod link;
+mod machine;
 mod metrics;
 mod notify;
 mod outbox;

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use super::{
     Client,
     config::WildcardForm,
+    delta,
     event::{RequestCause, Transmit},
     interest::Collection,
-    sotw::{Envelope, Rendered, WildcardStep},
+    machine::{Form, Machine, Rendered, WildcardStep},
+    sotw,
     status::EntryState,
     timers::Subject,
     upstream::Ack,
@@ -97,28 +99,35 @@ impl Client {
         let (channel, server) = self.upstreams.channel_and_server(id)?;
         let accepted = server.versions.get(type_index)?.clone();
         let node = (!core::mem::replace(&mut channel.node_sent, true)).then_some(&*self.node);
-        let sotw = channel.machine_mut(type_index)?;
+        let upstream = channel.upstream;
+        let machine = channel.machine_mut(type_index)?;
         let (version, nonce, cause) = match ack {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
                 (version, nonce, RequestCause::Nack { rejected, message })
             }
             Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
-            None => (accepted, sotw.nonce.clone(), RequestCause::Subscription),
+            None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
         let type_url = known.resource_type.type_url().clone();
-        let envelope = Envelope {
-            node,
-            type_url: &type_url,
-            version: &version,
-            nonce: &nonce,
-            error: match &cause {
-                RequestCause::Nack { message, .. } => Some((profile.nack_code, &**message)),
-                RequestCause::Ack | RequestCause::Subscription => None,
-            },
+        let error = match &cause {
+            RequestCause::Nack { message, .. } => Some((profile.nack_code, &**message)),
+            RequestCause::Ack | RequestCause::Subscription => None,
         };
         let mut message = Vec::new();
-        let (interest, scope) = (&mut known.interest, &*server.serves);
-        let rendered = sotw.render(&envelope, interest, &known.cache, form, scope, &mut message);
+        let form = Form { wildcard: form, scope: &server.serves };
+        let (interest, cache) = (&mut known.interest, &known.cache);
+        let rendered = match machine {
+            Machine::Sotw(sotw) => {
+                let (version, nonce) = (&version, &nonce);
+                let envelope = sotw::Envelope { node, type_url: &type_url, version, nonce, error };
+                sotw.render(&envelope, interest, cache, form, &mut message)
+            }
+            Machine::Delta(delta) => {
+                let nonce = &nonce;
+                let envelope = delta::Envelope { node, type_url: &type_url, nonce, error };
+                delta.render(&envelope, interest, cache, form, upstream, &mut message)
+            }
+        };
         *frame = Frame { body: Bytes::from(message), ..Frame::default() };
         self.settle_subscription(id, type_index, &rendered, now);
 

@@ -17,12 +17,32 @@ pub(crate) struct SentNames {
     unsent: usize,
     /// How many names it has been told that are no longer wanted of it.
     leaving: usize,
+    /// The subscriptions that may have changed since the last request; `None` where a request lists
+    /// all names anyhow.
+    changed: Option<Vec<Slot>>,
 }
 
 impl SentNames {
     /// Nothing was sent yet; `scope` says which authorities use the server.
     pub(crate) fn none(interest: &TypeInterest, scope: &[bool]) -> Self {
-        Self { bits: Vec::new(), unsent: interest.names_in(scope), leaving: 0 }
+        Self { bits: Vec::new(), unsent: interest.names_in(scope), ..Self::default() }
+    }
+
+    /// Remembers which subscriptions change.
+    pub(crate) fn tracking_changes(mut self) -> Self {
+        self.changed = Some(Vec::new());
+        self
+    }
+
+    /// The subscriptions that may have changed, each once or more, in the order in which they did.
+    pub(crate) fn take_changed(&mut self) -> Vec<Slot> {
+        self.changed.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
+    fn note_change(&mut self, subscription: Slot) {
+        if let Some(changed) = &mut self.changed {
+            changed.push(subscription);
+        }
     }
 
     /// Whether the server's list of names is not the wanted one.
@@ -37,6 +57,7 @@ impl SentNames {
 
     /// A subscription is wanted of the server from now on.
     pub(crate) fn note_wanted(&mut self, subscription: Slot) {
+        self.note_change(subscription);
         let count =
             if self.has(subscription) { &mut self.leaving } else { return self.unsent += 1 };
         *count = count.saturating_sub(1);
@@ -44,6 +65,7 @@ impl SentNames {
 
     /// A subscription is no longer wanted of the server.
     pub(crate) fn note_unwanted(&mut self, subscription: Slot) {
+        self.note_change(subscription);
         let count =
             if self.has(subscription) { return self.leaving += 1 } else { &mut self.unsent };
         *count = count.saturating_sub(1);
@@ -69,17 +91,20 @@ impl SentNames {
     /// The server now knows all that is wanted of it.
     pub(crate) fn note_complete(&mut self) {
         (self.unsent, self.leaving) = (0, 0);
+        let _ = self.take_changed();
     }
 
     /// Counts anew, after the authorities that use the server have changed.
     pub(crate) fn recount(&mut self, interest: &TypeInterest, scope: &[bool]) {
         (self.unsent, self.leaving) = (0, 0);
+        let _ = self.take_changed();
         for (slot, subscription) in interest.subscriptions.iter() {
             match (subscription.is_wanted_in(scope), self.has(slot)) {
                 (true, false) => self.unsent += 1,
                 (false, true) => self.leaving += 1,
-                _ => {}
+                _ => continue,
             }
+            self.note_change(slot);
         }
     }
 

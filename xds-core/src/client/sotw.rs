@@ -20,9 +20,14 @@
 
 use alloc::vec::Vec;
 
-use super::{cache::Cache, config::WildcardForm, interest::TypeInterest, sent::SentNames};
+use super::{
+    cache::Cache,
+    config::WildcardForm,
+    interest::TypeInterest,
+    machine::{Form, Rendered, WildcardStep},
+    sent::SentNames,
+};
 use crate::{
-    slab::Slot,
     text::{Nonce, TypeUrl, Version},
     wire::encode,
 };
@@ -60,25 +65,6 @@ pub(crate) struct Envelope<'a> {
     pub(crate) error: Option<(i32, &'a str)>,
 }
 
-/// What rendering a request brought about.
-#[derive(Debug, Default)]
-pub(crate) struct Rendered {
-    /// Subscriptions that the server has now been told of for the first time on this channel.
-    pub(crate) subscribed: Vec<Slot>,
-    /// Subscriptions that it has now been told are over, and that no other server knows of.
-    pub(crate) unsubscribed: Vec<Slot>,
-    pub(crate) wildcard: WildcardStep,
-}
-
-/// What became of the wildcard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum WildcardStep {
-    #[default]
-    None,
-    Subscribed,
-    Unsubscribed,
-}
-
 impl Sotw {
     /// The state of the type on a new channel.
     pub(crate) fn new(interest: &TypeInterest, scope: &[bool]) -> Self {
@@ -112,20 +98,14 @@ impl Sotw {
         envelope: &Envelope<'_>,
         interest: &mut TypeInterest,
         cache: &Cache,
-        form: WildcardForm,
-        scope: &[bool],
+        form: Form<'_>,
         out: &mut Vec<u8>,
     ) -> Rendered {
         let had_wildcard = self.has_wildcard();
-        self.wire = self.next_on_wire(interest, form, scope);
-        let mut rendered = Rendered {
-            wildcard: match (had_wildcard, self.has_wildcard()) {
-                (false, true) => WildcardStep::Subscribed,
-                (true, false) => WildcardStep::Unsubscribed,
-                _ => WildcardStep::None,
-            },
-            ..Rendered::default()
-        };
+        let scope = form.scope;
+        self.wire = self.next_on_wire(interest, form.wildcard, scope);
+        let wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
+        let mut rendered = Rendered { wildcard, ..Rendered::default() };
 
         encode::string(out, VERSION_INFO, envelope.version.as_str());
         if let Some(node) = envelope.node {
@@ -157,10 +137,7 @@ impl Sotw {
         encode::string(out, TYPE_URL, envelope.type_url.as_str());
         encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
         if let Some((code, message)) = envelope.error {
-            let mut status = Vec::new();
-            encode::number(&mut status, 1, code as u64);
-            encode::string(&mut status, 2, message);
-            encode::block(out, ERROR_DETAIL, &status);
+            encode::block(out, ERROR_DETAIL, &encode::status(code, message));
         }
         self.sent.note_complete();
         rendered

@@ -27,7 +27,7 @@ use super::{
     backoff::Backoff,
     config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
-    sotw::Sotw,
+    machine::Machine,
     tally::Tally,
     timers::DoesNotExistTimers,
     watches::Debts,
@@ -120,7 +120,7 @@ pub(crate) struct Channel {
     /// The first of the types that the channel carries.
     first_type: usize,
     /// One per carried type.
-    machines: Vec<Sotw>,
+    machines: Vec<Machine>,
     pub(crate) timers: DoesNotExistTimers,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
@@ -233,7 +233,7 @@ impl Upstreams {
         &mut self,
         authority: usize,
         type_index: usize,
-        mut act: impl FnMut(&mut Sotw),
+        mut act: impl FnMut(&mut Machine),
     ) {
         for lane in 0..self.lanes.len() {
             let Some(id) = self.on_lane(lane) else { continue };
@@ -251,7 +251,7 @@ impl Upstreams {
         self.channels
             .iter()
             .filter_map(|(_, channel)| channel.machine(type_index))
-            .any(Sotw::has_wildcard)
+            .any(Machine::has_wildcard)
     }
 }
 
@@ -268,7 +268,7 @@ impl Channel {
     /// A channel that is on its way; `machines` are those of the types from `first_type` on.
     pub(crate) fn new(
         (lane, upstream): (usize, usize),
-        (first_type, machines): (usize, Vec<Sotw>),
+        (first_type, machines): (usize, Vec<Machine>),
         now: Time,
     ) -> Self {
         Self {
@@ -289,22 +289,22 @@ impl Channel {
     }
 
     /// What was said of a type on the channel, if the channel carries it.
-    pub(crate) fn machine(&self, type_index: usize) -> Option<&Sotw> {
+    pub(crate) fn machine(&self, type_index: usize) -> Option<&Machine> {
         self.machines.get(type_index.checked_sub(self.first_type)?)
     }
 
-    pub(crate) fn machine_mut(&mut self, type_index: usize) -> Option<&mut Sotw> {
+    pub(crate) fn machine_mut(&mut self, type_index: usize) -> Option<&mut Machine> {
         self.machines.get_mut(type_index.checked_sub(self.first_type)?)
     }
 
     /// The carried types with what was said of them.
-    pub(crate) fn machines(&self) -> impl Iterator<Item = (usize, &Sotw)> {
+    pub(crate) fn machines(&self) -> impl Iterator<Item = (usize, &Machine)> {
         (self.first_type..).zip(&self.machines)
     }
 
     /// The first type of which a request would say something that the server does not know (IC40).
     pub(crate) fn next_dirty(&self, types: &[TypeState], scope: &[bool]) -> Option<usize> {
-        let is_dirty = |(type_index, machine): &(usize, &Sotw)| {
+        let is_dirty = |(type_index, machine): &(usize, &Machine)| {
             types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
         };
         self.machines().find(is_dirty).map(|(type_index, _)| type_index)

@@ -48,8 +48,15 @@ pub(crate) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     }
 }
 
+/// A `google.rpc.Status`, as requests carry it in `error_detail`.
+pub(crate) fn status(code: i32, message: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    number(&mut out, 1, code as u64);
+    string(&mut out, 2, message);
+    out
+}
+
 /// Appends one entry of a map from strings to strings, as in `initial_resource_versions` (B07).
-#[allow(dead_code, reason = "the incremental variant is being built on it")]
 pub(crate) fn pair(out: &mut Vec<u8>, field: u32, key: &str, value: &str) {
     block_head(out, field, block_len(1, key.len()) + block_len(2, value.len()));
     block(out, 1, key.as_bytes());

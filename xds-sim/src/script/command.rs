@@ -2,13 +2,14 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [fallback=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE RESOURCE..` | the scripted server responds |
+//! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), or `-NAME`, which was removed |
 //! | `respond-bytes HEX` | it sends these bytes instead |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
@@ -35,6 +36,8 @@
 
 use std::time::Duration;
 
+use super::update::{self, Update};
+
 use xds_core::client::Contents;
 
 /// One parsed command.
@@ -51,6 +54,7 @@ pub enum Command {
     Done(String),
     ShutDown,
     Respond(Response),
+    Update(Update),
     RespondBytes(Vec<u8>),
     Stale(Response),
     StaleEnd { code: i32, message: String },
@@ -132,6 +136,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("done", _) => Command::Done(one()?),
         ("shut-down", []) => Command::ShutDown,
         ("respond", [type_name, words @ ..]) => Command::Respond(response(type_name, words)?),
+        ("update", [type_name, words @ ..]) => Command::Update(update::parse(type_name, words)?),
         ("stale", [type_name, words @ ..]) => Command::Stale(response(type_name, words)?),
         ("respond-bytes", words) => Command::RespondBytes(hex(&words.concat())?),
         ("stale-end", [code, message @ ..]) => {
@@ -245,7 +250,7 @@ fn expand_name(name: &str) -> Result<String, String> {
 }
 
 /// A duration as in `15s` or `10ms`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration such as 15s or 10ms");
     let seconds = |number: &str, unit: f64| {
         let number: f64 = number.parse().map_err(|_| wrong())?;

@@ -88,6 +88,10 @@ impl Stage {
                 let channel = self.channel_for(Some(&response.type_name))?;
                 self.world.respond(channel, encode_response(&response)?);
             }
+            Command::Update(update) => {
+                let channel = self.channel_for(Some(&update.type_name))?;
+                self.world.respond(channel, update.encode(type_url));
+            }
             Command::RespondBytes(bytes) => {
                 self.world.respond(self.channel_for(None)?, bytes.into());
             }
@@ -396,6 +400,7 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         "servers",
         "authority",
         "streams",
+        "variant",
         "fallback",
     ];
     if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
@@ -440,7 +445,11 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         Some("per-type") => Streams::PerType,
         _ => Streams::Aggregated,
     };
-    let server = |uri: &str| ManagementServer::new(uri).with_streams(streams);
+    let variant = match option("variant") {
+        Some("delta") => Variant::Incremental,
+        _ => Variant::StateOfTheWorld,
+    };
+    let server = |uri: &str| ManagementServer::new(uri).with_streams(streams).with_variant(variant);
     let mut uris = option("servers").unwrap_or("sim").split(',');
     let first = server(uris.next().unwrap_or_default());
     let mut config = ClientConfig::new(node, first).with_profile(profile);
