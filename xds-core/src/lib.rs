@@ -133,6 +133,7 @@ mod text;
 mod time;
 pub mod types;
 mod wire;
+pub mod xdstp;
 
 pub use client::Client;
 pub use frame::Frame;
