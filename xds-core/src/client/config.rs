@@ -118,6 +118,11 @@ impl Node {
 
 const USER_AGENT: &str = "xds-core";
 
+/// The client feature of taking resources out of wrappers in SotW (B08).
+const RESOURCE_IN_SOTW: &str = "xds.config.resource-in-sotw";
+/// The client feature of TTLs and heartbeats (B09).
+const RESOURCE_TTL: &str = "xds.config.supports-resource-ttl";
+
 /// A management server as the client sees it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -215,7 +220,11 @@ impl Profile {
             backoff: BackoffPolicy::grpc(),
             connectivity_errors: ConnectivityErrors::Reported,
             read_gate: ReadGate::Notices,
-            client_features: Vec::from(["envoy.lb.does_not_support_overprovisioning".into()]),
+            client_features: Vec::from([
+                "envoy.lb.does_not_support_overprovisioning".into(),
+                RESOURCE_IN_SOTW.into(),
+                RESOURCE_TTL.into(),
+            ]),
         }
     }
 
@@ -227,7 +236,7 @@ impl Profile {
             nack_code: 13,
             idle_close: None,
             connectivity_errors: ConnectivityErrors::Hidden,
-            client_features: Vec::new(),
+            client_features: Vec::from([RESOURCE_IN_SOTW.into(), RESOURCE_TTL.into()]),
             ..Self::grpc()
         }
     }

@@ -95,6 +95,9 @@ pub enum WatchErrorKind {
     /// The server deleted the resource (S0.120).
     #[error("does not exist: deleted by the server")]
     Deleted,
+    /// The resource was not sent again before its time to live ran out (B09).
+    #[error("does not exist: not renewed within its time to live")]
+    Expired,
     /// The newest version of the resource was rejected.
     #[error("invalid: {0}")]
     Invalid(Rejection),

@@ -1,13 +1,10 @@
 //! From a response to verdicts, and from verdicts to the cache: the one straight line.
 //!
 //! ```text
-//! frame ─▶ walk ─▶ unchanged? ─▶ next                      (the usual case: one comparison)
-//!                     │ no
-//!                     ▼
-//!                  named, wanted, single? ─▶ validate ─▶ candidate
-//!                                                            │ after the last resource
-//!                                                            ▼
-//!                         commit the good, note the bad, delete the absent ─▶ ACK or NACK
+//! frame ─▶ read: unchanged, heartbeat or candidate, resource by resource    (reading.rs)
+//!                             │ after the last resource
+//!                             ▼
+//!          commit the good, note the bad, delete the absent ─▶ ACK or NACK
 //! ```
 //!
 //! Nothing is committed before the whole response has been seen, since a name that comes twice
@@ -18,22 +15,19 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 
 use super::{
-    cache::{Cache, Mark},
+    cache::Cache,
     config::{ClientLimits, DataErrorPolicy},
     error::{Source, WatchError, WatchErrorKind},
-    faults::{Faults, Strangers},
+    faults::{Faults, Place},
     frames,
     interest::{Collection, TypeInterest},
     outbox::Outbox,
-    resource_type::{Context, Rejection, ResourceType, Value},
+    reading::{Candidate, DUPLICATE, Reading},
+    resource_type::{Context, Rejection, ResourceType},
     status::{ClientStats, EntryState},
     watches::{Debts, News, Watches},
 };
-use crate::{
-    slab::Slot,
-    text::{ResourceName, Version},
-    wire::{resource::RawResource, response::Response},
-};
+use crate::{slab::Slot, text::Version, time::Time, wire::response::Response};
 
 /// What judging needs to know and may change.
 pub(crate) struct Judge<'a> {
@@ -49,176 +43,57 @@ pub(crate) struct Judge<'a> {
     pub(crate) debts: &'a mut Option<Debts>,
     pub(crate) stats: &'a mut ClientStats,
     pub(crate) strangers_seed: u64,
+    /// The version of the type that was accepted last from this server.
+    pub(crate) accepted: Version,
+    pub(crate) now: Time,
     /// Whether the server has been told that everything is wanted, and it still is.
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,
 }
 
-/// A changed resource that is wanted, and what validation says of it.
-struct Candidate<'f> {
-    slot: Slot,
-    bytes: &'f [u8],
-    verdict: Result<Option<Value>, Rejection>,
-}
-
 impl Judge<'_> {
     /// Judges a sound response and commits it. `Some` is the message of the NACK.
     pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Option<Arc<str>> {
         let before = self.cache.sequence();
-        let mut faults = Faults::new(self.limits.nack_message_bytes);
-
-        let reading = self.read(response, frame, &mut faults);
-        for slot in reading.recovered {
+        let mut reading = self.read(response, frame);
+        for &slot in &reading.recovered {
             if !self.cache.is_duplicate(slot) {
                 self.clear_error(slot);
             }
         }
-        self.commit(reading.candidates, frame);
-        for slot in reading.repeated {
+        self.rewrap(&reading);
+        self.commit(core::mem::take(&mut reading.candidates), frame, &mut reading.faults);
+        for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
         if self.resource_type.full_state_in_sotw() {
             self.delete_absent();
         }
+        self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
-        self.stats.resources_invalid += faults.count();
-        faults.into_message()
+        self.stats.resources_invalid += reading.faults.count();
+        reading.faults.into_message()
     }
 
-    /// Compares every resource with what is known and validates the changed.
-    fn read<'f>(
-        &mut self,
-        response: &Response<'f>,
-        frame: &Bytes,
-        faults: &mut Faults,
-    ) -> Reading<'f> {
-        self.cache.begin_response(Version::from(response.version));
-        let mut reading =
-            Reading { candidates: Vec::new(), repeated: Vec::new(), recovered: Vec::new() };
-        let mut strangers = Strangers::new(self.strangers_seed);
-        // A server mostly repeats its resources in the order of the last response, which is that of
-        // the cache: the next entry is guessed before any name is looked at.
-        let mut guess = self.cache.first();
-        for (index, raw) in response.resources().enumerate() {
-            let raw = match raw {
-                Ok(raw) => raw,
-                Err(why) => {
-                    faults.add(index, None, &alloc::format!("{why}"));
-                    continue;
-                }
-            };
-            if raw.type_url != response.type_url.as_bytes() {
-                faults.add(index, None, &wrong_type(&raw));
-                continue;
-            }
-            let is_known = self.cache.get(guess).and_then(|entry| entry.bytes.as_deref());
-            if is_known == Some(raw.value) {
-                self.repeat(guess, index, &mut reading, faults);
-                guess = self.cache.following(guess);
-                continue;
-            }
-            let name = match self.name_of(&raw) {
-                Ok(name) => name,
-                Err(rejection) => {
-                    faults.add(index, None, rejection.reason());
-                    continue;
-                }
-            };
-            let Some(slot) = self.find_or_expect(name, index, &mut strangers, faults) else {
-                continue;
-            };
-            guess = self.cache.following(slot);
-            if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(raw.value) {
-                self.repeat(slot, index, &mut reading, faults);
-                continue;
-            }
-            match self.cache.mark(slot) {
-                Mark::First => {
-                    let bytes = frame.slice_ref(raw.value);
-                    let verdict = self.resource_type.validate(&bytes, &self.context);
-                    if let Err(rejection) = &verdict {
-                        faults.add(index, Some(name), rejection.reason());
-                    }
-                    reading.candidates.push(Candidate { slot, bytes: raw.value, verdict });
-                }
-                Mark::Second => {
-                    faults.add(index, Some(name), DUPLICATE);
-                    reading.repeated.push(slot);
-                }
-                Mark::Further => {}
+    /// Renews what came beside resources that did not change. It is no news to watchers.
+    fn rewrap(&mut self, reading: &Reading<'_>) {
+        for (slot, wrapper) in &reading.wrapped {
+            match wrapper {
+                _ if self.cache.is_duplicate(*slot) => {}
+                Some(wrapper) => self.cache.wrap(*slot, wrapper, self.now),
+                None => self.cache.unwrap(*slot),
             }
         }
-        reading
-    }
-
-    /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
-    /// beside it (D15, B54).
-    fn repeat(&mut self, slot: Slot, index: usize, reading: &mut Reading<'_>, faults: &mut Faults) {
-        match self.cache.mark(slot) {
-            Mark::First => {
+        for (slot, wrapper) in &reading.heartbeats {
+            if !self.cache.is_duplicate(*slot) {
                 self.stats.resources_valid += 1;
-                self.cache.renew(slot);
-                if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
-                    reading.recovered.push(slot);
-                }
+                self.cache.rearm(*slot, wrapper, self.now);
             }
-            Mark::Second => {
-                let name = self.cache.get(slot).map(|entry| entry.name.as_str());
-                faults.add(index, name, DUPLICATE);
-                reading.repeated.push(slot);
-            }
-            Mark::Further => {}
         }
     }
 
-    fn name_of<'f>(&self, raw: &RawResource<'f>) -> Result<&'f str, Rejection> {
-        let name = self.resource_type.name(raw.value)?;
-        let limit = self.limits.name_bytes;
-        if name.is_empty() {
-            Err(Rejection::new("the resource has no name"))
-        } else if name.len() > limit {
-            let bytes = name.len();
-            Err(Rejection::new(alloc::format!(
-                "name of {bytes} bytes exceeds the limit of {limit}"
-            )))
-        } else {
-            Ok(name)
-        }
-    }
-
-    /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
-    /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
-    fn find_or_expect(
-        &mut self,
-        name: &str,
-        index: usize,
-        strangers: &mut Strangers,
-        faults: &mut Faults,
-    ) -> Option<Slot> {
-        if let Some(slot) = self.cache.find(name) {
-            return Some(slot);
-        }
-        if !self.has_wildcard {
-            if strangers.is_repeated(name) {
-                faults.add(index, Some(name), DUPLICATE);
-            }
-            return None;
-        }
-        // A complete response leaves nothing but what is in it, so only that counts.
-        let limit = self.limits.resources_per_type;
-        let held = match self.resource_type.full_state_in_sotw() {
-            true => self.cache.marked(),
-            false => self.cache.live(),
-        };
-        if held >= limit {
-            faults.add(index, Some(name), &alloc::format!("more than {limit} resources"));
-            return None;
-        }
-        self.cache.create(ResourceName::from(name))
-    }
-
-    fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes) {
+    fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes, faults: &mut Faults) {
         let survivors = candidates
             .iter()
             .filter(|candidate| {
@@ -231,7 +106,7 @@ impl Judge<'_> {
         } else {
             Slot::NONE
         };
-        for Candidate { slot, bytes, verdict } in candidates {
+        for Candidate { index, slot, bytes, wrapper, verdict } in candidates {
             if self.cache.is_duplicate(slot) {
                 continue;
             }
@@ -244,10 +119,17 @@ impl Judge<'_> {
                     };
                     self.stats.resources_valid += 1;
                     self.cache.accept(slot, bytes, value, held);
+                    if let Some(wrapper) = wrapper {
+                        self.cache.wrap(slot, &wrapper, self.now);
+                    }
                     self.cache.touch(slot);
                     self.tell(slot, News::Changed);
                 }
-                Err(rejection) => self.reject(slot, rejection),
+                Err(rejection) => {
+                    let name = self.cache.get(slot).map(|entry| entry.name.as_str());
+                    faults.add(Place::Resource(index), name, rejection.reason());
+                    self.reject(slot, rejection);
+                }
             }
         }
     }
@@ -361,23 +243,4 @@ impl Judge<'_> {
             }
         }
     }
-}
-
-/// What reading a response found.
-struct Reading<'f> {
-    candidates: Vec<Candidate<'f>>,
-    /// Entries that the response has more than once.
-    repeated: Vec<Slot>,
-    /// Entries whose resource in use turned out to be the newest again.
-    recovered: Vec<Slot>,
-}
-
-const DUPLICATE: &str = "the name comes more than once in the response";
-
-fn wrong_type(raw: &RawResource<'_>) -> alloc::string::String {
-    let shown = &raw.type_url[..raw.type_url.len().min(200)];
-    alloc::format!(
-        "its type is {:?}, not that of the response",
-        alloc::string::String::from_utf8_lossy(shown)
-    )
 }

@@ -200,7 +200,10 @@ impl Client {
             .and_then(|channel| channel.idle_since)
             .zip(self.config.profile.idle_close)
             .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
-        [reconnect, does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
+        [reconnect, does_not_exist, idle, self.next_expiry()]
+            .into_iter()
+            .flatten()
+            .min_by_key(|due| (due.at, due.why))
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
@@ -214,6 +217,7 @@ impl Client {
         while let Some(armed) = self.due_timer(now) {
             self.conclude_missing(armed);
         }
+        self.expire_due(now);
         let is_idle_for_too_long = self
             .upstream
             .current()

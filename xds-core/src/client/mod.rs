@@ -7,7 +7,8 @@
 //! | an event reaches the channel it belongs to | `mod.rs`, `upstream.rs` |
 //! | the frame is stepped over, never decoded | `../wire/` |
 //! | what changed and is wanted is validated, the rest passed over | `judge.rs` |
-//! | the good is taken into use, in the order of change | `cache.rs`, `frames.rs` |
+//! | the good is taken into use, in the order of change | `judge.rs`, `cache.rs`, `frames.rs` |
+//! | what is not renewed in time goes again | `expiry.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`, `sotw.rs` |
@@ -20,6 +21,7 @@ mod commands;
 mod config;
 mod error;
 mod event;
+mod expiry;
 mod faults;
 mod frames;
 mod interest;
@@ -27,12 +29,14 @@ mod judge;
 mod link;
 mod notify;
 mod outbox;
+mod reading;
 mod requests;
 mod resource_type;
 mod responses;
 mod sotw;
 mod status;
 mod timers;
+mod unwrap;
 mod upstream;
 mod versions;
 mod watches;

@@ -56,6 +56,7 @@ impl Client {
         else {
             return;
         };
+        let accepted = self.upstream.versions.get(type_index).cloned().unwrap_or_default();
         let has_wildcard_watch = known.interest.wants_wildcard();
         let verdict = Judge {
             resource_type: &*known.resource_type,
@@ -70,6 +71,8 @@ impl Client {
             debts: &mut debts,
             stats: &mut self.stats,
             strangers_seed: known.seed,
+            accepted,
+            now,
             has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
             epoch: self.upstream.epoch,
         }

@@ -1,7 +1,9 @@
-//! The versions that resources of a type came in, each kept once.
+//! The responses that resources of a type came in, each kept once: its version, and who sent it.
 //!
 //! A response renews the version of every resource in it, also of a hundred thousand that did not
 //! change. So an entry holds a slot, not a counted pointer.
+
+use alloc::{sync::Arc, vec::Vec};
 
 use crate::{
     slab::{Slab, Slot},
@@ -13,31 +15,40 @@ pub(crate) struct Versions {
     versions: Slab<Held>,
     /// That of the response under judgement.
     current: Slot,
+    /// What entries held before they exchanged it, and from which mark on: runs, since most entries
+    /// came in the same response. Each run is a holder of its version.
+    exchanged: Vec<(u64, Slot)>,
     none: Version,
 }
 
 #[derive(Debug)]
 struct Held {
     version: Version,
+    control_plane: Arc<str>,
     /// How many entries hold it.
     holders: usize,
 }
 
 impl Default for Versions {
     fn default() -> Self {
-        Self { versions: Slab::default(), current: Slot::NONE, none: Version::default() }
+        Self {
+            versions: Slab::default(),
+            current: Slot::NONE,
+            exchanged: Vec::new(),
+            none: Version::default(),
+        }
     }
 }
 
 impl Versions {
     /// Makes `version` the one that entries exchange theirs for.
-    pub(crate) fn begin(&mut self, version: Version) {
+    pub(crate) fn begin(&mut self, version: Version, control_plane: &str) {
         let last = self.current;
         if self.versions.at(last).is_some_and(|held| held.holders == 0) {
             self.versions.remove(last);
         }
-        self.current =
-            self.versions.push_back(Held { version, holders: 0 }).map_or(Slot::NONE, |k| k.slot());
+        let held = Held { version, control_plane: Arc::from(control_plane), holders: 0 };
+        self.current = self.versions.push_back(held).map_or(Slot::NONE, |key| key.slot());
     }
 
     pub(crate) fn current(&self) -> Slot {
@@ -46,10 +57,41 @@ impl Versions {
 
     /// An entry holds the current version instead of `old`.
     pub(crate) fn exchange(&mut self, old: Slot) {
-        if let Some(held) = self.versions.at_mut(self.current) {
+        self.hold(self.current);
+        self.release(old);
+    }
+
+    /// An entry, marked `mark` in the response, holds the current version instead of `old`, which can
+    /// be [taken back](Self::take_back) until the response ends.
+    pub(crate) fn exchange_for_now(&mut self, old: Slot, mark: u64) {
+        if self.exchanged.last().is_none_or(|&(_, last)| last != old) {
+            self.hold(old);
+            self.exchanged.push((mark, old));
+        }
+        self.exchange(old);
+    }
+
+    /// What the entry marked `mark` held before; it holds that again.
+    pub(crate) fn take_back(&mut self, mark: u64) -> Slot {
+        let runs = self.exchanged.partition_point(|&(first, _)| first <= mark);
+        let run = runs.checked_sub(1).and_then(|run| self.exchanged.get(run));
+        let old = run.map_or(Slot::NONE, |&(_, old)| old);
+        self.hold(old);
+        self.release(self.current);
+        old
+    }
+
+    /// The response has been judged: nothing is taken back any more.
+    pub(crate) fn end(&mut self) {
+        for (_, old) in core::mem::take(&mut self.exchanged) {
+            self.release(old);
+        }
+    }
+
+    fn hold(&mut self, version: Slot) {
+        if let Some(held) = self.versions.at_mut(version) {
             held.holders += 1;
         }
-        self.release(old);
     }
 
     /// An entry no longer holds `version`.
@@ -63,5 +105,10 @@ impl Versions {
 
     pub(crate) fn get(&self, version: Slot) -> &Version {
         self.versions.at(version).map_or(&self.none, |held| &held.version)
+    }
+
+    /// The identifier of the control plane that sent the response; empty where it gave none.
+    pub(crate) fn control_plane(&self, version: Slot) -> Arc<str> {
+        self.versions.at(version).map_or_else(Arc::default, |held| Arc::clone(&held.control_plane))
     }
 }

@@ -12,10 +12,12 @@ use xds_core::{
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
-    types,
 };
 
-use super::command::{Command, Printout, Resource, Response};
+use super::{
+    command::{Command, Printout},
+    response::{Resource, type_url},
+};
 use crate::{Peer, Reachability, Toy, ToyType, World, wire_text};
 
 /// The world of one script.
@@ -76,11 +78,11 @@ impl Stage {
             Command::Busy(label) => self.world.make_busy(self.labelled(&label)?),
             Command::Done(label) => self.world.make_done(self.labelled(&label)?),
             Command::ShutDown => self.world.client.shut_down(self.world.now()),
-            Command::Respond(response) => self.world.respond(encode_response(&response)?),
+            Command::Respond(response) => self.world.respond(response.encode()),
             Command::RespondBytes(bytes) => self.world.respond(bytes.into()),
             Command::Stale(response) => {
                 let channel = self.last_channel.ok_or("there was no channel before")?;
-                let frame = encode_response(&response)?;
+                let frame = response.encode();
                 self.world.inject(ChannelEvent::Message(channel, frame));
             }
             Command::StaleEnd { code, message } => {
@@ -307,31 +309,6 @@ const SEED: u64 = 1;
 
 fn unknown(label: &str) -> String {
     format!("nothing is called `{label}`")
-}
-
-fn type_url(name: &str) -> String {
-    types::by_short_name(name).map_or_else(|| format!("type.googleapis.com/{name}"), str::to_owned)
-}
-
-fn encode_response(response: &Response) -> Result<Bytes, String> {
-    let url = type_url(&response.type_name);
-    let any = |resource: &Resource| match resource {
-        Resource::Undecodable => {
-            proto::Any { type_url: url.clone(), value: Bytes::from_static(&[0x0a, 0x7f]) }
-        }
-        Resource::Named { type_name, name, text } => proto::Any {
-            type_url: type_name.as_deref().map_or_else(|| url.clone(), type_url),
-            value: Toy::bytes(name, text),
-        },
-    };
-    let response = proto::DiscoveryResponse {
-        version_info: response.version.clone(),
-        nonce: response.nonce.clone(),
-        type_url: url.clone(),
-        resources: response.resources.iter().map(any).collect(),
-        ..proto::DiscoveryResponse::default()
-    };
-    Ok(response.encode_to_vec().into())
 }
 
 fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
