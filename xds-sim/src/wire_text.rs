@@ -53,7 +53,10 @@ pub fn response(bytes: &[u8]) -> String {
     for error in response.resource_errors {
         let name = error.resource_name.unwrap_or_default().name;
         let status = error.error_detail.unwrap_or_default();
-        let _ = write!(line, " error {name} {} {}", status.code, status.message);
+        let _ = write!(line, " error {name:?} {}", status.code);
+        if !status.message.is_empty() {
+            let _ = write!(line, ": {}", shortened(&[status.message]));
+        }
     }
     if let Some(control_plane) = response.control_plane {
         let _ = write!(line, " from {}", control_plane.identifier);

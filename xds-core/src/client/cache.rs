@@ -547,7 +547,7 @@ impl Entry {
     pub(crate) fn is_tombstone(&self) -> bool {
         self.bytes.is_none()
             && self.subscription.is_none()
-            && self.state == EntryState::DoesNotExist
+            && matches!(self.state, EntryState::DoesNotExist | EntryState::ReceivedError)
     }
 
     fn detail(&mut self) -> &mut Detail {

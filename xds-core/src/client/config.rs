@@ -6,7 +6,11 @@ use core::time::Duration;
 
 use prost::Message as _;
 
-use super::{backoff::BackoffPolicy, resource_type::ResourceType};
+use super::{
+    backoff::BackoffPolicy,
+    features::{ServerFeature, ServerFeatures},
+    resource_type::ResourceType,
+};
 use crate::proto;
 
 /// Everything a [`Client`](super::Client) needs to know.
@@ -54,7 +58,9 @@ impl ClientConfig {
 
     /// What the server's data errors do to cached resources (X11).
     pub(crate) fn data_errors(&self) -> DataErrorPolicy {
-        self.server.data_errors.unwrap_or(self.profile.data_errors)
+        let fails = self.server.features.contains(ServerFeature::FailOnDataErrors);
+        let by_feature = fails.then_some(DataErrorPolicy::DropCached);
+        self.server.data_errors.or(by_feature).unwrap_or(self.profile.data_errors)
     }
 
     pub(crate) fn position_of(&self, type_url: &str) -> Option<usize> {
@@ -129,15 +135,25 @@ const RESOURCE_TTL: &str = "xds.config.supports-resource-ttl";
 pub struct ManagementServer {
     /// What the server is called in errors and logs; adapters dial it.
     pub uri: Arc<str>,
-    /// What the server's data errors do to cached resources; `None` follows the profile.
+    /// What the server's data errors do to cached resources; `None` follows its features, then the
+    /// profile.
     pub data_errors: Option<DataErrorPolicy>,
+    /// What the bootstrap says the server can do.
+    pub features: ServerFeatures,
 }
 
 impl ManagementServer {
     /// The server at `uri`, whose form is the adapter's to read.
     #[must_use]
     pub fn new(uri: impl Into<Arc<str>>) -> Self {
-        Self { uri: uri.into(), data_errors: None }
+        Self { uri: uri.into(), data_errors: None, features: ServerFeatures::NONE }
+    }
+
+    /// States what the server can do.
+    #[must_use]
+    pub fn with_features(mut self, features: ServerFeatures) -> Self {
+        self.features = features;
+        self
     }
 }
 
@@ -146,8 +162,9 @@ impl ManagementServer {
 pub enum DataErrorPolicy {
     /// It stays in use; watchers get an ambient error (gRPC's default).
     KeepCached,
-    /// A deleted one is dropped, and watchers are told to stop using it; while the newest version is
-    /// invalid, the last valid one stays (a proxy's way, S0.018, S0.120).
+    /// A deleted one is dropped, and watchers are told to stop using it, and so is one that the server
+    /// reports as not found; while the newest version is invalid, the last valid one stays (a proxy's
+    /// way, S0.018, S0.120).
     DropDeleted,
     /// It is dropped in either case (gRPC's `fail_on_data_errors`).
     DropCached,
@@ -186,6 +203,9 @@ pub struct Profile {
     /// the moment the subscription was handed to the transport (S1.025, D10). `None` waits for
     /// ever.
     pub does_not_exist_after: Option<Duration>,
+    /// The same where the server has [`ServerFeature::ResourceTimerIsTransientError`], and the
+    /// conclusion is that something is wrong with the server (S3.042).
+    pub timeout_after: Option<Duration>,
     /// How long a channel without subscriptions stays open (D6). `None` keeps it open.
     pub idle_close: Option<Duration>,
     /// The delays between attempts to reach the server (S1.011, X23).
@@ -216,6 +236,7 @@ impl Profile {
             wildcard: WildcardForm::LegacyEmpty,
             nack_code: 3,
             does_not_exist_after: Some(Duration::from_secs(15)),
+            timeout_after: Some(Duration::from_secs(30)),
             idle_close: Some(Duration::from_secs(30)),
             backoff: BackoffPolicy::grpc(),
             connectivity_errors: ConnectivityErrors::Reported,
@@ -238,6 +259,16 @@ impl Profile {
             connectivity_errors: ConnectivityErrors::Hidden,
             client_features: Vec::from([RESOURCE_IN_SOTW.into(), RESOURCE_TTL.into()]),
             ..Self::grpc()
+        }
+    }
+}
+
+impl Profile {
+    /// How long a subscribed resource of the server may be missing.
+    pub(crate) fn missing_after(&self, server: &ManagementServer) -> Option<Duration> {
+        match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
+            true => self.timeout_after,
+            false => self.does_not_exist_after,
         }
     }
 }
@@ -267,6 +298,9 @@ pub struct ClientLimits {
     pub tombstones_per_type: usize,
     /// The longest message in a NACK, in bytes (AN-09).
     pub nack_message_bytes: usize,
+    /// The longest message of an error that the server reports for a resource, in bytes. What is
+    /// longer is cut off.
+    pub error_message_bytes: usize,
 }
 
 impl Default for ClientLimits {
@@ -278,6 +312,7 @@ impl Default for ClientLimits {
             resources_per_type: 1 << 20,
             tombstones_per_type: 10_000,
             nack_message_bytes: 4 << 10,
+            error_message_bytes: 4 << 10,
         }
     }
 }

@@ -26,7 +26,6 @@ pub(crate) enum Place {
     /// One of the resources, by position.
     Resource(usize),
     /// One of the errors that the server reports for single resources (TP3).
-    #[allow(dead_code, reason = "they are not judged yet")]
     Error(usize),
 }
 

@@ -15,9 +15,9 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 
 use super::{
-    cache::Cache,
+    cache::{Cache, Entry},
     config::{ClientLimits, DataErrorPolicy},
-    error::{Source, WatchError, WatchErrorKind},
+    error::{ErrorCategory, NOT_FOUND, Source, WatchError, WatchErrorKind},
     faults::{Faults, Place},
     frames,
     interest::{Collection, TypeInterest},
@@ -57,6 +57,7 @@ impl Judge<'_> {
     pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Option<Arc<str>> {
         let before = self.cache.sequence();
         let mut reading = self.read(response, frame);
+        let reported = self.read_errors(response, &mut reading.faults);
         for &slot in &reading.recovered {
             if !self.cache.is_duplicate(slot) {
                 self.clear_error(slot);
@@ -66,6 +67,9 @@ impl Judge<'_> {
         self.commit(core::mem::take(&mut reading.candidates), frame, &mut reading.faults);
         for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
+        }
+        for (slot, kind) in reported {
+            self.data_error(slot, EntryState::ReceivedError, kind);
         }
         if self.resource_type.full_state_in_sotw() {
             self.delete_absent();
@@ -141,7 +145,8 @@ impl Judge<'_> {
     }
 
     /// A resource received earlier that a complete response lacks is deleted (S0.120), one that was
-    /// only asked for is not (S0.127, IC21).
+    /// only asked for is not (S0.127, IC21). An error that the server reported stands until it says
+    /// something new: it is sent once, and the resource is absent ever after (D25, trap 19).
     fn delete_absent(&mut self) {
         if self.cache.is_complete() {
             return;
@@ -151,7 +156,8 @@ impl Judge<'_> {
             .iter()
             .filter(|&(slot, entry)| {
                 let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
-                was_received && !self.cache.is_in_response(slot)
+                let is_reported = entry.state == EntryState::ReceivedError;
+                was_received && !is_reported && !self.cache.is_in_response(slot)
             })
             .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
             .collect::<Vec<_>>();
@@ -167,15 +173,20 @@ impl Judge<'_> {
         self.cache.get(slot).is_some_and(|entry| entry.subscription.is_none())
     }
 
-    /// Rows 5 to 7, 9 and 10 of A88's table: the newest state of the resource is an error.
+    /// Rows 5 to 7 and 9 to 15 of A88's table: the newest state of the resource is an error. First it
+    /// is decided whether a resource in use is dropped, then whether the error is told beside it or in
+    /// its place (S3.028-S3.030).
     fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
         // Under a wildcard, what is deleted but kept must not pile up without end.
         let is_one_too_many =
             self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
         let drops = match self.data_errors {
             DataErrorPolicy::KeepCached => false,
-            DataErrorPolicy::DropDeleted => matches!(kind, WatchErrorKind::Deleted),
-            DataErrorPolicy::DropCached => true,
+            DataErrorPolicy::DropDeleted => matches!(
+                kind,
+                WatchErrorKind::Deleted | WatchErrorKind::Reported { code: NOT_FOUND, .. }
+            ),
+            DataErrorPolicy::DropCached => kind.category() == ErrorCategory::Data,
         };
         if drops || is_one_too_many {
             self.cache.drop_resource(slot);
@@ -194,8 +205,7 @@ impl Judge<'_> {
             self.tell(slot, News::Changed);
         }
         self.settle(slot);
-        let is_gone = !is_kept && state == EntryState::DoesNotExist && self.is_wildcard_only(slot);
-        if is_gone {
+        if self.cache.get(slot).is_some_and(Entry::is_tombstone) {
             self.cache.bury(slot);
         }
     }

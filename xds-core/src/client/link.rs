@@ -7,6 +7,7 @@ use super::{
     Client,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
+    features::ServerFeature,
     interest::{Collection, SubscriptionState},
     sotw::Sotw,
     status::EntryState,
@@ -272,13 +273,19 @@ impl Client {
         }
     }
 
-    /// The server had its time: the resource, or the collection, does not exist (S1.025).
+    /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
+    /// server is in trouble (S3.043, S3.044).
     fn conclude_missing(&mut self, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }
-        let after = self.config.profile.does_not_exist_after.unwrap_or(Duration::MAX);
-        let kind = WatchErrorKind::DoesNotExist(after);
+        let server = &self.upstream.server;
+        let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
+        let (state, kind) =
+            match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
+                true => (EntryState::Timeout, WatchErrorKind::Timeout(after)),
+                false => (EntryState::DoesNotExist, WatchErrorKind::DoesNotExist(after)),
+            };
         let Some(source) = self.upstream.sources.get(armed.type_index) else { return };
         let Some(known) = self.types.get_mut(armed.type_index) else { return };
         match armed.subject {
@@ -290,7 +297,7 @@ impl Client {
                 if entry.bytes.is_some() {
                     return;
                 }
-                entry.state = EntryState::DoesNotExist;
+                entry.state = state;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, self.upstream.epoch);
                 let first = subscription.first_watch;

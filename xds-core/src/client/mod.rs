@@ -23,6 +23,7 @@ mod error;
 mod event;
 mod expiry;
 mod faults;
+mod features;
 mod frames;
 mod interest;
 mod judge;
@@ -50,8 +51,9 @@ pub use self::{
         ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, ManagementServer, Node,
         Profile, ReadGate, WildcardForm,
     },
-    error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
+    error::{ChannelError, ErrorCategory, InvalidWatch, WatchError, WatchErrorKind},
     event::{Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    features::{FeatureWarning, ServerFeature, ServerFeatures},
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
     status::{ClientStats, EntryState, ResourceStatus},
 };
@@ -252,6 +254,7 @@ impl Client {
                     state: entry.state,
                     bytes: entry.bytes.as_ref(),
                     version: known.cache.version_of(entry),
+                    control_plane: known.cache.control_plane_of(entry),
                     error: entry.error(),
                 },
             )

@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    cache::Mark,
+    cache::{Entry, Mark},
+    error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
     judge::Judge,
     resource_type::{Rejection, Value},
@@ -28,7 +29,7 @@ use super::{
 use crate::{
     slab::Slot,
     text::{ResourceName, Version},
-    wire::{resource::RawResource, response::Response},
+    wire::{resource::RawResource, resource_error::RawResourceError, response::Response},
 };
 
 /// What reading a response found.
@@ -253,6 +254,40 @@ impl Judge<'_> {
         if self.cache.take_back_renewal(slot) {
             self.stats.resources_valid -= 1;
         }
+    }
+
+    /// Reads what the server reports to be wrong with single resources. It is no fault of the response
+    /// unless it says nothing (X17); what nobody asked for is passed over (DE-19), and a resource that
+    /// came in the same response counts more (DU-06). Of two errors the first counts.
+    pub(crate) fn read_errors(
+        &mut self,
+        response: &Response<'_>,
+        faults: &mut Faults,
+    ) -> Vec<(Slot, WatchErrorKind)> {
+        let mut reported = Vec::new();
+        for (index, error) in response.resource_errors().enumerate() {
+            let place = Place::Error(index);
+            let RawResourceError { name, code, message } = match error {
+                Ok(error) => error,
+                Err(why) => {
+                    faults.add(place, None, &alloc::format!("{why}"));
+                    continue;
+                }
+            };
+            if name.is_empty() {
+                faults.add(place, None, "it names no resource");
+            } else if code == 0 {
+                faults.add(place, Some(name), "its status is OK");
+            } else if let Some(slot) = self.cache.find(name)
+                && !self.cache.is_in_response(slot)
+                && !self.cache.get(slot).is_some_and(Entry::is_tombstone)
+            {
+                self.cache.mark(slot);
+                let message = faults::cut(message, self.limits.error_message_bytes).into();
+                reported.push((slot, WatchErrorKind::Reported { code, message }));
+            }
+        }
+        reported
     }
 
     /// Goes through the response once more to name every copy of what comes more than once, the

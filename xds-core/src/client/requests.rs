@@ -145,7 +145,7 @@ impl Client {
     }
 
     fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
-        let Some(after) = self.config.profile.does_not_exist_after else { return };
+        let Some(after) = self.config.profile.missing_after(&self.upstream.server) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(channel) = self.upstream.channel_mut(id) else { return };
         for &slot in &rendered.subscribed {

@@ -2,29 +2,33 @@
 
 use core::fmt;
 
-use alloc::string::ToString as _;
+use alloc::{string::ToString as _, sync::Arc};
 
 use bytes::Bytes;
 
 use super::error::WatchError;
 use crate::text::{ResourceName, TypeUrl, Version};
 
-/// What is known of a resource (S3.058-S3.069).
+/// What is known of a resource: one to one the states of CSDS (S3.058-S3.069).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum EntryState {
     /// Subscribed, not received.
     Requested,
-    /// Not received in time, or deleted by the server.
+    /// Not received in time, deleted by the server, or expired.
     DoesNotExist,
     /// Received and valid.
     Acked,
     /// The newest version is invalid.
     Nacked,
+    /// The server reported what is wrong with the resource (TP3).
+    ReceivedError,
+    /// Not received in time, from a server that tells what it does not have (S3.067).
+    Timeout,
 }
 
 /// One resource as the cache has it: exactly what watchers hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ResourceStatus<'a> {
     /// The resource's type.
@@ -37,6 +41,8 @@ pub struct ResourceStatus<'a> {
     pub bytes: Option<&'a Bytes>,
     /// The version of the resource in use; empty if there is none.
     pub version: &'a Version,
+    /// The identifier of the control plane that sent the resource in use; empty where it gave none.
+    pub control_plane: Arc<str>,
     /// What is wrong with the newest version, or with its existence.
     pub error: Option<&'a WatchError>,
 }
@@ -46,6 +52,9 @@ impl fmt::Display for ResourceStatus<'_> {
         write!(f, "{} {} {:?}", self.type_url.message_name(), self.name, self.state)?;
         if self.bytes.is_some() {
             write!(f, " version={:?}", self.version.as_str())?;
+        }
+        if !self.control_plane.is_empty() {
+            write!(f, " from={:?}", self.control_plane)?;
         }
         match self.error {
             Some(error) => write!(f, " error={:?}", error.kind().to_string()),

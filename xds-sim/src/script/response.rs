@@ -4,7 +4,7 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | `NAME=TEXT` | a resource; a text that starts with `bad` is invalid |
+//! | `NAME=TEXT` | a resource; a text that starts with `bad` is invalid, and one that starts with `privileged` is unless the server is trusted |
 //! | `NAME*COUNT=TEXT` | many, numbered from one |
 //! | `%LENGTH=TEXT` | one with a name of that many bytes |
 //! | `TYPE/NAME=TEXT` | one of another type |

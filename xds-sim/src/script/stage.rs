@@ -7,8 +7,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest, ManagementServer,
-        Node, Profile, ReadGate, WildcardForm,
+        ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, FeatureWarning, Interest,
+        ManagementServer, Node, Profile, ReadGate, ServerFeatures, WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
@@ -41,9 +41,13 @@ impl Default for Stage {
 
 impl Stage {
     fn with_client(options: &[(String, String)]) -> Result<Self, String> {
-        let client = Client::new(client_config(options)?, SEED, Time::ZERO);
+        let (config, warnings) = client_config(options)?;
+        let mut world = World::new(Client::new(config, SEED, Time::ZERO), Peer::Scripted);
+        for warning in warnings {
+            world.note(format!("warning: {warning}"));
+        }
         Ok(Self {
-            world: World::new(client, Peer::Scripted),
+            world,
             watches: BTreeMap::new(),
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
@@ -311,7 +315,9 @@ fn unknown(label: &str) -> String {
     format!("nothing is called `{label}`")
 }
 
-fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
+fn client_config(
+    options: &[(String, String)],
+) -> Result<(ClientConfig, Vec<FeatureWarning>), String> {
     let option = |key: &str| options.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
     let known = [
         "profile",
@@ -322,10 +328,13 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         "idle",
         "jitter",
         "data-errors",
+        "features",
         "tombstones",
         "name-bytes",
         "response-bytes",
         "nack-bytes",
+        "error-bytes",
+        "token-bytes",
         "resources",
     ];
     if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
@@ -363,7 +372,10 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         None => {}
     }
     let node = Node::new(option("node").unwrap_or("test"));
-    let mut config = ClientConfig::new(node, ManagementServer::new("sim")).with_profile(profile);
+    let features = option("features").unwrap_or_default().split(',');
+    let (features, warnings) = ServerFeatures::parse(features);
+    let server = ManagementServer::new("sim").with_features(features);
+    let mut config = ClientConfig::new(node, server).with_profile(profile);
     for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
         config = config.with_type(ToyType::new(&*type_url(name)));
     }
@@ -371,7 +383,9 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
     limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
     limits.name_bytes = number("name-bytes")?.unwrap_or(limits.name_bytes);
     limits.nack_message_bytes = number("nack-bytes")?.unwrap_or(limits.nack_message_bytes);
+    limits.error_message_bytes = number("error-bytes")?.unwrap_or(limits.error_message_bytes);
+    limits.token_bytes = number("token-bytes")?.unwrap_or(limits.token_bytes);
     limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
-    Ok(config)
+    Ok((config, warnings))
 }
