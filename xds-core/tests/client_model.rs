@@ -18,7 +18,7 @@ use xds_core::{
     proto,
 };
 
-use client_support::{TYPES, config, far_end::FarEnd, response, watcher::Watcher};
+use client_support::{TYPES, config, far_end::FarEnd, response, told::Told, watcher::Watcher};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -131,6 +131,7 @@ struct Model {
     channel_ids: BTreeSet<ChannelId>,
     watch_ids: BTreeSet<WatchId>,
     responses: u8,
+    told: Told,
     /// What happened, rendered only if it went wrong.
     trace: Vec<Box<dyn Debug>>,
 }
@@ -150,6 +151,7 @@ impl Model {
             channel_ids: BTreeSet::new(),
             watch_ids: BTreeSet::new(),
             responses: 0,
+            told: Told::default(),
             trace: Vec::new(),
         }
     }
@@ -181,12 +183,12 @@ impl Model {
     }
 
     /// What nobody watches is out of sight at once, whatever the server has yet to be told.
-    fn keeps_what_is_watched(&self) -> Result<(), TestCaseError> {
+    fn keeps_what_is_watched(&mut self) -> Result<(), TestCaseError> {
         for status in self.client.status() {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
             prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);
         }
-        Ok(())
+        self.told.agrees_with(&self.client)
     }
 }
 

@@ -1,20 +1,16 @@
 //! What goes from the application to the driver.
 
-use core::convert::Infallible;
+use core::{convert::Infallible, fmt};
 use std::sync::Arc;
 
 use futures_channel::{mpsc::UnboundedSender, oneshot};
-use xds_core::{
-    ResourceName, TypeUrl,
-    client::{ClientStats, InvalidWatch},
-};
+use xds_core::{Client, ResourceName, Time, TypeUrl, client::InvalidWatch};
 
-use crate::{
-    slot::{AllSlot, DriverView, NamedSlot},
-    snapshot::ResourceSnapshot,
-};
+use crate::slot::{AllSlot, DriverView, NamedSlot};
 
-pub(crate) type Commands = UnboundedSender<Command>;
+/// The queue to the driver, which ends with the last of these. Shared rather than cloned, so that
+/// there can be [weak](std::sync::Weak) ones.
+pub(crate) type Commands = Arc<UnboundedSender<Command>>;
 
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -32,11 +28,36 @@ pub(crate) enum Command {
     Handled(Slot),
     /// The watcher of everything asks for more.
     Pull(Arc<AllSlot>),
-    Stats(oneshot::Sender<ClientStats>),
-    Status(oneshot::Sender<Vec<ResourceSnapshot>>),
+    Inspect(Inspection),
     ShutDown,
     /// Never answered: that the sender is dropped is the news.
     AwaitEnd(oneshot::Sender<Infallible>),
+}
+
+/// A look inside the client, in the driver's turn. Nothing of the application runs there.
+pub(crate) struct Inspection(Box<Look>);
+
+type Look = dyn FnOnce(&Client, Time) + Send;
+
+impl Inspection {
+    /// A look, and where what it saw arrives.
+    pub(crate) fn new<T: Send + 'static>(
+        look: impl FnOnce(&Client, Time) -> T + Send + 'static,
+    ) -> (Self, oneshot::Receiver<T>) {
+        let (answer, question) = oneshot::channel();
+        let look = move |client: &Client, now| drop(answer.send(look(client, now)));
+        (Self(Box::new(look)), question)
+    }
+
+    pub(crate) fn perform(self, client: &Client, now: Time) {
+        (self.0)(client, now);
+    }
+}
+
+impl fmt::Debug for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inspection")
+    }
 }
 
 /// The meeting point of one watch and the driver.

@@ -130,10 +130,7 @@ impl DriverSide {
             }
             Command::Handled(slot) => settle(&slot, client, now),
             Command::Pull(slot) => pull(&slot, client, now),
-            Command::Stats(answer) => drop(answer.send(client.stats())),
-            Command::Status(answer) => {
-                drop(answer.send(client.status().map(Into::into).collect()));
-            }
+            Command::Inspect(inspection) => inspection.perform(client, now),
             Command::ShutDown => client.shut_down(now),
             Command::AwaitEnd(guard) => {
                 self.waiting_for_end.retain(|waiting| !waiting.is_canceled());

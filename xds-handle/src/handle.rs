@@ -1,15 +1,20 @@
 //! The application's way to its client.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use futures_channel::oneshot;
+use futures_channel::{mpsc::UnboundedSender, oneshot};
 use thiserror::Error;
-use xds_core::{ResourceName, TypeUrl, client::ClientStats};
+use xds_core::{
+    Client, ResourceName, Time, TypeUrl,
+    client::{ClientStats, Contents, Metrics},
+    proto,
+};
 
 use crate::{
-    command::{Command, Commands, Slot, Unclaimed},
+    command::{Command, Commands, Inspection, Slot, Unclaimed},
     slot::{AllSlot, NamedSlot},
     snapshot::ResourceSnapshot,
+    wall_clock,
     watch::{Watch, WatchAll},
 };
 
@@ -60,9 +65,7 @@ impl ClientHandle {
     ///
     /// The client has ended.
     pub async fn stats(&self) -> Result<ClientStats, ClientEnded> {
-        let (answer, question) = oneshot::channel();
-        self.send(Command::Stats(answer));
-        question.await.map_err(|_| ClientEnded)
+        self.inspect(|client, _| client.stats()).await
     }
 
     /// Every resource that is watched, or known of under a wildcard, type by type. The payloads are
@@ -72,9 +75,55 @@ impl ClientHandle {
     ///
     /// The client has ended.
     pub async fn status(&self) -> Result<Vec<ResourceSnapshot>, ClientEnded> {
-        let (answer, question) = oneshot::channel();
-        self.send(Command::Status(answer));
-        question.await.map_err(|_| ClientEnded)
+        self.inspect(|client, now| {
+            let clock = wall_clock::read();
+            client.status().map(|status| ResourceSnapshot::new(&status, clock, now)).collect()
+        })
+        .await
+    }
+
+    /// What client status discovery (CSDS, gRFC A40) tells of the client: the same as
+    /// [`status`](Self::status), as the message that tools understand. `scope` is what the client
+    /// was made for, as a gRPC target.
+    ///
+    /// # Errors
+    ///
+    /// The client has ended.
+    pub async fn csds(
+        &self,
+        scope: impl Into<String>,
+        contents: Contents,
+    ) -> Result<proto::ClientConfig, ClientEnded> {
+        let scope = scope.into();
+        self.inspect(move |client, now| client.csds(&scope, contents, wall_clock::core(now))).await
+    }
+
+    /// What is measured of the client (gRFC A78), to be handed to a
+    /// [`MetricsExporter`](xds_core::client::MetricsExporter) here and now:
+    ///
+    /// ```
+    /// # use xds_core::client::MetricsExporter;
+    /// # use xds_handle::{ClientEnded, ClientHandle};
+    /// async fn scrape(
+    ///     client: &ClientHandle,
+    ///     exporter: &mut dyn MetricsExporter,
+    /// ) -> Result<(), ClientEnded> {
+    ///     client.metrics().await?.export("xds:///greeter", exporter);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The client has ended.
+    pub async fn metrics(&self) -> Result<Metrics, ClientEnded> {
+        self.inspect(|client, _| client.metrics()).await
+    }
+
+    /// A way to the client that does not keep it alive.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakClientHandle {
+        WeakClientHandle { commands: Arc::downgrade(&self.commands) }
     }
 
     /// Closes the stream to the server and ends every watch (SB-17). Returns at once;
@@ -91,8 +140,33 @@ impl ClientHandle {
         let _ = end.await;
     }
 
+    async fn inspect<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Client, Time) -> T + Send + 'static,
+    ) -> Result<T, ClientEnded> {
+        let (inspection, question) = Inspection::new(look);
+        self.send(Command::Inspect(inspection));
+        question.await.map_err(|_| ClientEnded)
+    }
+
     fn send(&self, command: Command) {
         // A command that nobody takes any more is dropped, which tells whoever waits for it.
         let _ = self.commands.unbounded_send(command);
+    }
+}
+
+/// A way to a client for whoever looks on, as a page of statistics does: it does not keep the client
+/// alive.
+#[derive(Clone, Debug)]
+pub struct WeakClientHandle {
+    commands: Weak<UnboundedSender<Command>>,
+}
+
+impl WeakClientHandle {
+    /// The client, unless nobody else can reach it any more. It lives as long as what is returned
+    /// does, which should not be long.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<ClientHandle> {
+        self.commands.upgrade().map(ClientHandle::new)
     }
 }

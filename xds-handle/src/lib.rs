@@ -55,12 +55,15 @@ mod driver;
 mod handle;
 mod slot;
 mod snapshot;
+mod wall_clock;
 mod watch;
+
+use std::sync::Arc;
 
 pub use self::{
     driver::{DriverSide, Turn},
-    handle::{ClientEnded, ClientHandle},
-    snapshot::ResourceSnapshot,
+    handle::{ClientEnded, ClientHandle, WeakClientHandle},
+    snapshot::{FailedSnapshot, ResourceSnapshot},
     watch::{Watch, WatchAll},
 };
 
@@ -68,5 +71,5 @@ pub use self::{
 #[must_use]
 pub fn channel() -> (ClientHandle, DriverSide) {
     let (sender, receiver) = futures_channel::mpsc::unbounded();
-    (ClientHandle::new(sender), DriverSide::new(receiver))
+    (ClientHandle::new(Arc::new(sender)), DriverSide::new(receiver))
 }

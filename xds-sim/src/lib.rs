@@ -33,6 +33,7 @@
 //! ```
 
 pub mod script;
+pub mod status_text;
 mod toy;
 mod watchers;
 pub mod wire_text;

@@ -18,6 +18,15 @@ pub(crate) const STREAM_AGGREGATED_RESOURCES: &str =
 pub(crate) const DELTA_AGGREGATED_RESOURCES: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
+/// The service by which clients tell what they hold.
+pub(crate) const CSDS_SERVICE: &str = "envoy.service.status.v3.ClientStatusDiscoveryService";
+/// Its method for one question.
+pub(crate) const FETCH_CLIENT_STATUS: &str =
+    "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
+/// Its method for one question after the other.
+pub(crate) const STREAM_CLIENT_STATUS: &str =
+    "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus";
+
 /// Messages as they are: the cores encode and decode.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RawCodec;

@@ -49,6 +49,12 @@
 //! resources through its [`ServerHandle`]. A response is made when its client has room for it, and
 //! bytes that several clients are due are shared, so that a slow client costs and delays nobody.
 //!
+//! # What a client holds
+//!
+//! [`ClientHandle::status`] is for the program itself, [`csds`] for tools that ask from outside, and
+//! [`ClientHandle::metrics`] for whatever collects measurements: `examples/metrics.rs` prints them in
+//! Prometheus' text format.
+//!
 //! # Logs
 //!
 //! Both sides log through `tracing`: connections at INFO, rejected responses and failures at WARN,
@@ -62,6 +68,7 @@
 
 pub mod client;
 mod clock;
+pub mod csds;
 mod grpc;
 mod keepalive;
 mod payload;
@@ -72,4 +79,6 @@ pub use client::{Client, ClientOptions};
 pub use keepalive::Keepalive;
 pub use payload::{PayloadPrinter, SizesOnly};
 pub use server::{AdsService, ManagementServer, ServerHandle, ServerOptions};
-pub use xds_handle::{ClientEnded, ClientHandle, ResourceSnapshot, Watch, WatchAll};
+pub use xds_handle::{
+    ClientEnded, ClientHandle, FailedSnapshot, ResourceSnapshot, Watch, WatchAll, WeakClientHandle,
+};

@@ -256,7 +256,7 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
 #[tokio::test]
 async fn an_address_that_cannot_be_dialled_is_unreachable() {
     let mut config = config(([127, 0, 0, 1], 1).into());
-    config.server = xds_core::client::ManagementServer::new("https://127.0.0.1:1");
+    config.servers = vec![xds_core::client::ManagementServer::new("https://127.0.0.1:1")];
     let client = Client::connect(config, options());
     let error = no_value(&mut client.watch(CLUSTER, "a")).await;
     assert!(error.to_string().contains("TLS"), "{error}");

@@ -9,13 +9,17 @@ use alloc::{boxed::Box, collections::VecDeque};
 use bytes::Bytes;
 
 use super::{
-    error::WatchError, frames::HeldFrames, resource_type::Value, status::EntryState,
+    error::WatchError,
+    frames::HeldFrames,
+    resource_type::Value,
+    status::{EntryState, FailedUpdate},
     versions::Versions,
 };
 use crate::{
     index::NameIndex,
     slab::{Key, Slab, Slot},
     text::{ResourceName, Version},
+    time::Time,
 };
 
 /// All entries of a type.
@@ -30,6 +34,8 @@ pub(crate) struct Cache {
     response: u64,
     /// How many entries the response under judgement has had so far.
     marked: usize,
+    /// The position of the server whose response is under judgement.
+    source: u32,
     versions: Versions,
     entries: usize,
     /// Deleted entries that some cursor has yet to pass, oldest first.
@@ -53,6 +59,8 @@ pub(crate) struct Entry {
     version: Slot,
     /// The number of the last change that wildcard watches must hear of; zero if there was none.
     pub(crate) changed: u64,
+    /// The position of the server that `bytes` last came from.
+    source: u32,
     /// Who asks for the entry by name, if anybody.
     pub(crate) subscription: Slot,
     frame: Slot,
@@ -66,6 +74,8 @@ pub(crate) struct Entry {
 struct Detail {
     value: Option<Value>,
     error: Option<WatchError>,
+    /// The update that brought the error, if one did.
+    failed: Option<FailedUpdate>,
     /// How many channels had ended when the error came up, plus one.
     error_epoch: u64,
     /// The number of the last change of the error of an entry that has a resource in use.
@@ -81,6 +91,7 @@ impl Cache {
             sequence: 0,
             response: 0,
             marked: 0,
+            source: u32::MAX,
             versions: Versions::default(),
             entries: 0,
             tombstones: VecDeque::new(),
@@ -152,6 +163,7 @@ impl Cache {
             state: EntryState::Requested,
             bytes: None,
             version: Slot::NONE,
+            source: u32::MAX,
             changed: 0,
             subscription: Slot::NONE,
             frame: Slot::NONE,
@@ -251,20 +263,52 @@ impl Cache {
         self.versions.get(entry.version)
     }
 
+    /// When the response arrived that the entry's resource last came in; `None` without one.
+    pub(crate) fn updated(&self, entry: &Entry) -> Option<Time> {
+        self.versions.received(entry.version)
+    }
+
+    /// Notes that the entry's error came with the response under judgement.
+    pub(crate) fn blame_response(&mut self, slot: Slot) {
+        let current = self.versions.current();
+        let Some(received) = self.versions.received(current) else { return };
+        let version = self.versions.get(current).clone();
+        if let Some(entry) = self.get_mut(slot) {
+            entry.detail().failed = Some(FailedUpdate { version, received, bytes: None });
+        }
+    }
+
+    /// Keeps a copy of the resource that was rejected just now, for whoever looks inside.
+    pub(crate) fn keep_rejected(&mut self, slot: Slot, bytes: &[u8]) {
+        if let Some(detail) = self.get_mut(slot).and_then(|entry| entry.detail.as_mut())
+            && let Some(failed) = &mut detail.failed
+        {
+            failed.bytes = Some(Bytes::copy_from_slice(bytes));
+        }
+    }
+
     /// Notes that the entry's resource came in the response under judgement.
     pub(crate) fn renew(&mut self, slot: Slot) {
-        let current = self.versions.current();
+        let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        entry.source = source;
         if entry.version != current {
             self.versions.exchange(core::mem::replace(&mut entry.version, current));
         }
     }
 
-    /// Begins to judge a response: no entry is part of it yet.
-    pub(crate) fn begin_response(&mut self, version: Version) {
+    /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no
+    /// entry is part of it yet.
+    pub(crate) fn begin_response(&mut self, version: Version, upstream: usize, now: Time) {
+        self.source = u32::try_from(upstream).unwrap_or(u32::MAX);
         self.response += 1;
         self.marked = 0;
-        self.versions.begin(version);
+        self.versions.begin(version, now);
+    }
+
+    /// The version that entries are given from now on.
+    pub(crate) fn begin_version(&mut self, version: Version, now: Time) {
+        self.versions.begin(version, now);
     }
 
     /// Whether every entry there is was part of the response.
@@ -386,18 +430,32 @@ impl Entry {
     pub(crate) fn set_error(&mut self, error: WatchError, epoch: u64) {
         let detail = self.detail();
         detail.error = Some(error);
+        detail.failed = None;
         detail.error_epoch = epoch + 1;
     }
 
     pub(crate) fn clear_error(&mut self) {
         if let Some(detail) = &mut self.detail {
             detail.error = None;
+            detail.failed = None;
         }
+    }
+
+    /// The update that brought the error; `None` if none did, as when a resource never came.
+    pub(crate) fn failed(&self) -> Option<&FailedUpdate> {
+        self.detail.as_ref()?.failed.as_ref()
     }
 
     /// The number of the last change of the error beside the resource in use.
     pub(crate) fn ambient(&self) -> u64 {
         self.detail.as_ref().map_or(0, |detail| detail.ambient)
+    }
+
+    /// Whether there is a resource, it came from this server, and the server has not deleted it since:
+    /// one that is kept in use all the same must be sent again if it comes back.
+    pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
+        let is_deleted = self.state == EntryState::DoesNotExist;
+        self.bytes.is_some() && !is_deleted && self.source as usize == upstream
     }
 
     /// Whether the entry is only kept so that wildcard watches hear of its deletion.

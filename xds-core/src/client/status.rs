@@ -7,7 +7,10 @@ use alloc::string::ToString as _;
 use bytes::Bytes;
 
 use super::error::WatchError;
-use crate::text::{ResourceName, TypeUrl, Version};
+use crate::{
+    text::{ResourceName, TypeUrl, Version},
+    time::Time,
+};
 
 /// What is known of a resource (S3.058-S3.069).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,8 +40,25 @@ pub struct ResourceStatus<'a> {
     pub bytes: Option<&'a Bytes>,
     /// The version of the resource in use; empty if there is none.
     pub version: &'a Version,
+    /// When the response arrived that the resource in use last came in.
+    pub updated: Option<Time>,
     /// What is wrong with the newest version, or with its existence.
     pub error: Option<&'a WatchError>,
+    /// The update that brought the error; `None` if none did, as when the resource never came.
+    pub failed: Option<&'a FailedUpdate>,
+}
+
+/// An update of a resource that did not come into use: a rejected version, or a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailedUpdate {
+    /// The version of the response.
+    pub version: Version,
+    /// When the response arrived.
+    pub received: Time,
+    /// The rejected resource as received, unless it came twice or is longer than
+    /// [`ClientLimits::rejected_resource_bytes`](super::ClientLimits::rejected_resource_bytes).
+    pub bytes: Option<Bytes>,
 }
 
 impl fmt::Display for ResourceStatus<'_> {

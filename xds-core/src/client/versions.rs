@@ -1,4 +1,4 @@
-//! The versions that resources of a type came in, each kept once.
+//! The versions that resources of a type came in, and when, each kept once.
 //!
 //! A response renews the version of every resource in it, also of a hundred thousand that did not
 //! change. So an entry holds a slot, not a counted pointer.
@@ -6,6 +6,7 @@
 use crate::{
     slab::{Slab, Slot},
     text::Version,
+    time::Time,
 };
 
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Versions {
 #[derive(Debug)]
 struct Held {
     version: Version,
+    /// When the response arrived.
+    received: Time,
     /// How many entries hold it.
     holders: usize,
 }
@@ -30,14 +33,14 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// Makes `version` the one that entries exchange theirs for.
-    pub(crate) fn begin(&mut self, version: Version) {
+    /// Makes `version`, received at `now`, the one that entries exchange theirs for.
+    pub(crate) fn begin(&mut self, version: Version, now: Time) {
         let last = self.current;
         if self.versions.at(last).is_some_and(|held| held.holders == 0) {
             self.versions.remove(last);
         }
-        self.current =
-            self.versions.push_back(Held { version, holders: 0 }).map_or(Slot::NONE, |k| k.slot());
+        let held = Held { version, received: now, holders: 0 };
+        self.current = self.versions.push_back(held).map_or(Slot::NONE, |key| key.slot());
     }
 
     pub(crate) fn current(&self) -> Slot {
@@ -63,5 +66,10 @@ impl Versions {
 
     pub(crate) fn get(&self, version: Slot) -> &Version {
         self.versions.at(version).map_or(&self.none, |held| &held.version)
+    }
+
+    /// When the response of that version arrived.
+    pub(crate) fn received(&self, version: Slot) -> Option<Time> {
+        self.versions.at(version).map(|held| held.received)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Both cores and every adapter speak these types. They are a subset of the Envoy v3 API with
 //! the same field numbers: requests and responses, [`Node`] and its parts, the [`Status`] of a
-//! NACK, and protobuf's well-known types. Resources are not among them. A resource travels as
-//! [`Any`], whose value is [`bytes::Bytes`], so taking one out of a frame copies nothing and
-//! decodes nothing.
+//! NACK, [client status discovery](ClientStatusResponse), and protobuf's well-known types. Resources
+//! are not among them. A resource travels as [`Any`], whose value is [`bytes::Bytes`], so taking one
+//! out of a frame copies nothing and decodes nothing.
 //!
 //! Maps are `BTreeMap`s, so a message has one encoding in every process. Every message has its
 //! type URL by way of [`prost::Name`], in the form xDS uses: `type.googleapis.com/` and the
@@ -53,6 +53,7 @@ mod generated;
 
 pub use generated::{envoy, google, xds};
 
+pub use envoy::admin::v3::{ClientResourceStatus, UpdateFailureState};
 pub use envoy::config::core::v3::{
     BuildVersion, ControlPlane, Extension, Locality, Metadata, Node, node,
 };
@@ -61,6 +62,10 @@ pub use envoy::service::discovery::v3::{
     DynamicParameterConstraints, Resource, ResourceError, ResourceLocator, ResourceName,
     dynamic_parameter_constraints, resource,
 };
+pub use envoy::service::status::v3::{
+    ClientConfig, ClientStatusRequest, ClientStatusResponse, ConfigStatus, client_config,
+};
+pub use envoy::r#type::matcher::v3::{NodeMatcher, StringMatcher};
 pub use envoy::r#type::v3::SemanticVersion;
 pub use google::protobuf::{
     Any, BoolValue, BytesValue, DoubleValue, Duration, FloatValue, Int32Value, Int64Value,

@@ -1,5 +1,7 @@
 //! A core with an open channel, driven by hand.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use core::{
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},

@@ -290,12 +290,33 @@ impl RawClient {
 
     pub(crate) async fn call_on(channel: Channel, path: &'static str) -> Result<Self, Status> {
         let (requests, queue) = mpsc::unbounded_channel();
+        Self::call_with(channel, path, Some(requests), queue).await
+    }
+
+    /// A call with one request and no more, which is what a unary call is.
+    pub(crate) async fn ask(
+        address: SocketAddr,
+        path: &'static str,
+        request: impl Into<Bytes>,
+    ) -> Result<Self, Status> {
+        let (requests, queue) = mpsc::unbounded_channel();
+        requests.send(Ok(request.into())).unwrap();
+        drop(requests);
+        Self::call_with(connect(address).await, path, None, queue).await
+    }
+
+    async fn call_with(
+        channel: Channel,
+        path: &'static str,
+        requests: Option<mpsc::UnboundedSender<Result<Bytes, Status>>>,
+        queue: mpsc::UnboundedReceiver<Result<Bytes, Status>>,
+    ) -> Result<Self, Status> {
         let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(1 << 30);
         soon(grpc.ready()).await.unwrap();
         let queue = Request::new(Unfailing(Receiver(queue)));
         let path = http::uri::PathAndQuery::from_static(path);
         let responses = soon(grpc.streaming(queue, path, Raw)).await?.into_inner();
-        Ok(Self { requests: Some(requests), responses })
+        Ok(Self { requests, responses })
     }
 
     pub(crate) fn send(&self, message: impl Into<Bytes>) {
@@ -335,9 +356,12 @@ impl RawClient {
         self.requests = None;
     }
 
+    pub(crate) async fn message(&mut self) -> Bytes {
+        soon(self.responses.message()).await.unwrap().expect("the stream is open")
+    }
+
     pub(crate) async fn response(&mut self) -> DiscoveryResponse {
-        let message = soon(self.responses.message()).await.unwrap().expect("the stream is open");
-        DiscoveryResponse::decode(message).unwrap()
+        DiscoveryResponse::decode(self.message().await).unwrap()
     }
 
     /// The status the stream ends with.

@@ -18,6 +18,24 @@ impl ::prost::Name for Any {
         "type.googleapis.com/google.protobuf.Any".into()
     }
 }
+/// A moment, counted from the start of 1970 in UTC; `nanos` always counts up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Timestamp {
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
+}
+impl ::prost::Name for Timestamp {
+    const NAME: &'static str = "Timestamp";
+    const PACKAGE: &'static str = "google.protobuf";
+    fn full_name() -> ::prost::alloc::string::String {
+        "google.protobuf.Timestamp".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/google.protobuf.Timestamp".into()
+    }
+}
 /// A JSON object.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Struct {
@@ -128,24 +146,6 @@ impl ::prost::Name for Duration {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "type.googleapis.com/google.protobuf.Duration".into()
-    }
-}
-/// A moment, counted from the start of 1970 in UTC; `nanos` always counts up.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Timestamp {
-    #[prost(int64, tag = "1")]
-    pub seconds: i64,
-    #[prost(int32, tag = "2")]
-    pub nanos: i32,
-}
-impl ::prost::Name for Timestamp {
-    const NAME: &'static str = "Timestamp";
-    const PACKAGE: &'static str = "google.protobuf";
-    fn full_name() -> ::prost::alloc::string::String {
-        "google.protobuf.Timestamp".into()
-    }
-    fn type_url() -> ::prost::alloc::string::String {
-        "type.googleapis.com/google.protobuf.Timestamp".into()
     }
 }
 /// An `f64` that can be absent.

@@ -23,3 +23,23 @@ impl ::prost::Name for SemanticVersion {
         "type.googleapis.com/envoy.type.v3.SemanticVersion".into()
     }
 }
+/// Numbers from `start` up to but not including `end`.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct DoubleRange {
+    /// The first.
+    #[prost(double, tag = "1")]
+    pub start: f64,
+    /// The first that is no longer in it.
+    #[prost(double, tag = "2")]
+    pub end: f64,
+}
+impl ::prost::Name for DoubleRange {
+    const NAME: &'static str = "DoubleRange";
+    const PACKAGE: &'static str = "envoy.type.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.type.v3.DoubleRange".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.type.v3.DoubleRange".into()
+    }
+}

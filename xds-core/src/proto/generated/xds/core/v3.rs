@@ -22,3 +22,23 @@ impl ::prost::Name for ContextParams {
         "type.googleapis.com/xds.core.v3.ContextParams".into()
     }
 }
+/// The configuration of an extension.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TypedExtensionConfig {
+    /// What whoever configures it calls it. The type of `typed_config` says which extension it is.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The extension's own configuration message.
+    #[prost(message, optional, tag = "2")]
+    pub typed_config: ::core::option::Option<super::super::super::google::protobuf::Any>,
+}
+impl ::prost::Name for TypedExtensionConfig {
+    const NAME: &'static str = "TypedExtensionConfig";
+    const PACKAGE: &'static str = "xds.core.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "xds.core.v3.TypedExtensionConfig".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/xds.core.v3.TypedExtensionConfig".into()
+    }
+}

@@ -1,0 +1,184 @@
+//! Client status and measurements where a protocol script cannot look: bytes, the node, and bounds. The
+//! rest is in `tests/scripts/client-status/` of the workspace.
+
+mod client_support;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    ChannelId, Client, Frame, Time, TypeUrl,
+    client::{
+        ChannelEvent, ClientConfig, Contents, Instrument, Interest, MetricsExporter, Output,
+        ReadGate, WallClock,
+    },
+    proto::{self, client_config::GenericXdsConfig},
+    types::CLUSTER,
+};
+
+use client_support::config;
+
+/// A client with an open channel that reads whatever comes.
+fn connected(mut config: ClientConfig, interest: Interest<'_>) -> (Client, ChannelId) {
+    config.profile.read_gate = ReadGate::Off;
+    let mut client = Client::new(config, 7, Time::ZERO);
+    client.watch(&TypeUrl::from(CLUSTER), interest, Time::ZERO).expect("a registered type");
+    let Some(Output::Open(channel, _)) = client.poll_output() else { panic!("no channel") };
+    client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+    let mut frame = Frame::default();
+    while client.poll_transmit(channel, Time::ZERO, &mut frame).is_some() {}
+    (client, channel)
+}
+
+fn response(version: &str, resources: impl IntoIterator<Item = Bytes>) -> Bytes {
+    let any = |value| proto::Any { type_url: CLUSTER.into(), value };
+    let response = proto::DiscoveryResponse {
+        version_info: version.into(),
+        nonce: version.into(),
+        type_url: CLUSTER.into(),
+        resources: resources.into_iter().map(any).collect(),
+        ..Default::default()
+    };
+    response.encode_to_vec().into()
+}
+
+fn status(client: &Client) -> Vec<GenericXdsConfig> {
+    client.csds("xds:///web", Contents::All, WallClock::default()).generic_xds_configs
+}
+
+fn named(name: &str) -> Bytes {
+    proto::Locality { region: name.into(), ..Default::default() }.encode_to_vec().into()
+}
+
+#[test]
+fn bytes_are_told_as_received() {
+    println!("covers: CM-06 B31");
+    // A field that no schema here knows, the name behind it, and a number longer than need be: nothing
+    // that decodes and encodes again would give these bytes back.
+    let odd = Bytes::from_static(b"\x98\x06\x80\x80\x00\x0a\x03web");
+    let (mut client, channel) = connected(config(), Interest::Name("web"));
+    let frame = response("1", [odd.clone()]);
+    client.handle_event(ChannelEvent::Message(channel, frame), Time::from_nanos(1_500_000_000));
+
+    let [told] = &status(&client)[..] else { panic!("one resource is watched") };
+    let any = told.xds_config.as_ref().expect("it is in use");
+    assert_eq!((any.type_url.as_str(), &any.value), (CLUSTER, &odd));
+    let received = proto::Timestamp { seconds: 1, nanos: 500_000_000 };
+    assert_eq!(told.last_updated, Some(received));
+}
+
+#[test]
+fn the_node_is_the_one_that_servers_get() {
+    println!("covers: B31");
+    let mut client = Client::new(config(), 7, Time::ZERO);
+    client.watch(&TypeUrl::from(CLUSTER), Interest::Wildcard, Time::ZERO).expect("a known type");
+    let Some(Output::Open(channel, _)) = client.poll_output() else { panic!("no channel") };
+    client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+    let mut frame = Frame::default();
+    assert!(client.poll_transmit(channel, Time::ZERO, &mut frame).is_some());
+    let sent = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("a sound request").node;
+
+    let told = client.csds("xds:///web", Contents::None, WallClock::default());
+    assert_eq!((told.node, told.client_scope.as_str()), (sent, "xds:///web"));
+    assert_eq!(told.generic_xds_configs, []);
+}
+
+#[test]
+fn a_rejected_resource_is_kept_up_to_a_limit() {
+    println!("covers: CM-02 CM-03");
+    let mut config = config();
+    config.limits.rejected_resource_bytes = 64;
+    let (mut client, channel) = connected(config, Interest::Name("web"));
+    let rejected = |padding: usize| {
+        let region = "web".into();
+        let zone = format!("{} text 3", "z".repeat(padding));
+        Bytes::from(proto::Locality { region, zone, ..Default::default() }.encode_to_vec())
+    };
+    let failed = |client: &Client| {
+        let [told] = &status(client)[..] else { panic!("one resource is watched") };
+        let error = told.error_state.clone().expect("it was rejected");
+        (error.version_info, error.failed_configuration.map(|any| any.value))
+    };
+    for (version, padding) in [("1", 0), ("2", 64), ("3", 1)] {
+        let bytes = rejected(padding);
+        let frame = response(version, [bytes.clone()]);
+        client.handle_event(ChannelEvent::Message(channel, frame), Time::ZERO);
+        let kept = (bytes.len() <= 64).then_some(bytes);
+        assert_eq!(failed(&client), (version.into(), kept));
+    }
+}
+
+#[test]
+fn a_server_cannot_make_up_series_without_end() {
+    println!("covers: CM-13 B45");
+    let (mut client, channel) = connected(config(), Interest::Wildcard);
+    let names = (0..10_000).map(|n| named(&format!("xdstp://authority-{n}/t/cluster")));
+    let frame = response("1", names.chain([named("old")]));
+    client.handle_event(ChannelEvent::Message(channel, frame), Time::ZERO);
+
+    let mut measured = Authorities::default();
+    client.metrics().export("xds:///web", &mut measured);
+    assert!(measured.0.len() <= 102, "{} series", measured.0.len());
+    assert_eq!(measured.0.values().sum::<u64>(), 10_001, "none is left out (IC32)");
+    assert!(measured.0["#other"] >= 9_900);
+}
+
+#[test]
+fn instruments_go_by_the_names_and_labels_of_a78() {
+    println!("covers: B45");
+    let names: Vec<_> = Instrument::ALL.into_iter().map(|it| (it.name(), it.unit())).collect();
+    assert_eq!(
+        names,
+        [
+            ("grpc.xds_client.connected", "{bool}"),
+            ("grpc.xds_client.server_failure", "{failure}"),
+            ("grpc.xds_client.resource_updates_valid", "{resource}"),
+            ("grpc.xds_client.resource_updates_invalid", "{resource}"),
+            ("grpc.xds_client.resources", "{resource}"),
+        ]
+    );
+    assert!(Instrument::ALL.iter().all(|it| it.description().ends_with('.')));
+}
+
+#[test]
+fn a_client_that_is_shut_down_is_in_touch_with_nobody() {
+    println!("covers: CM-12");
+    let (mut client, channel) = connected(config(), Interest::Wildcard);
+    client.handle_event(ChannelEvent::Message(channel, response("1", [])), Time::ZERO);
+    let mut before = Connected::default();
+    client.metrics().export("t", &mut before);
+    client.shut_down(Time::ZERO.after(Duration::from_secs(1)));
+    let mut after = Connected::default();
+    client.metrics().export("t", &mut after);
+    assert_eq!((before.0, after.0), (Some(1), None));
+}
+
+/// Resources by authority.
+#[derive(Default)]
+struct Authorities(BTreeMap<String, u64>);
+
+impl MetricsExporter for Authorities {
+    fn counter(&mut self, _: Instrument, _: &[(&'static str, &str)], _: u64) {}
+
+    fn gauge(&mut self, instrument: Instrument, labels: &[(&'static str, &str)], value: u64) {
+        if instrument == Instrument::Resources {
+            let authority = labels.iter().find(|(name, _)| *name == "grpc.xds.authority");
+            let authority = authority.expect("the label is there").1;
+            *self.0.entry(authority.into()).or_default() += value;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Connected(Option<u64>);
+
+impl MetricsExporter for Connected {
+    fn counter(&mut self, _: Instrument, _: &[(&'static str, &str)], _: u64) {}
+
+    fn gauge(&mut self, instrument: Instrument, _: &[(&'static str, &str)], value: u64) {
+        if instrument == Instrument::Connected {
+            self.0 = Some(value);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What an application, and whoever looks on, sees of a client through its handle.
+
+mod rig;
+
+use core::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use rig::{CLUSTER, ENDPOINTS, Rig, poll_once};
+use xds_core::client::{Contents, EntryState, Instrument, MetricsExporter};
+use xds_handle::{ClientEnded, Turn};
+
+/// The answer to a question that the driver has not heard of yet.
+fn ask<T>(rig: &mut Rig, question: impl Future<Output = T>) -> T {
+    let mut question = Box::pin(question);
+    assert!(poll_once(&mut question).is_pending());
+    rig.drive();
+    let Poll::Ready(answer) = poll_once(&mut question) else { panic!("no answer") };
+    answer
+}
+
+fn is_recent(time: SystemTime) -> bool {
+    time.elapsed().is_ok_and(|elapsed| elapsed < Duration::from_secs(60))
+}
+
+#[test]
+fn status_has_the_resource_in_use_and_the_update_that_failed() {
+    println!("covers: S3.058 IC32");
+    let mut rig = Rig::opened();
+    let _watch = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    rig.respond(CLUSTER, "2", &[]);
+
+    let handle = rig.handle.clone();
+    let rows = ask(&mut rig, handle.status()).expect("the client runs");
+    let [row] = &rows[..] else { panic!("one is watched") };
+    assert_eq!((row.name.as_str(), row.version.as_str()), ("a", "1"));
+    assert_eq!(row.state, EntryState::DoesNotExist);
+    assert!(row.updated.is_some_and(is_recent), "{row:?}");
+    let failed = row.failed.as_ref().expect("the server deleted it");
+    assert_eq!((failed.version.as_str(), &failed.bytes), ("2", &None));
+    assert!(is_recent(failed.received), "{failed:?}");
+}
+
+#[test]
+fn client_status_has_dates_of_the_wall_clock() {
+    println!("covers: CM-01 CM-09 B31");
+    let mut rig = Rig::opened();
+    let _watches = (rig.handle.watch(CLUSTER, "a"), rig.handle.watch(ENDPOINTS, "e"));
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+
+    let handle = rig.handle.clone();
+    let told = ask(&mut rig, handle.csds("xds:///a", Contents::All)).expect("the client runs");
+    assert_eq!(told.client_scope, "xds:///a");
+    assert_eq!(told.node.map(|node| node.id).as_deref(), Some("n"));
+    let [cluster, endpoints] = &told.generic_xds_configs[..] else { panic!("two are watched") };
+    let updated = cluster.last_updated.expect("it was received");
+    let since_1970 = Duration::from_secs(updated.seconds.unsigned_abs());
+    assert!(is_recent(SystemTime::UNIX_EPOCH + since_1970), "{updated:?}");
+    assert_eq!((endpoints.name.as_str(), endpoints.last_updated), ("e", None));
+}
+
+#[test]
+fn metrics_are_exported_where_the_application_is() {
+    println!("covers: B45");
+    struct Names(Vec<&'static str>);
+    impl MetricsExporter for Names {
+        fn counter(&mut self, instrument: Instrument, _: &[(&'static str, &str)], _: u64) {
+            self.0.push(instrument.name());
+        }
+        fn gauge(&mut self, instrument: Instrument, _: &[(&'static str, &str)], _: u64) {
+            self.0.push(instrument.name());
+        }
+    }
+
+    let mut rig = Rig::opened();
+    let _watch = rig.handle.watch(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let handle = rig.handle.clone();
+    let metrics = ask(&mut rig, handle.metrics()).expect("the client runs");
+    let mut names = Names(Vec::new());
+    metrics.export("xds:///a", &mut names);
+    assert_eq!(names.0, Instrument::ALL.map(Instrument::name));
+}
+
+#[test]
+fn looking_on_keeps_no_client_alive() {
+    let mut rig = Rig::opened();
+    let weak = rig.handle.downgrade();
+    let watch = rig.handle.watch(CLUSTER, "a");
+    rig.drop_handle();
+    rig.drive();
+    assert!(weak.upgrade().is_some(), "a watch keeps the client alive");
+
+    drop(watch);
+    assert!(weak.upgrade().is_none());
+    assert_eq!(rig.turn(), Turn::Ended);
+}
+
+#[test]
+fn a_client_that_has_ended_tells_nothing() {
+    let rig = Rig::opened();
+    let handle = rig.handle.clone();
+    drop(rig);
+    let mut question = Box::pin(handle.csds("xds:///a", Contents::All));
+    assert_eq!(poll_once(&mut question), Poll::Ready(Err(ClientEnded)));
+    let mut question = Box::pin(handle.metrics());
+    assert!(matches!(poll_once(&mut question), Poll::Ready(Err(ClientEnded))));
+}

@@ -1,0 +1,151 @@
+//! The two methods over gRPC: a question, an answer, and on a stream the next question.
+
+use core::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+use prost::Message as _;
+use tonic::{
+    Request, Response, Status, Streaming,
+    body::Body,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    server::{Grpc, NamedService, StreamingService, UnaryService},
+};
+use xds_core::proto::{ClientStatusRequest, ClientStatusResponse};
+
+use super::CsdsService;
+use crate::grpc::{CSDS_SERVICE, FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS};
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl NamedService for CsdsService {
+    const NAME: &'static str = CSDS_SERVICE;
+}
+
+impl<B> tower_service::Service<http::Request<B>> for CsdsService
+where
+    B: http_body::Body<Data: Send> + Send + 'static,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let method = Method(self.clone());
+        match request.uri().path() {
+            FETCH_CLIENT_STATUS => {
+                Box::pin(async { Ok(Grpc::new(StatusCodec).unary(method, request).await) })
+            }
+            STREAM_CLIENT_STATUS => {
+                Box::pin(async { Ok(Grpc::new(StatusCodec).streaming(method, request).await) })
+            }
+            path => {
+                let refusal = Status::unimplemented(format!("no such method: {path}"));
+                Box::pin(core::future::ready(Ok(refusal.into_http())))
+            }
+        }
+    }
+}
+
+/// The service as one of its methods is called.
+struct Method(CsdsService);
+
+impl UnaryService<ClientStatusRequest> for Method {
+    type Response = ClientStatusResponse;
+    type Future = BoxFuture<Result<Response<ClientStatusResponse>, Status>>;
+
+    fn call(&mut self, request: Request<ClientStatusRequest>) -> Self::Future {
+        let service = self.0.clone();
+        Box::pin(async move { service.answer(request.into_inner()).await.map(Response::new) })
+    }
+}
+
+impl StreamingService<ClientStatusRequest> for Method {
+    type Response = ClientStatusResponse;
+    type ResponseStream = Answers;
+    type Future = core::future::Ready<Result<Response<Answers>, Status>>;
+
+    fn call(&mut self, requests: Request<Streaming<ClientStatusRequest>>) -> Self::Future {
+        let (service, requests) = (self.0.clone(), requests.into_inner());
+        core::future::ready(Ok(Response::new(Answers { service, requests, next: None })))
+    }
+}
+
+/// One answer per request, made when the transport has room for it. The next request is read after
+/// that, so a caller that does not read holds back nothing but itself.
+struct Answers {
+    service: CsdsService,
+    requests: Streaming<ClientStatusRequest>,
+    next: Option<BoxFuture<Result<ClientStatusResponse, Status>>>,
+}
+
+impl Stream for Answers {
+    type Item = Result<ClientStatusResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(next) = &mut self.next {
+                let answer = ready!(next.as_mut().poll(cx));
+                self.next = None;
+                return Poll::Ready(Some(answer));
+            }
+            match ready!(Pin::new(&mut self.requests).poll_next(cx)) {
+                Some(Ok(request)) => {
+                    let service = self.service.clone();
+                    self.next = Some(Box::pin(async move { service.answer(request).await }));
+                }
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// Answers are encoded into the transport's own buffer.
+#[derive(Clone, Copy, Debug)]
+struct StatusCodec;
+
+impl Codec for StatusCodec {
+    type Encode = ClientStatusResponse;
+    type Decode = ClientStatusRequest;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for StatusCodec {
+    type Item = ClientStatusResponse;
+    type Error = Status;
+
+    fn encode(&mut self, answer: Self::Item, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        // The buffer grows, so this fails only for what gRPC cannot carry anyway.
+        answer.encode(out).map_err(|why| Status::resource_exhausted(why.to_string()))
+    }
+}
+
+impl Decoder for StatusCodec {
+    type Item = ClientStatusRequest;
+    type Error = Status;
+
+    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        ClientStatusRequest::decode(message)
+            .map(Some)
+            .map_err(|why| Status::invalid_argument(format!("not a ClientStatusRequest: {why}")))
+    }
+}

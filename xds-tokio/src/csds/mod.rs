@@ -1,0 +1,159 @@
+//! Client status discovery (CSDS, gRFC A40): what the clients of a process hold, for tools that ask.
+//!
+//! [`CsdsService`] is a gRPC service to be mounted on a server of one's own, which for a program with
+//! nothing else to serve is a port on loopback:
+//!
+//! ```
+//! use tokio::net::TcpListener;
+//! use tonic::transport::{Server, server::TcpIncoming};
+//! use xds_core::{
+//!     client::{ClientConfig, ManagementServer, Node, OpaqueType},
+//!     types::CLUSTER,
+//! };
+//! use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
+//!     .with_type(OpaqueType::new(CLUSTER));
+//! let client = Client::connect(config, ClientOptions::default());
+//! let web = client.watch(CLUSTER, "web");
+//!
+//! let csds = CsdsService::new();
+//! csds.register("xds:///web", &client);
+//! let admin = TcpListener::bind("127.0.0.1:0").await?;
+//! tokio::spawn(
+//!     Server::builder().add_service(csds).serve_with_incoming(TcpIncoming::from(admin)),
+//! );
+//! # drop(web);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Whoever can call it reads the whole configuration, which is nobody's business but the operator's:
+//! mount it where only operators come. The contents of secrets are left out even so, unless
+//! [asked for](CsdsService::with_secrets).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod.rs` | the clients that are told of, and the answer to one question |
+//! | `calls.rs` | the two methods over gRPC |
+
+mod calls;
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::timeout;
+use tonic::Status;
+use xds_core::{
+    client::Contents,
+    proto::{ClientStatusRequest, ClientStatusResponse},
+};
+use xds_handle::{ClientHandle, WeakClientHandle};
+
+/// The service `envoy.service.status.v3.ClientStatusDiscoveryService`, with both of its methods, as
+/// clients answer it.
+///
+/// An answer has one entry per registered client, in the order of registration, with the resources
+/// as the client's watchers have them at that moment (CM-01 to CM-06, CM-09). A client that has ended
+/// is not in it; with no client it is empty (CM-08).
+///
+/// What is asked wrongly is refused with `INVALID_ARGUMENT`: node matchers, which a server with many
+/// clients of its own would understand (CM-07), and requests that cannot be decoded. A client whose
+/// driver does not answer within ten seconds fails the call with `ABORTED`.
+///
+/// Clones share the clients that are registered with any of them.
+#[derive(Clone, Debug, Default)]
+pub struct CsdsService {
+    clients: Arc<Mutex<Vec<Registered>>>,
+    /// What is told unless the question wants less.
+    contents: Contents,
+}
+
+#[derive(Clone, Debug)]
+struct Registered {
+    scope: Arc<str>,
+    client: WeakClientHandle,
+}
+
+/// A client's driver answers between two turns. One that takes longer is not being polled.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl CsdsService {
+    /// A service that tells of no client yet, and never of what is inside secrets.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tells what is inside secrets as well, private keys included.
+    #[must_use]
+    pub fn with_secrets(mut self) -> Self {
+        self.contents = Contents::All;
+        self
+    }
+
+    /// Tells of one more client from now on, until it ends. The service does not keep it alive.
+    ///
+    /// `scope` is what the client was made for, as a gRPC target, or `#server` for one that
+    /// configures a server. It is how those who ask tell clients apart (A71).
+    pub fn register(&self, scope: impl Into<Arc<str>>, client: &ClientHandle) {
+        let mut clients = self.lock();
+        clients.retain(|registered| registered.client.upgrade().is_some());
+        clients.push(Registered { scope: scope.into(), client: client.downgrade() });
+    }
+
+    /// The answer to one question.
+    async fn answer(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+        if !request.node_matchers.is_empty() {
+            return Err(Status::invalid_argument(
+                "node_matchers: a client tells of itself and matches no nodes",
+            ));
+        }
+        let contents = match request.exclude_resource_contents {
+            true => Contents::None,
+            false => self.contents,
+        };
+        let clients = self.lock().clone();
+        let mut answer = ClientStatusResponse::default();
+        for Registered { scope, client } in clients {
+            let Some(client) = client.upgrade() else { continue };
+            match timeout(PATIENCE, client.csds(&*scope, contents)).await {
+                Ok(Ok(config)) => answer.config.push(config),
+                // It has ended since, and is told of no more than if it had a moment before.
+                Ok(Err(_ended)) => {}
+                Err(_elapsed) => {
+                    return Err(Status::aborted(format!("client {scope} does not answer")));
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Registered>> {
+        // Nothing panics under this lock; a poisoned one would still hold a sound list.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+    use xds_core::client::{ClientConfig, ManagementServer, Node};
+
+    use super::*;
+    use crate::{Client, ClientOptions};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_nobody_drives_fails_the_call_in_the_end() {
+        println!("covers: CM-08");
+        let config = ClientConfig::new(Node::new("n"), ManagementServer::new("127.0.0.1:1"));
+        let (client, _driver) = Client::driver(config, ClientOptions::default());
+        let service = CsdsService::new();
+        service.register("xds:///stuck", &client);
+        let refusal = service.answer(ClientStatusRequest::default()).await.unwrap_err();
+        assert_eq!(refusal.code(), Code::Aborted);
+        assert!(refusal.message().contains("xds:///stuck"), "{refusal}");
+    }
+}
