@@ -51,7 +51,7 @@ pub use self::{
         ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, ManagementServer, Node,
         Profile, ReadGate, WildcardForm,
     },
-    csds::{Contents, WallClock},
+    csds::{ClientSnapshot, Contents, WallClock},
     error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
     event::{Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
