@@ -3,25 +3,51 @@
 //!
 //! `UPDATE=1 cargo test -p xds-tests --test scripts` writes what was printed into the scripts; the
 //! difference is then reviewed like any other change.
+//!
+//! With `--show-output` the ids that each script covers are printed as if the script were a test that
+//! printed them, for `cargo xtask coverage`.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+/// What the scripts that passed cover, by the name of the script.
+type Covered = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+
 fn main() {
     let arguments = Arguments::from_args();
+    let covered = Covered::default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let trials = scripts(&folder)
         .into_iter()
         .map(|path| {
             let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-            Trial::test(name, move || carry_out(&path))
+            let covered = Covered::clone(&covered);
+            Trial::test(name.clone(), move || {
+                let ids = carry_out(&path)?;
+                covered.lock().unwrap_or_else(PoisonError::into_inner).insert(name, ids);
+                Ok(())
+            })
         })
         .collect();
-    libtest_mimic::run(&arguments, trials).exit();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if arguments.show_output {
+        show_output(&covered.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    conclusion.exit();
+}
+
+/// The form of the standard test harness.
+fn show_output(covered: &BTreeMap<String, Vec<String>>) {
+    println!("\nsuccesses:\n");
+    for (name, ids) in covered {
+        println!("---- {name} stdout ----\ncovers: {}\n", ids.join(" "));
+    }
 }
 
 fn scripts(folder: &Path) -> Vec<PathBuf> {
@@ -36,18 +62,19 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn carry_out(path: &Path) -> Result<(), Failed> {
+/// Returns the ids that the script covers.
+fn carry_out(path: &Path) -> Result<Vec<String>, Failed> {
     let expected = fs::read_to_string(path)?;
     let outcome = xds_sim::script::run(&expected)?;
     if outcome.covers.is_empty() {
         return Err("the script covers nothing: add a `covers:` line".into());
     }
     if outcome.text == expected {
-        return Ok(());
+        return Ok(outcome.covers);
     }
     if env::var_os("UPDATE").is_some() {
         fs::write(path, outcome.text)?;
-        return Ok(());
+        return Ok(outcome.covers);
     }
     Err(difference(&expected, &outcome.text).into())
 }

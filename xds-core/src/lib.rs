@@ -110,9 +110,9 @@
 //!
 //! # What is here
 //!
-//! Both cores speak the state-of-the-world variant over an aggregated stream. The incremental
-//! variant, one stream per type, federation and fallback are being built on the same shape. The crate
-//! is `no_std` with `alloc`, has no features and no unsafe code.
+//! The client follows any number of servers, with authorities and fallback between servers, over an
+//! aggregated stream or one per type. The server serves the state-of-the-world variant over an
+//! aggregated stream. The crate is `no_std` with `alloc`, has no features and no unsafe code.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -127,11 +127,13 @@ mod index;
 pub mod proto;
 mod rng;
 pub mod server;
+pub mod service;
 mod slab;
 mod text;
 mod time;
 pub mod types;
 mod wire;
+pub mod xdstp;
 
 pub use client::Client;
 pub use frame::Frame;

@@ -44,12 +44,18 @@ impl Slot {
     /// No slot: what an end of the list points at.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    pub(crate) fn is_none(self) -> bool {
-        self == Self::NONE
+    /// The position, for tables beside the slab.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
     }
 
-    fn index(self) -> usize {
-        self.0 as usize
+    /// The slot at a position that [`index`](Self::index) gave.
+    pub(crate) fn at_index(index: usize) -> Self {
+        u32::try_from(index).map_or(Self::NONE, Self)
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::NONE
     }
 }
 

@@ -59,6 +59,60 @@ pub fn response(bytes: &[u8]) -> String {
     )
 }
 
+/// An incremental request in one line: what it subscribes to and gives up, then what it carries beside.
+#[must_use]
+pub fn delta_request(bytes: &[u8]) -> String {
+    let request = match proto::DeltaDiscoveryRequest::decode(bytes) {
+        Ok(request) => request,
+        Err(why) => return format!("(undecodable request: {why})"),
+    };
+    let mut line = format!(
+        "(+{{{}}},-{{{}}},N={},T={})",
+        shortened(&request.resource_names_subscribe),
+        shortened(&request.resource_names_unsubscribe),
+        request.response_nonce,
+        type_name(&request.type_url),
+    );
+    if !request.initial_resource_versions.is_empty() {
+        let versions = request.initial_resource_versions.iter();
+        let mut versions: Vec<String> = versions.map(|(name, v)| format!("{name}@{v}")).collect();
+        versions.sort();
+        let _ = write!(line, " has {{{}}}", shortened(&versions));
+    }
+    if let Some(node) = request.node {
+        let _ = write!(line, " node={}", node.id);
+    }
+    if let Some(status) = request.error_detail {
+        let _ = write!(line, " NACK {}: {}", status.code, status.message);
+    }
+    line
+}
+
+/// An incremental response in one line; resources as `name@version=text`.
+#[must_use]
+pub fn delta_response(bytes: &[u8]) -> String {
+    let response = match proto::DeltaDiscoveryResponse::decode(bytes) {
+        Ok(response) => response,
+        Err(why) => return format!("(undecodable response: {why})"),
+    };
+    let text = |resource: &proto::Resource| {
+        let head = format!("{}@{}", resource.name, resource.version);
+        match resource.resource.as_ref().map(|any| Toy::decode(&*any.value)) {
+            Some(Ok(toy)) => format!("{head}={}", toy.text),
+            Some(Err(_)) => format!("{head}=~"),
+            None => head,
+        }
+    };
+    let resources: Vec<String> = response.resources.iter().map(text).collect();
+    format!(
+        "(+{{{}}},-{{{}}},N={},T={})",
+        shortened(&resources),
+        shortened(&response.removed_resources),
+        response.nonce,
+        type_name(&response.type_url),
+    )
+}
+
 /// What a server observed, where it is out of the ordinary; `None` for the daily business.
 #[must_use]
 pub fn observation(observation: &Observation) -> Option<String> {

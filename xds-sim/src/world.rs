@@ -14,8 +14,9 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     ChannelId, Client, Frame, StreamId, Time, WatchId,
-    client::{ChannelError, ChannelEvent, Output},
-    server::{Server, ServerOutput, StreamEvent, Variant, Via},
+    client::{Call, ChannelError, ChannelEvent, Output},
+    server::{Server, ServerOutput, StreamEvent, Via},
+    service::Variant,
 };
 
 use crate::{watchers::Watcher, wire_text};
@@ -66,8 +67,10 @@ pub struct World {
     pub client: Client,
     /// The server.
     pub peer: Peer,
-    /// What becomes of new connections.
+    /// What becomes of new connections to servers that `reachable` does not name.
     pub reachability: Reachability,
+    /// What becomes of new connections to certain servers.
+    pub reachable: BTreeMap<String, Reachability>,
     /// How long a message is under way.
     pub latency: Duration,
     /// Whether the client's transport takes messages.
@@ -76,13 +79,16 @@ pub struct World {
     order: u64,
     deliveries: BinaryHeap<Reverse<Delivery>>,
     channels: BTreeMap<ChannelId, Connection>,
+    /// The channel that ended last.
+    pub(crate) last_ended: Option<ChannelId>,
     pub(crate) watchers: BTreeMap<WatchId, Watcher>,
     log: Vec<Event>,
 }
 
 /// One connection as the network sees it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Connection {
+    call: Call,
     stream: Option<StreamId>,
     /// What has arrived at the client and was not read yet.
     inbox: VecDeque<Bytes>,
@@ -129,12 +135,14 @@ impl World {
             client,
             peer,
             reachability: Reachability::Up,
+            reachable: BTreeMap::new(),
             latency: Duration::ZERO,
             room: Room::Free,
             now: Time::ZERO,
             order: 0,
             deliveries: BinaryHeap::new(),
             channels: BTreeMap::new(),
+            last_ended: None,
             watchers: BTreeMap::new(),
             log: Vec::new(),
         }
@@ -156,25 +164,28 @@ impl World {
         self.log.push(Event { at: self.now, text: text.into() });
     }
 
-    /// The channel that the client uses, if there is one.
+    /// The newest channel of the client, if there is one.
     #[must_use]
     pub fn channel(&self) -> Option<ChannelId> {
         self.channels.keys().next_back().copied()
     }
 
-    /// Sends a response on the client's channel, from a scripted server.
-    pub fn respond(&mut self, frame: Bytes) {
-        if let Some(channel) = self.channel() {
-            self.deliver_later(channel, Payload::Response(frame));
-        }
+    /// The newest channel of the client whose call is such.
+    #[must_use]
+    pub fn channel_of(&self, is_meant: impl Fn(&Call) -> bool) -> Option<ChannelId> {
+        let mut newest_first = self.channels.iter().rev();
+        newest_first.find(|(_, connection)| is_meant(&connection.call)).map(|(id, _)| *id)
     }
 
-    /// Ends the client's stream from the far end.
-    pub fn end_stream(&mut self, code: i32, message: &str) {
-        if let Some(channel) = self.channel() {
-            self.deliver_later(channel, Payload::EndAtClient(code, message.into()));
-            self.deliver_later(channel, Payload::EndAtServer);
-        }
+    /// Sends a response on a channel, from a scripted server.
+    pub fn respond(&mut self, channel: ChannelId, frame: Bytes) {
+        self.deliver_later(channel, Payload::Response(frame));
+    }
+
+    /// Ends a stream of the client's from the far end.
+    pub fn end_stream(&mut self, channel: ChannelId, code: i32, message: &str) {
+        self.deliver_later(channel, Payload::EndAtClient(code, message.into()));
+        self.deliver_later(channel, Payload::EndAtServer);
     }
 
     /// From now on the client's transport has no room: nothing is rendered.
@@ -264,18 +275,11 @@ impl World {
         while let Some(output) = self.client.poll_output() {
             has_worked = true;
             match output {
-                Output::Open(channel, server) => {
-                    self.note(format!("client opens {channel} to {}", server.uri));
-                    self.channels.insert(channel, Connection::default());
-                    match self.reachability {
-                        Reachability::Up => self.deliver_later(channel, Payload::Connect),
-                        Reachability::Down => self.deliver_later(channel, Payload::Refuse),
-                        Reachability::Silent => {}
-                    }
-                }
+                Output::Open(channel, call) => self.open(channel, call),
                 Output::Close(channel, fault) => {
                     let why = fault.map_or_else(String::new, |fault| format!(": {fault}"));
                     self.note(format!("client closes {channel}{why}"));
+                    self.last_ended = Some(channel);
                     self.deliver_later(channel, Payload::EndAtServer);
                 }
                 Output::Writable(channel) => self.transmit_from_client(channel),
@@ -286,6 +290,23 @@ impl World {
         has_worked
     }
 
+    fn open(&mut self, channel: ChannelId, call: Call) {
+        let of_type = call
+            .type_url
+            .as_ref()
+            .map(|url| format!(" for {}", wire_text::type_name(url.as_str())));
+        let server = &call.server.uri;
+        let reachability = self.reachable.get(&**server).copied().unwrap_or(self.reachability);
+        self.note(format!("client opens {channel} to {server}{}", of_type.unwrap_or_default()));
+        let connection = Connection { call, stream: None, inbox: VecDeque::new() };
+        self.channels.insert(channel, connection);
+        match reachability {
+            Reachability::Up => self.deliver_later(channel, Payload::Connect),
+            Reachability::Down => self.deliver_later(channel, Payload::Refuse),
+            Reachability::Silent => {}
+        }
+    }
+
     fn transmit_from_client(&mut self, channel: ChannelId) {
         if let Room::Full { waiting } = &mut self.room {
             waiting.insert(channel);
@@ -294,9 +315,17 @@ impl World {
         let mut frame = Frame::default();
         while self.client.poll_transmit(channel, self.now, &mut frame).is_some() {
             let message = frame.to_bytes();
-            self.note(format!("{channel} -> {}", wire_text::request(&message)));
+            let text = match self.variant_on(channel) {
+                Variant::StateOfTheWorld => wire_text::request(&message),
+                Variant::Incremental => wire_text::delta_request(&message),
+            };
+            self.note(format!("{channel} -> {text}"));
             self.deliver_later(channel, Payload::Request(message));
         }
+    }
+
+    fn variant_on(&self, channel: ChannelId) -> Variant {
+        self.channels.get(&channel).map_or_else(Variant::default, |it| it.call.server.variant)
     }
 
     fn drain_server(&mut self) -> bool {
@@ -409,6 +438,7 @@ impl World {
 
     fn end_at_client(&mut self, channel: ChannelId, error: ChannelError) {
         self.note(format!("{channel} ends: {error}"));
+        self.last_ended = Some(channel);
         self.client.handle_event(ChannelEvent::Closed(channel, error), self.now);
     }
 
@@ -428,7 +458,11 @@ impl World {
                     self.channels.get_mut(&channel).and_then(|c| c.inbox.pop_front())
             {
                 has_read = true;
-                self.note(format!("{channel} <- {}", wire_text::response(&frame)));
+                let text = match self.variant_on(channel) {
+                    Variant::StateOfTheWorld => wire_text::response(&frame),
+                    Variant::Incremental => wire_text::delta_response(&frame),
+                };
+                self.note(format!("{channel} <- {text}"));
                 self.client.handle_event(ChannelEvent::Message(channel, frame), self.now);
                 self.drain_client();
             }

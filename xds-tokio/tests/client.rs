@@ -54,6 +54,7 @@ async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
     assert_eq!((nack.version_info.as_str(), nack.response_nonce.as_str()), ("", "n1"));
     let detail = nack.error_detail.expect("it is a NACK");
     assert!(detail.message.contains("it is bad"), "{}", detail.message);
+    println!("covers: PN-01 S0.088 S0.089 IC18");
 }
 
 #[tokio::test]
@@ -66,6 +67,7 @@ async fn the_first_request_does_not_wait_for_response_headers() {
     assert_eq!(stream.request().await.resource_names, ["a"]);
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut watch).await;
+    println!("covers: SB-19");
 }
 
 #[tokio::test]
@@ -102,6 +104,7 @@ async fn the_next_response_is_read_once_the_last_one_is_handled() {
     watch.handled();
     assert_eq!(stream.request().await.version_info, "2");
     assert_eq!(value(&mut watch).await.version.as_str(), "2");
+    println!("covers: FC-01 AN-10 IC34");
 }
 
 #[tokio::test]
@@ -202,6 +205,7 @@ async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
     };
     assert_eq!(&**message, "not you");
     assert!(error.to_string().contains("node-1"), "{error}");
+    println!("covers: FM-01 FM-11 S1.004");
 }
 
 #[tokio::test]
@@ -223,6 +227,7 @@ async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
     assert_eq!((first.version_info.as_str(), first.response_nonce.as_str()), ("1", ""));
     stream.respond(CLUSTER, "2", "m1", &[("a", "two")]);
     assert_eq!(value(&mut watch).await.version.as_str(), "2", "no error came first");
+    println!("covers: FM-04 RS-01 S0.082 S1.008 S1.009");
 }
 
 #[tokio::test]
@@ -245,15 +250,17 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut watch).await;
+    println!("covers: DE-01 FM-11 S1.014 S1.016 S1.017");
 }
 
 #[tokio::test]
 async fn an_address_that_cannot_be_dialled_is_unreachable() {
     let mut config = config(([127, 0, 0, 1], 1).into());
-    config.server = xds_core::client::ManagementServer::new("https://127.0.0.1:1");
+    config.servers = vec![xds_core::client::ManagementServer::new("https://127.0.0.1:1")];
     let client = Client::connect(config, options());
     let error = no_value(&mut client.watch(CLUSTER, "a")).await;
     assert!(error.to_string().contains("TLS"), "{error}");
+    println!("covers: FM-07");
 }
 
 #[tokio::test]
@@ -271,6 +278,7 @@ async fn a_frozen_server_is_found_out_by_keepalive() {
         panic!("unexpected {error}");
     };
     assert!(message.contains("keep-alive"), "{message}");
+    println!("covers: FM-14 IL3");
 }
 
 #[tokio::test]
@@ -287,6 +295,7 @@ async fn shutting_down_closes_the_stream_and_ends_the_watches() {
     soon(driver).await.unwrap();
     stream.end().await;
     assert_eq!(client.status().await, Err(ClientEnded));
+    println!("covers: SB-17 IC39");
 }
 
 #[tokio::test]

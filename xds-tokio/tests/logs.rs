@@ -129,6 +129,7 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
     ] {
         assert_eq!(log.lines(&["DEBUG", message]).len(), 1, "{message}:\n{}", log.text());
     }
+    println!("covers: S0.091");
 }
 
 #[tokio::test]
@@ -181,6 +182,7 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut a).await;
     assert_eq!(log.lines(&["INFO", "the server answers again"]).len(), 1, "{}", log.text());
+    println!("covers: S1.015");
 }
 
 #[tokio::test]
@@ -199,6 +201,7 @@ async fn the_planned_end_of_a_stream_is_not_a_warning() {
     server.stream().await;
     assert_eq!(log.lines(&["INFO", "stream ended", "rebalancing"]).len(), 1, "{}", log.text());
     assert!(log.lines(&["WARN"]).is_empty(), "{}", log.text());
+    println!("covers: FM-04 S1.008 S1.009");
 }
 
 #[tokio::test]

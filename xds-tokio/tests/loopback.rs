@@ -91,6 +91,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
 
     set(&handle, CLUSTER, "a", "fine").await;
     value(&mut a).await;
+    println!("covers: IS4");
 }
 
 #[tokio::test]

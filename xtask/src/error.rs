@@ -25,4 +25,16 @@ pub(crate) enum Error {
         differences.iter().map(|difference| format!("\n  {difference}")).collect::<String>()
     )]
     Stale { differences: Vec<Difference> },
+
+    #[error("the tests do not build")]
+    Build,
+
+    #[error("{path}, line {line}: {why}")]
+    Line { path: &'static str, line: usize, why: String },
+
+    #[error(
+        "coverage{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Coverage { findings: Vec<String> },
 }

@@ -5,8 +5,11 @@
 //! and so that a change of the schema shows in review as the code it becomes. `gen --check`
 //! compares instead of writing; the test in [`codegen`] does the same on every
 //! `cargo test --workspace`.
+//!
+//! `coverage` runs the tests and lists which requirements those that passed have shown to hold.
 
 mod codegen;
+mod coverage;
 mod error;
 mod tree;
 
@@ -21,7 +24,10 @@ usage: cargo xtask <command>
 
 commands:
   gen            regenerate xds-core/src/proto/generated from proto/
-  gen --check    fail if the checked-in code differs from what gen would write";
+  gen --check    fail if the checked-in code differs from what gen would write
+  coverage [--missing] [--strict]
+                 run the tests; list which requirements they cover, and why others are not.
+                 --missing lists only those; --strict fails if one of them has no reason";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -30,6 +36,10 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["gen"] => codegen::write(&root()).map(Some),
         ["gen", "--check"] => codegen::check(&root()).map(Some),
+        ["coverage", rest @ ..] => match coverage::Options::parse(rest) {
+            Some(options) => coverage::run(&root(), options).map(Some),
+            None => Err(Error::Usage { given: args.join(" ") }),
+        },
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),
     };

@@ -34,6 +34,8 @@ pub(crate) struct Cache {
     response: u64,
     /// How many entries the response under judgement has had so far.
     marked: usize,
+    /// The position of the server whose response is under judgement.
+    source: u32,
     versions: Versions,
     entries: usize,
     /// Deleted entries that some cursor has yet to pass, oldest first.
@@ -57,6 +59,8 @@ pub(crate) struct Entry {
     version: Slot,
     /// The number of the last change that wildcard watches must hear of; zero if there was none.
     pub(crate) changed: u64,
+    /// The position of the server that `bytes` last came from.
+    source: u32,
     /// Who asks for the entry by name, if anybody.
     pub(crate) subscription: Slot,
     frame: Slot,
@@ -87,6 +91,7 @@ impl Cache {
             sequence: 0,
             response: 0,
             marked: 0,
+            source: u32::MAX,
             versions: Versions::default(),
             entries: 0,
             tombstones: VecDeque::new(),
@@ -158,6 +163,7 @@ impl Cache {
             state: EntryState::Requested,
             bytes: None,
             version: Slot::NONE,
+            source: u32::MAX,
             changed: 0,
             subscription: Slot::NONE,
             frame: Slot::NONE,
@@ -283,17 +289,25 @@ impl Cache {
 
     /// Notes that the entry's resource came in the response under judgement.
     pub(crate) fn renew(&mut self, slot: Slot) {
-        let current = self.versions.current();
+        let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        entry.source = source;
         if entry.version != current {
             self.versions.exchange(core::mem::replace(&mut entry.version, current));
         }
     }
 
-    /// Begins to judge a response that arrived at `now`: no entry is part of it yet.
-    pub(crate) fn begin_response(&mut self, version: Version, now: Time) {
+    /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no
+    /// entry is part of it yet.
+    pub(crate) fn begin_response(&mut self, version: Version, upstream: usize, now: Time) {
+        self.source = u32::try_from(upstream).unwrap_or(u32::MAX);
         self.response += 1;
         self.marked = 0;
+        self.versions.begin(version, now);
+    }
+
+    /// The version that entries are given from now on.
+    pub(crate) fn begin_version(&mut self, version: Version, now: Time) {
         self.versions.begin(version, now);
     }
 
@@ -435,6 +449,13 @@ impl Entry {
     /// The number of the last change of the error beside the resource in use.
     pub(crate) fn ambient(&self) -> u64 {
         self.detail.as_ref().map_or(0, |detail| detail.ambient)
+    }
+
+    /// Whether there is a resource, it came from this server, and the server has not deleted it since:
+    /// one that is kept in use all the same must be sent again if it comes back.
+    pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
+        let is_deleted = self.state == EntryState::DoesNotExist;
+        self.bytes.is_some() && !is_deleted && self.source as usize == upstream
     }
 
     /// Whether the entry is only kept so that wildcard watches hear of its deletion.

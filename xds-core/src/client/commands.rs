@@ -2,11 +2,11 @@
 
 use super::{
     Client,
+    authorities::DEFAULT,
     cache::Cursor,
     error::InvalidWatch,
     interest::{Collection, Subscription, SubscriptionState},
     status::EntryState,
-    upstream::Link,
     watches::{News, Target},
 };
 use crate::{
@@ -43,9 +43,10 @@ impl Client {
         let watch = match interest {
             Interest::Name(name) => {
                 self.check_name(name)?;
-                self.watch_name(type_index, name)
+                let authority = self.authority_of(name)?;
+                self.watch_name(type_index, name, authority, now)
             }
-            Interest::Wildcard => self.watch_everything(type_index),
+            Interest::Wildcard => self.watch_everything(type_index, now),
         }
         .ok_or(InvalidWatch::TooMany)?;
         self.connect_if_wanted(now);
@@ -64,71 +65,96 @@ impl Client {
         }
     }
 
-    fn watch_name(&mut self, type_index: usize, name: &str) -> Option<WatchId> {
+    fn watch_name(
+        &mut self,
+        type_index: usize,
+        name: &str,
+        authority: usize,
+        now: Time,
+    ) -> Option<WatchId> {
         let known = self.types.get_mut(type_index)?;
         let entry = match known.cache.find(name) {
             Some(entry) => entry,
             None => known.cache.create(ResourceName::from(name))?,
         };
-        let subscription = self.subscribe(type_index, entry)?;
+        let subscription = self.subscribe(type_index, entry, authority)?;
         let target = Target::Name { subscription, previous: Slot::NONE, next: Slot::NONE };
         let watch = self.watches.add(type_index, target)?;
         let slot = self.types.get_mut(type_index)?.interest.subscriptions.at_mut(subscription)?;
         self.watches.link(watch, slot.first_watch);
         slot.first_watch = watch.0.slot();
-        self.tell_what_is_known(watch, type_index, entry);
+        self.turn_from_failed_server(authority, now);
+        self.tell_what_is_known(watch, type_index, entry, authority);
         Some(watch)
     }
 
+    /// Something may be wanted of which nothing is known, from a server that cannot be used (FB-04).
+    fn turn_from_failed_server(&mut self, authority: usize, now: Time) {
+        if self.upstreams.active(authority).is_some_and(|server| server.error.is_some()) {
+            self.fall_back(authority, now);
+        }
+    }
+
     /// The subscription to an entry's name, made or taken up again where there is none.
-    fn subscribe(&mut self, type_index: usize, entry: Slot) -> Option<Slot> {
+    fn subscribe(&mut self, type_index: usize, entry: Slot, authority: usize) -> Option<Slot> {
         let known = self.types.get_mut(type_index)?;
         let existing = known.cache.get(entry)?.subscription;
-        if let Some(subscription) = known.interest.subscriptions.at_mut(existing) {
-            if subscription.state == SubscriptionState::Leaving {
+        let slot = match known.interest.subscriptions.at_mut(existing) {
+            Some(subscription) if subscription.is_wanted() => return Some(existing),
+            Some(subscription) => {
                 subscription.state = SubscriptionState::Wanted;
                 known.interest.leaving -= 1;
+                existing
             }
-            return Some(existing);
-        }
-        let subscription = Subscription {
-            entry,
-            first_watch: Slot::NONE,
-            state: SubscriptionState::Wanted,
-            sent_on: None,
-            timer: 0,
+            None => {
+                let subscription = Subscription {
+                    entry,
+                    authority,
+                    first_watch: Slot::NONE,
+                    state: SubscriptionState::Wanted,
+                    told: 0,
+                    timer: 0,
+                };
+                let slot = known.interest.subscriptions.push_back(subscription)?.slot();
+                known.cache.get_mut(entry)?.subscription = slot;
+                slot
+            }
         };
-        let slot = known.interest.subscriptions.push_back(subscription)?.slot();
-        known.cache.get_mut(entry)?.subscription = slot;
-        if let Some((_, channel)) = self.upstream.current_mut()
-            && let Some(sotw) = channel.sotw.get_mut(type_index)
-        {
-            sotw.unsent += 1;
-        }
+        known.interest.note_wanted(authority);
+        self.upstreams
+            .machines_of(authority, type_index, |machine| machine.sent_mut().note_wanted(slot));
         Some(slot)
     }
 
     /// A new watch gets the value, then what is wrong beside it, as older ones did (IC14).
-    fn tell_what_is_known(&mut self, watch: WatchId, type_index: usize, entry: Slot) {
+    fn tell_what_is_known(
+        &mut self,
+        watch: WatchId,
+        type_index: usize,
+        entry: Slot,
+        authority: usize,
+    ) {
         let Some(entry) = self.types.get(type_index).and_then(|known| known.cache.get(entry))
         else {
             return;
         };
         let is_known = entry.bytes.is_some() || entry.error().is_some();
-        if is_known || self.reported_error().is_some() {
+        if is_known || self.reported_error(authority).is_some() {
             self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
         }
     }
 
-    fn watch_everything(&mut self, type_index: usize) -> Option<WatchId> {
+    fn watch_everything(&mut self, type_index: usize, now: Time) -> Option<WatchId> {
         let known = self.types.get_mut(type_index)?;
         let marker = known.cache.add_cursor()?;
         let cursor = Cursor { marker, ..Cursor::default() };
         let watch = self.watches.add(type_index, Target::Wildcard(cursor))?;
         known.interest.wildcards.push(watch);
+        self.turn_from_failed_server(DEFAULT, now);
+        let known = self.types.get(type_index)?;
         let is_concluded = !matches!(known.interest.collection, Collection::Requested);
         let has_changes = known.cache.sequence() > 0;
-        if is_concluded || self.reported_error().is_some() {
+        if is_concluded || self.reported_error(DEFAULT).is_some() {
             self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
         } else if has_changes {
             self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
@@ -143,11 +169,13 @@ impl Client {
             let watches = &self.watches;
             self.outbox.note_dead(|id| watches.get(id).is_some());
         }
-        match ended.target {
+        let authority = match ended.target {
             Target::Name { subscription, previous, next } => {
+                let authority = self.authority_of_subscription(ended.type_index, subscription);
                 if let Some(first) = self.watches.unlink(previous, next) {
                     self.set_first_watch(ended.type_index, subscription, first);
                 }
+                authority
             }
             Target::Wildcard(cursor) => {
                 if let Some(known) = self.types.get_mut(ended.type_index) {
@@ -155,11 +183,23 @@ impl Client {
                     known.cache.remove_cursor(cursor.marker);
                 }
                 self.sweep(ended.type_index);
-                self.forget_wildcard_if_unsent(ended.type_index);
+                if !self.upstreams.has_wildcard_on_wire(ended.type_index) {
+                    // Nobody has to be told that the wildcard is over.
+                    self.drop_uncovered(ended.type_index);
+                }
+                DEFAULT
             }
-        }
+        };
+        self.reset_if_unused(authority, now);
         self.note_idleness(now);
         self.announce();
+    }
+
+    fn authority_of_subscription(&self, type_index: usize, subscription: Slot) -> usize {
+        self.types
+            .get(type_index)
+            .and_then(|known| known.interest.subscriptions.at(subscription))
+            .map_or(DEFAULT, |subscription| subscription.authority)
     }
 
     fn set_first_watch(&mut self, type_index: usize, slot: Slot, first: Slot) {
@@ -169,20 +209,17 @@ impl Client {
         if !first.is_none() {
             return;
         }
-        let current = self.upstream.current_mut();
-        let was_sent = current.as_ref().is_some_and(|(id, _)| subscription.sent_on == Some(*id));
-        if was_sent {
-            // The entry stays until the server is told (B53).
-            subscription.state = SubscriptionState::Leaving;
-            known.interest.leaving += 1;
-            return;
+        // The entry stays until every server that was told of the name knows that it is over (B53,
+        // FB-12).
+        subscription.state = SubscriptionState::Leaving;
+        let (authority, is_over) = (subscription.authority, subscription.is_over());
+        known.interest.leaving += 1;
+        known.interest.note_unwanted(authority);
+        let note = |machine: &mut super::machine::Machine| machine.sent_mut().note_unwanted(slot);
+        self.upstreams.machines_of(authority, type_index, note);
+        if is_over {
+            self.drop_subscription(type_index, slot);
         }
-        if let Some((_, channel)) = current
-            && let Some(sotw) = channel.sotw.get_mut(type_index)
-        {
-            sotw.unsent = sotw.unsent.saturating_sub(1);
-        }
-        self.drop_subscription(type_index, slot);
     }
 
     /// Removes a subscription that the server does not know of, or has been told is over. What is
@@ -208,18 +245,6 @@ impl Client {
         }
     }
 
-    /// Without a channel nobody has to be told that the wildcard is over.
-    fn forget_wildcard_if_unsent(&mut self, type_index: usize) {
-        let is_on_wire = self
-            .upstream
-            .current()
-            .and_then(|(_, channel)| channel.sotw.get(type_index))
-            .is_some_and(super::sotw::Sotw::has_wildcard);
-        if !is_on_wire {
-            self.drop_uncovered(type_index);
-        }
-    }
-
     /// Forgets what only a wildcard covered, once there is none (WC-06).
     pub(super) fn drop_uncovered(&mut self, type_index: usize) {
         let Some(known) = self.types.get_mut(type_index) else { return };
@@ -239,21 +264,19 @@ impl Client {
         }
     }
 
-    /// Whether any type is wanted at all.
-    pub(super) fn wants_anything(&self) -> bool {
-        self.types.iter().any(|known| !known.interest.is_empty())
-    }
-
     fn note_idleness(&mut self, now: Time) {
-        let is_idle = !self.wants_anything();
-        if let Link::Open(_) = self.upstream.link
-            && let Some((_, channel)) = self.upstream.current_mut()
-            && is_idle
-        {
-            channel.idle_since.get_or_insert(now);
-        }
-        if is_idle && self.config.profile.idle_close == Some(core::time::Duration::ZERO) {
-            self.close_idle(now);
+        for lane in 0..self.upstreams.lanes.len() {
+            if self.is_lane_wanted(lane) {
+                continue;
+            }
+            if let Some(id) = self.upstreams.on_lane(lane)
+                && let Some(channel) = self.upstreams.channel_mut(id)
+            {
+                channel.idle_since.get_or_insert(now);
+                if self.config.profile.idle_close == Some(core::time::Duration::ZERO) {
+                    self.close_idle(lane, now);
+                }
+            }
         }
     }
 }

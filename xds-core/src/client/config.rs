@@ -7,7 +7,7 @@ use core::time::Duration;
 use prost::Message as _;
 
 use super::{backoff::BackoffPolicy, resource_type::ResourceType};
-use crate::proto;
+use crate::{proto, service::Variant};
 
 /// Everything a [`Client`](super::Client) needs to know.
 #[derive(Clone, Debug)]
@@ -15,8 +15,11 @@ use crate::proto;
 pub struct ClientConfig {
     /// Who the client says it is.
     pub node: Node,
-    /// The management server to follow.
-    pub server: ManagementServer,
+    /// The management servers for names without an authority, the preferred first. The others are
+    /// turned to while it fails (A71).
+    pub servers: Vec<ManagementServer>,
+    /// Who answers for names that state an authority (A47).
+    pub authorities: Vec<Authority>,
     /// The resource types that can be watched.
     pub types: Vec<Arc<dyn ResourceType>>,
     /// The decisions on which implementations differ.
@@ -31,7 +34,8 @@ impl ClientConfig {
     pub fn new(node: Node, server: ManagementServer) -> Self {
         Self {
             node,
-            server,
+            servers: Vec::from([server]),
+            authorities: Vec::new(),
             types: Vec::new(),
             profile: Profile::grpc(),
             limits: ClientLimits::default(),
@@ -52,9 +56,19 @@ impl ClientConfig {
         self
     }
 
-    /// What the server's data errors do to cached resources (X11).
-    pub(crate) fn data_errors(&self) -> DataErrorPolicy {
-        self.server.data_errors.unwrap_or(self.profile.data_errors)
+    /// Adds a server to turn to while those before it fail and something is wanted of which nothing is
+    /// known (A71).
+    #[must_use]
+    pub fn with_fallback(mut self, server: ManagementServer) -> Self {
+        self.servers.push(server);
+        self
+    }
+
+    /// Lets names of one more authority be watched. The first of two with the same name counts.
+    #[must_use]
+    pub fn with_authority(mut self, authority: Authority) -> Self {
+        self.authorities.push(authority);
+        self
     }
 
     pub(crate) fn position_of(&self, type_url: &str) -> Option<usize> {
@@ -130,13 +144,71 @@ pub struct ManagementServer {
     pub uri: Arc<str>,
     /// What the server's data errors do to cached resources; `None` follows the profile.
     pub data_errors: Option<DataErrorPolicy>,
+    /// The variant of the protocol that the server is asked to speak.
+    pub variant: Variant,
+    /// Whether one stream carries all types.
+    pub streams: Streams,
 }
 
 impl ManagementServer {
     /// The server at `uri`, whose form is the adapter's to read.
     #[must_use]
     pub fn new(uri: impl Into<Arc<str>>) -> Self {
-        Self { uri: uri.into(), data_errors: None }
+        Self {
+            uri: uri.into(),
+            data_errors: None,
+            variant: Variant::default(),
+            streams: Streams::default(),
+        }
+    }
+
+    /// Chooses the variant of the protocol.
+    #[must_use]
+    pub fn with_variant(mut self, variant: Variant) -> Self {
+        self.variant = variant;
+        self
+    }
+
+    /// Chooses between one stream for all types and one for each.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Streams) -> Self {
+        self.streams = streams;
+        self
+    }
+}
+
+/// How resource types share streams (S0.164).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Streams {
+    /// One stream carries all types: the aggregated discovery service.
+    #[default]
+    Aggregated,
+    /// Each type has a stream of its own, to its own discovery service.
+    PerType,
+}
+
+/// Who answers for names that state an authority, as `xdstp://NAME/type/id` does (A47).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Authority {
+    /// The name as resource names state it; it may be empty (FE-04).
+    pub name: Arc<str>,
+    /// Its servers, the preferred first. An authority without any uses those of the client (FE-03).
+    pub servers: Vec<ManagementServer>,
+}
+
+impl Authority {
+    /// The authority `name`, answered for by the client's own servers.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), servers: Vec::new() }
+    }
+
+    /// Adds a server of its own, to use where those before it fail.
+    #[must_use]
+    pub fn with_server(mut self, server: ManagementServer) -> Self {
+        self.servers.push(server);
+        self
     }
 }
 
@@ -195,6 +267,28 @@ pub struct Profile {
     pub read_gate: ReadGate,
     /// The client features stated in the node (SB-03).
     pub client_features: Vec<String>,
+    /// Whether names of the form `xdstp://...` state an authority.
+    pub federation: Federation,
+    /// Whether servers behind the first one are used.
+    pub fallback: Fallback,
+}
+
+/// Whether `xdstp://` names are read as such (A47, FE-14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Federation {
+    /// They state an authority, which must be configured.
+    On,
+    /// They are names like any other.
+    Off,
+}
+
+/// Whether a client turns to further servers while the first one fails (A71, FB-20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// It does.
+    On,
+    /// Only the first server of each list is ever used.
+    Off,
 }
 
 /// Whether watchers learn that the management server cannot be reached (D17).
@@ -220,6 +314,8 @@ impl Profile {
             connectivity_errors: ConnectivityErrors::Reported,
             read_gate: ReadGate::Notices,
             client_features: Vec::from(["envoy.lb.does_not_support_overprovisioning".into()]),
+            federation: Federation::On,
+            fallback: Fallback::On,
         }
     }
 

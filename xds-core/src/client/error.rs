@@ -95,6 +95,9 @@ pub enum WatchErrorKind {
     /// The server deleted the resource (S0.120).
     #[error("does not exist: deleted by the server")]
     Deleted,
+    /// The server said that it has no such resource (B03).
+    #[error("does not exist: the server has none")]
+    Absent,
     /// The newest version of the resource was rejected.
     #[error("invalid: {0}")]
     Invalid(Rejection),
@@ -168,6 +171,9 @@ pub enum InvalidWatch {
         /// The configured limit in bytes.
         limit: usize,
     },
+    /// The name states an authority that is not configured (FE-05).
+    #[error("the authority of {0} is not configured")]
+    UnknownAuthority(ResourceName),
     /// Too many watches exist already.
     #[error("too many watches")]
     TooMany,

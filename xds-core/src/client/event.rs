@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     id::{ChannelId, WatchId},
+    service,
     text::{Nonce, ResourceName, TypeUrl, Version},
 };
 
@@ -37,7 +38,7 @@ pub enum Output {
     /// Dial the server and start the call; answer with [`ChannelEvent::Opened`] or
     /// [`ChannelEvent::Closed`]. A failed channel is never tried again: the next attempt comes as a
     /// new channel after its backoff.
-    Open(ChannelId, Arc<ManagementServer>),
+    Open(ChannelId, Call),
     /// End the call. Nothing more is said about the channel. With an error, because of what the
     /// server did, which is worth a line in the log; otherwise because nothing is wanted of it.
     Close(ChannelId, Option<ChannelError>),
@@ -47,6 +48,26 @@ pub enum Output {
     Writable(ChannelId),
     /// A watcher has news.
     Notify(WatchId, Notice),
+}
+
+/// The stream that a channel stands for.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Call {
+    /// Where to dial.
+    pub server: Arc<ManagementServer>,
+    /// The one type that the stream carries, which names the service to call; `None` is the
+    /// aggregated stream, for all types.
+    pub type_url: Option<TypeUrl>,
+}
+
+impl Call {
+    /// The path of the gRPC method to call; `None` if there is no such method, which is an error of
+    /// the configuration.
+    #[must_use]
+    pub fn grpc_path(&self) -> Option<&'static str> {
+        service::grpc_path(self.type_url.as_ref().map(TypeUrl::as_str), self.server.variant)
+    }
 }
 
 /// News for one watch. The newest replaces whatever was not polled yet.

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use super::{cache::Entry, error::WatchError};
+use super::{authorities::DEFAULT, cache::Entry, error::WatchError};
 use crate::{
-    id::{ChannelId, WatchId},
+    id::WatchId,
     slab::{Slab, Slot},
 };
 
@@ -16,6 +16,8 @@ pub(crate) struct TypeInterest {
     pub(crate) subscriptions: Slab<Subscription>,
     /// How many of them nobody wants any more.
     pub(crate) leaving: usize,
+    /// By authority: how many of its names are wanted.
+    wanted: Vec<usize>,
     /// The watches of everything.
     pub(crate) wildcards: Vec<WatchId>,
     /// What is known of the collection as a whole.
@@ -45,11 +47,13 @@ pub(crate) enum Collection {
 pub(crate) struct Subscription {
     /// Where the resource is.
     pub(crate) entry: Slot,
+    /// The position of the authority that the name belongs to.
+    pub(crate) authority: usize,
     /// The first of its watches; the others are linked behind.
     pub(crate) first_watch: Slot,
     pub(crate) state: SubscriptionState,
-    /// The channel on which the name was last sent.
-    pub(crate) sent_on: Option<ChannelId>,
+    /// How many channels the name was sent on.
+    pub(crate) told: usize,
     /// Arms the does-not-exist timer; zero where none runs.
     pub(crate) timer: u64,
 }
@@ -68,9 +72,43 @@ impl TypeInterest {
         !self.wildcards.is_empty()
     }
 
-    /// How many names are wanted.
-    pub(crate) fn names(&self) -> usize {
-        self.subscriptions.len() - self.leaving
+    /// How many names are wanted of a server that serves the authorities in `scope`.
+    pub(crate) fn names_in(&self, scope: &[bool]) -> usize {
+        self.wanted.iter().zip(scope).filter(|(_, serves)| **serves).map(|(names, _)| names).sum()
+    }
+
+    /// Whether everything is wanted of a server with this scope: a wildcard asks the authority of
+    /// names that state none.
+    pub(crate) fn wants_wildcard_in(&self, scope: &[bool]) -> bool {
+        self.wants_wildcard() && scope.get(DEFAULT) == Some(&true)
+    }
+
+    /// Whether anything is wanted of a server with this scope.
+    pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
+        self.wants_wildcard_in(scope) || self.names_in(scope) > 0
+    }
+
+    /// Whether anything is wanted of an authority.
+    pub(crate) fn is_wanted_by(&self, authority: usize) -> bool {
+        let names = self.wanted.get(authority).is_some_and(|names| *names > 0);
+        names || (authority == DEFAULT && self.wants_wildcard())
+    }
+
+    /// A name of the authority is wanted that was not.
+    pub(crate) fn note_wanted(&mut self, authority: usize) {
+        if self.wanted.len() <= authority {
+            self.wanted.resize(authority + 1, 0);
+        }
+        if let Some(names) = self.wanted.get_mut(authority) {
+            *names += 1;
+        }
+    }
+
+    /// A name of the authority is not wanted any more.
+    pub(crate) fn note_unwanted(&mut self, authority: usize) {
+        if let Some(names) = self.wanted.get_mut(authority) {
+            *names = names.saturating_sub(1);
+        }
     }
 
     /// Whether anybody watches the entry, by name or by wildcard.
@@ -81,8 +119,20 @@ impl TypeInterest {
             .is_some_and(|subscription| subscription.state == SubscriptionState::Wanted);
         is_named || (self.wants_wildcard() && !entry.is_tombstone())
     }
+}
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.wildcards.is_empty() && self.names() == 0
+impl Subscription {
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.state == SubscriptionState::Wanted
+    }
+
+    /// Whether nobody wants the name and no server believes that somebody does.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.is_wanted() && self.told == 0
+    }
+
+    /// Whether the name is wanted of a server that serves the authorities in `scope`.
+    pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
+        self.is_wanted() && scope.get(self.authority) == Some(&true)
     }
 }

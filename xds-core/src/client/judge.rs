@@ -18,7 +18,8 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 
 use super::{
-    cache::{Cache, Mark},
+    authorities::DEFAULT,
+    cache::{Cache, Entry, Mark},
     config::{ClientLimits, DataErrorPolicy},
     error::{Source, WatchError, WatchErrorKind},
     faults::{Faults, Strangers},
@@ -26,6 +27,7 @@ use super::{
     interest::{Collection, TypeInterest},
     outbox::Outbox,
     resource_type::{Context, Rejection, ResourceType, Value},
+    sent::SentNames,
     status::{ClientStats, EntryState},
     watches::{Debts, News, Watches},
 };
@@ -33,7 +35,7 @@ use crate::{
     slab::Slot,
     text::{ResourceName, Version},
     time::Time,
-    wire::response::{RawResource, Response},
+    wire::{resource::RawResource, response::Response},
 };
 
 /// What judging needs to know and may change.
@@ -54,14 +56,20 @@ pub(crate) struct Judge<'a> {
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,
+    /// The names that the server was told, and the authorities that use it: what else it sends is
+    /// nobody's, and what it leaves out is not deleted by that.
+    pub(crate) sent: &'a SentNames,
+    pub(crate) scope: &'a [bool],
+    /// The position of the server.
+    pub(crate) upstream: usize,
     pub(crate) now: Time,
 }
 
 /// A changed resource that is wanted, and what validation says of it.
-struct Candidate<'f> {
-    slot: Slot,
-    bytes: &'f [u8],
-    verdict: Result<Option<Value>, Rejection>,
+pub(crate) struct Candidate<'f> {
+    pub(crate) slot: Slot,
+    pub(crate) bytes: &'f [u8],
+    pub(crate) verdict: Result<Option<Value>, Rejection>,
 }
 
 impl Judge<'_> {
@@ -95,7 +103,7 @@ impl Judge<'_> {
         frame: &Bytes,
         faults: &mut Faults,
     ) -> Reading<'f> {
-        self.cache.begin_response(Version::from(response.version), self.now);
+        self.cache.begin_response(Version::from(response.version), self.upstream, self.now);
         let mut reading =
             Reading { candidates: Vec::new(), repeated: Vec::new(), recovered: Vec::new() };
         let mut strangers = Strangers::new(self.strangers_seed);
@@ -174,34 +182,39 @@ impl Judge<'_> {
         }
     }
 
-    fn name_of<'f>(&self, raw: &RawResource<'f>) -> Result<&'f str, Rejection> {
+    pub(crate) fn name_of<'f>(&self, raw: &RawResource<'f>) -> Result<&'f str, Rejection> {
         let name = self.resource_type.name(raw.value)?;
-        let limit = self.limits.name_bytes;
+        self.check_name(name)?;
+        Ok(name)
+    }
+
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), Rejection> {
+        let (bytes, limit) = (name.len(), self.limits.name_bytes);
         if name.is_empty() {
             Err(Rejection::new("the resource has no name"))
-        } else if name.len() > limit {
-            let bytes = name.len();
+        } else if bytes > limit {
             Err(Rejection::new(alloc::format!(
                 "name of {bytes} bytes exceeds the limit of {limit}"
             )))
         } else {
-            Ok(name)
+            Ok(())
         }
     }
 
     /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
     /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
-    fn find_or_expect(
+    pub(crate) fn find_or_expect(
         &mut self,
         name: &str,
         index: usize,
         strangers: &mut Strangers,
         faults: &mut Faults,
     ) -> Option<Slot> {
-        if let Some(slot) = self.cache.find(name) {
-            return Some(slot);
+        let known = self.cache.find(name);
+        if known.is_some_and(|slot| self.may_come_from_here(slot)) {
+            return known;
         }
-        if !self.has_wildcard {
+        if !self.has_wildcard || known.is_some() {
             if strangers.is_repeated(name) {
                 faults.add(index, Some(name), DUPLICATE);
             }
@@ -221,39 +234,50 @@ impl Judge<'_> {
     }
 
     fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes) {
+        let held = self.hold_frame(candidates.iter(), frame);
+        for candidate in candidates {
+            self.commit_one(candidate, held, frame);
+        }
+    }
+
+    /// Keeps the frame if what will be accepted out of it makes that worth while.
+    pub(crate) fn hold_frame<'c, 'f: 'c>(
+        &mut self,
+        candidates: impl Iterator<Item = &'c Candidate<'f>>,
+        frame: &Bytes,
+    ) -> Slot {
         let survivors = candidates
-            .iter()
             .filter(|candidate| {
                 candidate.verdict.is_ok() && !self.cache.is_duplicate(candidate.slot)
             })
             .map(|candidate| candidate.bytes.len())
             .sum();
-        let held = if frames::worth_keeping(frame.len(), survivors) {
-            self.cache.hold_frame(frame.len())
-        } else {
-            Slot::NONE
-        };
-        for Candidate { slot, bytes, verdict } in candidates {
-            if self.cache.is_duplicate(slot) {
-                continue;
+        match frames::worth_keeping(frame.len(), survivors) {
+            true => self.cache.hold_frame(frame.len()),
+            false => Slot::NONE,
+        }
+    }
+
+    pub(crate) fn commit_one(&mut self, candidate: Candidate<'_>, held: Slot, frame: &Bytes) {
+        let Candidate { slot, bytes, verdict } = candidate;
+        if self.cache.is_duplicate(slot) {
+            return;
+        }
+        match verdict {
+            Ok(value) => {
+                let bytes = match held.is_none() {
+                    true => Bytes::copy_from_slice(bytes),
+                    false => frame.slice_ref(bytes),
+                };
+                self.stats.resources_valid += 1;
+                self.cache.accept(slot, bytes, value, held);
+                self.cache.touch(slot);
+                self.tell(slot, News::Changed);
             }
-            match verdict {
-                Ok(value) => {
-                    let bytes = if held.is_none() {
-                        Bytes::copy_from_slice(bytes)
-                    } else {
-                        frame.slice_ref(bytes)
-                    };
-                    self.stats.resources_valid += 1;
-                    self.cache.accept(slot, bytes, value, held);
-                    self.cache.touch(slot);
-                    self.tell(slot, News::Changed);
-                }
-                Err(rejection) => {
-                    self.reject(slot, rejection);
-                    if bytes.len() <= self.limits.rejected_resource_bytes {
-                        self.cache.keep_rejected(slot, bytes);
-                    }
+            Err(rejection) => {
+                self.reject(slot, rejection);
+                if bytes.len() <= self.limits.rejected_resource_bytes {
+                    self.cache.keep_rejected(slot, bytes);
                 }
             }
         }
@@ -261,7 +285,7 @@ impl Judge<'_> {
 
     /// A bad resource counts as present; what becomes of an earlier one is policy (rows 5 to 7 of
     /// A88's table).
-    fn reject(&mut self, slot: Slot, rejection: Rejection) {
+    pub(crate) fn reject(&mut self, slot: Slot, rejection: Rejection) {
         self.data_error(slot, EntryState::Nacked, WatchErrorKind::Invalid(rejection));
     }
 
@@ -276,7 +300,7 @@ impl Judge<'_> {
             .iter()
             .filter(|&(slot, entry)| {
                 let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
-                was_received && !self.cache.is_in_response(slot)
+                was_received && !self.cache.is_in_response(slot) && self.is_asked_for_here(entry)
             })
             .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
             .collect::<Vec<_>>();
@@ -288,12 +312,33 @@ impl Judge<'_> {
         }
     }
 
+    /// Whether the server is one that may speak of the entry: names belong to authorities, and only
+    /// the servers of its authority are asked for a name (A47).
+    pub(crate) fn may_come_from_here(&self, slot: Slot) -> bool {
+        let Some(entry) = self.cache.get(slot) else { return false };
+        match self.interest.subscriptions.at(entry.subscription) {
+            Some(subscription) => self.scope.get(subscription.authority) == Some(&true),
+            None => self.has_wildcard,
+        }
+    }
+
+    /// Whether the absence of the entry from a complete response means something.
+    fn is_asked_for_here(&self, entry: &Entry) -> bool {
+        match self.interest.subscriptions.at(entry.subscription) {
+            Some(subscription) => {
+                let by_wildcard = self.has_wildcard && subscription.authority == DEFAULT;
+                by_wildcard || self.sent.has(entry.subscription)
+            }
+            None => self.has_wildcard,
+        }
+    }
+
     fn is_wildcard_only(&self, slot: Slot) -> bool {
         self.cache.get(slot).is_some_and(|entry| entry.subscription.is_none())
     }
 
     /// Rows 5 to 7, 9 and 10 of A88's table: the newest state of the resource is an error.
-    fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
+    pub(crate) fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
         // Under a wildcard, what is deleted but kept must not pile up without end.
         let is_one_too_many =
             self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
@@ -327,7 +372,7 @@ impl Judge<'_> {
     }
 
     /// The resource in use turned out to be the newest again.
-    fn clear_error(&mut self, slot: Slot) {
+    pub(crate) fn clear_error(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get_mut(slot) else { return };
         entry.state = EntryState::Acked;
         entry.clear_error();
@@ -353,7 +398,7 @@ impl Judge<'_> {
     }
 
     /// Any response of the type, even an empty one, settles that the collection exists (X22).
-    fn note_collection(&mut self, has_changes: bool) {
+    pub(crate) fn note_collection(&mut self, has_changes: bool) {
         let is_first =
             self.has_wildcard && !matches!(self.interest.collection, Collection::Received);
         if is_first {
@@ -380,9 +425,9 @@ struct Reading<'f> {
     recovered: Vec<Slot>,
 }
 
-const DUPLICATE: &str = "the name comes more than once in the response";
+pub(crate) const DUPLICATE: &str = "the name comes more than once in the response";
 
-fn wrong_type(raw: &RawResource<'_>) -> alloc::string::String {
+pub(crate) fn wrong_type(raw: &RawResource<'_>) -> alloc::string::String {
     let shown = &raw.type_url[..raw.type_url.len().min(200)];
     alloc::format!(
         "its type is {:?}, not that of the response",

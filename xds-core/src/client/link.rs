@@ -1,87 +1,129 @@
 //! Channels opening, failing and ending: the state machine drawn in `upstream.rs`, and all timers.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use super::{
-    Client,
+    Client, TypeState,
+    authorities::DEFAULT,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
-    interest::{Collection, SubscriptionState},
-    sotw::Sotw,
+    event::Call,
+    interest::Collection,
+    machine::Machine,
     status::EntryState,
     timers::{Armed, Subject},
-    upstream::{Channel, Link},
+    upstream::{Carries, Channel, Lane, Link},
     watches::{Debts, News, Target},
 };
 use crate::{
     id::ChannelId,
-    slab::Slot,
     time::{Deadline, Time, Timer},
 };
 
 impl Client {
-    /// Opens a channel if one is wanted and nothing is in its way. One opens at a time (IC26).
+    /// Opens the channels that are wanted and have nothing in their way. To each server one opens at
+    /// a time (IC26).
     pub(super) fn connect_if_wanted(&mut self, now: Time) {
-        if self.upstream.link == Link::Idle && !self.is_shut_down && self.wants_anything() {
-            let sotw = self.types.iter().map(|known| Sotw::new(&known.interest)).collect();
-            if let Some(id) = self.upstream.start_channel(Channel::new(sotw, now)) {
-                self.outbox.open(id, self.upstream.server.clone());
+        for lane in 0..self.upstreams.lanes.len() {
+            if !self.is_lane_wanted(lane) {
+                continue;
+            }
+            let Some(state) = self.upstreams.lanes.get(lane) else { continue };
+            match state.link {
+                Link::Idle if !self.is_shut_down && !self.upstreams.is_opening(state.upstream) => {
+                    self.open(lane, now);
+                }
+                Link::Open(id) => {
+                    if let Some(channel) = self.upstreams.channel_mut(id) {
+                        channel.idle_since = None;
+                    }
+                }
+                Link::Idle | Link::BackingOff(_) => {}
             }
         }
-        if let Some((_, channel)) = self.upstream.current_mut() {
-            channel.idle_since = None;
+    }
+
+    fn open(&mut self, lane: usize, now: Time) {
+        let Some(state) = self.upstreams.lanes.get(lane) else { return };
+        let Some(upstream) = self.upstreams.servers.get(state.upstream) else { return };
+        let carried = state.types(self.types.len());
+        let first_type = carried.start;
+        let known = self.types.get(carried).unwrap_or_default();
+        let type_url = match state.carries {
+            Carries::Everything => None,
+            Carries::Type(_) => known.first().map(|known| known.resource_type.type_url().clone()),
+        };
+        let variant = upstream.server.variant;
+        let machine = |known: &TypeState| Machine::new(variant, &known.interest, &upstream.serves);
+        let machines = known.iter().map(machine);
+        let call = Call { server: Arc::clone(&upstream.server), type_url };
+        let channel = Channel::new((lane, state.upstream), (first_type, machines.collect()), now);
+        if let Some(id) = self.upstreams.start_channel(channel) {
+            self.outbox.open(id, call);
         }
+    }
+
+    /// Whether anything is wanted of what a lane carries.
+    pub(super) fn is_lane_wanted(&self, lane: usize) -> bool {
+        let Some(lane) = self.upstreams.lanes.get(lane) else { return false };
+        let Some(upstream) = self.upstreams.servers.get(lane.upstream) else { return false };
+        let carried = self.types.get(lane.types(self.types.len())).unwrap_or_default();
+        carried.iter().any(|known| known.interest.is_wanted_in(&upstream.serves))
     }
 
     pub(super) fn on_opened(&mut self, id: ChannelId, now: Time) {
         let gate = self.config.profile.read_gate;
-        let is_idle = !self.wants_anything();
-        match self.upstream.channel_mut(id) {
+        let lane = self.upstreams.channel(id).map_or(usize::MAX, |channel| channel.lane);
+        let is_idle = !self.is_lane_wanted(lane);
+        match self.upstreams.channel_mut(id) {
             Some(channel) if !channel.is_open => {
                 channel.is_open = true;
                 channel.debts =
                     (gate == ReadGate::Notices).then_some(Debts { channel: id, open: 0 });
                 channel.idle_since = is_idle.then_some(now);
-                self.upstream.tally.opened();
+                let upstream = channel.upstream;
+                if let Some(server) = self.upstreams.servers.get_mut(upstream) {
+                    server.tally.opened();
+                }
+                self.connect_if_wanted(now);
                 self.announce();
             }
             Some(_) | None => self.stats.ignored_events += 1,
         }
     }
 
-    /// Tells the driver that there is something to send, once until it has sent it all.
+    /// Tells the driver of each channel that has something to send, once until it has sent it all.
     pub(super) fn announce(&mut self) {
-        let types = &self.types;
-        if let Some((id, channel)) = self.upstream.current_mut()
-            && channel.is_open
-            && !channel.announced
-            && (!channel.acks.is_empty()
-                || channel
-                    .sotw
-                    .iter()
-                    .zip(types)
-                    .any(|(sotw, known)| sotw.is_dirty(&known.interest)))
-        {
-            channel.announced = true;
-            self.outbox.writable(id);
+        for lane in 0..self.upstreams.lanes.len() {
+            let Some(id) = self.upstreams.on_lane(lane) else { continue };
+            let types = &self.types;
+            if let Some((channel, server)) = self.upstreams.channel_and_server(id)
+                && channel.is_open
+                && !channel.announced
+                && (!channel.acks.is_empty() || channel.next_dirty(types, &server.serves).is_some())
+            {
+                channel.announced = true;
+                self.outbox.writable(id);
+            }
         }
     }
 
     /// A sound response has come: the server works again.
     pub(super) fn note_response(&mut self, id: ChannelId, now: Time) {
         self.stats.responses += 1;
-        if let Some(channel) = self.upstream.channel_mut(id) {
-            channel.responded.get_or_insert(now);
+        let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
+        channel.responded.get_or_insert(now);
+        let upstream = channel.upstream;
+        server.tally.responded();
+        if server.error.take().is_some() {
+            self.tell_everybody_of(upstream);
         }
-        self.upstream.tally.responded();
-        if self.upstream.error.take().is_some() {
-            self.tell_everybody_of_the_server();
-        }
+        self.prefer(upstream, now);
     }
 
     pub(super) fn on_malformed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
-        if self.upstream.channel(id).is_some() {
+        if self.upstreams.channel(id).is_some() {
             self.stats.malformed += 1;
             self.outbox.close(id, Some(error.clone()));
         }
@@ -90,54 +132,78 @@ impl Client {
 
     /// The channel is gone, and with it all that was the channel's.
     pub(super) fn on_closed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
-        let Some(channel) = self.upstream.end_channel(id) else {
+        let Some(mut channel) = self.upstreams.end_channel(id) else {
             self.stats.ignored_events += 1;
             return;
         };
-        self.forget_what_was_leaving();
-        self.upstream.epoch += 1;
+        self.forget_what_was_sent(&mut channel);
+        self.upstreams.epoch += 1;
 
         let policy = &self.config.profile.backoff;
         let has_served_well =
             channel.responded.is_some_and(|responded| now.since(responded) >= policy.young);
-        if has_served_well {
-            self.upstream.backoff.reset();
+        if let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) {
+            if has_served_well {
+                lane.backoff.reset();
+            }
+            let delay = lane.backoff.next(policy, &mut self.rng);
+            if has_served_well {
+                // The wait after a good stream is a floor, not the first of a series.
+                lane.backoff.reset();
+            }
+            lane.link = Link::BackingOff(now.after(delay));
         }
-        let delay = self.upstream.backoff.next(policy, &mut self.rng);
-        if has_served_well {
-            // The wait after a good stream is a floor, not the first of a series.
-            self.upstream.backoff.reset();
-        }
-        self.upstream.link = Link::BackingOff(now.after(delay));
 
+        let epoch = self.upstreams.epoch;
+        let Some(upstream) = self.upstreams.servers.get_mut(channel.upstream) else { return };
+        upstream.ended = epoch;
         // A stream that delivered something ends without an error to anybody, whatever its status
         // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
         // such end.
         if channel.responded.is_none() || error.is_fault() {
             self.stats.server_failures += 1;
-            let wanted = self.types.iter().map(|known| !known.interest.is_empty());
-            self.upstream.tally.failed(wanted);
-            let is_news = !self.upstream.error.as_ref().is_some_and(|last| last.is_like(&error));
-            self.upstream.error = Some(error);
-            if is_news && self.reported_error().is_some() {
-                self.tell_everybody_of_the_server();
+            let scope = &upstream.serves;
+            let wanted = self.types.iter().map(|known| known.interest.is_wanted_in(scope));
+            upstream.tally.failed(wanted);
+            let is_news = !upstream.error.as_ref().is_some_and(|last| last.is_like(&error));
+            upstream.error = Some(error);
+            self.on_server_failure(channel.upstream, is_news, now);
+        }
+        // Other streams of the server may have waited for this one to open.
+        self.connect_if_wanted(now);
+    }
+
+    /// Whoever relies on the server turns to the next one, or hears of it (FB-02, FB-03).
+    fn on_server_failure(&mut self, upstream: usize, is_news: bool, now: Time) {
+        for authority in 0..self.upstreams.authorities.len() {
+            let relied_on = |client: &Self| {
+                client
+                    .upstreams
+                    .authorities
+                    .get(authority)
+                    .map(super::authorities::Authority::active)
+            };
+            if relied_on(self) != Some(upstream) || self.fall_back(authority, now) {
+                continue;
+            }
+            let has_turned = relied_on(self) != Some(upstream);
+            if (is_news || has_turned) && self.reported_error(authority).is_some() {
+                self.tell_of_the_server(authority);
             }
         }
     }
 
     /// With the channel gone there is nobody left to be told of the end of a subscription.
-    fn forget_what_was_leaving(&mut self) {
+    pub(super) fn forget_what_was_sent(&mut self, channel: &mut Channel) {
         for type_index in 0..self.types.len() {
-            let Some(known) = self.types.get(type_index) else { continue };
-            if known.interest.leaving > 0 {
-                let leaving: Vec<Slot> = known
-                    .interest
-                    .subscriptions
-                    .iter()
-                    .filter(|(_, subscription)| subscription.state == SubscriptionState::Leaving)
-                    .map(|(slot, _)| slot)
-                    .collect();
-                for slot in leaving {
+            let Some(machine) = channel.machine_mut(type_index) else { continue };
+            for slot in machine.sent_mut().take_all() {
+                let Some(known) = self.types.get_mut(type_index) else { break };
+                let Some(subscription) = known.interest.subscriptions.at_mut(slot) else {
+                    continue;
+                };
+                subscription.told = subscription.told.saturating_sub(1);
+                if subscription.is_over() {
                     self.drop_subscription(type_index, slot);
                 }
             }
@@ -145,23 +211,35 @@ impl Client {
         }
     }
 
-    /// The standing connectivity error, where watchers are told of such (D17).
-    pub(super) fn reported_error(&self) -> Option<&ChannelError> {
+    /// The standing connectivity error of the server that an authority relies on, where watchers are
+    /// told of such (D17).
+    pub(super) fn reported_error(&self, authority: usize) -> Option<&ChannelError> {
         match self.config.profile.connectivity_errors {
-            ConnectivityErrors::Reported => self.upstream.error.as_ref(),
+            ConnectivityErrors::Reported => self.upstreams.active(authority)?.error.as_ref(),
             ConnectivityErrors::Hidden => None,
+        }
+    }
+
+    /// The error of a server is over.
+    fn tell_everybody_of(&mut self, upstream: usize) {
+        for authority in 0..self.upstreams.authorities.len() {
+            let state = self.upstreams.authorities.get(authority);
+            if state.is_some_and(|state| state.active() == upstream) {
+                self.tell_of_the_server(authority);
+            }
         }
     }
 
     /// The connectivity error came or went: beside a resource in use it is ambient, otherwise it is
     /// the reason why there is none (S3.032, S3.033, X16).
-    fn tell_everybody_of_the_server(&mut self) {
-        let has_error = self.reported_error().is_some();
+    pub(super) fn tell_of_the_server(&mut self, authority: usize) {
+        let has_error = self.reported_error(authority).is_some();
         let ids: Vec<_> = self.watches.ids().collect();
         for id in ids {
             let Some(watch) = self.watches.get(id) else { continue };
             let Some(known) = self.types.get(watch.type_index) else { continue };
             let news = match &watch.target {
+                Target::Wildcard(_) if authority != DEFAULT => None,
                 Target::Wildcard(_) => match known.interest.collection {
                     Collection::Received => Some(News::Ambient),
                     Collection::Requested => has_error.then_some(News::Changed),
@@ -172,6 +250,7 @@ impl Client {
                         .interest
                         .subscriptions
                         .at(*subscription)
+                        .filter(|subscription| subscription.authority == authority)
                         .and_then(|subscription| known.cache.get(subscription.entry));
                     match entry {
                         Some(entry) if entry.bytes.is_some() => Some(News::Ambient),
@@ -192,70 +271,81 @@ impl Client {
 
     /// The earliest deadline; the queue of outputs has been looked at before.
     pub(super) fn next_deadline(&self) -> Option<Deadline> {
-        let reconnect = match self.upstream.link {
-            Link::BackingOff(at) => Some(Deadline { at, why: Timer::Reconnect }),
-            Link::Idle | Link::Open(_) => None,
+        let earliest = |lane: &Lane| {
+            let channel = match lane.link {
+                Link::Idle => return None,
+                Link::BackingOff(at) => return Some(Deadline { at, why: Timer::Reconnect }),
+                Link::Open(id) => self.upstreams.channel(id)?,
+            };
+            let does_not_exist =
+                channel.timers.next().map(|at| Deadline { at, why: Timer::DoesNotExist });
+            let idle = channel
+                .idle_since
+                .zip(self.config.profile.idle_close)
+                .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
+            [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
         };
-        let channel = self.upstream.current().map(|(_, channel)| channel);
-        let does_not_exist = channel
-            .and_then(|channel| channel.timers.next())
-            .map(|at| Deadline { at, why: Timer::DoesNotExist });
-        let idle = channel
-            .and_then(|channel| channel.idle_since)
-            .zip(self.config.profile.idle_close)
-            .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
-        [reconnect, does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
+        self.upstreams.lanes.iter().filter_map(earliest).min_by_key(|due| (due.at, due.why))
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
-        if let Link::BackingOff(until) = self.upstream.link
-            && until <= now
-        {
-            self.upstream.link = Link::Idle;
-            self.connect_if_wanted(now);
-            self.forget_failure_if_idle();
+        for lane in 0..self.upstreams.lanes.len() {
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
+                && let Link::BackingOff(until) = lane.link
+                && until <= now
+            {
+                lane.link = Link::Idle;
+            }
         }
-        while let Some(armed) = self.due_timer(now) {
-            self.conclude_missing(armed);
-        }
-        let is_idle_for_too_long = self
-            .upstream
-            .current()
-            .and_then(|(_, channel)| channel.idle_since)
-            .zip(self.config.profile.idle_close)
-            .is_some_and(|(since, after)| since.after(after) <= now);
-        if is_idle_for_too_long {
-            self.close_idle(now);
+        self.connect_if_wanted(now);
+        self.forget_failures_of_idle_servers();
+        for lane in 0..self.upstreams.lanes.len() {
+            while let Some((upstream, armed)) = self.due_timer(lane, now) {
+                self.conclude_missing(upstream, armed);
+            }
+            let is_idle_for_too_long = self
+                .upstreams
+                .on_lane(lane)
+                .and_then(|id| self.upstreams.channel(id)?.idle_since)
+                .zip(self.config.profile.idle_close)
+                .is_some_and(|(since, after)| since.after(after) <= now);
+            if is_idle_for_too_long {
+                self.close_idle(lane, now);
+            }
         }
         self.announce();
     }
 
     /// What went wrong when somebody was last interested says nothing to whoever comes next.
-    fn forget_failure_if_idle(&mut self) {
-        if self.upstream.link == Link::Idle {
-            self.upstream.error = None;
-            self.upstream.tally.left_alone();
+    fn forget_failures_of_idle_servers(&mut self) {
+        let lanes = &self.upstreams.lanes;
+        for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
+            let mut links = lanes.iter().filter(|lane| lane.upstream == position);
+            if links.all(|lane| lane.link == Link::Idle) {
+                server.error = None;
+                server.tally.left_alone();
+            }
         }
     }
 
-    fn due_timer(&mut self, now: Time) -> Option<Armed> {
-        let (_, channel) = self.upstream.current_mut()?;
+    fn due_timer(&mut self, lane: usize, now: Time) -> Option<(usize, Armed)> {
+        let id = self.upstreams.on_lane(lane)?;
+        let channel = self.upstreams.channel_mut(id)?;
         channel.timers.next().filter(|&at| at <= now)?;
-        let armed = channel.timers.pop();
+        let due = (channel.upstream, channel.timers.pop()?);
         self.discard_settled_timers();
-        armed
+        Some(due)
     }
 
-    /// Takes timers whose subject has been heard of, or is gone, off the front of the queue, so that
+    /// Takes timers whose subject has been heard of, or is gone, off the front of the queues, so that
     /// the deadline handed out is always that of a timer that counts (IC38).
     pub(super) fn discard_settled_timers(&mut self) {
-        loop {
-            let Some((_, channel)) = self.upstream.current_mut() else { return };
-            let Some(&armed) = channel.timers.front() else { return };
-            if self.is_running(&armed) {
-                return;
-            }
-            if let Some((_, channel)) = self.upstream.current_mut() {
+        for lane in 0..self.upstreams.lanes.len() {
+            while let Some(id) = self.upstreams.on_lane(lane)
+                && let Some(armed) = self.upstreams.channel(id).and_then(|it| it.timers.front())
+                && !self.is_running(armed)
+                && let Some(channel) = self.upstreams.channel_mut(id)
+            {
                 let _ = channel.timers.pop();
             }
         }
@@ -274,13 +364,15 @@ impl Client {
     }
 
     /// The server had its time: the resource, or the collection, does not exist (S1.025).
-    fn conclude_missing(&mut self, armed: Armed) {
+    fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }
         let after = self.config.profile.does_not_exist_after.unwrap_or(Duration::MAX);
         let kind = WatchErrorKind::DoesNotExist(after);
-        let Some(source) = self.upstream.sources.get(armed.type_index) else { return };
+        let epoch = self.upstreams.epoch;
+        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        let Some(source) = upstream.sources.get(armed.type_index) else { return };
         let Some(known) = self.types.get_mut(armed.type_index) else { return };
         match armed.subject {
             Subject::Subscription(key) => {
@@ -293,17 +385,16 @@ impl Client {
                 }
                 entry.state = EntryState::DoesNotExist;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
-                entry.set_error(error, self.upstream.epoch);
-                self.upstream.tally.timed_out(armed.type_index);
+                entry.set_error(error, epoch);
+                upstream.tally.timed_out(armed.type_index);
                 let first = subscription.first_watch;
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
             Subject::Collection => {
                 known.interest.collection_timer = 0;
-                self.upstream.tally.timed_out(armed.type_index);
+                upstream.tally.timed_out(armed.type_index);
                 let error = WatchError::new(kind, None, source);
-                known.interest.collection =
-                    Collection::Missing { error, epoch: self.upstream.epoch + 1 };
+                known.interest.collection = Collection::Missing { error, epoch: epoch + 1 };
                 for &watch in &known.interest.wildcards {
                     self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
                 }
@@ -312,16 +403,9 @@ impl Client {
     }
 
     /// Closes a channel on which nothing is wanted any more (D6).
-    pub(super) fn close_idle(&mut self, now: Time) {
-        let Some((id, channel)) = self.upstream.current() else { return };
-        let next = channel.started.after(self.config.profile.backoff.initial);
-        self.upstream.end_channel(id);
-        self.outbox.close(id, None);
-        self.forget_what_was_leaving();
-        if next > now {
-            self.upstream.link = Link::BackingOff(next);
-        }
-        self.forget_failure_if_idle();
+    pub(super) fn close_idle(&mut self, lane: usize, now: Time) {
+        self.close_lane(lane, now);
+        self.forget_failures_of_idle_servers();
     }
 
     pub(super) fn end_everything(&mut self) {
@@ -329,12 +413,18 @@ impl Client {
             return;
         }
         self.outbox.retain_closes();
-        if let Some((id, _)) = self.upstream.current() {
-            self.upstream.end_channel(id);
-            self.outbox.close(id, None);
+        for lane in 0..self.upstreams.lanes.len() {
+            if let Some(id) = self.upstreams.on_lane(lane) {
+                self.upstreams.end_channel(id);
+                self.outbox.close(id, None);
+            }
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
+                lane.link = Link::Idle;
+            }
         }
-        self.upstream.link = Link::Idle;
-        self.upstream.tally.left_alone();
+        for server in &mut self.upstreams.servers {
+            server.tally.left_alone();
+        }
         self.watches = super::Watches::default();
         for known in &mut self.types {
             known.interest = super::interest::TypeInterest::default();

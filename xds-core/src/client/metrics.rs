@@ -255,8 +255,7 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = Metrics { resources: self.count_resources(), ..Metrics::default() };
-        let upstream = &self.upstream;
-        metrics.servers.push(ServerSample {
+        metrics.servers.extend(self.upstreams.servers.iter().map(|upstream| ServerSample {
             server: Arc::clone(&upstream.server.uri),
             connected: match upstream.tally.health() {
                 Health::Untried => None,
@@ -264,7 +263,7 @@ impl Client {
                 Health::Failing => Some(0),
             },
             failures: upstream.tally.failures(),
-        });
+        }));
         // A type of which nothing was received has no series yet.
         let is_heard_of = |stats: &TypeStats<'_>| stats.accepted + stats.rejected > 0;
         metrics.updates.extend(self.type_stats().filter(is_heard_of).map(|stats| UpdateSample {

@@ -6,34 +6,39 @@
 //! |---|---|
 //! | an event reaches the channel it belongs to | `mod.rs`, `upstream.rs` |
 //! | the frame is stepped over, never decoded | `../wire/` |
-//! | what changed and is wanted is validated, the rest passed over | `judge.rs` |
+//! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
 //! | the good is taken into use, in the order of change | `cache.rs`, `frames.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
-//! | the ACK or NACK is rendered when the transport has room | `requests.rs`, `sotw.rs` |
+//! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
 //!
 //! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
 //!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
+mod authorities;
 mod backoff;
 mod cache;
 mod commands;
 mod config;
 mod csds;
+mod delta;
 mod error;
 mod event;
 mod faults;
 mod frames;
 mod interest;
 mod judge;
+mod judge_delta;
 mod link;
+mod machine;
 mod metrics;
 mod notify;
 mod outbox;
 mod requests;
 mod resource_type;
 mod responses;
+mod sent;
 mod sotw;
 mod status;
 mod tally;
@@ -48,18 +53,18 @@ pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
     config::{
-        ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, ManagementServer, Node,
-        Profile, ReadGate, WildcardForm,
+        Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
+        Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
     },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
-    event::{Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,
 };
-use self::{cache::Cache, error::Source, outbox::Outbox, upstream::Upstream, watches::Watches};
+use self::{cache::Cache, outbox::Outbox, upstream::Upstreams, watches::Watches};
 use crate::{
     frame::Frame,
     id::{ChannelId, WatchId},
@@ -77,7 +82,7 @@ pub struct Client {
     clock: Clock,
     rng: Rng,
     types: Vec<TypeState>,
-    upstream: Upstream,
+    upstreams: Upstreams,
     watches: Watches,
     outbox: Outbox,
     stats: ClientStats,
@@ -103,15 +108,6 @@ impl Client {
     #[must_use]
     pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
-        let node_id: Arc<str> = Arc::from(config.node.id());
-        let sources = config.types.iter().map(|resource_type| {
-            Arc::new(Source {
-                type_url: resource_type.type_url().clone(),
-                server: Arc::clone(&config.server.uri),
-                node_id: Arc::clone(&node_id),
-            })
-        });
-        let upstream = Upstream::new(config.server.clone(), sources.collect());
         let types = config.types.iter().map(|resource_type| TypeState {
             seed: rng.next_u64(),
             resource_type: Arc::clone(resource_type),
@@ -121,10 +117,10 @@ impl Client {
         Self {
             node: config.node.encode(&config.profile),
             types: types.collect(),
+            upstreams: Upstreams::new(&config),
             config,
             clock: Clock::starting_at(now),
             rng,
-            upstream,
             watches: Watches::default(),
             outbox: Outbox::default(),
             stats: ClientStats::default(),
@@ -172,7 +168,7 @@ impl Client {
         self.step_wildcard(watch)
     }
 
-    /// Closes the channel, ends all watches and does nothing any more (SB-17).
+    /// Closes all channels, ends all watches and does nothing any more (SB-17).
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
         self.end_everything();
@@ -240,7 +236,7 @@ impl Client {
     /// after every input; the answer is a matter of level, not of edge.
     #[must_use]
     pub fn wants_read(&self, channel: ChannelId) -> bool {
-        self.upstream.channel(channel).is_some_and(upstream::Channel::wants_read)
+        self.upstreams.channel(channel).is_some_and(upstream::Channel::wants_read)
     }
 }
 
@@ -272,10 +268,11 @@ impl Client {
 
     /// How often things happened with each type at each server.
     pub fn type_stats(&self) -> impl Iterator<Item = TypeStats<'_>> {
-        let Upstream { server, versions, tally, .. } = &self.upstream;
-        let types = self.types.iter().map(|known| known.resource_type.type_url());
-        types.zip(versions).enumerate().filter_map(|(index, (type_url, version))| {
-            tally.of_type(index, &server.uri, type_url, version)
+        self.upstreams.servers.iter().flat_map(|upstream| {
+            let types = self.types.iter().map(|known| known.resource_type.type_url());
+            types.zip(&upstream.versions).enumerate().filter_map(|(index, (type_url, version))| {
+                upstream.tally.of_type(index, &upstream.server.uri, type_url, version)
+            })
         })
     }
 

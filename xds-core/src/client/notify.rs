@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     Client, TypeState,
+    authorities::DEFAULT,
     cache::{Cache, Cursor, Entry},
     error::{WatchError, WatchErrorKind},
     event::{Change, Notice, Output, Resource},
@@ -17,10 +18,10 @@ impl Client {
     pub(super) fn next_output(&mut self) -> Option<Output> {
         loop {
             match self.outbox.pop()? {
-                Queued::Open(channel, server) => return Some(Output::Open(channel, server)),
+                Queued::Open(channel, call) => return Some(Output::Open(channel, call)),
                 Queued::Close(channel, fault) => return Some(Output::Close(channel, fault)),
                 Queued::Writable(channel) => {
-                    if self.upstream.channel(channel).is_some() {
+                    if self.upstreams.channel(channel).is_some() {
                         return Some(Output::Writable(channel));
                     }
                 }
@@ -45,15 +46,18 @@ impl Client {
         let was_told = core::mem::take(&mut watch.told_ambient);
         let type_index = watch.type_index;
         let known = self.types.get(type_index)?;
+        let authority = known.interest.subscriptions.at(subscription)?.authority;
         let entry = known.entry_of(subscription)?;
         let resource = known.cache.resource(entry);
         let error = match (&resource, entry.error()) {
             // What is wrong with the resource and trouble on the way to it do not clear each other
             // (X16). The newer one is told; when the trouble is over, the other one again.
-            (_, Some(error)) if entry.error_epoch() > self.upstream.epoch => Some(error.clone()),
-            (_, error) => {
-                self.unavailable(type_index, Some(&entry.name)).or_else(|| error.cloned())
+            (_, Some(error)) if self.is_newer(entry.error_epoch(), authority) => {
+                Some(error.clone())
             }
+            (_, error) => self
+                .unavailable(type_index, authority, Some(&entry.name))
+                .or_else(|| error.cloned()),
         };
         match (resource, error) {
             (Some(resource), error) if has_changed => {
@@ -73,9 +77,20 @@ impl Client {
     }
 
     /// The standing connectivity error as the watchers of one resource, or of a collection, get it.
-    fn unavailable(&self, type_index: usize, name: Option<&ResourceName>) -> Option<WatchError> {
-        let kind = WatchErrorKind::Unavailable(self.reported_error()?.clone());
-        Some(WatchError::new(kind, name.cloned(), self.upstream.sources.get(type_index)?))
+    fn unavailable(
+        &self,
+        type_index: usize,
+        authority: usize,
+        name: Option<&ResourceName>,
+    ) -> Option<WatchError> {
+        let kind = WatchErrorKind::Unavailable(self.reported_error(authority)?.clone());
+        let source = self.upstreams.active(authority)?.sources.get(type_index)?;
+        Some(WatchError::new(kind, name.cloned(), source))
+    }
+
+    /// Whether an error came up after the server of an authority last failed.
+    fn is_newer(&self, epoch: u64, authority: usize) -> bool {
+        self.upstreams.active(authority).is_some_and(|server| epoch > server.ended)
     }
 
     /// The next change of a wildcard watch.
@@ -109,9 +124,10 @@ impl Client {
 
     /// What is to be said of the collection as a whole.
     fn collection_change(&mut self, id: WatchId, type_index: usize) -> Option<Change> {
-        let mut unavailable = self.unavailable(type_index, None);
+        let mut unavailable = self.unavailable(type_index, DEFAULT, None);
         let collection = &self.types.get(type_index)?.interest.collection;
-        if matches!(collection, Collection::Missing { epoch, .. } if *epoch > self.upstream.epoch) {
+        if matches!(collection, Collection::Missing { epoch, .. } if self.is_newer(*epoch, DEFAULT))
+        {
             unavailable = None; // The conclusion is newer than the failure.
         }
         let watch = self.watches.get_mut(id)?;
@@ -152,7 +168,7 @@ impl Client {
         let Some(owed) = self.watches.get_mut(id).and_then(|watch| watch.owes.take()) else {
             return;
         };
-        if let Some(channel) = self.upstream.channel_mut(owed)
+        if let Some(channel) = self.upstreams.channel_mut(owed)
             && let Some(debts) = &mut channel.debts
         {
             debts.open = debts.open.saturating_sub(1);

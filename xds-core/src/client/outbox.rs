@@ -1,8 +1,8 @@
 //! The one queue of what the driver is to do.
 
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::collections::VecDeque;
 
-use super::{config::ManagementServer, error::ChannelError};
+use super::{error::ChannelError, event::Call};
 use crate::id::{ChannelId, WatchId};
 
 /// Queued outputs in order. At most one notice per watch and three entries per channel stand in it.
@@ -20,15 +20,15 @@ const WORTH_SWEEPING: usize = 64;
 
 #[derive(Debug)]
 pub(crate) enum Queued {
-    Open(ChannelId, Arc<ManagementServer>),
+    Open(ChannelId, Call),
     Close(ChannelId, Option<ChannelError>),
     Writable(ChannelId),
     Notify(WatchId),
 }
 
 impl Outbox {
-    pub(crate) fn open(&mut self, channel: ChannelId, server: Arc<ManagementServer>) {
-        self.queue.push_back(Queued::Open(channel, server));
+    pub(crate) fn open(&mut self, channel: ChannelId, call: Call) {
+        self.queue.push_back(Queued::Open(channel, call));
     }
 
     pub(crate) fn close(&mut self, channel: ChannelId, fault: Option<ChannelError>) {

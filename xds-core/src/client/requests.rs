@@ -7,9 +7,11 @@ use bytes::Bytes;
 use super::{
     Client,
     config::WildcardForm,
+    delta,
     event::{RequestCause, Transmit},
     interest::Collection,
-    sotw::{Envelope, Rendered, WildcardStep},
+    machine::{Form, Machine, Rendered, WildcardStep},
+    sotw,
     status::EntryState,
     timers::Subject,
     upstream::Ack,
@@ -33,25 +35,24 @@ impl Client {
         error: Option<Arc<str>>,
         now: Time,
     ) {
-        let Some(accepted) = self.upstream.versions.get_mut(type_index) else { return };
+        let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
+        let Some(accepted) = server.versions.get_mut(type_index) else { return };
         let rejection = match error {
             None => {
                 self.stats.acks += 1;
-                self.upstream.tally.accepted(type_index, now);
+                server.tally.accepted(type_index, now);
                 *accepted = version;
                 None
             }
             Some(message) => {
                 self.stats.nacks += 1;
-                self.upstream.tally.rejected(type_index);
+                server.tally.rejected(type_index);
                 Some((version, message))
             }
         };
         let ack = Ack { type_index, version: accepted.clone(), nonce, rejection };
-        if let Some(channel) = self.upstream.channel_mut(id) {
-            channel.acks.push_back(ack);
-            channel.settle_timers(now);
-        }
+        channel.acks.push_back(ack);
+        channel.settle_timers(now);
         self.discard_settled_timers();
         self.announce();
     }
@@ -63,16 +64,15 @@ impl Client {
         frame: &mut Frame,
     ) -> Option<Transmit> {
         let types = &self.types;
-        let channel = self.upstream.channel_mut(id).filter(|channel| channel.is_open)?;
+        let (channel, server) = self.upstreams.channel_and_server(id)?;
+        if !channel.is_open {
+            return None;
+        }
         let ack = channel.acks.pop_front();
         channel.settle_timers(now);
         let type_index = match &ack {
             Some(ack) => Some(ack.type_index),
-            None => channel
-                .sotw
-                .iter()
-                .zip(types)
-                .position(|(sotw, known)| sotw.is_dirty(&known.interest)),
+            None => channel.next_dirty(types, &server.serves),
         };
         let Some(type_index) = type_index else {
             channel.announced = false;
@@ -96,31 +96,38 @@ impl Client {
         } else {
             WildcardForm::Explicit
         };
-        let accepted = self.upstream.versions.get(type_index)?.clone();
-        let channel = self.upstream.channel_mut(id)?;
+        let (channel, server) = self.upstreams.channel_and_server(id)?;
+        let accepted = server.versions.get(type_index)?.clone();
         let node = (!core::mem::replace(&mut channel.node_sent, true)).then_some(&*self.node);
-        let sotw = channel.sotw.get_mut(type_index)?;
+        let upstream = channel.upstream;
+        let machine = channel.machine_mut(type_index)?;
         let (version, nonce, cause) = match ack {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
                 (version, nonce, RequestCause::Nack { rejected, message })
             }
             Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
-            None => (accepted, sotw.nonce.clone(), RequestCause::Subscription),
+            None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
         let type_url = known.resource_type.type_url().clone();
-        let envelope = Envelope {
-            node,
-            type_url: &type_url,
-            version: &version,
-            nonce: &nonce,
-            error: match &cause {
-                RequestCause::Nack { message, .. } => Some((profile.nack_code, &**message)),
-                RequestCause::Ack | RequestCause::Subscription => None,
-            },
+        let error = match &cause {
+            RequestCause::Nack { message, .. } => Some((profile.nack_code, &**message)),
+            RequestCause::Ack | RequestCause::Subscription => None,
         };
         let mut message = Vec::new();
-        let rendered =
-            sotw.render(&envelope, &mut known.interest, &known.cache, form, id, &mut message);
+        let form = Form { wildcard: form, scope: &server.serves };
+        let (interest, cache) = (&mut known.interest, &known.cache);
+        let rendered = match machine {
+            Machine::Sotw(sotw) => {
+                let (version, nonce) = (&version, &nonce);
+                let envelope = sotw::Envelope { node, type_url: &type_url, version, nonce, error };
+                sotw.render(&envelope, interest, cache, form, &mut message)
+            }
+            Machine::Delta(delta) => {
+                let nonce = &nonce;
+                let envelope = delta::Envelope { node, type_url: &type_url, nonce, error };
+                delta.render(&envelope, interest, cache, form, upstream, &mut message)
+            }
+        };
         *frame = Frame { body: Bytes::from(message), ..Frame::default() };
         self.settle_subscription(id, type_index, &rendered, now);
 
@@ -149,7 +156,12 @@ impl Client {
     fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
         let Some(after) = self.config.profile.does_not_exist_after else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };
-        let Some(channel) = self.upstream.channel_mut(id) else { return };
+        let last_timer = &mut self.upstreams.last_timer;
+        let Some(channel) = self.upstreams.channels.get_mut(id.0) else { return };
+        let mut arm = |subject| {
+            *last_timer += 1;
+            channel.timers.arm(type_index, subject, after, now, *last_timer)
+        };
         for &slot in &rendered.subscribed {
             let Some(key) = known.interest.subscriptions.key(slot) else { continue };
             let Some(subscription) = known.interest.subscriptions.get_mut(key) else { continue };
@@ -159,8 +171,7 @@ impl Client {
                 .get(subscription.entry)
                 .is_some_and(|entry| entry.state == EntryState::Requested);
             if is_unknown {
-                let subject = Subject::Subscription(key);
-                subscription.timer = channel.timers.arm(type_index, subject, after, now);
+                subscription.timer = arm(Subject::Subscription(key));
             }
         }
         let is_collection_unknown = matches!(known.interest.collection, Collection::Requested);
@@ -168,8 +179,7 @@ impl Client {
             && known.interest.wants_wildcard()
             && is_collection_unknown
         {
-            known.interest.collection_timer =
-                channel.timers.arm(type_index, Subject::Collection, after, now);
+            known.interest.collection_timer = arm(Subject::Collection);
         }
     }
 }

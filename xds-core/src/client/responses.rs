@@ -4,7 +4,13 @@
 use bytes::Bytes;
 
 use super::{ChannelError, Client, Context, judge::Judge};
-use crate::{id::ChannelId, time::Time, wire::response::Response};
+use crate::{
+    id::ChannelId,
+    service::Variant,
+    text::Nonce,
+    time::Time,
+    wire::{Malformed, delta_response::DeltaResponse, response::Response},
+};
 
 impl Client {
     /// One response, from the bytes to the queued answer.
@@ -18,12 +24,13 @@ impl Client {
             let error = ChannelError::TooLong { bytes: frame.len(), limit };
             return self.on_malformed(id, error, now);
         }
-        let response = match Response::parse(frame) {
+        let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
+        let response = match AnyResponse::parse(server.server.variant, frame) {
             Ok(response) => response,
             Err(why) => return self.on_malformed(id, ChannelError::Malformed(why), now),
         };
         let limit = self.config.limits.token_bytes;
-        let bytes = response.version.len().max(response.nonce.len());
+        let bytes = response.version().len().max(response.nonce().len());
         if bytes > limit {
             return self.on_malformed(id, ChannelError::TokenTooLong { bytes, limit }, now);
         }
@@ -32,37 +39,49 @@ impl Client {
     }
 
     pub(super) fn is_open(&self, id: ChannelId) -> bool {
-        self.upstream.channel(id).is_some_and(|channel| channel.is_open)
+        self.upstreams.channel(id).is_some_and(|channel| channel.is_open)
     }
 
-    fn take_response(&mut self, id: ChannelId, response: &Response<'_>, frame: &Bytes, now: Time) {
-        let type_index = self.config.position_of(response.type_url);
-        let Some((type_index, channel)) = type_index.zip(self.upstream.channel_mut(id)) else {
+    fn take_response(
+        &mut self,
+        id: ChannelId,
+        response: &AnyResponse<'_>,
+        frame: &Bytes,
+        now: Time,
+    ) {
+        let type_index = self.config.position_of(response.type_url());
+        let epoch = self.upstreams.epoch;
+        let Some((type_index, (channel, server))) =
+            type_index.zip(self.upstreams.channel_and_server(id))
+        else {
             self.stats.unsolicited += 1;
             return;
         };
-        let Some(sotw) = channel.sotw.get_mut(type_index) else { return };
-        if !sotw.was_requested() {
-            // An answer would be the type's first request, and its empty list a wildcard (IC11).
+        let upstream = channel.upstream;
+        let mut debts = channel.debts.take();
+        // An answer to a type never asked for would be the type's first request, and its empty list a
+        // wildcard (IC11).
+        let machine = channel.machine_mut(type_index);
+        let Some(machine) = machine.filter(|machine| machine.was_requested()) else {
+            channel.debts = debts;
             self.stats.unsolicited += 1;
             return;
-        }
-        sotw.nonce = response.nonce.into();
-        let nonce = sotw.nonce.clone();
-        let is_wildcard_on_wire = sotw.has_wildcard();
-        let mut debts = channel.debts.take();
+        };
+        let nonce = Nonce::from(response.nonce());
+        machine.note_nonce(&nonce);
+        let is_wildcard_on_wire = machine.has_wildcard();
         let Some((known, source)) =
-            self.types.get_mut(type_index).zip(self.upstream.sources.get(type_index))
+            self.types.get_mut(type_index).zip(server.sources.get(type_index))
         else {
             return;
         };
-        let has_wildcard_watch = known.interest.wants_wildcard();
+        let has_wildcard_watch = known.interest.wants_wildcard_in(&server.serves);
         let stats_before = self.stats;
-        let verdict = Judge {
+        let judge = Judge {
             resource_type: &*known.resource_type,
-            context: Context { server: &self.config.server, profile: &self.config.profile },
+            context: Context { server: &server.server, profile: &self.config.profile },
             source,
-            data_errors: self.config.data_errors(),
+            data_errors: server.server.data_errors.unwrap_or(self.config.profile.data_errors),
             limits: &self.config.limits,
             cache: &mut known.cache,
             interest: &mut known.interest,
@@ -72,16 +91,59 @@ impl Client {
             stats: &mut self.stats,
             strangers_seed: known.seed,
             has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
-            epoch: self.upstream.epoch,
+            epoch,
+            sent: machine.sent(),
+            scope: &server.serves,
+            upstream,
             now,
-        }
-        .judge(response, frame);
-        self.upstream.tally.judged(type_index, stats_before, self.stats);
-        if let Some(channel) = self.upstream.channel_mut(id) {
+        };
+        let verdict = match response {
+            AnyResponse::Sotw(response) => judge.judge(response, frame),
+            AnyResponse::Delta(response) => judge.judge_delta(response, frame),
+        };
+        server.tally.judged(type_index, stats_before, self.stats);
+        if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);
         }
         self.limit_tombstones(type_index);
-        self.queue_answer(id, type_index, response.version.into(), nonce, verdict, now);
+        self.queue_answer(id, type_index, response.version().into(), nonce, verdict, now);
+    }
+}
+
+/// A response in the variant that the server speaks.
+enum AnyResponse<'f> {
+    Sotw(Response<'f>),
+    Delta(DeltaResponse<'f>),
+}
+
+impl<'f> AnyResponse<'f> {
+    fn parse(variant: Variant, frame: &'f [u8]) -> Result<Self, Malformed> {
+        match variant {
+            Variant::StateOfTheWorld => Response::parse(frame).map(Self::Sotw),
+            Variant::Incremental => DeltaResponse::parse(frame).map(Self::Delta),
+        }
+    }
+
+    fn type_url(&self) -> &'f str {
+        match self {
+            Self::Sotw(response) => response.type_url,
+            Self::Delta(response) => response.type_url,
+        }
+    }
+
+    fn nonce(&self) -> &'f str {
+        match self {
+            Self::Sotw(response) => response.nonce,
+            Self::Delta(response) => response.nonce,
+        }
+    }
+
+    /// That of the response; resources of an incremental one have their own.
+    fn version(&self) -> &'f str {
+        match self {
+            Self::Sotw(response) => response.version,
+            Self::Delta(response) => response.system_version,
+        }
     }
 }

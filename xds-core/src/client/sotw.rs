@@ -23,11 +23,11 @@ use alloc::vec::Vec;
 use super::{
     cache::Cache,
     config::WildcardForm,
-    interest::{SubscriptionState, TypeInterest},
+    interest::TypeInterest,
+    machine::{Form, Rendered, WildcardStep},
+    sent::SentNames,
 };
 use crate::{
-    id::ChannelId,
-    slab::Slot,
     text::{Nonce, TypeUrl, Version},
     wire::encode,
 };
@@ -38,8 +38,8 @@ pub(crate) struct Sotw {
     /// The nonce of the newest response, which every request echoes (IC4).
     pub(crate) nonce: Nonce,
     wire: OnWire,
-    /// How many wanted names the server has not been told on this channel.
-    pub(crate) unsent: usize,
+    /// The names that the server has been told on this channel.
+    pub(crate) sent: SentNames,
 }
 
 /// What the server takes the subscription of the type to be.
@@ -65,29 +65,10 @@ pub(crate) struct Envelope<'a> {
     pub(crate) error: Option<(i32, &'a str)>,
 }
 
-/// What rendering a request brought about.
-#[derive(Debug, Default)]
-pub(crate) struct Rendered {
-    /// Subscriptions that the server has now been told of for the first time on this channel.
-    pub(crate) subscribed: Vec<Slot>,
-    /// Subscriptions that it has now been told are over.
-    pub(crate) unsubscribed: Vec<Slot>,
-    pub(crate) wildcard: WildcardStep,
-}
-
-/// What became of the wildcard.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum WildcardStep {
-    #[default]
-    None,
-    Subscribed,
-    Unsubscribed,
-}
-
 impl Sotw {
     /// The state of the type on a new channel.
-    pub(crate) fn new(interest: &TypeInterest) -> Self {
-        Self { unsent: interest.names(), ..Self::default() }
+    pub(crate) fn new(interest: &TypeInterest, scope: &[bool]) -> Self {
+        Self { sent: SentNames::none(interest, scope), ..Self::default() }
     }
 
     /// Whether any request of the type was sent on this channel.
@@ -96,15 +77,13 @@ impl Sotw {
     }
 
     /// Whether a request would say something that the server does not know (IC40).
-    pub(crate) fn is_dirty(&self, interest: &TypeInterest) -> bool {
+    pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
         match self.wire {
             // An empty first list would subscribe to everything: a type that nobody wants is
             // skipped on a new stream (WC-05).
-            OnWire::Unsent => !interest.is_empty(),
+            OnWire::Unsent => interest.is_wanted_in(scope),
             OnWire::Legacy | OnWire::Named { .. } => {
-                self.unsent > 0
-                    || interest.leaving > 0
-                    || self.has_wildcard() != interest.wants_wildcard()
+                self.sent.is_outdated() || self.has_wildcard() != interest.wants_wildcard_in(scope)
             }
         }
     }
@@ -119,20 +98,14 @@ impl Sotw {
         envelope: &Envelope<'_>,
         interest: &mut TypeInterest,
         cache: &Cache,
-        form: WildcardForm,
-        channel: ChannelId,
+        form: Form<'_>,
         out: &mut Vec<u8>,
     ) -> Rendered {
         let had_wildcard = self.has_wildcard();
-        self.wire = self.next_on_wire(interest, form);
-        let mut rendered = Rendered {
-            wildcard: match (had_wildcard, self.has_wildcard()) {
-                (false, true) => WildcardStep::Subscribed,
-                (true, false) => WildcardStep::Unsubscribed,
-                _ => WildcardStep::None,
-            },
-            ..Rendered::default()
-        };
+        let scope = form.scope;
+        self.wire = self.next_on_wire(interest, form.wildcard, scope);
+        let wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
+        let mut rendered = Rendered { wildcard, ..Rendered::default() };
 
         encode::string(out, VERSION_INFO, envelope.version.as_str());
         if let Some(node) = envelope.node {
@@ -143,12 +116,19 @@ impl Sotw {
         }
         let mut slot = interest.subscriptions.first();
         while let Some(subscription) = interest.subscriptions.at_mut(slot) {
-            if subscription.state == SubscriptionState::Leaving {
-                rendered.unsubscribed.push(slot);
+            if !subscription.is_wanted_in(scope) {
+                if self.sent.has(slot) {
+                    self.sent.remove(slot);
+                    subscription.told -= 1;
+                    if subscription.is_over() {
+                        rendered.unsubscribed.push(slot);
+                    }
+                }
             } else if let Some(entry) = cache.get(subscription.entry) {
                 encode::string(out, RESOURCE_NAMES, entry.name.as_str());
-                if subscription.sent_on != Some(channel) {
-                    subscription.sent_on = Some(channel);
+                if !self.sent.has(slot) {
+                    self.sent.insert(slot);
+                    subscription.told += 1;
                     rendered.subscribed.push(slot);
                 }
             }
@@ -157,19 +137,16 @@ impl Sotw {
         encode::string(out, TYPE_URL, envelope.type_url.as_str());
         encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
         if let Some((code, message)) = envelope.error {
-            let mut status = Vec::new();
-            encode::number(&mut status, 1, code as u64);
-            encode::string(&mut status, 2, message);
-            encode::block(out, ERROR_DETAIL, &status);
+            encode::block(out, ERROR_DETAIL, &encode::status(code, message));
         }
-        self.unsent = 0;
+        self.sent.note_complete();
         rendered
     }
 
-    fn next_on_wire(&self, interest: &TypeInterest, form: WildcardForm) -> OnWire {
-        let has_names = interest.names() > 0;
+    fn next_on_wire(&self, interest: &TypeInterest, form: WildcardForm, scope: &[bool]) -> OnWire {
+        let has_names = interest.names_in(scope) > 0;
         let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy);
-        match (interest.wants_wildcard(), has_names) {
+        match (interest.wants_wildcard_in(scope), has_names) {
             (true, false) if may_be_empty && form == WildcardForm::LegacyEmpty => OnWire::Legacy,
             (true, _) => OnWire::Named { wildcard: true },
             (false, false) if self.wire == OnWire::Legacy => OnWire::Named { wildcard: true },

@@ -16,7 +16,6 @@ pub(crate) struct DoesNotExistTimers {
     /// For how long the queue has stood still so far.
     paused: Duration,
     paused_since: Option<Time>,
-    last_token: u64,
 }
 
 /// A running timer. It counts only if its subject still carries the token.
@@ -36,16 +35,15 @@ pub(crate) enum Subject {
 }
 
 impl DoesNotExistTimers {
-    /// Starts a timer and returns its token, which is never zero and never repeats on the channel.
+    /// Starts a timer known by `token`, which is never zero and never repeats, and returns that.
     pub(crate) fn arm(
         &mut self,
         type_index: usize,
         subject: Subject,
         after: Duration,
         now: Time,
+        token: u64,
     ) -> u64 {
-        self.last_token += 1;
-        let token = self.last_token;
         let due = self.reading_time(now).after(after);
         self.queue.push_back(Armed { due, type_index, subject, token });
         token
@@ -98,12 +96,12 @@ mod tests {
     fn a_pause_delays_by_its_length() {
         let mut timers = DoesNotExistTimers::default();
         let after = Duration::from_secs(15);
-        timers.arm(0, Subject::Collection, after, seconds(1));
+        timers.arm(0, Subject::Collection, after, seconds(1), 1);
         assert_eq!(timers.next(), Some(seconds(16)));
         timers.pause(seconds(5));
         timers.pause(seconds(6));
         assert_eq!(timers.next(), None, "nothing fires while reading is held back");
-        timers.arm(0, Subject::Collection, after, seconds(7));
+        timers.arm(0, Subject::Collection, after, seconds(7), 2);
         timers.resume(seconds(9));
         assert_eq!(timers.next(), Some(seconds(20)));
         timers.pop();

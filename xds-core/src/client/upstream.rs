@@ -1,4 +1,4 @@
-//! The client's side of one management server, and of the channel to it.
+//! The client's side of its management servers, and of the channels to them.
 //!
 //! ```text
 //!            first watch                 Opened
@@ -10,20 +10,24 @@
 //!       nothing wanted
 //! ```
 //!
-//! An idle channel that closes right after it was opened leaves through `BackingOff` as well, so that
-//! between two attempts there is always a pause (IC26).
+//! That is the state of a *lane*: the stream for all types of a server, or the one for a single type
+//! where streams are not aggregated. A channel that closes for lack of interest right after it was
+//! opened leaves through `BackingOff` as well, so that between two attempts there is always a pause
+//! (IC26).
 //!
-//! Two lifetimes meet here and are kept apart: the *server* keeps accepted versions, backoff,
-//! counters and the standing error; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and
-//! all of that goes with it.
+//! Lifetimes are kept apart: the *server* keeps accepted versions, counters and the standing error; the
+//! *lane* keeps the backoff; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and all
+//! of that goes with it.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
 use super::{
+    TypeState,
+    authorities::Authority,
     backoff::Backoff,
-    config::ManagementServer,
+    config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
-    sotw::Sotw,
+    machine::Machine,
     tally::Tally,
     timers::DoesNotExistTimers,
     watches::Debts,
@@ -35,6 +39,20 @@ use crate::{
     time::Time,
 };
 
+/// All servers, the lanes to them, and the authorities that use them.
+#[derive(Debug)]
+pub(crate) struct Upstreams {
+    pub(crate) servers: Vec<Upstream>,
+    pub(crate) lanes: Vec<Lane>,
+    /// The first is that of names without an authority.
+    pub(crate) authorities: Vec<Authority>,
+    /// How many channels have ended: tells whether an error is older than another.
+    pub(crate) epoch: u64,
+    /// The token of the timer that was last armed.
+    pub(crate) last_timer: u64,
+    pub(crate) channels: Slab<Channel>,
+}
+
 /// A server, for the life of the client.
 #[derive(Debug)]
 pub(crate) struct Upstream {
@@ -43,17 +61,33 @@ pub(crate) struct Upstream {
     pub(crate) sources: Vec<Arc<Source>>,
     /// The last accepted version of each registered type (S0.081, NV-09).
     pub(crate) versions: Vec<Version>,
-    pub(crate) link: Link,
-    pub(crate) backoff: Backoff,
     /// Why the server cannot be used, from the first failure until the next response.
     pub(crate) error: Option<ChannelError>,
-    /// How many channels have ended: tells whether an error is older than another.
-    pub(crate) epoch: u64,
+    /// The number of the last channel of this server that ended, in the count of all.
+    pub(crate) ended: u64,
+    /// By authority: whether it uses the server at present.
+    pub(crate) serves: Vec<bool>,
     pub(crate) tally: Tally,
-    channels: Slab<Channel>,
 }
 
-/// Where the client stands with the server.
+/// One stream's place, whether there is a stream at present or not.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// The position of the server.
+    pub(crate) upstream: usize,
+    pub(crate) carries: Carries,
+    pub(crate) link: Link,
+    pub(crate) backoff: Backoff,
+}
+
+/// Which of the registered types a stream carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    Everything,
+    Type(usize),
+}
+
+/// Where a lane stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     /// Nothing is wanted.
@@ -67,6 +101,10 @@ pub(crate) enum Link {
 /// One incarnation of a transport.
 #[derive(Debug)]
 pub(crate) struct Channel {
+    /// The position of its lane.
+    pub(crate) lane: usize,
+    /// The position of its server.
+    pub(crate) upstream: usize,
     pub(crate) is_open: bool,
     /// When the driver was told to open it.
     pub(crate) started: Time,
@@ -79,8 +117,10 @@ pub(crate) struct Channel {
     pub(crate) acks: VecDeque<Ack>,
     /// Whether the driver was told that there is something to send and has not sent it all.
     pub(crate) announced: bool,
-    /// One per registered type.
-    pub(crate) sotw: Vec<Sotw>,
+    /// The first of the types that the channel carries.
+    first_type: usize,
+    /// One per carried type.
+    machines: Vec<Machine>,
     pub(crate) timers: DoesNotExistTimers,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
@@ -99,47 +139,70 @@ pub(crate) struct Ack {
 /// How many unsent answers stop reading: a server that does not read must not fill our memory.
 pub(crate) const MAX_QUEUED_ACKS: usize = 8;
 
-impl Upstream {
-    pub(crate) fn new(server: ManagementServer, sources: Vec<Arc<Source>>) -> Self {
-        Self {
-            server: Arc::new(server),
-            versions: alloc::vec![Version::default(); sources.len()],
-            tally: Tally::new(sources.len()),
-            sources,
-            link: Link::Idle,
-            backoff: Backoff::default(),
-            error: None,
-            epoch: 0,
-            channels: Slab::default(),
+impl Upstreams {
+    /// The servers of a configuration, each distinct one once (FE-16).
+    pub(crate) fn new(config: &ClientConfig) -> Self {
+        let node_id: Arc<str> = Arc::from(config.node.id());
+        let mut distinct: Vec<Arc<ManagementServer>> = Vec::new();
+        let authorities = Authority::all(config, &mut distinct);
+        let mut lanes = Vec::new();
+        let mut servers = Vec::new();
+        for server in distinct {
+            let upstream = servers.len();
+            let lane =
+                |carries| Lane { upstream, carries, link: Link::Idle, backoff: Backoff::default() };
+            match server.streams {
+                Streams::Aggregated => lanes.push(lane(Carries::Everything)),
+                Streams::PerType => {
+                    lanes.extend((0..config.types.len()).map(|index| lane(Carries::Type(index))));
+                }
+            }
+            let sources = config.types.iter().map(|resource_type| {
+                Arc::new(Source {
+                    type_url: resource_type.type_url().clone(),
+                    server: Arc::clone(&server.uri),
+                    node_id: Arc::clone(&node_id),
+                })
+            });
+            servers.push(Upstream {
+                sources: sources.collect(),
+                versions: alloc::vec![Version::default(); config.types.len()],
+                error: None,
+                ended: 0,
+                tally: Tally::new(config.types.len()),
+                serves: authorities.iter().map(|authority| authority.uses(upstream)).collect(),
+                server,
+            });
         }
+        Self { servers, lanes, authorities, epoch: 0, last_timer: 0, channels: Slab::default() }
     }
 
     /// Starts a channel; its id is fresh.
     pub(crate) fn start_channel(&mut self, channel: Channel) -> Option<ChannelId> {
+        let lane = channel.lane;
         let id = ChannelId(self.channels.push_back(channel)?);
-        self.link = Link::Open(id);
+        self.lanes.get_mut(lane)?.link = Link::Open(id);
         Some(id)
     }
 
     pub(crate) fn end_channel(&mut self, id: ChannelId) -> Option<Channel> {
-        self.channels.get(id.0)?;
-        self.link = Link::Idle;
+        let lane = self.channels.get(id.0)?.lane;
+        self.lanes.get_mut(lane)?.link = Link::Idle;
         self.channels.remove(id.0.slot())
     }
 
-    /// The current channel, opening or open.
-    pub(crate) fn current(&self) -> Option<(ChannelId, &Channel)> {
-        match self.link {
-            Link::Open(id) => self.channels.get(id.0).map(|channel| (id, channel)),
+    /// The channel of a lane, opening or open.
+    pub(crate) fn on_lane(&self, lane: usize) -> Option<ChannelId> {
+        match self.lanes.get(lane)?.link {
+            Link::Open(id) => Some(id),
             Link::Idle | Link::BackingOff(_) => None,
         }
     }
 
-    pub(crate) fn current_mut(&mut self) -> Option<(ChannelId, &mut Channel)> {
-        match self.link {
-            Link::Open(id) => self.channels.get_mut(id.0).map(|channel| (id, channel)),
-            Link::Idle | Link::BackingOff(_) => None,
-        }
+    /// Whether a channel to the server is on its way: one opens at a time (IC26).
+    pub(crate) fn is_opening(&self, upstream: usize) -> bool {
+        let mut channels = self.channels.iter();
+        channels.any(|(_, channel)| channel.upstream == upstream && !channel.is_open)
     }
 
     pub(crate) fn channel(&self, id: ChannelId) -> Option<&Channel> {
@@ -149,11 +212,68 @@ impl Upstream {
     pub(crate) fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
         self.channels.get_mut(id.0)
     }
+
+    /// The channel and the server that it leads to.
+    pub(crate) fn channel_and_server(
+        &mut self,
+        id: ChannelId,
+    ) -> Option<(&mut Channel, &mut Upstream)> {
+        let channel = self.channels.get_mut(id.0)?;
+        let server = self.servers.get_mut(channel.upstream)?;
+        Some((channel, server))
+    }
+
+    /// The server that an authority relies on at present.
+    pub(crate) fn active(&self, authority: usize) -> Option<&Upstream> {
+        self.servers.get(self.authorities.get(authority)?.active())
+    }
+
+    /// What the channels of an authority say of a type.
+    pub(crate) fn machines_of(
+        &mut self,
+        authority: usize,
+        type_index: usize,
+        mut act: impl FnMut(&mut Machine),
+    ) {
+        for lane in 0..self.lanes.len() {
+            let Some(id) = self.on_lane(lane) else { continue };
+            if let Some((channel, server)) = self.channel_and_server(id)
+                && server.serves.get(authority) == Some(&true)
+                && let Some(machine) = channel.machine_mut(type_index)
+            {
+                act(machine);
+            }
+        }
+    }
+
+    /// Whether some server believes that everything of a type is wanted.
+    pub(crate) fn has_wildcard_on_wire(&self, type_index: usize) -> bool {
+        self.channels
+            .iter()
+            .filter_map(|(_, channel)| channel.machine(type_index))
+            .any(Machine::has_wildcard)
+    }
+}
+
+impl Lane {
+    pub(crate) fn types(&self, registered: usize) -> core::ops::Range<usize> {
+        match self.carries {
+            Carries::Everything => 0..registered,
+            Carries::Type(index) => index..index + 1,
+        }
+    }
 }
 
 impl Channel {
-    pub(crate) fn new(sotw: Vec<Sotw>, now: Time) -> Self {
+    /// A channel that is on its way; `machines` are those of the types from `first_type` on.
+    pub(crate) fn new(
+        (lane, upstream): (usize, usize),
+        (first_type, machines): (usize, Vec<Machine>),
+        now: Time,
+    ) -> Self {
         Self {
+            lane,
+            upstream,
             is_open: false,
             started: now,
             responded: None,
@@ -161,10 +281,33 @@ impl Channel {
             idle_since: None,
             acks: VecDeque::new(),
             announced: false,
-            sotw,
+            first_type,
+            machines,
             timers: DoesNotExistTimers::default(),
             debts: None,
         }
+    }
+
+    /// What was said of a type on the channel, if the channel carries it.
+    pub(crate) fn machine(&self, type_index: usize) -> Option<&Machine> {
+        self.machines.get(type_index.checked_sub(self.first_type)?)
+    }
+
+    pub(crate) fn machine_mut(&mut self, type_index: usize) -> Option<&mut Machine> {
+        self.machines.get_mut(type_index.checked_sub(self.first_type)?)
+    }
+
+    /// The carried types with what was said of them.
+    pub(crate) fn machines(&self) -> impl Iterator<Item = (usize, &Machine)> {
+        (self.first_type..).zip(&self.machines)
+    }
+
+    /// The first type of which a request would say something that the server does not know (IC40).
+    pub(crate) fn next_dirty(&self, types: &[TypeState], scope: &[bool]) -> Option<usize> {
+        let is_dirty = |(type_index, machine): &(usize, &Machine)| {
+            types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
+        };
+        self.machines().find(is_dirty).map(|(type_index, _)| type_index)
     }
 
     /// Whether the next response may be read (B52).

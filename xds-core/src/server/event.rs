@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::status::Interest;
 use crate::{
     id::StreamId,
+    service::Variant,
     text::{Nonce, TypeUrl, Version},
     wire::Malformed,
 };
@@ -19,14 +20,6 @@ use crate::{
 pub enum Via {
     /// The aggregated service: all types share the stream.
     Aggregated(Variant),
-}
-
-/// A variant of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Variant {
-    /// State of the world: every request lists all names.
-    StateOfTheWorld,
 }
 
 /// News of a transport, from an adapter.
@@ -138,6 +131,9 @@ pub enum Refusal {
         /// The configured limit.
         limit: usize,
     },
+    /// The server does not speak this variant of the protocol.
+    #[error("the incremental variant is not served: call StreamAggregatedResources")]
+    NotServed,
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -149,6 +145,7 @@ impl Refusal {
     pub const fn code(&self) -> StatusCode {
         match self {
             Self::TooManyStreams { .. } => StatusCode::ResourceExhausted,
+            Self::NotServed => StatusCode::Unimplemented,
             Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
@@ -162,6 +159,8 @@ pub enum StatusCode {
     InvalidArgument = 3,
     /// The client asked for more than the server holds.
     ResourceExhausted = 8,
+    /// The client asked for a method that the server does not serve.
+    Unimplemented = 12,
     /// The server cannot serve now; another one may.
     Unavailable = 14,
 }

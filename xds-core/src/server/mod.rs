@@ -57,7 +57,7 @@ pub use self::{
     },
     event::{
         Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
-        StreamEvent, Variant, Via,
+        StreamEvent, Via,
     },
     status::{Interest, ServerStats, SubscriptionStatus, SyncState},
     store::transaction::{Applied, Transaction, TransactionError},
@@ -72,6 +72,7 @@ use self::{
     stream::{Seat, Stream, Writable, check_lengths},
     subscriptions::{Knowledge, Subscriptions},
 };
+pub use crate::service::Variant;
 use crate::{
     frame::Frame,
     id::StreamId,
@@ -159,6 +160,9 @@ impl Server {
         self.clock.advance(now);
         if self.phase == Phase::ShutDown {
             return Err(Refusal::ShuttingDown);
+        }
+        if via == Via::Aggregated(Variant::Incremental) {
+            return Err(Refusal::NotServed);
         }
         let limit = self.config.limits.streams;
         if self.streams.len() >= limit {

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 
 use super::{
     config::{RequireNode, ServerConfig, ServerLimits},
-    event::{CloseReason, Observation, Variant, Via},
+    event::{CloseReason, Observation, Via},
     outbox::Outbox,
 };
 use crate::{
@@ -65,10 +65,8 @@ impl Stream {
     /// What type a request is about. On an aggregated stream it must say so (M5, IS22).
     pub(crate) fn type_of<'r>(&self, request: &Request<'r>) -> Result<&'r str, CloseReason> {
         match self.via {
-            Via::Aggregated(Variant::StateOfTheWorld) if request.type_url.is_empty() => {
-                Err(CloseReason::MissingTypeUrl)
-            }
-            Via::Aggregated(Variant::StateOfTheWorld) => Ok(request.type_url),
+            Via::Aggregated(_) if request.type_url.is_empty() => Err(CloseReason::MissingTypeUrl),
+            Via::Aggregated(_) => Ok(request.type_url),
         }
     }
 

@@ -48,11 +48,29 @@ pub(crate) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     }
 }
 
+/// A `google.rpc.Status`, as requests carry it in `error_detail`.
+pub(crate) fn status(code: i32, message: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    number(&mut out, 1, code as u64);
+    string(&mut out, 2, message);
+    out
+}
+
+/// Appends one entry of a map from strings to strings, as in `initial_resource_versions` (B07).
+pub(crate) fn pair(out: &mut Vec<u8>, field: u32, key: &str, value: &str) {
+    block_head(out, field, block_len(1, key.len()) + block_len(2, value.len()));
+    block(out, 1, key.as_bytes());
+    block(out, 2, value.as_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
 
+    use prost::Message as _;
+
     use super::*;
+    use crate::proto;
 
     #[test]
     fn lengths_are_foretold() {
@@ -64,5 +82,17 @@ mod tests {
         let mut out = Vec::new();
         block(&mut out, 300, &[7; 200]);
         assert_eq!(out.len(), block_len(300, 200));
+    }
+
+    #[test]
+    fn a_map_entry_is_read_by_prost() {
+        let mut out = Vec::new();
+        for (key, value) in [("a", "1"), ("", ""), ("long", &*"v".repeat(300))] {
+            pair(&mut out, 5, key, value);
+        }
+        let request = proto::DeltaDiscoveryRequest::decode(&*out).unwrap();
+        let versions: Vec<_> =
+            request.initial_resource_versions.iter().map(|(k, v)| (&**k, v.len())).collect();
+        assert_eq!(versions, [("", 0), ("a", 1), ("long", 300)]);
     }
 }

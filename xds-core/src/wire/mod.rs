@@ -1,10 +1,17 @@
 //! The frame walk: protobuf read where it lies and written straight into the frame.
 //!
 //! A response of a hundred thousand resources is never decoded. [`walk`] steps over fields,
-//! [`response`] and [`request`] know the two messages of the protocol, [`encode`] writes them.
+//! [`response`], [`delta_response`] and [`request`] know the messages of the protocol, [`resource`] and
+//! [`resource_error`] what lies in them, and [`encode`] writes them.
 
+#[allow(dead_code, reason = "the incremental variant is being built on it")]
+pub(crate) mod delta_response;
 pub(crate) mod encode;
 pub(crate) mod request;
+#[allow(dead_code, reason = "the incremental variant is being built on it")]
+pub(crate) mod resource;
+pub(crate) mod resource_error;
+#[allow(dead_code, reason = "the incremental variant is being built on it")]
 pub(crate) mod response;
 pub(crate) mod walk;
 

@@ -1,6 +1,10 @@
 //! `DiscoveryResponse` as it lies in a frame.
 
-use super::walk::{Field, Fields, Malformed};
+use super::{
+    resource::RawResource,
+    resource_error::RawResourceError,
+    walk::{Field, Fields, Malformed, string_field},
+};
 
 /// A response whose envelope has been stepped over once and found sound.
 ///
@@ -11,31 +15,29 @@ pub(crate) struct Response<'a> {
     pub(crate) version: &'a str,
     pub(crate) type_url: &'a str,
     pub(crate) nonce: &'a str,
+    /// Which instance of the server answers, where it says so (B12).
+    pub(crate) control_plane: &'a str,
     frame: &'a [u8],
-}
-
-/// One `Any` of a response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RawResource<'a> {
-    pub(crate) type_url: &'a [u8],
-    pub(crate) value: &'a [u8],
 }
 
 const VERSION_INFO: u32 = 1;
 const RESOURCES: u32 = 2;
 const TYPE_URL: u32 = 4;
 const NONCE: u32 = 5;
+const CONTROL_PLANE: u32 = 6;
+const RESOURCE_ERRORS: u32 = 7;
 
 impl<'a> Response<'a> {
     pub(crate) fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
-        let mut response = Self { version: "", type_url: "", nonce: "", frame };
+        let mut response = Self { version: "", type_url: "", nonce: "", control_plane: "", frame };
         for field in Fields::of(frame) {
             let field = field?;
             match field.number {
-                RESOURCES => drop(field.block()?),
+                RESOURCES | RESOURCE_ERRORS => drop(field.block()?),
                 VERSION_INFO => response.version = field.string()?,
                 TYPE_URL => response.type_url = field.string()?,
                 NONCE => response.nonce = field.string()?,
+                CONTROL_PLANE => response.control_plane = string_field(field.block()?, 1)?,
                 _ => {}
             }
         }
@@ -47,25 +49,18 @@ impl<'a> Response<'a> {
     pub(crate) fn resources(
         &self,
     ) -> impl Iterator<Item = Result<RawResource<'a>, Malformed>> + use<'a> {
-        Fields::of(self.frame)
-            .filter_map(Result::ok)
-            .filter(|field| field.number == RESOURCES)
-            .map(RawResource::parse)
+        self.fields(RESOURCES).map(|field| RawResource::parse(field.block()?))
     }
-}
 
-impl<'a> RawResource<'a> {
-    fn parse(field: Field<'a>) -> Result<Self, Malformed> {
-        let mut any = Self::default();
-        for field in Fields::of(field.block()?) {
-            let field = field?;
-            match field.number {
-                1 => any.type_url = field.block()?,
-                2 => any.value = field.block()?,
-                _ => {}
-            }
-        }
-        Ok(any)
+    /// What the server says is wrong with single resources, in wire order (TP3).
+    pub(crate) fn resource_errors(
+        &self,
+    ) -> impl Iterator<Item = Result<RawResourceError<'a>, Malformed>> + use<'a> {
+        self.fields(RESOURCE_ERRORS).map(|field| RawResourceError::parse(field.block()?))
+    }
+
+    fn fields(&self, number: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        Fields::of(self.frame).filter_map(Result::ok).filter(move |field| field.number == number)
     }
 }
 
@@ -90,11 +85,14 @@ mod tests {
             type_url: String::from("t/x"),
             resources: vec![any(b"one"), any(b"two")],
             canary: true,
-            ..Default::default()
+            control_plane: Some(proto::ControlPlane { identifier: String::from("cp-1") }),
+            resource_errors: vec![proto::ResourceError::default()],
         }
         .encode_to_vec();
         let response = Response::parse(&frame).unwrap();
         assert_eq!((response.version, response.nonce, response.type_url), ("7", "n", "t/x"));
+        assert_eq!(response.control_plane, "cp-1");
+        assert_eq!(response.resource_errors().count(), 1);
         let values: Vec<_> = response.resources().map(|raw| raw.unwrap().value).collect();
         assert_eq!(values, [b"one", b"two"]);
         for cut in 1..frame.len() {

@@ -2,13 +2,14 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE RESOURCE..` | the scripted server responds |
+//! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), or `-NAME`, which was removed |
 //! | `respond-bytes HEX` | it sends these bytes instead |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
@@ -25,11 +26,17 @@
 //! | `csds [all\|none]` | prints what client status discovery tells, with the wall clock at 1970; the word says how much of what is inside resources |
 //! | `metrics`, `type-stats` | prints what is exported as measurements, and what is counted by type |
 //!
+//! With `@SERVER` or `@TYPE` behind its verb, as in `end@backup` or `respond@eds`, a command of the far
+//! end or of the network is about the stream to that server or for that type; without, it is about the
+//! newest one.
+//!
 //! A resource is `NAME=TEXT`; a text that starts with `bad` is invalid. `~` is bytes that cannot be
-//! decoded, `TYPE/NAME=TEXT` a resource of another type, `NAME*COUNT=TEXT` many, numbered from one,
+//! decoded, `TYPE/NAME=TEXT` a resource of another type (unless TYPE ends with a colon: then it is a name), `NAME*COUNT=TEXT` many, numbered from one,
 //! and `%LENGTH=TEXT` has a name of that many bytes.
 
 use std::time::Duration;
+
+use super::update::{self, Update};
 
 use xds_core::client::Contents;
 
@@ -39,6 +46,7 @@ use xds_core::client::Contents;
 #[non_exhaustive]
 pub enum Command {
     Client(Vec<(String, String)>),
+    At { place: String, command: Box<Self> },
     Server,
     Watch { label: String, type_name: String, name: String },
     Unwatch(String),
@@ -46,6 +54,7 @@ pub enum Command {
     Done(String),
     ShutDown,
     Respond(Response),
+    Update(Update),
     RespondBytes(Vec<u8>),
     Stale(Response),
     StaleEnd { code: i32, message: String },
@@ -103,6 +112,11 @@ pub enum Printout {
 pub fn parse(line: &str) -> Result<Command, String> {
     let mut words = line.split_whitespace();
     let verb = words.next().unwrap_or_default();
+    if let Some((verb, place)) = verb.split_once('@') {
+        let rest = words.collect::<Vec<_>>().join(" ");
+        let command = Box::new(parse(&format!("{verb} {rest}"))?);
+        return Ok(Command::At { place: place.into(), command });
+    }
     let words: Vec<&str> = words.collect();
     let one = || match words[..] {
         [word] => Ok(word.to_owned()),
@@ -122,6 +136,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("done", _) => Command::Done(one()?),
         ("shut-down", []) => Command::ShutDown,
         ("respond", [type_name, words @ ..]) => Command::Respond(response(type_name, words)?),
+        ("update", [type_name, words @ ..]) => Command::Update(update::parse(type_name, words)?),
         ("stale", [type_name, words @ ..]) => Command::Stale(response(type_name, words)?),
         ("respond-bytes", words) => Command::RespondBytes(hex(&words.concat())?),
         ("stale-end", [code, message @ ..]) => {
@@ -203,10 +218,11 @@ fn resources(words: &[&str]) -> Result<Vec<Resource>, String> {
         }
         let (name, text) =
             word.split_once('=').ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
-        let (type_name, name) = match name.split_once('/') {
-            Some((type_name, name)) => (Some(type_name.to_owned()), name),
-            None => (None, name),
-        };
+        let (type_name, name) =
+            match name.split_once('/').filter(|(before, _)| !before.ends_with(':')) {
+                Some((type_name, name)) => (Some(type_name.to_owned()), name),
+                None => (None, name),
+            };
         let names = match name.split_once('*') {
             Some((prefix, count)) => {
                 let count: usize = count.parse().map_err(|_| format!("`{count}` is no count"))?;
@@ -234,7 +250,7 @@ fn expand_name(name: &str) -> Result<String, String> {
 }
 
 /// A duration as in `15s` or `10ms`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration such as 15s or 10ms");
     let seconds = |number: &str, unit: f64| {
         let number: f64 = number.parse().map_err(|_| wrong())?;

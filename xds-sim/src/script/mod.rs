@@ -28,6 +28,7 @@
 
 pub mod command;
 mod stage;
+pub mod update;
 
 use thiserror::Error;
 

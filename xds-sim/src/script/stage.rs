@@ -7,11 +7,12 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Interest, ManagementServer,
-        Node, Profile, ReadGate, WallClock, WildcardForm,
+        Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Fallback,
+        Interest, ManagementServer, Node, Profile, ReadGate, Streams, WallClock, WildcardForm,
     },
     proto,
-    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
+    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
+    service::Variant,
     types,
 };
 
@@ -27,7 +28,8 @@ pub(super) struct Stage {
     streams: BTreeMap<String, xds_core::StreamId>,
     /// The version of each response a scripted client got, by stream and nonce.
     versions: BTreeMap<(xds_core::StreamId, String), String>,
-    last_channel: Option<ChannelId>,
+    /// The server or the type that a command is about.
+    place: Option<String>,
     started: Time,
 }
 
@@ -45,7 +47,7 @@ impl Stage {
             watches: BTreeMap::new(),
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
-            last_channel: None,
+            place: None,
             started: Time::ZERO,
         })
     }
@@ -63,6 +65,12 @@ impl Stage {
     pub(super) fn perform(&mut self, command: Command) -> Result<(), String> {
         match command {
             Command::Client(options) => *self = Self::with_client(&options)?,
+            Command::At { place, command } => {
+                self.place = Some(place);
+                let result = self.perform(*command);
+                self.place = None;
+                result?;
+            }
             Command::Server => {
                 let server = Server::new(ServerConfig::default(), SEED, Time::ZERO);
                 self.world.peer = Peer::Core(Box::new(server));
@@ -76,32 +84,45 @@ impl Stage {
             Command::Busy(label) => self.world.make_busy(self.labelled(&label)?),
             Command::Done(label) => self.world.make_done(self.labelled(&label)?),
             Command::ShutDown => self.world.client.shut_down(self.world.now()),
-            Command::Respond(response) => self.world.respond(encode_response(&response)?),
-            Command::RespondBytes(bytes) => self.world.respond(bytes.into()),
+            Command::Respond(response) => {
+                let channel = self.channel_for(Some(&response.type_name))?;
+                self.world.respond(channel, encode_response(&response)?);
+            }
+            Command::Update(update) => {
+                let channel = self.channel_for(Some(&update.type_name))?;
+                self.world.respond(channel, update.encode(type_url));
+            }
+            Command::RespondBytes(bytes) => {
+                self.world.respond(self.channel_for(None)?, bytes.into());
+            }
             Command::Stale(response) => {
-                let channel = self.last_channel.ok_or("there was no channel before")?;
+                let channel = self.world.last_ended.ok_or("there was no channel before")?;
                 let frame = encode_response(&response)?;
                 self.world.inject(ChannelEvent::Message(channel, frame));
             }
             Command::StaleEnd { code, message } => {
-                let channel = self.last_channel.ok_or("there was no channel before")?;
+                let channel = self.world.last_ended.ok_or("there was no channel before")?;
                 let error = ChannelError::Status { code, message: message.into() };
                 self.world.inject(ChannelEvent::Closed(channel, error));
             }
             Command::End { code, message } => {
-                self.last_channel = self.world.channel();
-                self.world.end_stream(code, &message);
+                let channel = self.channel_for(None)?;
+                self.world.end_stream(channel, code, &message);
             }
             Command::Undeliverable(text) => {
-                let channel = self.world.channel().ok_or("there is no channel")?;
+                let channel = self.channel_for(None)?;
                 self.world.inject(ChannelEvent::Malformed(channel, text.into()));
             }
             Command::Link(state) => {
-                self.world.reachability = match state.as_str() {
+                let state = match state.as_str() {
                     "up" => Reachability::Up,
                     "down" => Reachability::Down,
                     "silent" => Reachability::Silent,
                     _ => return Err(format!("a link is up, down or silent, not `{state}`")),
+                };
+                match &self.place {
+                    Some(server) => drop(self.world.reachable.insert(server.clone(), state)),
+                    None => self.world.reachability = state,
                 }
             }
             Command::Block => self.world.block_transport(),
@@ -268,6 +289,19 @@ impl Stage {
         }
     }
 
+    /// The newest channel that fits the place of the command and may carry the type.
+    fn channel_for(&self, type_name: Option<&str>) -> Result<ChannelId, String> {
+        let type_url = type_name.map(type_url);
+        let fits = |call: &Call| {
+            let carried = call.type_url.as_ref().map(|carried| carried.as_str());
+            let is_place = self.place.as_ref().is_none_or(|place| {
+                *call.server.uri == **place || carried == Some(&*self::type_url(place))
+            });
+            is_place && (carried.is_none() || type_url.is_none() || carried == type_url.as_deref())
+        };
+        self.world.channel_of(fits).ok_or_else(|| "there is no such channel".into())
+    }
+
     fn print(&mut self, what: Printout) {
         let lines: Vec<String> = match what {
             Printout::Status => {
@@ -286,9 +320,8 @@ impl Stage {
                 .collect(),
             Printout::WantsRead => {
                 let wants = self
-                    .world
-                    .channel()
-                    .is_some_and(|channel| self.world.client.wants_read(channel));
+                    .channel_for(None)
+                    .is_ok_and(|channel| self.world.client.wants_read(channel));
                 vec![if wants { "reads" } else { "does not read" }.into()]
             }
             Printout::Deadline => vec![match self.world.client.poll_timeout() {
@@ -365,6 +398,11 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         "response-bytes",
         "nack-bytes",
         "resources",
+        "servers",
+        "authority",
+        "streams",
+        "variant",
+        "fallback",
     ];
     if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
         return Err(format!("a client has no option `{key}`"));
@@ -386,6 +424,9 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
     if option("gate") == Some("off") {
         profile.read_gate = ReadGate::Off;
     }
+    if option("fallback") == Some("off") {
+        profile.fallback = Fallback::Off;
+    }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
         Some("drop-deleted") => profile.data_errors = DataErrorPolicy::DropDeleted,
@@ -401,7 +442,25 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         None => {}
     }
     let node = Node::new(option("node").unwrap_or("test"));
-    let mut config = ClientConfig::new(node, ManagementServer::new("sim")).with_profile(profile);
+    let streams = match option("streams") {
+        Some("per-type") => Streams::PerType,
+        _ => Streams::Aggregated,
+    };
+    let variant = match option("variant") {
+        Some("delta") => Variant::Incremental,
+        _ => Variant::StateOfTheWorld,
+    };
+    let server = |uri: &str| ManagementServer::new(uri).with_streams(streams).with_variant(variant);
+    let mut uris = option("servers").unwrap_or("sim").split(',');
+    let first = server(uris.next().unwrap_or_default());
+    let mut config = ClientConfig::new(node, first).with_profile(profile);
+    config = uris.fold(config, |config, uri| config.with_fallback(server(uri)));
+    for (_, value) in options.iter().filter(|(key, _)| key == "authority") {
+        let (name, uris) = value.split_once(':').unwrap_or((value, ""));
+        let uris = uris.split(',').filter(|uri| !uri.is_empty());
+        let authority = uris.fold(Authority::new(name), |to, uri| to.with_server(server(uri)));
+        config = config.with_authority(authority);
+    }
     for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
         config = config.with_type(ToyType::new(&*type_url(name)));
     }

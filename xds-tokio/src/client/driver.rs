@@ -151,8 +151,8 @@ impl Driver {
     fn obey(&mut self) {
         while let Some(output) = self.side.poll_output(&mut self.client, self.clock.now()) {
             match output {
-                Output::Open(id, server) => {
-                    let link = Link::dial(id, server, &self.options, self.max_response_bytes);
+                Output::Open(id, call) => {
+                    let link = Link::dial(id, call, &self.options, self.max_response_bytes);
                     self.log.dialing(&link);
                     self.links.push(link);
                 }

@@ -27,10 +27,13 @@ use futures_core::Stream as _;
 use http::uri::PathAndQuery;
 use tokio::time::timeout;
 use tonic::{Request, Status, Streaming, client::Grpc, transport::Channel};
-use xds_core::{ChannelId, client::ManagementServer};
+use xds_core::{
+    ChannelId,
+    client::{Call, ManagementServer},
+};
 
 use super::{address, options::ClientOptions};
-use crate::grpc::{RawCodec, STREAM_AGGREGATED_RESOURCES, with_causes};
+use crate::grpc::{RawCodec, with_causes};
 
 type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
 
@@ -42,6 +45,8 @@ pub(crate) struct Link {
     pub(crate) responses: u64,
     /// Whether the core has something to send.
     pub(crate) has_requests: bool,
+    /// The method to call.
+    path: PathAndQuery,
     requests: mpsc::Sender<Bytes>,
     max_response_bytes: usize,
     stage: Stage,
@@ -73,16 +78,19 @@ pub(crate) enum News {
 impl Link {
     pub(crate) fn dial(
         id: ChannelId,
-        server: Arc<ManagementServer>,
+        target: Call,
         options: &ClientOptions,
         max_response_bytes: usize,
     ) -> Self {
         // One sender always has a slot of its own; there is no other.
         let (requests, queue) = mpsc::channel(0);
-        let dial = Box::pin(dial(Arc::clone(&server.uri), options.clone()));
+        let path = target.grpc_path().map(PathAndQuery::from_static);
+        let dial =
+            Box::pin(dial(Arc::clone(&target.server.uri), Method::of(&path), options.clone()));
         Self {
             id,
-            server,
+            server: target.server,
+            path: path.unwrap_or(PathAndQuery::from_static("/")),
             responses: 0,
             has_requests: false,
             requests,
@@ -112,7 +120,9 @@ impl Link {
                     }
                 },
                 Stage::Connected(channel, queue) => {
-                    let call = Box::pin(call(channel.clone(), queue, self.max_response_bytes));
+                    let path = self.path.clone();
+                    let limit = self.max_response_bytes;
+                    let call = Box::pin(call(channel.clone(), path, queue, limit));
                     self.stage = Stage::Calling(channel, call);
                 }
                 Stage::Calling(channel, mut call) => match call.as_mut().poll(cx) {
@@ -200,12 +210,32 @@ pub(crate) enum Reads {
     No,
 }
 
+/// Whether a discovery service has the method that is to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Exists,
+    Missing,
+}
+
+impl Method {
+    fn of(path: &Option<PathAndQuery>) -> Self {
+        if path.is_some() { Self::Exists } else { Self::Missing }
+    }
+}
+
 /// When the operating system probes a silent connection, and how often after that.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection of its own for every attempt: one that mends itself would hide failures.
-async fn dial(address: Arc<str>, options: ClientOptions) -> Result<Channel, String> {
+async fn dial(
+    address: Arc<str>,
+    method: Method,
+    options: ClientOptions,
+) -> Result<Channel, String> {
+    if method == Method::Missing {
+        return Err("no discovery service has such a stream for this type".into());
+    }
     let keepalive = options.keepalive;
     let endpoint = address::endpoint(&address)
         .map_err(|why| why.to_string())?
@@ -226,11 +256,11 @@ async fn dial(address: Arc<str>, options: ClientOptions) -> Result<Channel, Stri
 
 async fn call(
     channel: Channel,
+    path: PathAndQuery,
     requests: mpsc::Receiver<Bytes>,
     max_response_bytes: usize,
 ) -> Result<Streaming<Bytes>, Status> {
     let mut grpc = Grpc::new(channel).max_decoding_message_size(max_response_bytes);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
-    let path = PathAndQuery::from_static(STREAM_AGGREGATED_RESOURCES);
     grpc.streaming(Request::new(requests), path, RawCodec).await.map(tonic::Response::into_inner)
 }

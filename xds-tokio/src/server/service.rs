@@ -12,7 +12,7 @@ use http::{HeaderValue, header::CONTENT_TYPE};
 use tonic::{
     Code, Status, Streaming, body::Body, server::NamedService, transport::server::TcpConnectInfo,
 };
-use xds_core::server::{Variant, Via};
+use xds_core::{server::Via, service::Variant};
 
 use super::inbox::{Call, Inbox, Input};
 use crate::grpc::{ADS_SERVICE, DELTA_AGGREGATED_RESOURCES, RawCodec, STREAM_AGGREGATED_RESOURCES};

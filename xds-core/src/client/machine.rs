@@ -1,0 +1,120 @@
+//! What was said of one type on one channel, in either variant of the protocol.
+//!
+//! The variants differ in what a request says and in how a response is read. All else, from commands
+//! to notices, does not know which one a server speaks.
+
+use super::{
+    config::WildcardForm, delta::Delta, interest::TypeInterest, sent::SentNames, sotw::Sotw,
+};
+use crate::{service::Variant, slab::Slot, text::Nonce};
+use alloc::vec::Vec;
+
+/// One type on one channel.
+#[derive(Debug)]
+pub(crate) enum Machine {
+    Sotw(Sotw),
+    Delta(Delta),
+}
+
+/// What rendering a request brought about.
+#[derive(Debug, Default)]
+pub(crate) struct Rendered {
+    /// Subscriptions that the server has now been told of for the first time on this channel.
+    pub(crate) subscribed: Vec<Slot>,
+    /// Subscriptions that it has now been told are over, and that no other server knows of.
+    pub(crate) unsubscribed: Vec<Slot>,
+    pub(crate) wildcard: WildcardStep,
+}
+
+/// What became of the wildcard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum WildcardStep {
+    #[default]
+    None,
+    Subscribed,
+    Unsubscribed,
+}
+
+impl WildcardStep {
+    pub(crate) fn between(before: bool, after: bool) -> Self {
+        match (before, after) {
+            (false, true) => Self::Subscribed,
+            (true, false) => Self::Unsubscribed,
+            _ => Self::None,
+        }
+    }
+}
+
+/// How a wildcard of this type may be put on the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form<'a> {
+    pub(crate) wildcard: WildcardForm,
+    /// By authority: whether it uses the server.
+    pub(crate) scope: &'a [bool],
+}
+
+impl Machine {
+    /// The state of the type on a new channel to a server that speaks `variant`.
+    pub(crate) fn new(variant: Variant, interest: &TypeInterest, scope: &[bool]) -> Self {
+        match variant {
+            Variant::StateOfTheWorld => Self::Sotw(Sotw::new(interest, scope)),
+            Variant::Incremental => Self::Delta(Delta::new(interest, scope)),
+        }
+    }
+
+    /// The names that the server has been told on this channel.
+    pub(crate) fn sent(&self) -> &SentNames {
+        match self {
+            Self::Sotw(sotw) => &sotw.sent,
+            Self::Delta(delta) => &delta.sent,
+        }
+    }
+
+    pub(crate) fn sent_mut(&mut self) -> &mut SentNames {
+        match self {
+            Self::Sotw(sotw) => &mut sotw.sent,
+            Self::Delta(delta) => &mut delta.sent,
+        }
+    }
+
+    /// Whether any request of the type was sent on this channel.
+    pub(crate) fn was_requested(&self) -> bool {
+        match self {
+            Self::Sotw(sotw) => sotw.was_requested(),
+            Self::Delta(delta) => delta.was_requested(),
+        }
+    }
+
+    /// Whether the server believes that everything is wanted.
+    pub(crate) fn has_wildcard(&self) -> bool {
+        match self {
+            Self::Sotw(sotw) => sotw.has_wildcard(),
+            Self::Delta(delta) => delta.has_wildcard(),
+        }
+    }
+
+    /// Whether a request would say something that the server does not know (IC40).
+    pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
+        match self {
+            Self::Sotw(sotw) => sotw.is_dirty(interest, scope),
+            Self::Delta(delta) => delta.is_dirty(interest, scope),
+        }
+    }
+
+    /// Takes the nonce of a response that has come.
+    pub(crate) fn note_nonce(&mut self, nonce: &Nonce) {
+        match self {
+            Self::Sotw(sotw) => sotw.nonce = nonce.clone(),
+            // Only the answer to a response carries its nonce (B05, D29).
+            Self::Delta(_) => {}
+        }
+    }
+
+    /// The nonce of a request that answers no response.
+    pub(crate) fn spontaneous_nonce(&self) -> Nonce {
+        match self {
+            Self::Sotw(sotw) => sotw.nonce.clone(),
+            Self::Delta(_) => Nonce::default(),
+        }
+    }
+}

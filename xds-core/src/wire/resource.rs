@@ -1,0 +1,250 @@
+//! `Resource` as it lies in a frame: what the incremental variant sends, and what a SotW response may
+//! wrap an `Any` in (B08).
+
+use core::time::Duration;
+
+use thiserror::Error;
+
+use super::walk::{Field, Fields, Malformed, string_field};
+
+/// The type URL of an `Any` that holds a [`Wrapped`] resource.
+pub(crate) const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+/// One `Any`: a resource's type and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawResource<'a> {
+    pub(crate) type_url: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// One `Resource` message that has been stepped over once.
+///
+/// Its `Any` and its TTL are looked at on their own, so that a broken one is blamed on the resource's
+/// name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wrapped<'a> {
+    /// Empty where the wrapper leaves naming to what is in it.
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    /// The encoded `envoy.config.core.v3.Metadata`, where there is one (B12).
+    pub(crate) metadata: Option<&'a [u8]>,
+    /// Whether caching proxies must pass the resource on without keeping it.
+    pub(crate) do_not_cache: bool,
+    any: Option<&'a [u8]>,
+    ttl: Option<&'a [u8]>,
+    message: &'a [u8],
+}
+
+/// Why a TTL cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum InvalidTtl {
+    #[error("ttl: {0}")]
+    Malformed(#[from] Malformed),
+    #[error("ttl: it is negative, or its nanoseconds are a second or more")]
+    OutOfRange,
+}
+
+const VERSION: u32 = 1;
+const RESOURCE: u32 = 2;
+const NAME: u32 = 3;
+const ALIASES: u32 = 4;
+const TTL: u32 = 6;
+const CACHE_CONTROL: u32 = 7;
+const RESOURCE_NAME: u32 = 8;
+const METADATA: u32 = 9;
+
+impl<'a> RawResource<'a> {
+    pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut any = Self::default();
+        for field in Fields::of(message) {
+            let field = field?;
+            match field.number {
+                1 => any.type_url = field.block()?,
+                2 => any.value = field.block()?,
+                _ => {}
+            }
+        }
+        Ok(any)
+    }
+
+    /// Whether a [`Wrapped`] resource lies in here.
+    #[inline]
+    pub(crate) fn is_wrapper(&self) -> bool {
+        self.type_url == WRAPPER.as_bytes()
+    }
+}
+
+impl<'a> Wrapped<'a> {
+    pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut wrapped = Self { message, ..Self::default() };
+        let mut long_name = "";
+        for field in Fields::of(message) {
+            let field = field?;
+            match field.number {
+                VERSION => wrapped.version = field.string()?,
+                RESOURCE => wrapped.any = Some(field.block()?),
+                NAME => wrapped.name = field.string()?,
+                ALIASES => drop(field.string()?),
+                TTL => wrapped.ttl = Some(field.block()?),
+                CACHE_CONTROL => wrapped.do_not_cache = is_set(field.block()?, 1)?,
+                RESOURCE_NAME => long_name = string_field(field.block()?, 1)?,
+                METADATA => wrapped.metadata = Some(field.block()?),
+                _ => {}
+            }
+        }
+        // A resource is named in one of two ways (B11).
+        if wrapped.name.is_empty() {
+            wrapped.name = long_name;
+        }
+        Ok(wrapped)
+    }
+
+    /// The resource itself; `None` in a heartbeat, and for an alias that leads nowhere (X05).
+    pub(crate) fn any(&self) -> Option<Result<RawResource<'a>, Malformed>> {
+        self.any.map(RawResource::parse)
+    }
+
+    /// The other names of the resource (X06).
+    pub(crate) fn aliases(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        strings(self.message, ALIASES)
+    }
+
+    /// How long the resource may be used unless it is sent again (B09); `None` for ever.
+    pub(crate) fn ttl(&self) -> Result<Option<Duration>, InvalidTtl> {
+        self.ttl.map(duration).transpose()
+    }
+}
+
+/// A repeated string field of a message known to be sound.
+pub(crate) fn strings<'a>(
+    message: &'a [u8],
+    number: u32,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    Fields::of(message)
+        .filter_map(Result::ok)
+        .filter(move |field| field.number == number)
+        .filter_map(|field| field.string().ok())
+}
+
+fn is_set(message: &[u8], number: u32) -> Result<bool, Malformed> {
+    let mut value = false;
+    for field in Fields::of(message) {
+        let field = field?;
+        if field.number == number {
+            value = Field::number(field)? != 0;
+        }
+    }
+    Ok(value)
+}
+
+/// A `google.protobuf.Duration` that is not negative.
+fn duration(message: &[u8]) -> Result<Duration, InvalidTtl> {
+    const SECONDS: u32 = 1;
+    const NANOS: u32 = 2;
+    let (mut seconds, mut nanos) = (0u64, 0u64);
+    for field in Fields::of(message) {
+        let field = field?;
+        match field.number {
+            SECONDS => seconds = field.number()?,
+            NANOS => nanos = field.number()?,
+            _ => {}
+        }
+    }
+    // Negative numbers are the upper half of what a varint can hold.
+    let is_negative = i64::try_from(seconds).is_err();
+    match u32::try_from(nanos) {
+        Ok(nanos) if nanos < 1_000_000_000 && !is_negative => Ok(Duration::new(seconds, nanos)),
+        _ => Err(InvalidTtl::OutOfRange),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{string::String, vec, vec::Vec};
+
+    use prost::{Message as _, Name as _};
+
+    use super::*;
+    use crate::proto;
+
+    fn wrapper() -> proto::Resource {
+        proto::Resource {
+            name: String::from("foo"),
+            version: String::from("7"),
+            aliases: vec![String::from("a"), String::from("b")],
+            resource: Some(proto::Any {
+                type_url: String::from("t/x"),
+                value: bytes::Bytes::from_static(b"body"),
+            }),
+            ttl: Some(proto::Duration { seconds: 10, nanos: 5 }),
+            cache_control: Some(proto::resource::CacheControl { do_not_cache: true }),
+            metadata: Some(proto::Metadata::default()),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn what_prost_encodes_is_read_in_place() {
+        assert_eq!(WRAPPER, proto::Resource::type_url());
+        let message = wrapper().encode_to_vec();
+        let wrapped = Wrapped::parse(&message).unwrap();
+        assert_eq!((wrapped.name, wrapped.version), ("foo", "7"));
+        assert_eq!(wrapped.aliases().collect::<Vec<_>>(), ["a", "b"]);
+        let any = wrapped.any().unwrap().unwrap();
+        assert_eq!((any.type_url, any.value), (&b"t/x"[..], &b"body"[..]));
+        assert_eq!(wrapped.ttl(), Ok(Some(Duration::new(10, 5))));
+        assert!(wrapped.do_not_cache);
+        assert_eq!(wrapped.metadata, Some(&[][..]));
+    }
+
+    #[test]
+    fn what_is_unset_is_empty() {
+        let wrapped = Wrapped::parse(&[]).unwrap();
+        assert_eq!((wrapped.name, wrapped.version), ("", ""));
+        assert!(wrapped.any().is_none() && wrapped.metadata.is_none() && !wrapped.do_not_cache);
+        assert_eq!(wrapped.ttl(), Ok(None));
+    }
+
+    #[test]
+    fn the_long_form_of_a_name_counts_where_the_short_one_is_unset() {
+        let long = |name: &str| {
+            let long_name =
+                proto::ResourceName { name: String::from("long"), ..Default::default() };
+            proto::Resource {
+                name: String::from(name),
+                resource_name: Some(long_name),
+                ..Default::default()
+            }
+            .encode_to_vec()
+        };
+        assert_eq!(Wrapped::parse(&long("")).unwrap().name, "long");
+        assert_eq!(Wrapped::parse(&long("short")).unwrap().name, "short");
+    }
+
+    #[test]
+    fn a_broken_part_leaves_the_name() {
+        let message = [0x1a, 1, b'x', 0x12, 2, 0x0a, 9, 0x32, 1, 0x08];
+        let wrapped = Wrapped::parse(&message).unwrap();
+        assert_eq!(wrapped.name, "x");
+        assert_eq!(wrapped.any(), Some(Err(Malformed::Truncated { at: 0 })));
+        assert_eq!(wrapped.ttl(), Err(InvalidTtl::Malformed(Malformed::Truncated { at: 0 })));
+        assert_eq!(Wrapped::parse(&[0x22, 1, 0xff]).unwrap_err(), Malformed::Utf8 { field: 4 });
+    }
+
+    #[test]
+    fn a_ttl_is_a_length_of_time() {
+        let ttl = |seconds, nanos| {
+            let ttl = Some(proto::Duration { seconds, nanos });
+            let message = proto::Resource { ttl, ..Default::default() }.encode_to_vec();
+            Wrapped::parse(&message).unwrap().ttl()
+        };
+        assert_eq!(ttl(0, 0), Ok(Some(Duration::ZERO)));
+        assert_eq!(
+            ttl(i64::MAX, 999_999_999),
+            Ok(Some(Duration::new(i64::MAX as u64, 999_999_999)))
+        );
+        for (seconds, nanos) in [(-1, 0), (0, -1), (1, 1_000_000_000), (i64::MIN, i32::MIN)] {
+            assert_eq!(ttl(seconds, nanos), Err(InvalidTtl::OutOfRange), "{seconds} {nanos}");
+        }
+    }
+}

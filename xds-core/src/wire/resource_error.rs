@@ -1,0 +1,80 @@
+//! `ResourceError` as it lies in a frame: the server's own words on why there is no resource (TP3).
+
+use super::walk::{Fields, Malformed, string_field};
+
+/// One entry of `resource_errors`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawResourceError<'a> {
+    /// Empty where it is unset, which is a fault of the server (DE-17).
+    pub(crate) name: &'a str,
+    /// The gRPC status code; zero, which is no error, where it is unset.
+    pub(crate) code: i32,
+    pub(crate) message: &'a str,
+}
+
+const RESOURCE_NAME: u32 = 1;
+const ERROR_DETAIL: u32 = 2;
+
+impl<'a> RawResourceError<'a> {
+    pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+        const CODE: u32 = 1;
+        const MESSAGE: u32 = 2;
+        let mut error = Self::default();
+        for field in Fields::of(message) {
+            let field = field?;
+            match field.number {
+                RESOURCE_NAME => error.name = string_field(field.block()?, 1)?,
+                ERROR_DETAIL => {
+                    for field in Fields::of(field.block()?) {
+                        let field = field?;
+                        match field.number {
+                            // A negative code fills a varint's upper half; the lower half tells.
+                            CODE => error.code = field.number()? as i32,
+                            MESSAGE => error.message = field.string()?,
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use prost::Message as _;
+
+    use super::*;
+    use crate::proto;
+
+    #[test]
+    fn what_prost_encodes_is_read_in_place() {
+        for code in [0, 5, 7, -1, i32::MIN] {
+            let message = proto::ResourceError {
+                resource_name: Some(proto::ResourceName {
+                    name: String::from("foo"),
+                    ..Default::default()
+                }),
+                error_detail: Some(proto::Status {
+                    code,
+                    message: String::from("no"),
+                    ..Default::default()
+                }),
+            }
+            .encode_to_vec();
+            let error = RawResourceError::parse(&message).unwrap();
+            assert_eq!(error, RawResourceError { name: "foo", code, message: "no" });
+        }
+    }
+
+    #[test]
+    fn what_is_unset_is_empty_and_what_is_broken_is_found() {
+        assert_eq!(RawResourceError::parse(&[]), Ok(RawResourceError::default()));
+        let broken = [0x0a, 2, 0x0a, 9];
+        assert_eq!(RawResourceError::parse(&broken), Err(Malformed::Truncated { at: 0 }));
+    }
+}

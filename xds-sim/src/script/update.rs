@@ -1,0 +1,107 @@
+//! What a scripted server says in the incremental variant.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::proto;
+
+use crate::Toy;
+
+/// An incremental response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields of a DeltaDiscoveryResponse")]
+pub struct Update {
+    pub type_name: String,
+    pub nonce: String,
+    pub resources: Vec<Versioned>,
+    pub removed: Vec<String>,
+}
+
+/// One resource of an incremental response.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields of a Resource")]
+pub struct Versioned {
+    pub type_name: Option<String>,
+    pub name: String,
+    pub version: String,
+    pub aliases: Vec<String>,
+    pub ttl: Option<Duration>,
+    /// `None` is a wrapper without a resource.
+    pub text: Option<String>,
+}
+
+/// Parses what stands behind the verb.
+///
+/// # Errors
+///
+/// What is wrong with it, in a sentence.
+pub fn parse(type_name: &str, words: &[&str]) -> Result<Update, String> {
+    let [nonce, items @ ..] = words else { return Err("an update needs n=".into()) };
+    let nonce = nonce.strip_prefix("n=").ok_or("an update needs n= first")?;
+    let mut update = Update {
+        type_name: type_name.into(),
+        nonce: nonce.into(),
+        resources: Vec::new(),
+        removed: Vec::new(),
+    };
+    for item in items {
+        match item.strip_prefix('-') {
+            Some(name) => update.removed.push(name.into()),
+            None => update.resources.push(resource(item)?),
+        }
+    }
+    Ok(update)
+}
+
+/// `[TYPE/]NAME@VERSION[+ALIAS..][~TTL][=TEXT]`.
+fn resource(item: &str) -> Result<Versioned, String> {
+    let (head, text) = match item.split_once('=') {
+        Some((head, text)) => (head, Some(text.to_owned())),
+        None => (item, None),
+    };
+    let (head, ttl) = match head.split_once('~') {
+        Some((head, ttl)) => (head, Some(super::command::duration(ttl)?)),
+        None => (head, None),
+    };
+    let mut parts = head.split('+');
+    let head = parts.next().unwrap_or_default();
+    let aliases = parts.map(str::to_owned).collect();
+    let (name, version) =
+        head.rsplit_once('@').ok_or_else(|| format!("`{item}` is not NAME@VERSION=TEXT"))?;
+    let (type_name, name) = match name.split_once('/') {
+        Some((before, name)) if !before.ends_with(':') => (Some(before.to_owned()), name),
+        _ => (None, name),
+    };
+    Ok(Versioned { type_name, name: name.into(), version: version.into(), aliases, ttl, text })
+}
+
+impl Update {
+    /// The message; `url` tells the type URL of a short name.
+    #[must_use]
+    pub fn encode(&self, url: impl Fn(&str) -> String) -> Bytes {
+        let own = url(&self.type_name);
+        let resource = |it: &Versioned| proto::Resource {
+            name: it.name.clone(),
+            version: it.version.clone(),
+            aliases: it.aliases.clone(),
+            resource: it.text.as_ref().map(|text| proto::Any {
+                type_url: it.type_name.as_deref().map_or_else(|| own.clone(), &url),
+                value: Toy::bytes(&it.name, text),
+            }),
+            ttl: it.ttl.map(|ttl| proto::Duration {
+                seconds: ttl.as_secs() as i64,
+                nanos: ttl.subsec_nanos() as i32,
+            }),
+            ..proto::Resource::default()
+        };
+        let message = proto::DeltaDiscoveryResponse {
+            nonce: self.nonce.clone(),
+            type_url: own.clone(),
+            resources: self.resources.iter().map(resource).collect(),
+            removed_resources: self.removed.clone(),
+            ..proto::DeltaDiscoveryResponse::default()
+        };
+        message.encode_to_vec().into()
+    }
+}

@@ -1,0 +1,124 @@
+//! Which requirements the tests show to hold, and which they do not.
+//!
+//! The listing is made from what ran and passed, never by searching text: every test program is run,
+//! and only the ids that a passing test itself printed count ([`suites`]). They are held against the
+//! list of all ids in `tests/coverage/catalogue.txt` ([`catalogue`]); an id that has to be shown and
+//! is not needs a reason in `tests/coverage/reasons.txt` ([`reasons`]).
+
+mod catalogue;
+mod reasons;
+mod report;
+mod suites;
+
+use std::fs;
+use std::path::Path;
+
+use catalogue::Catalogue;
+use reasons::Reasons;
+use report::{Findings, Report};
+
+use crate::error::Error;
+
+/// Every id, with its tier or tags.
+const CATALOGUE: &str = "tests/coverage/catalogue.txt";
+/// Why some are not covered.
+const REASONS: &str = "tests/coverage/reasons.txt";
+
+/// What is listed, and what counts as a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) listing: Listing,
+    pub(crate) strictness: Strictness,
+}
+
+/// Which ids are listed above the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Listing {
+    #[default]
+    Everything,
+    /// Only what is not covered.
+    Missing,
+}
+
+/// When the command fails. Failing tests and unknown ids always make it fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    #[default]
+    Lenient,
+    /// Also if an id is neither covered nor has a reason, or is covered and has one.
+    Strict,
+}
+
+impl Options {
+    /// The options on the command line, or `None` if one of them is unknown.
+    pub(crate) fn parse(args: &[&str]) -> Option<Self> {
+        let mut options = Self::default();
+        for arg in args {
+            match *arg {
+                "--missing" => options.listing = Listing::Missing,
+                "--strict" => options.strictness = Strictness::Strict,
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+/// Runs the tests and prints what they cover; the table comes back as the summary.
+pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
+    let catalogue = Catalogue::parse(&read(root, CATALOGUE)?).map_err(in_file(CATALOGUE))?;
+    let reasons = Reasons::parse(&read(root, REASONS)?).map_err(in_file(REASONS))?;
+
+    let results = suites::run(root)?;
+    let report = Report::new(&catalogue, &reasons, &results);
+
+    println!("{}", report.listing(options.listing));
+    let findings = report.findings(options.strictness);
+    if findings.is_empty() {
+        return Ok(report.table());
+    }
+    println!("{}", report.table());
+    let Findings(lines) = findings;
+    Err(Error::Coverage { findings: lines })
+}
+
+/// A line of one of the two files that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct BadLine {
+    /// Counted from 1.
+    line: usize,
+    why: String,
+}
+
+fn read(root: &Path, path: &str) -> Result<String, Error> {
+    let path = root.join(path);
+    fs::read_to_string(&path).map_err(|source| Error::File { path, source })
+}
+
+fn in_file(path: &'static str) -> impl FnOnce(BadLine) -> Error {
+    move |BadLine { line, why }| Error::Line { path, line, why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order_and_unknown_ones_refused() {
+        assert_eq!(Options::parse(&[]), Some(Options::default()));
+        let both = Options { listing: Listing::Missing, strictness: Strictness::Strict };
+        assert_eq!(Options::parse(&["--strict", "--missing"]), Some(both));
+        assert_eq!(Options::parse(&["--loose"]), None);
+    }
+
+    /// The checked-in files agree with each other, without any test having to run.
+    #[test]
+    fn every_id_with_a_reason_is_in_the_catalogue_and_has_to_be_shown() {
+        let root = crate::root();
+        let catalogue = Catalogue::parse(&read(&root, CATALOGUE).unwrap()).unwrap();
+        let reasons = Reasons::parse(&read(&root, REASONS).unwrap()).unwrap();
+        for (id, reason) in reasons.iter() {
+            assert!(catalogue.must_be_shown(id), "{id} needs no reason such as `{reason}`");
+        }
+    }
+}

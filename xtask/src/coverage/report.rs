@@ -1,0 +1,274 @@
+//! The listing, the table and the findings, from the catalogue, the reasons and a run.
+
+use core::fmt::Write as _;
+use std::collections::BTreeMap;
+
+use super::catalogue::{Catalogue, Item, Theme};
+use super::reasons::Reasons;
+use super::suites::Results;
+use super::{Listing, Strictness};
+
+/// What a run covers.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    catalogue: &'a Catalogue,
+    reasons: &'a Reasons,
+    results: &'a Results,
+}
+
+/// What makes the command fail, a line each.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Findings(pub(crate) Vec<String>);
+
+impl Findings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// How it stands with one id.
+#[derive(Debug, PartialEq, Eq)]
+enum State<'a> {
+    Covered(Vec<&'a str>),
+    Reason(&'a str),
+    Missing,
+    /// Nobody asks for it, and nobody covers it.
+    Optional,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    must: usize,
+    covered: usize,
+    reason: usize,
+    missing: usize,
+    /// Covered although nobody asks for it.
+    beyond: usize,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(
+        catalogue: &'a Catalogue,
+        reasons: &'a Reasons,
+        results: &'a Results,
+    ) -> Self {
+        Self { catalogue, reasons, results }
+    }
+
+    /// Every id with what covers it, or why nothing does. Ids that need not be shown appear only if
+    /// they are.
+    pub(crate) fn listing(&self, listing: Listing) -> String {
+        let mut text = String::new();
+        for theme in &self.catalogue.themes {
+            let lines: String =
+                theme.items.iter().filter_map(|item| self.line(theme, item, listing)).collect();
+            if !lines.is_empty() {
+                let _ = write!(text, "{}: {}\n{lines}\n", theme.key, theme.title);
+            }
+        }
+        text
+    }
+
+    /// How many ids of each theme are covered, with the sums below.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        let mut total = Count::default();
+        let _ = writeln!(text, "{}", Count::HEADING);
+        for theme in &self.catalogue.themes {
+            let count = self.count(theme);
+            total.add(count);
+            let _ = writeln!(text, "{} {}", count.row(&theme.key), theme.title);
+        }
+        let _ = writeln!(text, "{}", total.row("all"));
+        let _ = write!(text, "{} tests passed", self.results.passed);
+        text
+    }
+
+    pub(crate) fn findings(&self, strictness: Strictness) -> Findings {
+        let results = self.results;
+        let mut findings: Vec<String> =
+            results.failed.iter().map(|suite| format!("{suite}: a test failed")).collect();
+        for (id, tests) in &results.covered_by {
+            if !self.catalogue.knows(id) {
+                let tests: Vec<&str> = tests.iter().map(String::as_str).collect();
+                findings.push(format!("{id} is not in the catalogue: {}", tests.join("; ")));
+            }
+        }
+        for (id, _) in self.reasons.iter() {
+            if !self.catalogue.must_be_shown(id) {
+                findings.push(format!("{id} has a reason, but need not be shown"));
+            } else if strictness == Strictness::Strict && results.covered_by.contains_key(id) {
+                findings.push(format!("{id} has a reason, but is covered"));
+            }
+        }
+        if strictness == Strictness::Strict {
+            for theme in &self.catalogue.themes {
+                let missing =
+                    theme.items.iter().filter(|item| self.state(theme, item) == State::Missing);
+                findings.extend(missing.map(|item| format!("{} is not covered", item.id)));
+            }
+        }
+        Findings(findings)
+    }
+
+    fn line(&self, theme: &Theme, item: &Item, listing: Listing) -> Option<String> {
+        let state = match (self.state(theme, item), listing) {
+            (State::Optional, _) | (State::Covered(_), Listing::Missing) => return None,
+            (State::Covered(tests), Listing::Everything) => by_suite(&tests),
+            (State::Reason(reason), _) => format!("not covered: {reason}"),
+            (State::Missing, _) => "NOT COVERED".into(),
+        };
+        let label = [&*item.id, &*item.tags, &*item.words].join(" ");
+        Some(format!("  {}: {state}\n", label.trim_end().trim_end_matches(" -")))
+    }
+
+    fn state(&self, theme: &Theme, item: &Item) -> State<'a> {
+        if let Some(tests) = self.results.covered_by.get(&item.id) {
+            return State::Covered(tests.iter().map(String::as_str).collect());
+        }
+        if !theme.must_show(item) {
+            return State::Optional;
+        }
+        self.reasons.reason(&item.id).map_or(State::Missing, State::Reason)
+    }
+
+    fn count(&self, theme: &Theme) -> Count {
+        let mut count = Count::default();
+        for item in &theme.items {
+            let must = theme.must_show(item);
+            count.must += usize::from(must);
+            match self.state(theme, item) {
+                State::Covered(_) if must => count.covered += 1,
+                State::Covered(_) => count.beyond += 1,
+                State::Reason(_) => count.reason += 1,
+                State::Missing => count.missing += 1,
+                State::Optional => {}
+            }
+        }
+        count
+    }
+}
+
+impl Count {
+    const HEADING: &str = "theme  must  covered  reason  missing  beyond";
+
+    fn row(self, key: &str) -> String {
+        let Self { must, covered, reason, missing, beyond } = self;
+        format!("{key:5} {must:5} {covered:8} {reason:7} {missing:8} {beyond:7}")
+    }
+
+    fn add(&mut self, other: Self) {
+        self.must += other.must;
+        self.covered += other.covered;
+        self.reason += other.reason;
+        self.missing += other.missing;
+        self.beyond += other.beyond;
+    }
+}
+
+/// Tests of one program are listed behind its name.
+fn by_suite(tests: &[&str]) -> String {
+    let mut suites: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for test in tests {
+        let (suite, test) = test.split_once(": ").unwrap_or(("", test));
+        suites.entry(suite).or_default().push(test);
+    }
+    let suites: Vec<String> =
+        suites.iter().map(|(suite, tests)| format!("{suite} ({})", tests.join(", "))).collect();
+    suites.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn catalogue() -> Catalogue {
+        Catalogue::parse(
+            "theme UN A,B unsubscribe\n\
+             UN-01 A One of several\n\
+             UN-02 A The last\n\
+             UN-12 B Twice\n\
+             theme IC - invariants\n\
+             IC1 -\n\
+             IC2 -\n",
+        )
+        .unwrap()
+    }
+
+    fn results(covers: &[(&str, &str)]) -> Results {
+        let mut results = Results { passed: covers.len(), ..Results::default() };
+        for (id, test) in covers {
+            let tests: &mut BTreeSet<String> =
+                results.covered_by.entry((*id).to_owned()).or_default();
+            tests.insert((*test).to_owned());
+        }
+        results
+    }
+
+    #[test]
+    fn the_listing_names_tests_and_reasons() {
+        let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-12\n").unwrap());
+        let results = results(&[("UN-01", "core x: b"), ("UN-01", "core x: a"), ("IC1", "sim: c")]);
+        let report = Report::new(&catalogue, &reasons, &results);
+        assert_eq!(
+            report.listing(Listing::Everything),
+            "UN: unsubscribe\n  \
+             UN-01 A One of several: core x (a, b)\n  \
+             UN-02 A The last: NOT COVERED\n  \
+             UN-12 B Twice: not covered: server\n\n\
+             IC: invariants\n  \
+             IC1: sim (c)\n\n"
+        );
+        assert_eq!(
+            report.listing(Listing::Missing),
+            "UN: unsubscribe\n  \
+             UN-02 A The last: NOT COVERED\n  \
+             UN-12 B Twice: not covered: server\n\n"
+        );
+    }
+
+    #[test]
+    fn the_table_adds_up() {
+        let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-12\n").unwrap());
+        let results = results(&[("UN-01", "core x: a"), ("IC1", "core x: a")]);
+        assert_eq!(
+            Report::new(&catalogue, &reasons, &results).table(),
+            "theme  must  covered  reason  missing  beyond\n\
+             UN        3        1       1        1       0 unsubscribe\n\
+             IC        0        0       0        0       1 invariants\n\
+             all       3        1       1        1       1\n\
+             2 tests passed"
+        );
+    }
+
+    #[test]
+    fn unknown_ids_and_failed_tests_are_always_findings() {
+        let (catalogue, reasons) = (catalogue(), Reasons::parse("[r]\nIC1 UN-77\n").unwrap());
+        let mut results = results(&[("UN-99", "core x: a")]);
+        results.failed.push("core y".into());
+        let Findings(lines) =
+            Report::new(&catalogue, &reasons, &results).findings(Strictness::Lenient);
+        assert_eq!(
+            lines,
+            [
+                "core y: a test failed",
+                "UN-99 is not in the catalogue: core x: a",
+                "IC1 has a reason, but need not be shown",
+                "UN-77 has a reason, but need not be shown",
+            ]
+        );
+    }
+
+    #[test]
+    fn strictly_every_id_is_covered_or_has_a_reason_and_not_both() {
+        let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-01\n").unwrap());
+        let results = results(&[("UN-01", "core x: a"), ("UN-12", "core x: a")]);
+        let report = Report::new(&catalogue, &reasons, &results);
+        assert!(report.findings(Strictness::Lenient).is_empty());
+        let Findings(lines) = report.findings(Strictness::Strict);
+        assert_eq!(lines, ["UN-01 has a reason, but is covered", "UN-02 is not covered"]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs every test program and collects what passing tests say they cover.
+//!
+//! A test says it by printing a line `covers: ID ID ..` when it has shown it. The programs are those
+//! of `cargo test --workspace`, run with `--show-output`: the test harness then prints what each test
+//! wrote under the test's name, so that the lines of tests that ran side by side cannot be mixed up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// What became of all tests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Results {
+    /// The tests that cover each id.
+    pub(crate) covered_by: BTreeMap<String, BTreeSet<String>>,
+    /// Tests that ran and passed.
+    pub(crate) passed: usize,
+    /// The programs that did not end well.
+    pub(crate) failed: Vec<String>,
+}
+
+/// One test program.
+#[derive(Debug, PartialEq, Eq)]
+struct Suite {
+    /// Package and target, as in `xds-core server_nonces`.
+    name: String,
+    executable: PathBuf,
+    /// Where cargo would start it: the folder of its package.
+    folder: PathBuf,
+}
+
+/// Builds all test programs and runs them one by one.
+pub(crate) fn run(root: &Path) -> Result<Results, Error> {
+    let mut results = Results::default();
+    for suite in build(root)? {
+        let output = Command::new(&suite.executable)
+            .arg("--show-output")
+            .current_dir(&suite.folder)
+            .env("CARGO_MANIFEST_DIR", &suite.folder)
+            .stderr(Stdio::null())
+            .output()
+            .map_err(|source| Error::File { path: suite.executable.clone(), source })?;
+        if !output.status.success() {
+            results.failed.push(suite.name.clone());
+        }
+        let tests = passed_tests(&String::from_utf8_lossy(&output.stdout));
+        results.passed += tests.len();
+        for (test, ids) in tests {
+            for id in ids {
+                let tests = results.covered_by.entry(id).or_default();
+                tests.insert(format!("{}: {test}", suite.name));
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// The same build as that of `cargo test --workspace`, without the doc tests.
+fn build(root: &Path) -> Result<Vec<Suite>, Error> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = Command::new(&cargo)
+        .args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-run"])
+        .args(["--quiet", "--message-format=json-render-diagnostics"])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|source| Error::File { path: PathBuf::from(&cargo), source })?;
+    if !output.status.success() {
+        return Err(Error::Build);
+    }
+    let mut suites: Vec<Suite> =
+        String::from_utf8_lossy(&output.stdout).lines().filter_map(suite).collect();
+    suites.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(suites)
+}
+
+/// The test program that one of cargo's messages announces, if it announces one.
+fn suite(message: &str) -> Option<Suite> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+    let package = folder.file_name()?.to_string_lossy();
+    let target = message["target"]["name"].as_str()?;
+    Some(Suite { name: format!("{package} {target}"), executable, folder })
+}
+
+/// The tests that passed, each with the ids that it printed.
+///
+/// A test counts only if the harness itself said `ok`; what a failed or ignored one printed does not.
+fn passed_tests(output: &str) -> BTreeMap<String, Vec<String>> {
+    let mut tests: BTreeMap<String, Vec<String>> = output
+        .lines()
+        .filter_map(|line| {
+            let name = line.strip_prefix("test ")?.strip_suffix("... ok")?.trim_end();
+            Some((name.trim_end_matches(" - should panic").to_owned(), Vec::new()))
+        })
+        .collect();
+    let mut speaker = None;
+    for line in output.lines() {
+        let heading = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"));
+        if let Some(name) = heading {
+            speaker = Some(name);
+        } else if let Some(ids) = line.trim_start().strip_prefix("covers:")
+            && let Some(known) = speaker.and_then(|name| tests.get_mut(name))
+        {
+            known.extend(ids.split_whitespace().map(str::to_owned));
+        }
+    }
+    tests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "
+running 5 tests
+test acks::in_order ... ok
+test acks::slow ... ignored
+test backoff ... FAILED
+test nonces                   ... ok
+test panics - should panic ... ok
+
+successes:
+
+---- acks::in_order stdout ----
+case one
+covers: IC1 IC2
+covers: D1
+
+---- nonces stdout ----
+  covers: IC4
+it covers: nothing
+
+---- panics stdout ----
+covers: IC36
+
+
+successes:
+    acks::in_order
+    nonces
+    panics
+
+failures:
+
+---- backoff stdout ----
+covers: IC26
+thread 'backoff' panicked
+
+failures:
+    backoff
+
+test result: FAILED. 3 passed; 1 failed; 1 ignored
+";
+
+    #[test]
+    fn only_what_a_passed_test_printed_counts() {
+        let tests = passed_tests(OUTPUT);
+        let tests: Vec<(&str, String)> =
+            tests.iter().map(|(test, ids)| (test.as_str(), ids.join(" "))).collect();
+        assert_eq!(
+            tests,
+            [
+                ("acks::in_order", "IC1 IC2 D1".to_owned()),
+                ("nonces", "IC4".to_owned()),
+                ("panics", "IC36".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_claim_outside_of_any_test_counts_for_nobody() {
+        let tests = passed_tests("covers: IC1\ntest a ... ok\ncovers: IC2\n");
+        assert_eq!(tests, BTreeMap::from([("a".to_owned(), Vec::new())]));
+    }
+
+    #[test]
+    fn test_programs_are_found_among_cargos_messages() {
+        let program = r#"{"reason":"compiler-artifact","manifest_path":"/w/core/Cargo.toml",
+            "target":{"name":"model","kind":["test"]},"profile":{"test":true},
+            "executable":"/t/deps/model-1"}"#;
+        let expected = Suite {
+            name: "core model".into(),
+            executable: "/t/deps/model-1".into(),
+            folder: "/w/core".into(),
+        };
+        assert_eq!(suite(program), Some(expected));
+        assert_eq!(suite(&program.replace("true", "false")), None);
+        assert_eq!(suite(&program.replace(r#""/t/deps/model-1""#, "null")), None);
+        assert_eq!(suite(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(suite("not json"), None);
+    }
+}
