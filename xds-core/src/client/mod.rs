@@ -61,7 +61,7 @@ pub use self::{
         Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
         Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
     },
-    csds::{Contents, WallClock},
+    csds::{ClientSnapshot, Contents, WallClock},
     error::{ChannelError, ErrorCategory, InvalidWatch, WatchError, WatchErrorKind},
     event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
     features::{FeatureWarning, ServerFeature, ServerFeatures},

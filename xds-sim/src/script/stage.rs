@@ -337,7 +337,8 @@ impl Stage {
             }],
             Printout::Csds(contents) => {
                 let clock = WallClock::default();
-                status_text::client_config(&self.world.client.csds("sim", contents, clock))
+                let snapshot = self.world.client.snapshot();
+                status_text::client_config(&snapshot.into_message("sim", contents, clock))
             }
             Printout::Metrics => status_text::metrics(&self.world.client.metrics()),
             Printout::TypeStats => self
