@@ -214,6 +214,8 @@ fn an_authority_has_a_default_template_within_it() {
         ("xdstp://%61u/L/%s", true),
         ("xdstp://author/L/%s", false),
         ("xdstp://au", false),
+        ("xdstp://au?/L/%s", false),
+        ("xdstp://au#/L/%s", false),
         ("xdstp:///L/%s", false),
         ("%s", false),
     ] {
