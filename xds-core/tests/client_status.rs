@@ -44,7 +44,8 @@ fn response(version: &str, resources: impl IntoIterator<Item = Bytes>) -> Bytes 
 }
 
 fn status(client: &Client) -> Vec<GenericXdsConfig> {
-    client.csds("xds:///web", Contents::All, WallClock::default()).generic_xds_configs
+    let told = client.snapshot().into_message("xds:///web", Contents::All, WallClock::default());
+    told.generic_xds_configs
 }
 
 fn named(name: &str) -> Bytes {
@@ -79,7 +80,7 @@ fn the_node_is_the_one_that_servers_get() {
     assert!(client.poll_transmit(channel, Time::ZERO, &mut frame).is_some());
     let sent = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("a sound request").node;
 
-    let told = client.csds("xds:///web", Contents::None, WallClock::default());
+    let told = client.snapshot().into_message("xds:///web", Contents::None, WallClock::default());
     assert_eq!((told.node, told.client_scope.as_str()), (sent, "xds:///web"));
     assert_eq!(told.generic_xds_configs, []);
 }

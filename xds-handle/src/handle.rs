@@ -94,8 +94,10 @@ impl ClientHandle {
         scope: impl Into<String>,
         contents: Contents,
     ) -> Result<proto::ClientConfig, ClientEnded> {
-        let scope = scope.into();
-        self.inspect(move |client, now| client.csds(&scope, contents, wall_clock::core(now))).await
+        let look = |client: &Client, now| (client.snapshot(), wall_clock::core(now));
+        let (snapshot, clock) = self.inspect(look).await?;
+        // The message is made here, not in the driver's turn.
+        Ok(snapshot.into_message(scope, contents, clock))
     }
 
     /// What is measured of the client (gRFC A78), to be handed to a

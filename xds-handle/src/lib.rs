@@ -25,7 +25,7 @@
 //!   reads the server's next response only then (B52). A task that keeps a notice and waits for
 //!   another watch meanwhile calls [`Watch::handled`] first.
 //! - **The client lives as long as somebody can reach it.** When the last handle and the last watch
-//!   are gone, the driver ends.
+//!   are gone, the driver ends. Who only looks on holds a [`WeakClientHandle`].
 //!
 //! # Writing an adapter
 //!

@@ -1,23 +1,29 @@
 //! What client status discovery tells of a client (gRFC A40, B31).
 //!
-//! The answer is rendered from what watchers hold at that moment (S3.057, IC32): the resource in use
-//! as the server sent it, and beside it what is wrong with the newest version. Whoever asks sees wall
-//! time, of which a core knows nothing; the caller brings a [`WallClock`].
+//! The answer is made of what watchers hold at that moment (S3.057, IC32): the resource in use as the
+//! server sent it, and beside it what is wrong with the newest version. It is made in two steps, so
+//! that a client of a hundred thousand resources is not held up by somebody who looks at it: a
+//! snapshot, which shares everything with the client, and from it, anywhere, the message. Whoever asks
+//! sees wall time, of which a core knows nothing; the caller brings a [`WallClock`].
 
-use alloc::string::{String, ToString as _};
+use alloc::{
+    string::{String, ToString as _},
+    vec::Vec,
+};
 
 use bytes::Bytes;
 
 use super::{
     Client,
-    status::{EntryState, ResourceStatus},
+    error::WatchError,
+    status::{EntryState, FailedUpdate, ResourceStatus},
 };
 use crate::{
     proto::{
         self, ClientResourceStatus, ConfigStatus, UpdateFailureState,
         client_config::GenericXdsConfig,
     },
-    text::TypeUrl,
+    text::{ResourceName, TypeUrl, Version},
     time::Time,
     types,
 };
@@ -62,18 +68,12 @@ impl WallClock {
 }
 
 impl Client {
-    /// All that the client holds, as client status discovery tells it. `scope` is what the client
-    /// was made for, as a gRPC target; it tells the clients of one process apart (A71).
+    /// All that the client holds, for client status discovery.
     #[must_use]
-    pub fn csds(&self, scope: &str, contents: Contents, clock: WallClock) -> proto::ClientConfig {
-        proto::ClientConfig {
-            node: Some(self.node()),
-            generic_xds_configs: self
-                .status()
-                .map(|status| generic_config(&status, contents, clock))
-                .collect(),
-            client_scope: String::from(scope),
-            ..proto::ClientConfig::default()
+    pub fn snapshot(&self) -> ClientSnapshot {
+        ClientSnapshot {
+            node: self.node(),
+            resources: self.status().map(|status| Held::new(&status)).collect(),
         }
     }
 
@@ -92,44 +92,102 @@ impl From<EntryState> for ClientResourceStatus {
             EntryState::DoesNotExist => Self::DoesNotExist,
             EntryState::Acked => Self::Acked,
             EntryState::Nacked => Self::Nacked,
+            EntryState::ReceivedError => Self::ReceivedError,
+            EntryState::Timeout => Self::Timeout,
         }
     }
 }
 
-fn generic_config(
-    status: &ResourceStatus<'_>,
-    contents: Contents,
-    clock: WallClock,
-) -> GenericXdsConfig {
-    let is_told = match contents {
-        Contents::All => true,
-        Contents::WithoutSecrets => status.type_url != types::SECRET,
-        Contents::None => false,
-    };
-    let any = |bytes: Option<&Bytes>| bytes.filter(|_| is_told).map(|b| any(status.type_url, b));
-    let error_state = status.error.map(|error| UpdateFailureState {
-        failed_configuration: any(status.failed.and_then(|failed| failed.bytes.as_ref())),
-        last_update_attempt: status.failed.map(|failed| clock.timestamp(failed.received)),
-        details: error.to_string(),
-        version_info: status.failed.map(|failed| failed.version.to_string()).unwrap_or_default(),
-    });
-    GenericXdsConfig {
-        type_url: status.type_url.to_string(),
-        name: status.name.to_string(),
-        version_info: status.version.to_string(),
-        xds_config: any(status.bytes),
-        last_updated: status.updated.map(|updated| clock.timestamp(updated)),
-        // What the server has beyond what it sent is not for a client to know.
-        config_status: ConfigStatus::Unknown.into(),
-        client_status: ClientResourceStatus::from(status.state).into(),
-        error_state,
-        is_static_resource: false,
+/// What a client held at one moment. Payloads and names are shared with it, not copied.
+#[derive(Clone, Debug)]
+pub struct ClientSnapshot {
+    node: proto::Node,
+    resources: Vec<Held>,
+}
+
+/// A [`ResourceStatus`] that stands on its own.
+#[derive(Clone, Debug)]
+struct Held {
+    type_url: TypeUrl,
+    name: ResourceName,
+    state: EntryState,
+    bytes: Option<Bytes>,
+    version: Version,
+    updated: Option<Time>,
+    error: Option<WatchError>,
+    failed: Option<FailedUpdate>,
+}
+
+impl ClientSnapshot {
+    /// The message by which client status discovery tells it. `scope` is what the client was made
+    /// for, as a gRPC target; it tells the clients of one process apart (A71).
+    #[must_use]
+    pub fn into_message(
+        self,
+        scope: impl Into<String>,
+        contents: Contents,
+        clock: WallClock,
+    ) -> proto::ClientConfig {
+        let config = |held: Held| held.into_config(contents, clock);
+        proto::ClientConfig {
+            node: Some(self.node),
+            generic_xds_configs: self.resources.into_iter().map(config).collect(),
+            client_scope: scope.into(),
+            ..proto::ClientConfig::default()
+        }
     }
 }
 
-/// The resource itself, not the wrapper it may have come in (CM-06).
-fn any(type_url: &TypeUrl, bytes: &Bytes) -> proto::Any {
-    proto::Any { type_url: type_url.to_string(), value: bytes.clone() }
+impl Held {
+    fn new(status: &ResourceStatus<'_>) -> Self {
+        Self {
+            type_url: status.type_url.clone(),
+            name: status.name.clone(),
+            state: status.state,
+            bytes: status.bytes.cloned(),
+            version: status.version.clone(),
+            updated: status.updated,
+            error: status.error.cloned(),
+            failed: status.failed.cloned(),
+        }
+    }
+
+    fn into_config(self, contents: Contents, clock: WallClock) -> GenericXdsConfig {
+        let is_told = match contents {
+            Contents::All => true,
+            Contents::WithoutSecrets => self.type_url != types::SECRET,
+            Contents::None => false,
+        };
+        // The resource itself, not the wrapper it may have come in (CM-06).
+        let any = |bytes: Option<Bytes>| {
+            let value = bytes.filter(|_| is_told)?;
+            Some(proto::Any { type_url: self.type_url.to_string(), value })
+        };
+        let (failed_bytes, failed_at, failed_version) = match self.failed {
+            Some(FailedUpdate { bytes, received, version }) => {
+                (bytes, Some(clock.timestamp(received)), version.to_string())
+            }
+            None => (None, None, String::new()),
+        };
+        let error_state = self.error.map(|error| UpdateFailureState {
+            failed_configuration: any(failed_bytes),
+            last_update_attempt: failed_at,
+            details: error.to_string(),
+            version_info: failed_version,
+        });
+        GenericXdsConfig {
+            type_url: self.type_url.to_string(),
+            name: self.name.to_string(),
+            version_info: self.version.to_string(),
+            xds_config: any(self.bytes),
+            last_updated: self.updated.map(|updated| clock.timestamp(updated)),
+            // What the server has beyond what it sent is not for a client to know.
+            config_status: ConfigStatus::Unknown.into(),
+            client_status: ClientResourceStatus::from(self.state).into(),
+            error_state,
+            is_static_resource: false,
+        }
+    }
 }
 
 #[cfg(test)]

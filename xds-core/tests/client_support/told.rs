@@ -37,7 +37,7 @@ impl Told {
 
 fn agrees_in_status(client: &Client) -> Result<(), TestCaseError> {
     let clock = WallClock::new(Duration::ZERO, xds_core::Time::ZERO);
-    let told = client.csds("target", Contents::All, clock).generic_xds_configs;
+    let told = client.snapshot().into_message("target", Contents::All, clock).generic_xds_configs;
     prop_assert_eq!(told.len(), client.status().count());
     for (told, held) in told.iter().zip(client.status()) {
         prop_assert_eq!(

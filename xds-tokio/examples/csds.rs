@@ -1,0 +1,41 @@
+//! Watches everything of one type and tells about it on a port of its own, for tools that speak client
+//! status discovery, until Ctrl-C.
+//!
+//! `cargo run -p xds-tokio --example csds -- 127.0.0.1:18000 cds 127.0.0.1:50051`, then for instance
+//! `grpcdebug 127.0.0.1:50051 xds status`
+
+use std::{env, error::Error};
+
+use tokio::{net::TcpListener, select, signal};
+use tonic::transport::{Server, server::TcpIncoming};
+use xds_core::{
+    client::{ClientConfig, ManagementServer, Node, OpaqueType},
+    types,
+};
+use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let server = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".into());
+    let short = arguments.next().unwrap_or_else(|| "cds".into());
+    let admin = arguments.next().unwrap_or_else(|| "127.0.0.1:50051".into());
+    let type_url = types::by_short_name(&short).ok_or("unknown type")?;
+    xds_tokio::client::check_address(&server)?;
+
+    let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
+        .with_type(OpaqueType::new(type_url));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut everything = client.watch_all(type_url);
+
+    let csds = CsdsService::new();
+    csds.register("xds:///example", &client);
+    let admin = TcpListener::bind(admin).await?;
+    println!("telling about {short} on {}", admin.local_addr()?);
+    let serving = Server::builder().add_service(csds).serve_with_incoming(TcpIncoming::from(admin));
+    select! {
+        served = serving => Ok(served?),
+        _ = signal::ctrl_c() => Ok(()),
+        () = async { while everything.next().await.is_some() {} } => Err("the client ended".into()),
+    }
+}
