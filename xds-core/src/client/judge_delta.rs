@@ -55,6 +55,8 @@ impl Judge<'_> {
             }
         }
         self.commit_delta(reading.candidates, frame);
+        // What is not about one version of a resource is the whole response's.
+        self.cache.begin_version(Version::from(response.system_version), self.now);
         for slot in reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
