@@ -8,7 +8,7 @@
 //! printed them, for `cargo xtask coverage`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -22,14 +22,18 @@ type Covered = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 fn main() {
     let arguments = Arguments::from_args();
     let covered = Covered::default();
+    let known = Arc::new(known_ids());
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let trials = scripts(&folder)
         .into_iter()
         .map(|path| {
             let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-            let covered = Covered::clone(&covered);
+            let (covered, known) = (Covered::clone(&covered), Arc::clone(&known));
             Trial::test(name.clone(), move || {
                 let ids = carry_out(&path)?;
+                if let Some(id) = ids.iter().find(|&id| !known.contains(id)) {
+                    return Err(format!("{id} is not in coverage/catalogue.txt").into());
+                }
                 covered.lock().unwrap_or_else(PoisonError::into_inner).insert(name, ids);
                 Ok(())
             })
@@ -40,6 +44,13 @@ fn main() {
         show_output(&covered.lock().unwrap_or_else(PoisonError::into_inner));
     }
     conclusion.exit();
+}
+
+/// What a script may say it covers: the first word of each line, except where a theme begins.
+fn known_ids() -> BTreeSet<String> {
+    let catalogue = include_str!("coverage/catalogue.txt");
+    let words = catalogue.lines().filter_map(|line| line.split_whitespace().next());
+    words.filter(|&word| word != "theme" && word != "#").map(str::to_owned).collect()
 }
 
 /// The form of the standard test harness.

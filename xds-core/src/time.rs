@@ -76,6 +76,8 @@ pub enum Timer {
     Reconnect,
     /// A subscribed resource or collection has not arrived in time (gRFC A57).
     DoesNotExist,
+    /// A resource has not been renewed within its time to live.
+    TimeToLive,
     /// A channel on which nothing has been subscribed for a while is closed.
     Idle,
 }
@@ -86,6 +88,7 @@ impl fmt::Display for Timer {
             Self::QueuedOutput => "queued output",
             Self::Reconnect => "reconnect",
             Self::DoesNotExist => "does not exist",
+            Self::TimeToLive => "time to live",
             Self::Idle => "idle",
         })
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, ResourceType, Value},
+    client::{Context, Rejection, ResourceType, ServerFeature, Value},
 };
 
 /// A resource whose encoding is a name in field 1, as in every xDS resource, and a text in field 2.
@@ -13,7 +13,8 @@ pub struct Toy {
     /// The name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// What the resource says. A text that starts with `bad` makes it invalid.
+    /// What the resource says. A text that starts with `bad` makes it invalid, and one that starts with
+    /// `privileged` does unless the server is trusted.
     #[prost(string, tag = "2")]
     pub text: String,
 }
@@ -51,11 +52,15 @@ impl ResourceType for ToyType {
         &self.type_url
     }
 
-    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+    fn validate(&self, bytes: &Bytes, context: &Context<'_>) -> Result<Option<Value>, Rejection> {
         let toy = Toy::decode(&**bytes)
             .map_err(|why| Rejection::new(format!("cannot be decoded: {why}")))?;
         if toy.text.starts_with("bad") {
             return Err(Rejection::new(format!("text: {} is not allowed", toy.text)));
+        }
+        let is_trusted = context.server.features.contains(ServerFeature::TrustedXdsServer);
+        if toy.text.starts_with("privileged") && !is_trusted {
+            return Err(Rejection::new(format!("text: {} needs a trusted server", toy.text)));
         }
         Ok(Some(Value::new(toy.text)))
     }

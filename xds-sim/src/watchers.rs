@@ -3,10 +3,10 @@
 
 use xds_core::{
     WatchId,
-    client::{Change, Notice},
+    client::{Change, Notice, Resource},
 };
 
-use crate::{Toy, World};
+use crate::{Toy, World, wire_text};
 
 /// An application's watcher.
 #[derive(Debug)]
@@ -46,11 +46,7 @@ impl World {
         let label = self.label(watch);
         match notice {
             Notice::Changed(Ok(resource)) => {
-                let text = Toy::text_of(&resource.bytes);
-                self.note(format!(
-                    "{label}: {}={text} version {}",
-                    resource.name, resource.version
-                ));
+                self.note(format!("{label}: {}", text_of(resource)));
             }
             Notice::Changed(Err(error)) => self.note(format!("{label}: no value: {error}")),
             Notice::Ambient(Some(error)) => self.note(format!("{label}: ambient: {error}")),
@@ -68,10 +64,7 @@ impl World {
         let label = self.label(watch);
         while let Some(change) = self.client.next_change(watch) {
             let line = match change {
-                Change::Resource { name, result: Ok(resource) } => {
-                    let text = Toy::text_of(&resource.bytes);
-                    format!("{name}={text} version {}", resource.version)
-                }
+                Change::Resource { result: Ok(resource), .. } => text_of(&resource),
                 Change::Resource { result: Err(error), .. } => format!("gone: {error}"),
                 Change::Ambient { error: Some(error), .. }
                 | Change::CollectionAmbient(Some(error)) => format!("ambient: {error}"),
@@ -90,4 +83,21 @@ impl World {
     fn label(&self, watch: WatchId) -> String {
         self.watchers.get(&watch).map_or_else(|| watch.to_string(), |w| w.label.clone())
     }
+}
+
+/// A resource as its watcher prints it, with what the server said beside it.
+fn text_of(resource: &Resource) -> String {
+    let text = Toy::text_of(&resource.bytes);
+    let mut line = format!("{}={text} version {}", resource.name, resource.version);
+    match resource.decode_metadata() {
+        Ok(metadata) if resource.metadata.is_some() => {
+            line.push_str(&format!(" meta={}", wire_text::names_of(&metadata)));
+        }
+        Ok(_) => {}
+        Err(why) => line.push_str(&format!(" meta undecodable: {why}")),
+    }
+    if !resource.control_plane.is_empty() {
+        line.push_str(&format!(" from {}", resource.control_plane));
+    }
+    line
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use xds_core::{
     proto,
     server::{Observation, SubscriptionStatus},
@@ -34,29 +34,63 @@ pub fn request(bytes: &[u8]) -> String {
     line
 }
 
-/// A response in one line; resources as `name=text`.
+/// A response in one line, with what it carries beside the four fields; resources as `name=text`.
 #[must_use]
 pub fn response(bytes: &[u8]) -> String {
     let response = match proto::DiscoveryResponse::decode(bytes) {
         Ok(response) => response,
         Err(why) => return format!("(undecodable response: {why})"),
     };
-    let resources: Vec<String> = response
-        .resources
-        .iter()
-        .map(|any| match Toy::decode(&*any.value) {
-            Ok(toy) if any.type_url == response.type_url => format!("{}={}", toy.name, toy.text),
-            Ok(toy) => format!("{}/{}={}", type_name(&any.type_url), toy.name, toy.text),
-            Err(_) => "~".into(),
-        })
-        .collect();
-    format!(
+    let resources: Vec<String> =
+        response.resources.iter().map(|any| resource(any, &response.type_url)).collect();
+    let mut line = format!(
         "(V={},R={{{}}},N={},T={})",
         response.version_info,
         shortened(&resources),
         response.nonce,
         type_name(&response.type_url),
-    )
+    );
+    for error in response.resource_errors {
+        let name = error.resource_name.unwrap_or_default().name;
+        let status = error.error_detail.unwrap_or_default();
+        let _ = write!(line, " error {name:?} {}", status.code);
+        if !status.message.is_empty() {
+            let _ = write!(line, ": {}", shortened(&[status.message]));
+        }
+    }
+    if let Some(control_plane) = response.control_plane {
+        let _ = write!(line, " from {}", control_plane.identifier);
+    }
+    line
+}
+
+/// A resource as `name=text`; in braces what its wrapper says.
+fn resource(any: &proto::Any, type_url: &str) -> String {
+    if any.type_url != proto::Resource::type_url() {
+        return match Toy::decode(&*any.value) {
+            Ok(toy) if any.type_url == type_url => format!("{}={}", toy.name, toy.text),
+            Ok(toy) => format!("{}/{}={}", type_name(&any.type_url), toy.name, toy.text),
+            Err(_) => "~".into(),
+        };
+    }
+    let Ok(wrapper) = proto::Resource::decode(&*any.value) else { return "{~}".into() };
+    let content = wrapper.resource.map(|any| resource(&any, type_url)).unwrap_or_default();
+    let ttl = wrapper.ttl.map(|ttl| format!("{}s", ttl.seconds));
+    let metadata = wrapper.metadata.map(|metadata| names_of(&metadata));
+    let said = [
+        ("name", Some(wrapper.name).filter(|name| !name.is_empty())),
+        ("v", Some(wrapper.version).filter(|version| !version.is_empty())),
+        ("ttl", ttl),
+        ("meta", metadata),
+    ];
+    let said: Vec<String> =
+        said.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect();
+    format!("{{{}}}{content}", said.join(","))
+}
+
+/// The keys of a resource's metadata.
+pub(crate) fn names_of(metadata: &proto::Metadata) -> String {
+    metadata.filter_metadata.keys().cloned().collect::<Vec<_>>().join("+")
 }
 
 /// An incremental request in one line: what it subscribes to and gives up, then what it carries beside.

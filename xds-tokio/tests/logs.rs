@@ -186,6 +186,20 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
 }
 
 #[tokio::test]
+async fn a_stream_that_ends_without_a_response_is_a_warning() {
+    let (log, _guard) = Log::start();
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut a = client.watch(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.close(Status::unavailable("overload"));
+    no_value(&mut a).await;
+    assert_eq!(log.lines(&["WARN", "overload"]).len(), 1, "{}", log.text());
+    println!("covers: S1.005 S1.006 S1.007");
+}
+
+#[tokio::test]
 async fn the_planned_end_of_a_stream_is_not_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;

@@ -4,7 +4,11 @@
 //! that the server has spoken of. The cursors of wildcard watches are markers in the same list: what
 //! lies behind a marker is what its watch has not seen, and no move of an entry disturbs it.
 
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 
@@ -13,6 +17,7 @@ use super::{
     frames::HeldFrames,
     resource_type::Value,
     status::{EntryState, FailedUpdate},
+    unwrap::Wrapper,
     versions::Versions,
 };
 use crate::{
@@ -30,16 +35,18 @@ pub(crate) struct Cache {
     frames: HeldFrames,
     /// Counts changes of entries; an entry carries the number of its last one.
     sequence: u64,
-    /// Counts responses; an entry carries the number of the last one it was part of.
-    response: u64,
-    /// How many entries the response under judgement has had so far.
-    marked: usize,
     /// The position of the server whose response is under judgement.
     source: u32,
+    /// Counts the entries that responses have had; an entry carries the number of its last time.
+    marks: u64,
+    /// That count when the response under judgement began.
+    marks_before: u64,
     versions: Versions,
     entries: usize,
     /// Deleted entries that some cursor has yet to pass, oldest first.
     tombstones: VecDeque<(u64, Key)>,
+    /// When resources may no longer be used unless they are sent again, the next one first (B09).
+    expiries: BTreeSet<(Time, Slot)>,
 }
 
 #[derive(Debug)]
@@ -64,8 +71,10 @@ pub(crate) struct Entry {
     /// Who asks for the entry by name, if anybody.
     pub(crate) subscription: Slot,
     frame: Slot,
-    /// The last response that had the entry, times two, plus one if it had it twice.
+    /// The number of the last time a response had the entry, times two, plus one if it had it twice.
     stamp: u64,
+    /// Whether the resource in use came in a wrapper, so that its bytes are not all there is to it.
+    is_wrapped: bool,
     detail: Option<Box<Detail>>,
 }
 
@@ -73,6 +82,8 @@ pub(crate) struct Entry {
 #[derive(Debug, Default)]
 struct Detail {
     value: Option<Value>,
+    /// What came beside the resource in use, if it came in a wrapper.
+    wrapping: Option<Box<Wrapping>>,
     error: Option<WatchError>,
     /// The update that brought the error, if one did.
     failed: Option<FailedUpdate>,
@@ -82,6 +93,15 @@ struct Detail {
     ambient: u64,
 }
 
+/// What a wrapper said beside the resource.
+#[derive(Debug, Default)]
+struct Wrapping {
+    /// The resource's own version, which tells its heartbeats.
+    version: Version,
+    metadata: Option<Bytes>,
+    expires: Option<Time>,
+}
+
 impl Cache {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
@@ -89,12 +109,13 @@ impl Cache {
             index: NameIndex::new(seed),
             frames: HeldFrames::default(),
             sequence: 0,
-            response: 0,
-            marked: 0,
             source: u32::MAX,
+            marks: 0,
+            marks_before: 0,
             versions: Versions::default(),
             entries: 0,
             tombstones: VecDeque::new(),
+            expiries: BTreeSet::new(),
         }
     }
 
@@ -105,7 +126,7 @@ impl Cache {
 
     /// How many entries the response under judgement has had so far.
     pub(crate) fn marked(&self) -> usize {
-        self.marked
+        usize::try_from(self.marks - self.marks_before).unwrap_or(usize::MAX)
     }
 
     /// The number of the newest change.
@@ -168,6 +189,7 @@ impl Cache {
             subscription: Slot::NONE,
             frame: Slot::NONE,
             stamp: 0,
+            is_wrapped: false,
             detail: None,
         };
         let slot = self.nodes.push_back(Node::Entry(entry))?.slot();
@@ -228,6 +250,7 @@ impl Cache {
 
     /// Stops using the entry's resource, if it has one.
     pub(crate) fn drop_resource(&mut self, slot: Slot) {
+        self.unwrap(slot);
         let Some(entry) = self.get_mut(slot) else { return };
         let (bytes, frame) = (entry.bytes.take(), entry.frame);
         entry.frame = Slot::NONE;
@@ -287,6 +310,11 @@ impl Cache {
         }
     }
 
+    /// The control plane that sent the entry's resource last; empty where it has no name.
+    pub(crate) fn control_plane_of(&self, entry: &Entry) -> Arc<str> {
+        self.versions.control_plane(entry.version)
+    }
+
     /// Notes that the entry's resource came in the response under judgement.
     pub(crate) fn renew(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
@@ -297,53 +325,166 @@ impl Cache {
         }
     }
 
-    /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no
-    /// entry is part of it yet.
-    pub(crate) fn begin_response(&mut self, version: Version, upstream: usize, now: Time) {
-        self.source = u32::try_from(upstream).unwrap_or(u32::MAX);
-        self.response += 1;
-        self.marked = 0;
-        self.versions.begin(version, now);
+    /// Notes that the response under judgement has the resource in use, until it turns out to have
+    /// the name twice.
+    pub(crate) fn renew_unchanged(&mut self, slot: Slot) {
+        let (current, source) = (self.versions.current(), self.source);
+        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        entry.source = source;
+        let old = core::mem::replace(&mut entry.version, current);
+        self.versions.exchange_for_now(old, entry.stamp >> 1);
     }
 
-    /// The version that entries are given from now on.
-    pub(crate) fn begin_version(&mut self, version: Version, now: Time) {
-        self.versions.begin(version, now);
+    /// Takes [`renew_unchanged`](Self::renew_unchanged) back. False if there is nothing to take back.
+    pub(crate) fn take_back_renewal(&mut self, slot: Slot) -> bool {
+        let current = self.versions.current();
+        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return false };
+        let was_renewed = entry.version == current && !current.is_none();
+        if was_renewed {
+            entry.version = self.versions.take_back(entry.stamp >> 1);
+        }
+        was_renewed
+    }
+
+    /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no
+    /// entry is part of it yet.
+    pub(crate) fn begin_response(
+        &mut self,
+        version: Version,
+        control_plane: &str,
+        upstream: usize,
+        now: Time,
+    ) {
+        self.source = u32::try_from(upstream).unwrap_or(u32::MAX);
+        self.marks_before = self.marks;
+        self.versions.begin(version, control_plane, now);
+    }
+
+    /// The version that entries are given from now on, in the same response.
+    pub(crate) fn begin_version(&mut self, version: Version) {
+        self.versions.begin_again(version);
+    }
+
+    /// The response has been judged.
+    pub(crate) fn end_response(&mut self) {
+        self.versions.end();
     }
 
     /// Whether every entry there is was part of the response.
     pub(crate) fn is_complete(&self) -> bool {
-        self.marked == self.entries
+        self.marked() == self.entries
     }
 
     /// Notes that the response has the entry.
     pub(crate) fn mark(&mut self, slot: Slot) -> Mark {
-        let stamp = self.response << 1;
-        let entry = match self.nodes.at_mut(slot) {
-            Some(Node::Entry(entry)) => Some(entry),
-            Some(Node::Cursor) | None => None,
-        };
-        match entry {
-            Some(entry) if entry.stamp == stamp => {
-                entry.stamp |= 1;
-                Mark::Second
-            }
-            Some(entry) if entry.stamp == stamp | 1 => Mark::Further,
-            Some(entry) => {
-                entry.stamp = stamp;
-                self.marked += 1;
-                Mark::First
-            }
-            None => Mark::First,
+        let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return Mark::First };
+        if entry.stamp >> 1 <= self.marks_before {
+            self.marks += 1;
+            entry.stamp = self.marks << 1;
+            Mark::First
+        } else if entry.stamp & 1 == 0 {
+            entry.stamp |= 1;
+            Mark::Second
+        } else {
+            Mark::Further
         }
     }
 
     pub(crate) fn is_in_response(&self, slot: Slot) -> bool {
-        self.get(slot).is_some_and(|entry| entry.stamp >> 1 == self.response)
+        self.get(slot).is_some_and(|entry| entry.stamp >> 1 > self.marks_before)
     }
 
     pub(crate) fn is_duplicate(&self, slot: Slot) -> bool {
-        self.get(slot).is_some_and(|entry| entry.stamp == self.response << 1 | 1)
+        self.get(slot)
+            .is_some_and(|entry| entry.stamp >> 1 > self.marks_before && entry.stamp & 1 == 1)
+    }
+
+    // Wrappers.
+
+    /// Whether `bytes`, without a wrapper, are the resource in use as it came.
+    pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
+        self.get(slot)
+            .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)
+    }
+
+    /// Whether an unchanged resource came with something else beside it than before, or with a TTL.
+    pub(crate) fn has_other_wrapper(&self, slot: Slot, wrapper: Option<&Wrapper<'_>>) -> bool {
+        let Some(entry) = self.get(slot) else { return false };
+        match (entry.wrapping().filter(|_| entry.is_wrapped), wrapper) {
+            (None, None) => false,
+            (Some(old), Some(new)) => {
+                old.expires.is_some()
+                    || new.ttl.is_some()
+                    || old.version != *new.version
+                    || old.metadata.as_deref() != new.metadata
+            }
+            (Some(_), None) | (None, Some(_)) => true,
+        }
+    }
+
+    /// Whether a heartbeat with this version of its own means the resource in use.
+    pub(crate) fn is_own_version(&self, slot: Slot, version: &str) -> bool {
+        let Some(entry) = self.get(slot) else { return false };
+        match entry.wrapping() {
+            Some(wrapping) if !wrapping.version.is_empty() => wrapping.version == *version,
+            _ => *self.version_of(entry) == *version,
+        }
+    }
+
+    /// Whether the entry's resource last came in a response of this version.
+    pub(crate) fn is_response_version(&self, slot: Slot, version: &str) -> bool {
+        self.get(slot).is_some_and(|entry| *self.version_of(entry) == *version)
+    }
+
+    /// Notes what came beside the resource in use; its TTL starts anew.
+    pub(crate) fn wrap(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
+        self.rearm(slot, wrapper, now);
+        let Some(entry) = self.get_mut(slot) else { return };
+        entry.is_wrapped = true;
+        let wrapping = entry.detail().wrapping.get_or_insert_default();
+        if wrapping.version != *wrapper.version {
+            wrapping.version = Version::from(wrapper.version);
+        }
+        if wrapping.metadata.as_deref() != wrapper.metadata {
+            wrapping.metadata = wrapper.metadata.map(Bytes::copy_from_slice);
+        }
+    }
+
+    /// Notes that the resource in use came without a wrapper, or is there no more.
+    pub(crate) fn unwrap(&mut self, slot: Slot) {
+        let Some(entry) = self.get_mut(slot).filter(|entry| entry.is_wrapped) else { return };
+        entry.is_wrapped = false;
+        let wrapping = entry.detail().wrapping.take();
+        if let Some(at) = wrapping.and_then(|wrapping| wrapping.expires) {
+            self.expiries.remove(&(at, slot));
+        }
+    }
+
+    /// Starts the TTL anew, or ends it if the wrapper has none (B09).
+    pub(crate) fn rearm(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
+        let Some(entry) = self.get_mut(slot) else { return };
+        let expires = wrapper.ttl.map(|ttl| now.after(ttl));
+        if expires.is_none() && !entry.is_wrapped {
+            return;
+        }
+        entry.is_wrapped = true;
+        let wrapping = entry.detail().wrapping.get_or_insert_default();
+        if let Some(at) = core::mem::replace(&mut wrapping.expires, expires) {
+            self.expiries.remove(&(at, slot));
+        }
+        if let Some(at) = expires {
+            self.expiries.insert((at, slot));
+        }
+    }
+
+    /// When the next resource expires.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.expiries.first().map(|&(at, _)| at)
+    }
+
+    /// The resource that has expired by `now`, if any. Dropping it makes way for the next one.
+    pub(crate) fn expired(&self, now: Time) -> Option<Slot> {
+        self.expiries.first().filter(|&&(at, _)| at <= now).map(|&(_, slot)| slot)
     }
 
     // Wildcard watches.
@@ -416,6 +557,15 @@ impl Entry {
         self.detail.as_ref()?.value.as_ref()
     }
 
+    fn wrapping(&self) -> Option<&Wrapping> {
+        self.detail.as_ref()?.wrapping.as_deref()
+    }
+
+    /// What the server said about the resource in use beside it (B12).
+    pub(crate) fn metadata(&self) -> Option<&Bytes> {
+        self.wrapping()?.metadata.as_ref()
+    }
+
     /// What is wrong with the newest version of the resource, or with its existence.
     pub(crate) fn error(&self) -> Option<&WatchError> {
         self.detail.as_ref()?.error.as_ref()
@@ -451,6 +601,11 @@ impl Entry {
         self.detail.as_ref().map_or(0, |detail| detail.ambient)
     }
 
+    /// The position of the server that the resource last came from.
+    pub(crate) fn source(&self) -> usize {
+        self.source as usize
+    }
+
     /// Whether there is a resource, it came from this server, and the server has not deleted it since:
     /// one that is kept in use all the same must be sent again if it comes back.
     pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
@@ -462,7 +617,7 @@ impl Entry {
     pub(crate) fn is_tombstone(&self) -> bool {
         self.bytes.is_none()
             && self.subscription.is_none()
-            && self.state == EntryState::DoesNotExist
+            && matches!(self.state, EntryState::DoesNotExist | EntryState::ReceivedError)
     }
 
     fn detail(&mut self) -> &mut Detail {

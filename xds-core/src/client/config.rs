@@ -6,7 +6,11 @@ use core::time::Duration;
 
 use prost::Message as _;
 
-use super::{backoff::BackoffPolicy, resource_type::ResourceType};
+use super::{
+    backoff::BackoffPolicy,
+    features::{ServerFeature, ServerFeatures},
+    resource_type::ResourceType,
+};
 use crate::{proto, service::Variant};
 
 /// Everything a [`Client`](super::Client) needs to know.
@@ -136,18 +140,26 @@ impl Node {
 
 const USER_AGENT: &str = "xds-core";
 
+/// The client feature of taking resources out of wrappers in SotW (B08).
+const RESOURCE_IN_SOTW: &str = "xds.config.resource-in-sotw";
+/// The client feature of TTLs and heartbeats (B09).
+const RESOURCE_TTL: &str = "xds.config.supports-resource-ttl";
+
 /// A management server as the client sees it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ManagementServer {
     /// What the server is called in errors and logs; adapters dial it.
     pub uri: Arc<str>,
-    /// What the server's data errors do to cached resources; `None` follows the profile.
+    /// What the server's data errors do to cached resources; `None` follows its features, then the
+    /// profile.
     pub data_errors: Option<DataErrorPolicy>,
     /// The variant of the protocol that the server is asked to speak.
     pub variant: Variant,
     /// Whether one stream carries all types.
     pub streams: Streams,
+    /// What the bootstrap says the server can do.
+    pub features: ServerFeatures,
 }
 
 impl ManagementServer {
@@ -159,7 +171,22 @@ impl ManagementServer {
             data_errors: None,
             variant: Variant::default(),
             streams: Streams::default(),
+            features: ServerFeatures::NONE,
         }
+    }
+
+    /// States what the server can do.
+    #[must_use]
+    pub fn with_features(mut self, features: ServerFeatures) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// What the server's data errors do to cached resources (X11).
+    pub(crate) fn data_errors(&self, profile: &Profile) -> DataErrorPolicy {
+        let fails = self.features.contains(ServerFeature::FailOnDataErrors);
+        let by_feature = fails.then_some(DataErrorPolicy::DropCached);
+        self.data_errors.or(by_feature).unwrap_or(profile.data_errors)
     }
 
     /// Chooses the variant of the protocol.
@@ -217,8 +244,9 @@ impl Authority {
 pub enum DataErrorPolicy {
     /// It stays in use; watchers get an ambient error (gRPC's default).
     KeepCached,
-    /// A deleted one is dropped, and watchers are told to stop using it; while the newest version is
-    /// invalid, the last valid one stays (a proxy's way, S0.018, S0.120).
+    /// A deleted one is dropped, and watchers are told to stop using it, and so is one that the server
+    /// reports as not found; while the newest version is invalid, the last valid one stays (a proxy's
+    /// way, S0.018, S0.120).
     DropDeleted,
     /// It is dropped in either case (gRPC's `fail_on_data_errors`).
     DropCached,
@@ -257,6 +285,9 @@ pub struct Profile {
     /// the moment the subscription was handed to the transport (S1.025, D10). `None` waits for
     /// ever.
     pub does_not_exist_after: Option<Duration>,
+    /// The same where the server has [`ServerFeature::ResourceTimerIsTransientError`], and the
+    /// conclusion is that something is wrong with the server (S3.042).
+    pub timeout_after: Option<Duration>,
     /// How long a channel without subscriptions stays open (D6). `None` keeps it open.
     pub idle_close: Option<Duration>,
     /// The delays between attempts to reach the server (S1.011, X23).
@@ -309,11 +340,16 @@ impl Profile {
             wildcard: WildcardForm::LegacyEmpty,
             nack_code: 3,
             does_not_exist_after: Some(Duration::from_secs(15)),
+            timeout_after: Some(Duration::from_secs(30)),
             idle_close: Some(Duration::from_secs(30)),
             backoff: BackoffPolicy::grpc(),
             connectivity_errors: ConnectivityErrors::Reported,
             read_gate: ReadGate::Notices,
-            client_features: Vec::from(["envoy.lb.does_not_support_overprovisioning".into()]),
+            client_features: Vec::from([
+                "envoy.lb.does_not_support_overprovisioning".into(),
+                RESOURCE_IN_SOTW.into(),
+                RESOURCE_TTL.into(),
+            ]),
             federation: Federation::On,
             fallback: Fallback::On,
         }
@@ -327,8 +363,18 @@ impl Profile {
             nack_code: 13,
             idle_close: None,
             connectivity_errors: ConnectivityErrors::Hidden,
-            client_features: Vec::new(),
+            client_features: Vec::from([RESOURCE_IN_SOTW.into(), RESOURCE_TTL.into()]),
             ..Self::grpc()
+        }
+    }
+}
+
+impl Profile {
+    /// How long a subscribed resource of the server may be missing.
+    pub(crate) fn missing_after(&self, server: &ManagementServer) -> Option<Duration> {
+        match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
+            true => self.timeout_after,
+            false => self.does_not_exist_after,
         }
     }
 }
@@ -361,6 +407,9 @@ pub struct ClientLimits {
     /// The longest rejected resource, in bytes, that is kept for
     /// [`FailedUpdate::bytes`](super::FailedUpdate::bytes). At most the newest of each resource is.
     pub rejected_resource_bytes: usize,
+    /// The longest message of an error that the server reports for a resource, in bytes. What is
+    /// longer is cut off.
+    pub error_message_bytes: usize,
 }
 
 impl Default for ClientLimits {
@@ -373,6 +422,7 @@ impl Default for ClientLimits {
             tombstones_per_type: 10_000,
             nack_message_bytes: 4 << 10,
             rejected_resource_bytes: 64 << 10,
+            error_message_bytes: 4 << 10,
         }
     }
 }

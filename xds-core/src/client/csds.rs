@@ -92,6 +92,8 @@ impl From<EntryState> for ClientResourceStatus {
             EntryState::DoesNotExist => Self::DoesNotExist,
             EntryState::Acked => Self::Acked,
             EntryState::Nacked => Self::Nacked,
+            EntryState::ReceivedError => Self::ReceivedError,
+            EntryState::Timeout => Self::Timeout,
         }
     }
 }

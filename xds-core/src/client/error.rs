@@ -92,18 +92,65 @@ pub enum WatchErrorKind {
     /// The server did not send the resource within this time (S1.025).
     #[error("does not exist: not received within {} s", .0.as_secs())]
     DoesNotExist(Duration),
+    /// The server, which tells what it does not have, told nothing within this time (S3.043).
+    #[error("no answer within {} s", .0.as_secs())]
+    Timeout(Duration),
     /// The server deleted the resource (S0.120).
     #[error("does not exist: deleted by the server")]
     Deleted,
     /// The server said that it has no such resource (B03).
     #[error("does not exist: the server has none")]
     Absent,
+    /// The resource was not sent again before its time to live ran out (B09).
+    #[error("does not exist: not renewed within its time to live")]
+    Expired,
     /// The newest version of the resource was rejected.
     #[error("invalid: {0}")]
     Invalid(Rejection),
+    /// The server says what is wrong with the resource (TP3).
+    #[error("the server reports status {code}{}{message}", if message.is_empty() { "" } else { ": " })]
+    Reported {
+        /// The gRPC status code; never zero.
+        code: i32,
+        /// The status message.
+        message: Arc<str>,
+    },
     /// The server cannot be reached or does not answer.
     #[error("{0}")]
     Unavailable(ChannelError),
+}
+
+/// What an error says about the resource that is in use beside it (S3.004-S3.008).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCategory {
+    /// Trouble on the way to the resource. It never ends the use of a resource.
+    Transient,
+    /// The resource is not, or not any more, what it should be. Whether one received earlier stays in
+    /// use is a matter of [`DataErrorPolicy`](super::DataErrorPolicy).
+    Data,
+}
+
+/// The gRPC status code of what is not there.
+pub(crate) const NOT_FOUND: i32 = 5;
+const PERMISSION_DENIED: i32 = 7;
+
+impl WatchErrorKind {
+    /// What the error says about a resource in use. Of the errors that a server reports, only that
+    /// there is no such resource, or that it is not for this client, are about the resource (X17).
+    #[must_use]
+    pub const fn category(&self) -> ErrorCategory {
+        match self {
+            Self::DoesNotExist(_)
+            | Self::Deleted
+            | Self::Absent
+            | Self::Expired
+            | Self::Invalid(_) => ErrorCategory::Data,
+            Self::Reported { code: NOT_FOUND | PERMISSION_DENIED, .. } => ErrorCategory::Data,
+            Self::Reported { .. } | Self::Timeout(_) | Self::Unavailable(_) => {
+                ErrorCategory::Transient
+            }
+        }
+    }
 }
 
 /// The names that belong in every message of a type from a server (FM-11).

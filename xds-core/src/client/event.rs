@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message as _;
 
 use super::{
     config::ManagementServer,
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     id::{ChannelId, WatchId},
-    service,
+    proto, service,
     text::{Nonce, ResourceName, TypeUrl, Version},
 };
 
@@ -124,6 +125,11 @@ pub struct Resource {
     pub bytes: Bytes,
     /// What [`validate`](super::ResourceType::validate) made of it.
     pub value: Option<Value>,
+    /// What the server says about the resource beside it: an encoded [`proto::Metadata`], as it came
+    /// (B12). A change of it alone is no news, so it is that of the moment when the notice was made.
+    pub metadata: Option<Bytes>,
+    /// The identifier of the control plane that sent the resource; empty where it gave none (B12).
+    pub control_plane: Arc<str>,
 }
 
 impl Resource {
@@ -134,7 +140,23 @@ impl Resource {
         version: impl Into<Version>,
         bytes: impl Into<Bytes>,
     ) -> Self {
-        Self { name: name.into(), version: version.into(), bytes: bytes.into(), value: None }
+        Self {
+            name: name.into(),
+            version: version.into(),
+            bytes: bytes.into(),
+            value: None,
+            metadata: None,
+            control_plane: Arc::default(),
+        }
+    }
+
+    /// The metadata, decoded; empty if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The server sent something else in its place.
+    pub fn decode_metadata(&self) -> Result<proto::Metadata, prost::DecodeError> {
+        proto::Metadata::decode(self.metadata.as_deref().unwrap_or_default())
     }
 }
 

@@ -1,44 +1,56 @@
 //! What is wrong with a response, gathered into the one message of its NACK.
 
-use alloc::{string::String, sync::Arc};
-use core::{fmt::Write as _, hash::BuildHasher as _};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::{fmt, hash::BuildHasher as _};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// The bad resources of a response, each with its reason, in the order in which they were found.
+/// The bad resources of a response, each with its reason, in the order of the response.
 ///
 /// Every one is counted; the text is bounded, because it travels in a request whose size servers
 /// limit (AN-09).
 #[derive(Debug)]
 pub(crate) struct Faults {
-    message: String,
+    found: Vec<(Place, String)>,
+    /// How long the message will be.
+    bytes: usize,
     limit: usize,
     count: u64,
     left_out: u64,
 }
 
+/// Where in a response something is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// One of the resources, by position.
+    Resource(usize),
+    /// One of the errors that the server reports for single resources (TP3).
+    Error(usize),
+}
+
+const SEPARATOR: &str = "; ";
+
 impl Faults {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { message: String::new(), limit, count: 0, left_out: 0 }
+        Self { found: Vec::new(), bytes: 0, limit, count: 0, left_out: 0 }
     }
 
-    /// Adds the resource at `index`, by name where it is known.
-    pub(crate) fn add(&mut self, index: usize, name: Option<&str>, reason: &str) {
+    /// Adds what is wrong at `place`, by name where it is known.
+    pub(crate) fn add(&mut self, place: Place, name: Option<&str>, reason: &str) {
         self.count += 1;
-        if self.message.len() >= self.limit {
+        if self.bytes >= self.limit {
             self.left_out += 1;
             return;
         }
-        let separator = if self.message.is_empty() { "" } else { "; " };
-        let mut fault = String::new();
-        // Writing to a string cannot fail.
-        let _ = match name {
-            Some(name) => write!(fault, "{separator}resource {index} ({name}): {reason}"),
-            None => write!(fault, "{separator}resource {index}: {reason}"),
+        let mut fault = match name {
+            Some(name) => alloc::format!("{place} ({name}): {reason}"),
+            None => alloc::format!("{place}: {reason}"),
         };
-        let room = self.limit - self.message.len();
-        self.message.push_str(cut(&fault, room));
+        let room = cut(&fault, self.limit - self.bytes).len();
+        fault.truncate(room);
+        self.bytes += room + SEPARATOR.len();
+        self.found.push((place, fault));
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -50,18 +62,30 @@ impl Faults {
         if self.count == 0 {
             return None;
         }
+        self.found.sort_by_key(|&(place, _)| place);
+        let texts: Vec<&str> = self.found.iter().map(|(_, text)| &**text).collect();
+        let mut message = texts.join(SEPARATOR);
         if self.left_out > 0 {
             let note = alloc::format!("; and {} more", self.left_out);
-            let keep = cut(&self.message, self.limit.saturating_sub(note.len())).len();
-            self.message.truncate(keep);
-            self.message.push_str(&note);
+            let keep = cut(&message, self.limit.saturating_sub(note.len())).len();
+            message.truncate(keep);
+            message.push_str(&note);
         }
-        Some(self.message.into())
+        Some(message.into())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Resource(index) => write!(f, "resource {index}"),
+            Self::Error(index) => write!(f, "resource error {index}"),
+        }
     }
 }
 
 /// The longest part of `text` within `limit` bytes that ends between characters.
-fn cut(text: &str, limit: usize) -> &str {
+pub(crate) fn cut(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
@@ -69,24 +93,35 @@ fn cut(text: &str, limit: usize) -> &str {
 /// Names in a response that nobody asked for: kept only to see whether one comes twice.
 #[derive(Debug)]
 pub(crate) struct Strangers {
-    /// Their hashes under a key that the server does not know.
-    seen: HashTable<u64>,
+    /// Their hashes under a key that the server does not know, and whether one came twice.
+    seen: HashTable<(u64, bool)>,
     hasher: FixedState,
+    repeated: bool,
 }
 
 impl Strangers {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seen: HashTable::new(), hasher: FixedState::with_seed(seed) }
+        Self { seen: HashTable::new(), hasher: FixedState::with_seed(seed), repeated: false }
     }
 
-    /// Notes a name. True if it came before.
-    pub(crate) fn is_repeated(&mut self, name: &str) -> bool {
+    pub(crate) fn note(&mut self, name: &str) {
         let hash = self.hasher.hash_one(name);
-        if self.seen.find(hash, |&other| other == hash).is_some() {
-            return true;
+        match self.seen.find_mut(hash, |&(other, _)| other == hash) {
+            Some((_, came_twice)) => {
+                *came_twice = true;
+                self.repeated = true;
+            }
+            None => drop(self.seen.insert_unique(hash, (hash, false), |&(other, _)| other)),
         }
-        self.seen.insert_unique(hash, hash, |&other| other);
-        false
+    }
+
+    pub(crate) fn has_repeated(&self) -> bool {
+        self.repeated
+    }
+
+    pub(crate) fn came_twice(&self, name: &str) -> bool {
+        let hash = self.hasher.hash_one(name);
+        self.seen.find(hash, |&(other, _)| other == hash).is_some_and(|&(_, twice)| twice)
     }
 }
 
@@ -96,17 +131,19 @@ mod tests {
 
     #[test]
     fn the_message_names_every_fault_until_the_limit() {
-        let mut faults = Faults::new(64);
-        faults.add(0, Some("a"), "bad");
-        faults.add(3, None, "worse");
+        let mut faults = Faults::new(80);
+        faults.add(Place::Error(0), None, "worst");
+        faults.add(Place::Resource(3), None, "worse");
+        faults.add(Place::Resource(0), Some("a"), "bad");
         assert_eq!(
             faults.into_message().as_deref(),
-            Some("resource 0 (a): bad; resource 3: worse")
+            Some("resource 0 (a): bad; resource 3: worse; resource error 0: worst"),
+            "in the order of the response, whatever was found first"
         );
 
         let mut faults = Faults::new(64);
         for index in 0..100 {
-            faults.add(index, Some("ü"), "a long reason for refusing it");
+            faults.add(Place::Resource(index), Some("ü"), "a long reason for refusing it");
         }
         assert_eq!(faults.count(), 100);
         let message = faults.into_message().unwrap();

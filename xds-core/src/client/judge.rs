@@ -1,13 +1,10 @@
 //! From a response to verdicts, and from verdicts to the cache: the one straight line.
 //!
 //! ```text
-//! frame ─▶ walk ─▶ unchanged? ─▶ next                      (the usual case: one comparison)
-//!                     │ no
-//!                     ▼
-//!                  named, wanted, single? ─▶ validate ─▶ candidate
-//!                                                            │ after the last resource
-//!                                                            ▼
-//!                         commit the good, note the bad, delete the absent ─▶ ACK or NACK
+//! frame ─▶ read: unchanged, heartbeat or candidate, resource by resource    (reading.rs)
+//!                             │ after the last resource
+//!                             ▼
+//!          commit the good, note the bad, delete the absent ─▶ ACK or NACK
 //! ```
 //!
 //! Nothing is committed before the whole response has been seen, since a name that comes twice
@@ -19,24 +16,20 @@ use bytes::Bytes;
 
 use super::{
     authorities::DEFAULT,
-    cache::{Cache, Entry, Mark},
+    cache::{Cache, Entry},
     config::{ClientLimits, DataErrorPolicy},
-    error::{Source, WatchError, WatchErrorKind},
-    faults::{Faults, Strangers},
+    error::{ErrorCategory, NOT_FOUND, Source, WatchError, WatchErrorKind},
+    faults::{Faults, Place},
     frames,
     interest::{Collection, TypeInterest},
     outbox::Outbox,
-    resource_type::{Context, Rejection, ResourceType, Value},
+    reading::{Candidate, DUPLICATE, Reading},
+    resource_type::{Context, Rejection, ResourceType},
     sent::SentNames,
     status::{ClientStats, EntryState},
     watches::{Debts, News, Watches},
 };
-use crate::{
-    slab::Slot,
-    text::{ResourceName, Version},
-    time::Time,
-    wire::{resource::RawResource, response::Response},
-};
+use crate::{slab::Slot, text::Version, time::Time, wire::response::Response};
 
 /// What judging needs to know and may change.
 pub(crate) struct Judge<'a> {
@@ -52,6 +45,9 @@ pub(crate) struct Judge<'a> {
     pub(crate) debts: &'a mut Option<Debts>,
     pub(crate) stats: &'a mut ClientStats,
     pub(crate) strangers_seed: u64,
+    /// The version of the type that was accepted last from this server.
+    pub(crate) accepted: Version,
+    pub(crate) now: Time,
     /// Whether the server has been told that everything is wanted, and it still is.
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
@@ -62,181 +58,57 @@ pub(crate) struct Judge<'a> {
     pub(crate) scope: &'a [bool],
     /// The position of the server.
     pub(crate) upstream: usize,
-    pub(crate) now: Time,
-}
-
-/// A changed resource that is wanted, and what validation says of it.
-pub(crate) struct Candidate<'f> {
-    pub(crate) slot: Slot,
-    pub(crate) bytes: &'f [u8],
-    pub(crate) verdict: Result<Option<Value>, Rejection>,
 }
 
 impl Judge<'_> {
     /// Judges a sound response and commits it. `Some` is the message of the NACK.
     pub(crate) fn judge(mut self, response: &Response<'_>, frame: &Bytes) -> Option<Arc<str>> {
         let before = self.cache.sequence();
-        let mut faults = Faults::new(self.limits.nack_message_bytes);
-
-        let reading = self.read(response, frame, &mut faults);
-        for slot in reading.recovered {
+        let mut reading = self.read(response, frame);
+        let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
+        for &slot in &reading.recovered {
             if !self.cache.is_duplicate(slot) {
                 self.clear_error(slot);
             }
         }
-        self.commit(reading.candidates, frame);
-        for slot in reading.repeated {
+        self.rewrap(&reading);
+        self.commit(core::mem::take(&mut reading.candidates), frame, &mut reading.faults);
+        for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
+        }
+        for (slot, kind) in reported {
+            self.data_error(slot, EntryState::ReceivedError, kind);
         }
         if self.resource_type.full_state_in_sotw() {
             self.delete_absent();
         }
+        self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
-        self.stats.resources_invalid += faults.count();
-        faults.into_message()
+        self.stats.resources_invalid += reading.faults.count();
+        reading.faults.into_message()
     }
 
-    /// Compares every resource with what is known and validates the changed.
-    fn read<'f>(
-        &mut self,
-        response: &Response<'f>,
-        frame: &Bytes,
-        faults: &mut Faults,
-    ) -> Reading<'f> {
-        self.cache.begin_response(Version::from(response.version), self.upstream, self.now);
-        let mut reading =
-            Reading { candidates: Vec::new(), repeated: Vec::new(), recovered: Vec::new() };
-        let mut strangers = Strangers::new(self.strangers_seed);
-        // A server mostly repeats its resources in the order of the last response, which is that of
-        // the cache: the next entry is guessed before any name is looked at.
-        let mut guess = self.cache.first();
-        for (index, raw) in response.resources().enumerate() {
-            let raw = match raw {
-                Ok(raw) => raw,
-                Err(why) => {
-                    faults.add(index, None, &alloc::format!("{why}"));
-                    continue;
-                }
-            };
-            if raw.type_url != response.type_url.as_bytes() {
-                faults.add(index, None, &wrong_type(&raw));
-                continue;
-            }
-            let is_known = self.cache.get(guess).and_then(|entry| entry.bytes.as_deref());
-            if is_known == Some(raw.value) {
-                self.repeat(guess, index, &mut reading, faults);
-                guess = self.cache.following(guess);
-                continue;
-            }
-            let name = match self.name_of(&raw) {
-                Ok(name) => name,
-                Err(rejection) => {
-                    faults.add(index, None, rejection.reason());
-                    continue;
-                }
-            };
-            let Some(slot) = self.find_or_expect(name, index, &mut strangers, faults) else {
-                continue;
-            };
-            guess = self.cache.following(slot);
-            if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(raw.value) {
-                self.repeat(slot, index, &mut reading, faults);
-                continue;
-            }
-            match self.cache.mark(slot) {
-                Mark::First => {
-                    let bytes = frame.slice_ref(raw.value);
-                    let verdict = self.resource_type.validate(&bytes, &self.context);
-                    if let Err(rejection) = &verdict {
-                        faults.add(index, Some(name), rejection.reason());
-                    }
-                    reading.candidates.push(Candidate { slot, bytes: raw.value, verdict });
-                }
-                Mark::Second => {
-                    faults.add(index, Some(name), DUPLICATE);
-                    reading.repeated.push(slot);
-                }
-                Mark::Further => {}
+    /// Renews what came beside resources that did not change. It is no news to watchers.
+    pub(crate) fn rewrap(&mut self, reading: &Reading<'_>) {
+        for (slot, wrapper) in &reading.wrapped {
+            match wrapper {
+                _ if self.cache.is_duplicate(*slot) => {}
+                Some(wrapper) => self.cache.wrap(*slot, wrapper, self.now),
+                None => self.cache.unwrap(*slot),
             }
         }
-        reading
-    }
-
-    /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
-    /// beside it (D15, B54).
-    fn repeat(&mut self, slot: Slot, index: usize, reading: &mut Reading<'_>, faults: &mut Faults) {
-        match self.cache.mark(slot) {
-            Mark::First => {
+        for (slot, wrapper) in &reading.heartbeats {
+            if !self.cache.is_duplicate(*slot) {
                 self.stats.resources_valid += 1;
-                self.cache.renew(slot);
-                if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
-                    reading.recovered.push(slot);
-                }
+                self.cache.rearm(*slot, wrapper, self.now);
             }
-            Mark::Second => {
-                let name = self.cache.get(slot).map(|entry| entry.name.as_str());
-                faults.add(index, name, DUPLICATE);
-                reading.repeated.push(slot);
-            }
-            Mark::Further => {}
         }
     }
 
-    pub(crate) fn name_of<'f>(&self, raw: &RawResource<'f>) -> Result<&'f str, Rejection> {
-        let name = self.resource_type.name(raw.value)?;
-        self.check_name(name)?;
-        Ok(name)
-    }
-
-    pub(crate) fn check_name(&self, name: &str) -> Result<(), Rejection> {
-        let (bytes, limit) = (name.len(), self.limits.name_bytes);
-        if name.is_empty() {
-            Err(Rejection::new("the resource has no name"))
-        } else if bytes > limit {
-            Err(Rejection::new(alloc::format!(
-                "name of {bytes} bytes exceeds the limit of {limit}"
-            )))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
-    /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
-    pub(crate) fn find_or_expect(
-        &mut self,
-        name: &str,
-        index: usize,
-        strangers: &mut Strangers,
-        faults: &mut Faults,
-    ) -> Option<Slot> {
-        let known = self.cache.find(name);
-        if known.is_some_and(|slot| self.may_come_from_here(slot)) {
-            return known;
-        }
-        if !self.has_wildcard || known.is_some() {
-            if strangers.is_repeated(name) {
-                faults.add(index, Some(name), DUPLICATE);
-            }
-            return None;
-        }
-        // A complete response leaves nothing but what is in it, so only that counts.
-        let limit = self.limits.resources_per_type;
-        let held = match self.resource_type.full_state_in_sotw() {
-            true => self.cache.marked(),
-            false => self.cache.live(),
-        };
-        if held >= limit {
-            faults.add(index, Some(name), &alloc::format!("more than {limit} resources"));
-            return None;
-        }
-        self.cache.create(ResourceName::from(name))
-    }
-
-    fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes) {
+    fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes, faults: &mut Faults) {
         let held = self.hold_frame(candidates.iter(), frame);
         for candidate in candidates {
-            self.commit_one(candidate, held, frame);
+            self.commit_one(candidate, held, frame, faults);
         }
     }
 
@@ -258,8 +130,14 @@ impl Judge<'_> {
         }
     }
 
-    pub(crate) fn commit_one(&mut self, candidate: Candidate<'_>, held: Slot, frame: &Bytes) {
-        let Candidate { slot, bytes, verdict } = candidate;
+    pub(crate) fn commit_one(
+        &mut self,
+        candidate: Candidate<'_>,
+        held: Slot,
+        frame: &Bytes,
+        faults: &mut Faults,
+    ) {
+        let Candidate { index, slot, bytes, wrapper, verdict } = candidate;
         if self.cache.is_duplicate(slot) {
             return;
         }
@@ -271,10 +149,15 @@ impl Judge<'_> {
                 };
                 self.stats.resources_valid += 1;
                 self.cache.accept(slot, bytes, value, held);
+                if let Some(wrapper) = wrapper {
+                    self.cache.wrap(slot, &wrapper, self.now);
+                }
                 self.cache.touch(slot);
                 self.tell(slot, News::Changed);
             }
             Err(rejection) => {
+                let name = self.cache.get(slot).map(|entry| entry.name.as_str());
+                faults.add(Place::Resource(index), name, rejection.reason());
                 self.reject(slot, rejection);
                 if bytes.len() <= self.limits.rejected_resource_bytes {
                     self.cache.keep_rejected(slot, bytes);
@@ -290,7 +173,8 @@ impl Judge<'_> {
     }
 
     /// A resource received earlier that a complete response lacks is deleted (S0.120), one that was
-    /// only asked for is not (S0.127, IC21).
+    /// only asked for is not (S0.127, IC21). An error that the server reported stands until it says
+    /// something new: it is sent once, and the resource is absent ever after (D25, trap 19).
     fn delete_absent(&mut self) {
         if self.cache.is_complete() {
             return;
@@ -300,7 +184,9 @@ impl Judge<'_> {
             .iter()
             .filter(|&(slot, entry)| {
                 let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
-                was_received && !self.cache.is_in_response(slot) && self.is_asked_for_here(entry)
+                let is_reported = entry.state == EntryState::ReceivedError;
+                let is_absent = !self.cache.is_in_response(slot) && self.is_asked_for_here(entry);
+                was_received && !is_reported && is_absent
             })
             .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
             .collect::<Vec<_>>();
@@ -337,15 +223,20 @@ impl Judge<'_> {
         self.cache.get(slot).is_some_and(|entry| entry.subscription.is_none())
     }
 
-    /// Rows 5 to 7, 9 and 10 of A88's table: the newest state of the resource is an error.
+    /// Rows 5 to 7 and 9 to 15 of A88's table: the newest state of the resource is an error. First it
+    /// is decided whether a resource in use is dropped, then whether the error is told beside it or in
+    /// its place (S3.028-S3.030).
     pub(crate) fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
         // Under a wildcard, what is deleted but kept must not pile up without end.
         let is_one_too_many =
             self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
         let drops = match self.data_errors {
             DataErrorPolicy::KeepCached => false,
-            DataErrorPolicy::DropDeleted => matches!(kind, WatchErrorKind::Deleted),
-            DataErrorPolicy::DropCached => true,
+            DataErrorPolicy::DropDeleted => matches!(
+                kind,
+                WatchErrorKind::Deleted | WatchErrorKind::Reported { code: NOT_FOUND, .. }
+            ),
+            DataErrorPolicy::DropCached => kind.category() == ErrorCategory::Data,
         };
         if drops || is_one_too_many {
             self.cache.drop_resource(slot);
@@ -365,8 +256,7 @@ impl Judge<'_> {
             self.tell(slot, News::Changed);
         }
         self.settle(slot);
-        let is_gone = !is_kept && state == EntryState::DoesNotExist && self.is_wildcard_only(slot);
-        if is_gone {
+        if self.cache.get(slot).is_some_and(Entry::is_tombstone) {
             self.cache.bury(slot);
         }
     }
@@ -414,23 +304,4 @@ impl Judge<'_> {
             }
         }
     }
-}
-
-/// What reading a response found.
-struct Reading<'f> {
-    candidates: Vec<Candidate<'f>>,
-    /// Entries that the response has more than once.
-    repeated: Vec<Slot>,
-    /// Entries whose resource in use turned out to be the newest again.
-    recovered: Vec<Slot>,
-}
-
-pub(crate) const DUPLICATE: &str = "the name comes more than once in the response";
-
-pub(crate) fn wrong_type(raw: &RawResource<'_>) -> alloc::string::String {
-    let shown = &raw.type_url[..raw.type_url.len().min(200)];
-    alloc::format!(
-        "its type is {:?}, not that of the response",
-        alloc::string::String::from_utf8_lossy(shown)
-    )
 }

@@ -12,10 +12,12 @@ use bytes::Bytes;
 use super::{
     cache::Mark,
     error::WatchErrorKind,
-    faults::{Faults, Strangers},
-    judge::{Candidate, DUPLICATE, Judge, wrong_type},
+    faults::{self, Place},
+    judge::Judge,
+    reading::{Candidate, DUPLICATE, Reading},
     resource_type::Rejection,
     status::EntryState,
+    unwrap::{Body, Wrapper, unwrap_delta},
 };
 use crate::{
     slab::Slot,
@@ -23,13 +25,12 @@ use crate::{
     wire::{delta_response::DeltaResponse, resource::Wrapped},
 };
 
-/// What reading an incremental response found.
-struct Reading<'f> {
-    /// Changed resources with the versions they came in.
-    candidates: Vec<(Version, Candidate<'f>)>,
-    /// Unchanged ones.
-    renewed: Vec<(Version, Slot)>,
-    repeated: Vec<Slot>,
+/// What an incremental response has beside changed resources.
+#[derive(Debug, Default)]
+struct Beside<'f> {
+    /// Resources that came as they are.
+    unchanged: Vec<(Slot, Wrapper<'f>)>,
+    /// What the server says does not exist.
     absent: Vec<Slot>,
 }
 
@@ -41,192 +42,209 @@ impl Judge<'_> {
         frame: &Bytes,
     ) -> Option<Arc<str>> {
         let before = self.cache.sequence();
-        let mut faults = Faults::new(self.limits.nack_message_bytes);
-        let reading = self.read_delta(response, frame, &mut faults);
+        let (mut reading, beside) = self.read_delta(response, frame);
+        let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
 
-        for (version, slot) in reading.renewed {
-            if !self.cache.is_duplicate(slot) {
-                self.stats.resources_valid += 1;
-                self.cache.begin_version(version, self.now);
-                self.cache.renew(slot);
-                if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
-                    self.clear_error(slot);
-                }
-            }
-        }
-        self.commit_delta(reading.candidates, frame);
+        self.renew(beside.unchanged);
+        self.rewrap(&reading);
+        self.commit_delta(core::mem::take(&mut reading.candidates), frame, &mut reading);
         // What is not about one version of a resource is the whole response's.
-        self.cache.begin_version(Version::from(response.system_version), self.now);
-        for slot in reading.repeated {
+        self.cache.begin_version(Version::from(response.system_version));
+        for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
-        for slot in reading.absent {
+        for slot in beside.absent {
             if !self.cache.is_duplicate(slot) {
-                self.remove(slot);
+                self.conclude_absent(slot);
             }
         }
+        for (slot, kind) in reported {
+            self.data_error(slot, EntryState::ReceivedError, kind);
+        }
+        self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
-        self.stats.resources_invalid += faults.count();
-        faults.into_message()
+        self.stats.resources_invalid += reading.faults.count();
+        reading.faults.into_message()
     }
 
     fn read_delta<'f>(
         &mut self,
         response: &DeltaResponse<'f>,
         frame: &Bytes,
-        faults: &mut Faults,
-    ) -> Reading<'f> {
+    ) -> (Reading<'f>, Beside<'f>) {
+        let control_plane = faults::cut(response.control_plane, self.limits.token_bytes);
         let version = Version::from(response.system_version);
-        self.cache.begin_response(version, self.upstream, self.now);
-        let mut strangers = Strangers::new(self.strangers_seed);
-        let mut reading = Reading {
-            candidates: Vec::new(),
-            renewed: Vec::new(),
-            repeated: Vec::new(),
-            absent: Vec::new(),
-        };
-        let mut count = 0;
+        self.cache.begin_response(version, control_plane, self.upstream, self.now);
+        let mut reading = self.begin_reading();
+        let mut beside = Beside::default();
+        let mut resources = 0;
         for (index, wrapped) in response.resources().enumerate() {
-            count = index + 1;
-            let wrapped = match wrapped {
-                Ok(wrapped) => wrapped,
-                Err(why) => {
-                    faults.add(index, None, &alloc::format!("{why}"));
-                    continue;
+            resources = index + 1;
+            match wrapped {
+                Ok(wrapped) => {
+                    self.read_wrapped(index, &wrapped, response, frame, &mut reading, &mut beside);
                 }
-            };
-            self.read_resource(
-                index,
-                wrapped,
-                response,
-                frame,
-                &mut strangers,
-                &mut reading,
-                faults,
-            );
+                Err(why) => {
+                    reading.faults.add(Place::Resource(index), None, &alloc::format!("{why}"));
+                }
+            }
         }
-        for (index, name) in response.removed().enumerate() {
-            self.read_absence(count + index, name, &mut reading, faults);
+        for name in response.removed() {
+            self.read_absence(name, &mut reading, &mut beside);
         }
-        reading
+        if !reading.repeated.is_empty() || reading.strangers.has_repeated() {
+            self.name_repeated_in(response, resources, &mut reading);
+        }
+        (reading, beside)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one step of one loop")]
-    fn read_resource<'f>(
+    fn read_wrapped<'f>(
         &mut self,
         index: usize,
-        wrapped: Wrapped<'f>,
+        wrapped: &Wrapped<'f>,
         response: &DeltaResponse<'f>,
         frame: &Bytes,
-        strangers: &mut Strangers,
         reading: &mut Reading<'f>,
-        faults: &mut Faults,
+        beside: &mut Beside<'f>,
     ) {
-        let raw = match wrapped.any() {
-            Some(Ok(raw)) => raw,
-            Some(Err(why)) => {
-                return faults.add(index, Some(wrapped.name), &alloc::format!("{why}"));
+        let one = match unwrap_delta(wrapped, response.type_url) {
+            Ok(one) => one,
+            Err(unusable) => {
+                self.read_unusable(index, unusable, reading);
+                return;
             }
-            None => return self.read_empty(index, wrapped, reading, faults),
         };
-        if raw.type_url != response.type_url.as_bytes() {
-            return faults.add(index, Some(wrapped.name), &wrong_type(&raw));
-        }
-        let name = match wrapped.name {
-            "" => match self.name_of(&raw) {
-                Ok(name) => name,
-                Err(rejection) => return faults.add(index, None, rejection.reason()),
-            },
-            name => name,
+        let wrapper = one.wrapper.unwrap_or_default();
+        let value = match one.body {
+            Body::Resource(value) => value,
+            Body::Heartbeat => {
+                return self.read_empty(index, wrapped, wrapper, reading, beside);
+            }
         };
-        if let Err(rejection) = self.check_name(name) {
-            return faults.add(index, None, rejection.reason());
-        }
-        let Some(slot) = self.find_or_expect(name, index, strangers, faults) else { return };
+        let name = match self.name_of(&one) {
+            Ok(name) => name,
+            Err(rejection) => {
+                reading.faults.add(Place::Resource(index), None, rejection.reason());
+                return;
+            }
+        };
+        let Some(slot) = self.find_or_expect(name, index, reading) else { return };
         match self.cache.mark(slot) {
             Mark::First => {
-                let version = Version::from(wrapped.version);
-                let held = self.cache.get(slot).and_then(|entry| entry.bytes.as_deref());
-                if held == Some(raw.value) {
-                    return reading.renewed.push((version, slot));
+                if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(value) {
+                    return beside.unchanged.push((slot, wrapper));
                 }
-                let bytes = frame.slice_ref(raw.value);
+                let bytes = frame.slice_ref(value);
                 let verdict = self.resource_type.validate(&bytes, &self.context);
-                if let Err(rejection) = &verdict {
-                    faults.add(index, Some(name), rejection.reason());
-                }
-                reading.candidates.push((version, Candidate { slot, bytes: raw.value, verdict }));
+                let wrapper = Some(wrapper);
+                reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
             }
-            Mark::Second => {
-                faults.add(index, Some(name), DUPLICATE);
-                reading.repeated.push(slot);
-            }
-            Mark::Further => {}
+            mark => self.note_repeated(slot, mark, reading),
         }
     }
 
     /// A wrapper without a resource: of the version in use it is a heartbeat (DX-33), with a TTL of
     /// another version it lacks its resource (DX-34), and otherwise it says that the resource, or what
     /// an alias stands for, does not exist (D21, DX-39).
-    fn read_empty(
+    fn read_empty<'f>(
         &mut self,
         index: usize,
-        wrapped: Wrapped<'_>,
-        reading: &mut Reading<'_>,
-        faults: &mut Faults,
+        wrapped: &Wrapped<'f>,
+        wrapper: Wrapper<'f>,
+        reading: &mut Reading<'f>,
+        beside: &mut Beside<'f>,
     ) {
-        let held = self.cache.find(wrapped.name).and_then(|slot| self.cache.get(slot));
-        let is_heartbeat = held.is_some_and(|entry| {
-            entry.bytes.is_some() && self.cache.version_of(entry).as_str() == wrapped.version
+        const NOT_IN_USE: &str =
+            "it has a TTL but no content, and its version is not the one in use";
+        let slot = self.cache.find(wrapped.name).filter(|&slot| self.may_come_from_here(slot));
+        let is_in_use = slot.and_then(|slot| self.cache.get(slot)).is_some_and(|entry| {
+            entry.bytes.is_some() && self.cache.version_of(entry).as_str() == wrapper.version
         });
-        if is_heartbeat {
-            return;
-        }
-        if !matches!(wrapped.ttl(), Ok(None)) {
-            let why = "it has a TTL but no resource, and its version is not the one in use";
-            return faults.add(index, Some(wrapped.name), why);
-        }
-        if !wrapped.name.is_empty() {
-            self.read_absence(index, wrapped.name, reading, faults);
-        }
-        for alias in wrapped.aliases() {
-            self.read_absence(index, alias, reading, faults);
+        match slot {
+            Some(slot) if is_in_use => match self.cache.mark(slot) {
+                Mark::First => reading.heartbeats.push((slot, wrapper)),
+                mark => self.note_repeated(slot, mark, reading),
+            },
+            Some(slot) if wrapper.ttl.is_some() => {
+                self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
+            }
+            _ => {
+                self.read_absence(wrapped.name, reading, beside);
+                for alias in wrapped.aliases() {
+                    self.read_absence(alias, reading, beside);
+                }
+            }
         }
     }
 
     /// Names that nobody asked for are passed over (DX-13).
-    fn read_absence(
-        &mut self,
-        index: usize,
-        name: &str,
-        reading: &mut Reading<'_>,
-        faults: &mut Faults,
-    ) {
+    fn read_absence(&mut self, name: &str, reading: &mut Reading<'_>, beside: &mut Beside<'_>) {
         let Some(slot) = self.cache.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
             return;
         };
         match self.cache.mark(slot) {
-            Mark::First => reading.absent.push(slot),
-            Mark::Second => {
-                faults.add(index, Some(name), DUPLICATE);
-                reading.repeated.push(slot);
-            }
-            Mark::Further => {}
+            Mark::First => beside.absent.push(slot),
+            mark => self.note_repeated(slot, mark, reading),
         }
     }
 
-    fn commit_delta(&mut self, candidates: Vec<(Version, Candidate<'_>)>, frame: &Bytes) {
-        let survivors = candidates.iter().map(|(_, candidate)| candidate);
-        let held = self.hold_frame(survivors, frame);
-        for (version, candidate) in candidates {
-            self.cache.begin_version(version, self.now);
-            self.commit_one(candidate, held, frame);
+    /// Goes through the response once more to name every copy of what comes more than once.
+    fn name_repeated_in<'f>(
+        &self,
+        response: &DeltaResponse<'f>,
+        resources: usize,
+        reading: &mut Reading<'f>,
+    ) {
+        let wrapped = response.resources().map(|wrapped| wrapped.map_or("", |it| it.name));
+        let removed = (resources..).zip(response.removed());
+        for (index, name) in wrapped.enumerate().chain(removed) {
+            let is_repeated = match self.cache.find(name) {
+                Some(slot) => self.cache.is_duplicate(slot),
+                None => reading.strangers.came_twice(name),
+            };
+            if is_repeated {
+                reading.faults.add(Place::Resource(index), Some(name), DUPLICATE);
+            }
+        }
+    }
+
+    /// The version and what else came beside resources that did not change.
+    fn renew(&mut self, unchanged: Vec<(Slot, Wrapper<'_>)>) {
+        for (slot, wrapper) in unchanged {
+            if self.cache.is_duplicate(slot) {
+                continue;
+            }
+            self.stats.resources_valid += 1;
+            self.cache.begin_version(Version::from(wrapper.version));
+            self.cache.renew(slot);
+            match worth_keeping(wrapper) {
+                Some(wrapper) => self.cache.wrap(slot, &wrapper, self.now),
+                None => self.cache.unwrap(slot),
+            }
+            if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
+                self.clear_error(slot);
+            }
+        }
+    }
+
+    fn commit_delta<'f>(
+        &mut self,
+        candidates: Vec<Candidate<'f>>,
+        frame: &Bytes,
+        reading: &mut Reading<'f>,
+    ) {
+        let held = self.hold_frame(candidates.iter(), frame);
+        for mut candidate in candidates {
+            let wrapper = candidate.wrapper.unwrap_or_default();
+            self.cache.begin_version(Version::from(wrapper.version));
+            candidate.wrapper = worth_keeping(wrapper);
+            self.commit_one(candidate, held, frame, &mut reading.faults);
         }
     }
 
     /// The server says that there is no such resource: a deletion if there was one (DX-11), otherwise
     /// the answer to the subscription (B03).
-    fn remove(&mut self, slot: Slot) {
+    fn conclude_absent(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot) else { return };
         if entry.state == EntryState::DoesNotExist {
             return; // It was said before.
@@ -235,4 +253,10 @@ impl Judge<'_> {
         let kind = if was_received { WatchErrorKind::Deleted } else { WatchErrorKind::Absent };
         self.data_error(slot, EntryState::DoesNotExist, kind);
     }
+}
+
+/// Every incremental resource comes in a wrapper. Its version is kept by the cache; the wrapper itself
+/// only where it says more.
+fn worth_keeping(wrapper: Wrapper<'_>) -> Option<Wrapper<'_>> {
+    (wrapper.metadata.is_some() || wrapper.ttl.is_some()).then_some(wrapper)
 }

@@ -9,6 +9,7 @@ use super::{
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
     event::Call,
+    features::ServerFeature,
     interest::Collection,
     machine::Machine,
     status::EntryState,
@@ -285,7 +286,8 @@ impl Client {
                 .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
             [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
         };
-        self.upstreams.lanes.iter().filter_map(earliest).min_by_key(|due| (due.at, due.why))
+        let earliest = self.upstreams.lanes.iter().filter_map(earliest);
+        earliest.chain(self.next_expiry()).min_by_key(|due| (due.at, due.why))
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
@@ -299,6 +301,7 @@ impl Client {
         }
         self.connect_if_wanted(now);
         self.forget_failures_of_idle_servers();
+        self.expire_due(now);
         for lane in 0..self.upstreams.lanes.len() {
             while let Some((upstream, armed)) = self.due_timer(lane, now) {
                 self.conclude_missing(upstream, armed);
@@ -363,15 +366,21 @@ impl Client {
         }
     }
 
-    /// The server had its time: the resource, or the collection, does not exist (S1.025).
+    /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
+    /// server is in trouble (S3.043, S3.044).
     fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }
-        let after = self.config.profile.does_not_exist_after.unwrap_or(Duration::MAX);
-        let kind = WatchErrorKind::DoesNotExist(after);
         let epoch = self.upstreams.epoch;
         let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        let server = &upstream.server;
+        let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
+        let (state, kind) =
+            match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
+                true => (EntryState::Timeout, WatchErrorKind::Timeout(after)),
+                false => (EntryState::DoesNotExist, WatchErrorKind::DoesNotExist(after)),
+            };
         let Some(source) = upstream.sources.get(armed.type_index) else { return };
         let Some(known) = self.types.get_mut(armed.type_index) else { return };
         match armed.subject {
@@ -383,7 +392,7 @@ impl Client {
                 if entry.bytes.is_some() {
                     return;
                 }
-                entry.state = EntryState::DoesNotExist;
+                entry.state = state;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, epoch);
                 upstream.tally.timed_out(armed.type_index);

@@ -7,7 +7,8 @@
 //! | an event reaches the channel it belongs to | `mod.rs`, `upstream.rs` |
 //! | the frame is stepped over, never decoded | `../wire/` |
 //! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
-//! | the good is taken into use, in the order of change | `cache.rs`, `frames.rs` |
+//! | the good is taken into use, in the order of change | `judge.rs`, `cache.rs`, `frames.rs` |
+//! | what is not renewed in time goes again | `expiry.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
@@ -25,7 +26,9 @@ mod csds;
 mod delta;
 mod error;
 mod event;
+mod expiry;
 mod faults;
+mod features;
 mod frames;
 mod interest;
 mod judge;
@@ -35,6 +38,7 @@ mod machine;
 mod metrics;
 mod notify;
 mod outbox;
+mod reading;
 mod requests;
 mod resource_type;
 mod responses;
@@ -43,6 +47,7 @@ mod sotw;
 mod status;
 mod tally;
 mod timers;
+mod unwrap;
 mod upstream;
 mod versions;
 mod watches;
@@ -57,8 +62,9 @@ pub use self::{
         Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
     },
     csds::{ClientSnapshot, Contents, WallClock},
-    error::{ChannelError, InvalidWatch, WatchError, WatchErrorKind},
+    error::{ChannelError, ErrorCategory, InvalidWatch, WatchError, WatchErrorKind},
     event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    features::{FeatureWarning, ServerFeature, ServerFeatures},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
@@ -253,6 +259,7 @@ impl Client {
                     bytes: entry.bytes.as_ref(),
                     version: known.cache.version_of(entry),
                     updated: known.cache.updated(entry),
+                    control_plane: known.cache.control_plane_of(entry),
                     error: entry.error(),
                     failed: entry.failed(),
                 },

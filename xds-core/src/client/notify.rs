@@ -249,6 +249,8 @@ impl Cache {
             version: self.version_of(entry).clone(),
             bytes: entry.bytes.clone()?,
             value: entry.value().cloned(),
+            metadata: entry.metadata().cloned(),
+            control_plane: self.control_plane_of(entry),
         })
     }
 }

@@ -154,7 +154,8 @@ impl Client {
     }
 
     fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
-        let Some(after) = self.config.profile.does_not_exist_after else { return };
+        let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
+        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };
         let last_timer = &mut self.upstreams.last_timer;
         let Some(channel) = self.upstreams.channels.get_mut(id.0) else { return };

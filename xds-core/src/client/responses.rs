@@ -76,12 +76,13 @@ impl Client {
             return;
         };
         let has_wildcard_watch = known.interest.wants_wildcard_in(&server.serves);
+        let accepted = server.versions.get(type_index).cloned().unwrap_or_default();
         let stats_before = self.stats;
         let judge = Judge {
             resource_type: &*known.resource_type,
             context: Context { server: &server.server, profile: &self.config.profile },
             source,
-            data_errors: server.server.data_errors.unwrap_or(self.config.profile.data_errors),
+            data_errors: server.server.data_errors(&self.config.profile),
             limits: &self.config.limits,
             cache: &mut known.cache,
             interest: &mut known.interest,
@@ -90,6 +91,7 @@ impl Client {
             debts: &mut debts,
             stats: &mut self.stats,
             strangers_seed: known.seed,
+            accepted,
             has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
             epoch,
             sent: machine.sent(),

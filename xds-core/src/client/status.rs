@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use alloc::string::ToString as _;
+use alloc::{string::ToString as _, sync::Arc};
 
 use bytes::Bytes;
 
@@ -12,22 +12,26 @@ use crate::{
     time::Time,
 };
 
-/// What is known of a resource (S3.058-S3.069).
+/// What is known of a resource: one to one the states of CSDS (S3.058-S3.069).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum EntryState {
     /// Subscribed, not received.
     Requested,
-    /// Not received in time, or deleted by the server.
+    /// Not received in time, deleted by the server, or expired.
     DoesNotExist,
     /// Received and valid.
     Acked,
     /// The newest version is invalid.
     Nacked,
+    /// The server reported what is wrong with the resource (TP3).
+    ReceivedError,
+    /// Not received in time, from a server that tells what it does not have (S3.067).
+    Timeout,
 }
 
 /// One resource as the cache has it: exactly what watchers hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ResourceStatus<'a> {
     /// The resource's type.
@@ -42,6 +46,8 @@ pub struct ResourceStatus<'a> {
     pub version: &'a Version,
     /// When the response arrived that the resource in use last came in.
     pub updated: Option<Time>,
+    /// The identifier of the control plane that sent the resource in use; empty where it gave none.
+    pub control_plane: Arc<str>,
     /// What is wrong with the newest version, or with its existence.
     pub error: Option<&'a WatchError>,
     /// The update that brought the error; `None` if none did, as when the resource never came.
@@ -66,6 +72,9 @@ impl fmt::Display for ResourceStatus<'_> {
         write!(f, "{} {} {:?}", self.type_url.message_name(), self.name, self.state)?;
         if self.bytes.is_some() {
             write!(f, " version={:?}", self.version.as_str())?;
+        }
+        if !self.control_plane.is_empty() {
+            write!(f, " from={:?}", self.control_plane)?;
         }
         match self.error {
             Some(error) => write!(f, " error={:?}", error.kind().to_string()),

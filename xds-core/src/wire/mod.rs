@@ -11,7 +11,6 @@ pub(crate) mod request;
 #[allow(dead_code, reason = "the incremental variant is being built on it")]
 pub(crate) mod resource;
 pub(crate) mod resource_error;
-#[allow(dead_code, reason = "the incremental variant is being built on it")]
 pub(crate) mod response;
 pub(crate) mod walk;
 

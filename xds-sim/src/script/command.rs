@@ -2,18 +2,18 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [features=a,b] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
 //! | `shut-down` | shuts the client down |
-//! | `respond TYPE v=VERSION n=NONCE RESOURCE..` | the scripted server responds |
+//! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
 //! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), or `-NAME`, which was removed |
 //! | `respond-bytes HEX` | it sends these bytes instead |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
-//! | `stale TYPE v=VERSION n=NONCE RESOURCE..` | a response of the channel before the current one arrives |
+//! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response of the channel before the current one arrives |
 //! | `stale-end CODE MESSAGE` | so does the end of that channel, once more |
 //! | `link up\|down\|silent`, `latency 10ms` | what the network does |
 //! | `block`, `unblock` | the client's transport has no room for requests, or has again |
@@ -30,15 +30,16 @@
 //! end or of the network is about the stream to that server or for that type; without, it is about the
 //! newest one.
 //!
-//! A resource is `NAME=TEXT`; a text that starts with `bad` is invalid. `~` is bytes that cannot be
-//! decoded, `TYPE/NAME=TEXT` a resource of another type (unless TYPE ends with a colon: then it is a name), `NAME*COUNT=TEXT` many, numbered from one,
-//! and `%LENGTH=TEXT` has a name of that many bytes.
+//! A resource is `NAME=TEXT`; [`response`] has the other forms.
 
 use std::time::Duration;
 
-use super::update::{self, Update};
-
 use xds_core::client::Contents;
+
+use super::{
+    response::{self, Resource, Response},
+    update::{self, Update},
+};
 
 /// One parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,24 +72,6 @@ pub enum Command {
     HangUp(String),
     Advance(Duration),
     Print(Printout),
-}
-
-/// What a scripted server says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields of a DiscoveryResponse")]
-pub struct Response {
-    pub type_name: String,
-    pub version: String,
-    pub nonce: String,
-    pub resources: Vec<Resource>,
-}
-
-/// One resource of a script.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the module's documentation has the forms")]
-pub enum Resource {
-    Named { type_name: Option<String>, name: String, text: String },
-    Undecodable,
 }
 
 /// What can be printed.
@@ -135,9 +118,11 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("busy", _) => Command::Busy(one()?),
         ("done", _) => Command::Done(one()?),
         ("shut-down", []) => Command::ShutDown,
-        ("respond", [type_name, words @ ..]) => Command::Respond(response(type_name, words)?),
+        ("respond", [type_name, words @ ..]) => {
+            Command::Respond(response::parse(type_name, words)?)
+        }
+        ("stale", [type_name, words @ ..]) => Command::Stale(response::parse(type_name, words)?),
         ("update", [type_name, words @ ..]) => Command::Update(update::parse(type_name, words)?),
-        ("stale", [type_name, words @ ..]) => Command::Stale(response(type_name, words)?),
         ("respond-bytes", words) => Command::RespondBytes(hex(&words.concat())?),
         ("stale-end", [code, message @ ..]) => {
             Command::StaleEnd { code: status_code(code)?, message: message.join(" ") }
@@ -151,9 +136,10 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("block", []) => Command::Block,
         ("unblock", []) => Command::Unblock,
         ("latency", _) => Command::Latency(duration(&one()?)?),
-        ("set", [type_name, resources @ ..]) => {
-            Command::Set { type_name: (*type_name).into(), resources: self::resources(resources)? }
-        }
+        ("set", [type_name, resources @ ..]) => Command::Set {
+            type_name: (*type_name).into(),
+            resources: response::resources(resources)?,
+        },
         ("remove", [type_name, names @ ..]) => Command::Remove {
             type_name: (*type_name).into(),
             names: names.iter().map(|&name| name.to_owned()).collect(),
@@ -192,54 +178,7 @@ fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {
     pairs.iter().map(split).collect()
 }
 
-fn response(type_name: &str, words: &[&str]) -> Result<Response, String> {
-    let [version, nonce, resources @ ..] = words else {
-        return Err("a response needs v= and n=".into());
-    };
-    let field = |word: &str, key: &str| {
-        word.strip_prefix(key)
-            .map(str::to_owned)
-            .ok_or_else(|| format!("expected {key}, got `{word}`"))
-    };
-    Ok(Response {
-        type_name: type_name.into(),
-        version: field(version, "v=")?,
-        nonce: field(nonce, "n=")?,
-        resources: self::resources(resources)?,
-    })
-}
-
-fn resources(words: &[&str]) -> Result<Vec<Resource>, String> {
-    let mut resources = Vec::new();
-    for &word in words {
-        if word == "~" {
-            resources.push(Resource::Undecodable);
-            continue;
-        }
-        let (name, text) =
-            word.split_once('=').ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
-        let (type_name, name) =
-            match name.split_once('/').filter(|(before, _)| !before.ends_with(':')) {
-                Some((type_name, name)) => (Some(type_name.to_owned()), name),
-                None => (None, name),
-            };
-        let names = match name.split_once('*') {
-            Some((prefix, count)) => {
-                let count: usize = count.parse().map_err(|_| format!("`{count}` is no count"))?;
-                (1..=count).map(|n| format!("{prefix}{n}")).collect()
-            }
-            None => vec![expand_name(name)?],
-        };
-        resources.extend(names.into_iter().map(|name| Resource::Named {
-            type_name: type_name.clone(),
-            name,
-            text: text.into(),
-        }));
-    }
-    Ok(resources)
-}
-
-fn expand_name(name: &str) -> Result<String, String> {
+pub(super) fn expand_name(name: &str) -> Result<String, String> {
     match name.strip_prefix('%') {
         Some(length) => {
             let length = length.parse().map_err(|_| format!("`{length}` is no length"))?;

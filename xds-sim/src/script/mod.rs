@@ -24,9 +24,10 @@
 //! texts; where a change of behaviour is meant, the new text replaces the old one and is reviewed as
 //! what it is.
 //!
-//! The commands are listed in [`command`].
+//! The commands are listed in [`command`], what a scripted server can send in [`response`].
 
 pub mod command;
+pub mod response;
 mod stage;
 pub mod update;
 

@@ -8,15 +8,18 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Fallback,
-        Interest, ManagementServer, Node, Profile, ReadGate, Streams, WallClock, WildcardForm,
+        FeatureWarning, Interest, ManagementServer, Node, Profile, ReadGate, ServerFeatures,
+        Streams, WallClock, WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
-    types,
 };
 
-use super::command::{Command, Printout, Resource, Response};
+use super::{
+    command::{Command, Printout},
+    response::{Resource, type_url},
+};
 use crate::{Peer, Reachability, Toy, ToyType, World, status_text, wire_text};
 
 /// The world of one script.
@@ -41,9 +44,13 @@ impl Default for Stage {
 
 impl Stage {
     fn with_client(options: &[(String, String)]) -> Result<Self, String> {
-        let client = Client::new(client_config(options)?, SEED, Time::ZERO);
+        let (config, warnings) = client_config(options)?;
+        let mut world = World::new(Client::new(config, SEED, Time::ZERO), Peer::Scripted);
+        for warning in warnings {
+            world.note(format!("warning: {warning}"));
+        }
         Ok(Self {
-            world: World::new(client, Peer::Scripted),
+            world,
             watches: BTreeMap::new(),
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
@@ -86,7 +93,7 @@ impl Stage {
             Command::ShutDown => self.world.client.shut_down(self.world.now()),
             Command::Respond(response) => {
                 let channel = self.channel_for(Some(&response.type_name))?;
-                self.world.respond(channel, encode_response(&response)?);
+                self.world.respond(channel, response.encode());
             }
             Command::Update(update) => {
                 let channel = self.channel_for(Some(&update.type_name))?;
@@ -97,7 +104,7 @@ impl Stage {
             }
             Command::Stale(response) => {
                 let channel = self.world.last_ended.ok_or("there was no channel before")?;
-                let frame = encode_response(&response)?;
+                let frame = response.encode();
                 self.world.inject(ChannelEvent::Message(channel, frame));
             }
             Command::StaleEnd { code, message } => {
@@ -357,32 +364,9 @@ fn unknown(label: &str) -> String {
     format!("nothing is called `{label}`")
 }
 
-fn type_url(name: &str) -> String {
-    types::by_short_name(name).map_or_else(|| format!("type.googleapis.com/{name}"), str::to_owned)
-}
-
-fn encode_response(response: &Response) -> Result<Bytes, String> {
-    let url = type_url(&response.type_name);
-    let any = |resource: &Resource| match resource {
-        Resource::Undecodable => {
-            proto::Any { type_url: url.clone(), value: Bytes::from_static(&[0x0a, 0x7f]) }
-        }
-        Resource::Named { type_name, name, text } => proto::Any {
-            type_url: type_name.as_deref().map_or_else(|| url.clone(), type_url),
-            value: Toy::bytes(name, text),
-        },
-    };
-    let response = proto::DiscoveryResponse {
-        version_info: response.version.clone(),
-        nonce: response.nonce.clone(),
-        type_url: url.clone(),
-        resources: response.resources.iter().map(any).collect(),
-        ..proto::DiscoveryResponse::default()
-    };
-    Ok(response.encode_to_vec().into())
-}
-
-fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
+fn client_config(
+    options: &[(String, String)],
+) -> Result<(ClientConfig, Vec<FeatureWarning>), String> {
     let option = |key: &str| options.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
     let known = [
         "profile",
@@ -393,10 +377,13 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         "idle",
         "jitter",
         "data-errors",
+        "features",
         "tombstones",
         "name-bytes",
         "response-bytes",
         "nack-bytes",
+        "error-bytes",
+        "token-bytes",
         "resources",
         "servers",
         "authority",
@@ -450,7 +437,12 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
         Some("delta") => Variant::Incremental,
         _ => Variant::StateOfTheWorld,
     };
-    let server = |uri: &str| ManagementServer::new(uri).with_streams(streams).with_variant(variant);
+    let features = option("features").unwrap_or_default().split(',');
+    let (features, warnings) = ServerFeatures::parse(features);
+    let server = |uri: &str| {
+        let server = ManagementServer::new(uri).with_features(features);
+        server.with_streams(streams).with_variant(variant)
+    };
     let mut uris = option("servers").unwrap_or("sim").split(',');
     let first = server(uris.next().unwrap_or_default());
     let mut config = ClientConfig::new(node, first).with_profile(profile);
@@ -468,7 +460,9 @@ fn client_config(options: &[(String, String)]) -> Result<ClientConfig, String> {
     limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
     limits.name_bytes = number("name-bytes")?.unwrap_or(limits.name_bytes);
     limits.nack_message_bytes = number("nack-bytes")?.unwrap_or(limits.nack_message_bytes);
+    limits.error_message_bytes = number("error-bytes")?.unwrap_or(limits.error_message_bytes);
+    limits.token_bytes = number("token-bytes")?.unwrap_or(limits.token_bytes);
     limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
-    Ok(config)
+    Ok((config, warnings))
 }

@@ -87,8 +87,7 @@ impl<'a> Report<'a> {
 
     pub(crate) fn findings(&self, strictness: Strictness) -> Findings {
         let results = self.results;
-        let mut findings: Vec<String> =
-            results.failed.iter().map(|suite| format!("{suite}: a test failed")).collect();
+        let mut findings = results.failed.clone();
         for (id, tests) in &results.covered_by {
             if !self.catalogue.knows(id) {
                 let tests: Vec<&str> = tests.iter().map(String::as_str).collect();
@@ -248,13 +247,13 @@ mod tests {
     fn unknown_ids_and_failed_tests_are_always_findings() {
         let (catalogue, reasons) = (catalogue(), Reasons::parse("[r]\nIC1 UN-77\n").unwrap());
         let mut results = results(&[("UN-99", "core x: a")]);
-        results.failed.push("core y".into());
+        results.failed.push("core y: failed: a".into());
         let Findings(lines) =
             Report::new(&catalogue, &reasons, &results).findings(Strictness::Lenient);
         assert_eq!(
             lines,
             [
-                "core y: a test failed",
+                "core y: failed: a",
                 "UN-99 is not in the catalogue: core x: a",
                 "IC1 has a reason, but need not be shown",
                 "UN-77 has a reason, but need not be shown",

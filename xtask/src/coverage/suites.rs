@@ -21,7 +21,7 @@ pub(crate) struct Results {
     pub(crate) covered_by: BTreeMap<String, BTreeSet<String>>,
     /// Tests that ran and passed.
     pub(crate) passed: usize,
-    /// The programs that did not end well.
+    /// The programs that did not end well, with the tests that failed.
     pub(crate) failed: Vec<String>,
 }
 
@@ -38,7 +38,9 @@ struct Suite {
 /// Builds all test programs and runs them one by one.
 pub(crate) fn run(root: &Path) -> Result<Results, Error> {
     let mut results = Results::default();
-    for suite in build(root)? {
+    let suites = build(root)?;
+    eprintln!("running {} test programs", suites.len());
+    for suite in suites {
         let output = Command::new(&suite.executable)
             .arg("--show-output")
             .current_dir(&suite.folder)
@@ -46,10 +48,12 @@ pub(crate) fn run(root: &Path) -> Result<Results, Error> {
             .stderr(Stdio::null())
             .output()
             .map_err(|source| Error::File { path: suite.executable.clone(), source })?;
+        let stdout = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
-            results.failed.push(suite.name.clone());
+            let failed: Vec<&str> = with_verdict(&stdout, "FAILED").collect();
+            results.failed.push(format!("{}: failed: {}", suite.name, failed.join(", ")));
         }
-        let tests = passed_tests(&String::from_utf8_lossy(&output.stdout));
+        let tests = passed_tests(&stdout);
         results.passed += tests.len();
         for (test, ids) in tests {
             for id in ids {
@@ -97,13 +101,8 @@ fn suite(message: &str) -> Option<Suite> {
 ///
 /// A test counts only if the harness itself said `ok`; what a failed or ignored one printed does not.
 fn passed_tests(output: &str) -> BTreeMap<String, Vec<String>> {
-    let mut tests: BTreeMap<String, Vec<String>> = output
-        .lines()
-        .filter_map(|line| {
-            let name = line.strip_prefix("test ")?.strip_suffix("... ok")?.trim_end();
-            Some((name.trim_end_matches(" - should panic").to_owned(), Vec::new()))
-        })
-        .collect();
+    let mut tests: BTreeMap<String, Vec<String>> =
+        with_verdict(output, "ok").map(|name| (name.to_owned(), Vec::new())).collect();
     let mut speaker = None;
     for line in output.lines() {
         let heading = line.strip_prefix("---- ").and_then(|line| line.strip_suffix(" stdout ----"));
@@ -116,6 +115,14 @@ fn passed_tests(output: &str) -> BTreeMap<String, Vec<String>> {
         }
     }
     tests
+}
+
+/// The tests of which the harness said this.
+fn with_verdict<'a>(output: &'a str, verdict: &'static str) -> impl Iterator<Item = &'a str> {
+    output.lines().filter_map(move |line| {
+        let name = line.strip_prefix("test ")?.strip_suffix(verdict)?.strip_suffix("... ")?;
+        Some(name.trim_end().trim_end_matches(" - should panic"))
+    })
 }
 
 #[cfg(test)]
@@ -175,6 +182,11 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored
                 ("panics", "IC36".to_owned()),
             ]
         );
+    }
+
+    #[test]
+    fn failed_tests_are_named() {
+        assert_eq!(with_verdict(OUTPUT, "FAILED").collect::<Vec<_>>(), ["backoff"]);
     }
 
     #[test]

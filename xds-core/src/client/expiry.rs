@@ -1,0 +1,70 @@
+//! Resources whose time to live has run out (B09).
+//!
+//! A server gives a resource a TTL so that it goes when the server does. So it goes whatever the
+//! data-error policy says, whether or not there is a channel, and exactly then: a heartbeat that lies
+//! unread in the transport, because watchers hold back reading, comes too late.
+
+use super::{
+    Client,
+    error::{WatchError, WatchErrorKind},
+    status::EntryState,
+    watches::News,
+};
+use crate::{
+    slab::Slot,
+    time::{Deadline, Time, Timer},
+};
+
+impl Client {
+    /// When the next resource expires.
+    pub(super) fn next_expiry(&self) -> Option<Deadline> {
+        let at = self.types.iter().filter_map(|known| known.cache.next_expiry()).min()?;
+        Some(Deadline { at, why: Timer::TimeToLive })
+    }
+
+    /// Drops every resource that has expired. Each type's wildcard watches are told once (DX-37).
+    pub(super) fn expire_due(&mut self, now: Time) {
+        for type_index in 0..self.types.len() {
+            let mut has_expired = false;
+            while let Some(slot) =
+                self.types.get(type_index).and_then(|known| known.cache.expired(now))
+            {
+                self.expire(type_index, slot);
+                has_expired = true;
+            }
+            if has_expired {
+                self.tell_wildcards(type_index);
+                self.limit_tombstones(type_index);
+            }
+        }
+    }
+
+    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39).
+    fn expire(&mut self, type_index: usize, slot: Slot) {
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        let Some(upstream) = known.cache.get(slot).map(super::cache::Entry::source) else { return };
+        let Some(upstream) = self.upstreams.servers.get(upstream) else { return };
+        let Some(source) = upstream.sources.get(type_index) else { return };
+        known.cache.drop_resource(slot);
+        let Some(entry) = known.cache.get_mut(slot) else { return };
+        entry.state = EntryState::DoesNotExist;
+        let error = WatchError::new(WatchErrorKind::Expired, Some(entry.name.clone()), source);
+        entry.set_error(error, self.upstreams.epoch);
+        let subscription = entry.subscription;
+        known.cache.touch(slot);
+        match known.interest.subscriptions.at(subscription) {
+            Some(subscription) => {
+                let first = subscription.first_watch;
+                self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
+            }
+            None => known.cache.bury(slot),
+        }
+    }
+
+    fn tell_wildcards(&mut self, type_index: usize) {
+        let Some(known) = self.types.get(type_index) else { return };
+        for &watch in &known.interest.wildcards {
+            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+        }
+    }
+}

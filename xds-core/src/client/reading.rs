@@ -1,0 +1,381 @@
+//! The first half of judging: what each resource of a response is, and what is to be made of it.
+//!
+//! ```text
+//!  Any ─▶ byte for byte the expected next? ─▶ unchanged              (the usual case)
+//!             │ no
+//!             ▼
+//!          unwrap ─▶ named, wanted, single? ─▶ the one in use? ─▶ unchanged
+//!                                                  │ no
+//!                                                  ▼
+//!                                              validate ─▶ candidate
+//! ```
+//!
+//! Nothing is committed here but versions of what did not change, and those are taken back from a
+//! name that comes twice.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{
+    cache::{Entry, Mark},
+    error::WatchErrorKind,
+    faults::{self, Faults, Place, Strangers},
+    judge::Judge,
+    resource_type::{Rejection, Value},
+    status::EntryState,
+    unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
+};
+use crate::{
+    slab::Slot,
+    text::{ResourceName, Version},
+    wire::{
+        Malformed, resource::RawResource, resource_error::RawResourceError, response::Response,
+    },
+};
+
+/// What reading a response found.
+#[derive(Debug)]
+pub(crate) struct Reading<'f> {
+    pub(crate) candidates: Vec<Candidate<'f>>,
+    /// Entries that the response has more than once.
+    pub(crate) repeated: Vec<Slot>,
+    /// Entries whose resource in use turned out to be the newest again.
+    pub(crate) recovered: Vec<Slot>,
+    /// Unchanged entries whose wrapper may have changed, has come or has gone.
+    pub(crate) wrapped: Vec<(Slot, Option<Wrapper<'f>>)>,
+    /// Entries of which only the TTL is renewed.
+    pub(crate) heartbeats: Vec<(Slot, Wrapper<'f>)>,
+    pub(crate) faults: Faults,
+    pub(crate) strangers: Strangers,
+}
+
+/// A resource that is wanted and not the one in use, and what validation says of it.
+#[derive(Debug)]
+pub(crate) struct Candidate<'f> {
+    /// The position in the response.
+    pub(crate) index: usize,
+    pub(crate) slot: Slot,
+    pub(crate) bytes: &'f [u8],
+    pub(crate) wrapper: Option<Wrapper<'f>>,
+    pub(crate) verdict: Result<Option<Value>, Rejection>,
+}
+
+impl Judge<'_> {
+    /// Compares every resource with what is known and validates the changed.
+    pub(crate) fn read<'f>(&mut self, response: &Response<'f>, frame: &Bytes) -> Reading<'f> {
+        let control_plane = faults::cut(response.control_plane, self.limits.token_bytes);
+        let version = Version::from(response.version);
+        self.cache.begin_response(version, control_plane, self.upstream, self.now);
+        let mut reading = self.begin_reading();
+        // A server mostly repeats its resources in the order of the last response, which is that of
+        // the cache: the next entry is guessed before any name is looked at.
+        let mut guess = self.cache.first();
+        for (index, raw) in response.resources().enumerate() {
+            let raw = match raw {
+                Ok(raw) => raw,
+                Err(why) => {
+                    let reason = alloc::format!("{why}");
+                    reading.faults.add(Place::Resource(index), None, &reason);
+                    continue;
+                }
+            };
+            let is_plain = raw.type_url == response.type_url.as_bytes();
+            if is_plain && self.cache.is_plain_repeat(guess, raw.value) {
+                self.repeat(guess, &mut reading);
+                guess = self.cache.following(guess);
+                continue;
+            }
+            let slot = match unwrap(&raw, response.type_url) {
+                Ok(one) => self.read_one(index, one, guess, response, frame, &mut reading),
+                Err(unusable) => self.read_unusable(index, unusable, &mut reading),
+            };
+            if let Some(slot) = slot {
+                guess = self.cache.following(slot);
+            }
+        }
+        if !reading.repeated.is_empty() || reading.strangers.has_repeated() {
+            self.name_repeated(response, &mut reading);
+        }
+        reading
+    }
+
+    pub(crate) fn begin_reading<'f>(&self) -> Reading<'f> {
+        Reading {
+            candidates: Vec::new(),
+            repeated: Vec::new(),
+            recovered: Vec::new(),
+            wrapped: Vec::new(),
+            heartbeats: Vec::new(),
+            faults: Faults::new(self.limits.nack_message_bytes),
+            strangers: Strangers::new(self.strangers_seed),
+        }
+    }
+
+    /// Reads a resource that is not simply the expected one; the entry it belongs to, if any.
+    fn read_one<'f>(
+        &mut self,
+        index: usize,
+        one: Unwrapped<'f>,
+        guess: Slot,
+        response: &Response<'f>,
+        frame: &Bytes,
+        reading: &mut Reading<'f>,
+    ) -> Option<Slot> {
+        let name = match self.name_of(&one) {
+            Ok(name) => name,
+            Err(rejection) => {
+                reading.faults.add(Place::Resource(index), None, rejection.reason());
+                return None;
+            }
+        };
+        let value = match one.body {
+            Body::Resource(value) => value,
+            Body::Heartbeat => {
+                let wrapper = one.wrapper.unwrap_or_default();
+                return self.read_heartbeat(index, name, wrapper, response, reading);
+            }
+        };
+        let is_guessed = self.cache.get(guess).is_some_and(|entry| entry.name == *name);
+        let slot = match is_guessed {
+            true => guess,
+            false => self.find_or_expect(name, index, reading)?,
+        };
+        if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(value) {
+            if self.repeat(slot, reading) == Mark::First
+                && self.cache.has_other_wrapper(slot, one.wrapper.as_ref())
+            {
+                reading.wrapped.push((slot, one.wrapper));
+            }
+            return Some(slot);
+        }
+        match self.cache.mark(slot) {
+            Mark::First => {
+                let bytes = frame.slice_ref(value);
+                let verdict = self.resource_type.validate(&bytes, &self.context);
+                let wrapper = one.wrapper;
+                reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
+            }
+            mark => self.note_repeated(slot, mark, reading),
+        }
+        Some(slot)
+    }
+
+    /// A wrapper that cannot be used is blamed on its name, so that what it was for counts as
+    /// present.
+    pub(crate) fn read_unusable<'f>(
+        &mut self,
+        index: usize,
+        unusable: Unusable<'f>,
+        reading: &mut Reading<'f>,
+    ) -> Option<Slot> {
+        let Unusable { name, reason } = unusable;
+        let Some(slot) = self.cache.find(name).filter(|_| !name.is_empty()) else {
+            let name = (!name.is_empty()).then_some(name);
+            reading.faults.add(Place::Resource(index), name, &reason);
+            return None;
+        };
+        self.refuse(index, slot, Rejection::from(reason), reading);
+        Some(slot)
+    }
+
+    /// A wrapper without a resource renews the TTL of the one in use if that is the version meant,
+    /// and is a bad resource otherwise (D22, DX-38).
+    fn read_heartbeat<'f>(
+        &mut self,
+        index: usize,
+        name: &'f str,
+        wrapper: Wrapper<'f>,
+        response: &Response<'f>,
+        reading: &mut Reading<'f>,
+    ) -> Option<Slot> {
+        const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
+        let Some(slot) = self.cache.find(name) else {
+            // Nobody asked for it, or everything was asked for and this never came.
+            if self.has_wildcard {
+                reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
+            }
+            return None;
+        };
+        let is_version_in_use = match wrapper.version {
+            "" => {
+                response.version == self.accepted.as_str()
+                    || self.cache.is_response_version(slot, response.version)
+            }
+            version => self.cache.is_own_version(slot, version),
+        };
+        let entry = self.cache.get(slot)?;
+        if entry.bytes.is_some() && is_version_in_use {
+            match self.cache.mark(slot) {
+                Mark::First => reading.heartbeats.push((slot, wrapper)),
+                mark => self.note_repeated(slot, mark, reading),
+            }
+        } else if entry.bytes.is_none() && entry.subscription.is_none() {
+            // Gone already: there is nothing that could be wrong with it.
+            reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
+        } else {
+            self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
+        }
+        Some(slot)
+    }
+
+    pub(crate) fn refuse<'f>(
+        &mut self,
+        index: usize,
+        slot: Slot,
+        rejection: Rejection,
+        reading: &mut Reading<'f>,
+    ) {
+        match self.cache.mark(slot) {
+            Mark::First => {
+                let verdict = Err(rejection);
+                let refused = Candidate { index, slot, bytes: &[], wrapper: None, verdict };
+                reading.candidates.push(refused);
+            }
+            mark => self.note_repeated(slot, mark, reading),
+        }
+    }
+
+    /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
+    /// beside it (D15, B54).
+    pub(crate) fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
+        let mark = self.cache.mark(slot);
+        if mark == Mark::First {
+            self.stats.resources_valid += 1;
+            self.cache.renew_unchanged(slot);
+            if self.cache.get(slot).is_some_and(|entry| entry.state != EntryState::Acked) {
+                reading.recovered.push(slot);
+            }
+        } else {
+            self.note_repeated(slot, mark, reading);
+        }
+        mark
+    }
+
+    /// A name came again: what was made of the first copy is taken back.
+    pub(crate) fn note_repeated(&mut self, slot: Slot, mark: Mark, reading: &mut Reading<'_>) {
+        if mark != Mark::Second {
+            return;
+        }
+        reading.repeated.push(slot);
+        if self.cache.take_back_renewal(slot) {
+            self.stats.resources_valid -= 1;
+        }
+    }
+
+    /// Reads what the server reports to be wrong with single resources. It is no fault of the response
+    /// unless it says nothing (X17); what nobody asked for is passed over (DE-19), and a resource that
+    /// came in the same response counts more (DU-06). Of two errors the first counts.
+    pub(crate) fn read_errors<'e>(
+        &mut self,
+        errors: impl Iterator<Item = Result<RawResourceError<'e>, Malformed>>,
+        faults: &mut Faults,
+    ) -> Vec<(Slot, WatchErrorKind)> {
+        let mut reported = Vec::new();
+        for (index, error) in errors.enumerate() {
+            let place = Place::Error(index);
+            let RawResourceError { name, code, message } = match error {
+                Ok(error) => error,
+                Err(why) => {
+                    faults.add(place, None, &alloc::format!("{why}"));
+                    continue;
+                }
+            };
+            if name.is_empty() {
+                faults.add(place, None, "it names no resource");
+            } else if code == 0 {
+                faults.add(place, Some(name), "its status is OK");
+            } else if let Some(slot) = self.cache.find(name)
+                && self.may_come_from_here(slot)
+                && !self.cache.is_in_response(slot)
+                && !self.cache.get(slot).is_some_and(Entry::is_tombstone)
+            {
+                self.cache.mark(slot);
+                let message = faults::cut(message, self.limits.error_message_bytes).into();
+                reported.push((slot, WatchErrorKind::Reported { code, message }));
+            }
+        }
+        reported
+    }
+
+    /// Goes through the response once more to name every copy of what comes more than once, the
+    /// first ones included.
+    fn name_repeated<'f>(&self, response: &Response<'f>, reading: &mut Reading<'f>) {
+        for (index, raw) in response.resources().enumerate() {
+            let Some(name) = raw.ok().and_then(|raw| self.name_in(&raw, response)) else {
+                continue;
+            };
+            let is_repeated = match self.cache.find(name) {
+                Some(slot) => self.cache.is_duplicate(slot),
+                None => reading.strangers.came_twice(name),
+            };
+            if is_repeated {
+                reading.faults.add(Place::Resource(index), Some(name), DUPLICATE);
+            }
+        }
+    }
+
+    fn name_in<'f>(&self, raw: &RawResource<'f>, response: &Response<'f>) -> Option<&'f str> {
+        match unwrap(raw, response.type_url) {
+            Ok(one) => self.name_of(&one).ok(),
+            Err(unusable) => Some(unusable.name).filter(|name| !name.is_empty()),
+        }
+    }
+
+    pub(crate) fn name_of<'f>(&self, one: &Unwrapped<'f>) -> Result<&'f str, Rejection> {
+        let name = match (one.name, one.body) {
+            ("", Body::Resource(value)) => self.resource_type.name(value)?,
+            (name, _) => name,
+        };
+        let limit = self.limits.name_bytes;
+        let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
+        if version > self.limits.token_bytes {
+            let limit = self.limits.token_bytes;
+            Err(Rejection::new(alloc::format!(
+                "version of {version} bytes exceeds the limit of {limit}"
+            )))
+        } else if name.is_empty() {
+            Err(Rejection::new("the resource has no name"))
+        } else if name.len() > limit {
+            let bytes = name.len();
+            Err(Rejection::new(alloc::format!(
+                "name of {bytes} bytes exceeds the limit of {limit}"
+            )))
+        } else {
+            Ok(name)
+        }
+    }
+
+    /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
+    /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
+    pub(crate) fn find_or_expect(
+        &mut self,
+        name: &str,
+        index: usize,
+        reading: &mut Reading<'_>,
+    ) -> Option<Slot> {
+        let known = self.cache.find(name);
+        if known.is_some_and(|slot| self.may_come_from_here(slot)) {
+            return known;
+        }
+        if !self.has_wildcard || known.is_some() {
+            reading.strangers.note(name);
+            return None;
+        }
+        // A complete response leaves nothing but what is in it, so only that counts.
+        let limit = self.limits.resources_per_type;
+        let held = match self.resource_type.full_state_in_sotw() {
+            true => self.cache.marked(),
+            false => self.cache.live(),
+        };
+        if held >= limit {
+            let reason = alloc::format!("more than {limit} resources");
+            reading.faults.add(Place::Resource(index), Some(name), &reason);
+            return None;
+        }
+        self.cache.create(ResourceName::from(name))
+    }
+}
+
+/// Why each copy of a name that comes twice is rejected (X10).
+pub(crate) const DUPLICATE: &str = "the name comes more than once in the response";

@@ -1,0 +1,81 @@
+//! Taking a resource out of what it came in: an `Any` of its own type, or a wrapper with a name, a
+//! version, a TTL and metadata beside it (B08).
+
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::wire::resource::{RawResource, Wrapped};
+
+/// One resource of a response.
+#[derive(Debug)]
+pub(crate) struct Unwrapped<'f> {
+    /// What the wrapper calls it, which counts more than what it calls itself (RW-02); empty where
+    /// only the resource tells.
+    pub(crate) name: &'f str,
+    pub(crate) body: Body<'f>,
+    /// `None` for a resource that came without a wrapper.
+    pub(crate) wrapper: Option<Wrapper<'f>>,
+}
+
+/// What there is of the resource itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body<'f> {
+    Resource(&'f [u8]),
+    /// Nothing: only the TTL is renewed (B09).
+    Heartbeat,
+}
+
+/// What a wrapper says beside name and resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wrapper<'f> {
+    pub(crate) version: &'f str,
+    pub(crate) metadata: Option<&'f [u8]>,
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// Why nothing could be taken out, and what the wrapper called it if that can be told (trap 12).
+#[derive(Debug)]
+pub(crate) struct Unusable<'f> {
+    pub(crate) name: &'f str,
+    pub(crate) reason: String,
+}
+
+/// Takes a resource of the type `type_url` out of a wrapper. A wrapper in a wrapper is none.
+pub(crate) fn unwrap<'f>(
+    raw: &RawResource<'f>,
+    type_url: &str,
+) -> Result<Unwrapped<'f>, Unusable<'f>> {
+    if raw.type_url == type_url.as_bytes() {
+        return Ok(Unwrapped { name: "", body: Body::Resource(raw.value), wrapper: None });
+    }
+    if !raw.is_wrapper() {
+        return Err(Unusable { name: "", reason: wrong_type(raw) });
+    }
+    let wrapped = Wrapped::parse(raw.value)
+        .map_err(|why| Unusable { name: "", reason: alloc::format!("its wrapper: {why}") })?;
+    unwrap_delta(&wrapped, type_url)
+}
+
+/// The same for a wrapper that stands by itself, as in the incremental variant.
+pub(crate) fn unwrap_delta<'f>(
+    wrapped: &Wrapped<'f>,
+    type_url: &str,
+) -> Result<Unwrapped<'f>, Unusable<'f>> {
+    let unusable = |reason| Unusable { name: wrapped.name, reason };
+    let ttl = wrapped.ttl().map_err(|why| unusable(alloc::format!("{why}")))?;
+    let body = match wrapped.any() {
+        None => Body::Heartbeat,
+        Some(Err(why)) => return Err(unusable(alloc::format!("{why}"))),
+        Some(Ok(any)) if any.type_url != type_url.as_bytes() => {
+            return Err(unusable(wrong_type(&any)));
+        }
+        Some(Ok(any)) => Body::Resource(any.value),
+    };
+    let wrapper = Wrapper { version: wrapped.version, metadata: wrapped.metadata, ttl };
+    Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper) })
+}
+
+fn wrong_type(raw: &RawResource<'_>) -> String {
+    let shown = raw.type_url.get(..200).unwrap_or(raw.type_url);
+    alloc::format!("its type is {:?}, not that of the response", String::from_utf8_lossy(shown))
+}
