@@ -36,7 +36,7 @@ pub struct ResourceSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedSnapshot {
-    /// The version of the response.
+    /// Its version: the response's, or in the incremental variant the resource's own.
     pub version: Version,
     /// When the response arrived.
     pub received: SystemTime,

@@ -48,6 +48,8 @@ impl Judge<'_> {
         self.renew(beside.unchanged);
         self.rewrap(&reading);
         self.commit_delta(core::mem::take(&mut reading.candidates), frame, &mut reading);
+        // What is not about one version of a resource is the whole response's.
+        self.cache.begin_version(Version::from(response.system_version));
         for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
         }

@@ -43,6 +43,7 @@ use super::{
     Client,
     status::EntryState,
     tally::{Health, TypeStats},
+    upstream::Link,
 };
 use crate::{proto::ClientResourceStatus, text::TypeUrl};
 
@@ -255,12 +256,13 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = Metrics { resources: self.count_resources(), ..Metrics::default() };
-        metrics.servers.extend(self.upstreams.servers.iter().map(|upstream| ServerSample {
+        let servers = self.upstreams.servers.iter().enumerate();
+        metrics.servers.extend(servers.map(|(position, upstream)| ServerSample {
             server: Arc::clone(&upstream.server.uri),
             connected: match upstream.tally.health() {
-                Health::Untried => None,
-                Health::Working => Some(1),
-                Health::Failing => Some(0),
+                Health::Working if self.is_in_use(position) => Some(1),
+                Health::Failing if self.is_in_use(position) => Some(0),
+                Health::Untried | Health::Working | Health::Failing => None,
             },
             failures: upstream.tally.failures(),
         }));
@@ -273,6 +275,18 @@ impl Client {
             invalid: stats.resources_invalid,
         }));
         metrics
+    }
+
+    /// Whether there is a stream to the server, or one is wanted.
+    fn is_in_use(&self, position: usize) -> bool {
+        let has_stream = self
+            .upstreams
+            .lanes
+            .iter()
+            .any(|lane| lane.upstream == position && matches!(lane.link, Link::Open(_)));
+        let scope = self.upstreams.servers.get(position).map(|upstream| &upstream.serves);
+        let is_wanted = |scope| self.types.iter().any(|known| known.interest.is_wanted_in(scope));
+        has_stream || scope.is_some_and(|scope| is_wanted(scope))
     }
 
     fn count_resources(&self) -> Vec<ResourceSample> {

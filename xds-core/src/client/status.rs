@@ -58,7 +58,7 @@ pub struct ResourceStatus<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedUpdate {
-    /// The version of the response.
+    /// Its version: the response's, or in the incremental variant the resource's own.
     pub version: Version,
     /// When the response arrived.
     pub received: Time,
