@@ -231,6 +231,7 @@ impl Judge<'_> {
 
     /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
     /// beside it (D15, B54).
+    #[inline]
     fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
         let mark = self.cache.mark(slot);
         if mark == Mark::First {
