@@ -258,7 +258,7 @@ impl Cache {
         if let Some(detail) = &mut entry.detail {
             detail.value = None;
         }
-        self.versions.release(version);
+        self.versions.release(version, 1);
         let Some(bytes) = bytes else { return };
         if self.frames.leave(frame, bytes.len()) {
             self.abandon(frame);
@@ -327,6 +327,7 @@ impl Cache {
 
     /// Notes that the response under judgement has the resource in use, until it turns out to have
     /// the name twice.
+    #[inline]
     pub(crate) fn renew_unchanged(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
@@ -376,6 +377,7 @@ impl Cache {
     }
 
     /// Notes that the response has the entry.
+    #[inline]
     pub(crate) fn mark(&mut self, slot: Slot) -> Mark {
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return Mark::First };
         if entry.stamp >> 1 <= self.marks_before {
@@ -402,6 +404,7 @@ impl Cache {
     // Wrappers.
 
     /// Whether `bytes`, without a wrapper, are the resource in use as it came.
+    #[inline]
     pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
         self.get(slot)
             .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)

@@ -239,7 +239,8 @@ impl Judge<'_> {
 
     /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
     /// beside it (D15, B54).
-    pub(crate) fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
+    #[inline]
+    fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
         let mark = self.cache.mark(slot);
         if mark == Mark::First {
             self.stats.resources_valid += 1;
