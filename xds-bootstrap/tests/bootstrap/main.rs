@@ -1,5 +1,6 @@
 //! The tests of this crate, in one program: they share how a bootstrap is written down.
 
+mod client;
 mod envoy;
 mod grpc;
 mod hostile;
