@@ -12,6 +12,8 @@ use xds_bootstrap::{
 };
 use xds_core::types;
 
+use crate::first_server;
+
 fn source(value: Value) -> Result<ConfigSource, BootstrapError> {
     ConfigSource::from_json(&value.to_string())
 }
@@ -353,7 +355,7 @@ fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
     println!("covers: S0.058 S0.059");
     let bootstrap = envoy(&proxy()).expect("it is right");
     let config = bootstrap.client_config().expect("the core can do that");
-    assert_eq!((config.node.id(), &*config.server.uri), ("n", "xds"));
+    assert_eq!((config.node.id(), &*first_server(&config).uri), ("n", "xds"));
     assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(20)));
 
     // The form in which the documentation has it, of YAML and older than versions.

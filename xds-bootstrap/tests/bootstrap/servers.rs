@@ -9,7 +9,7 @@ use xds_bootstrap::{
 };
 use xds_core::client::DataErrorPolicy;
 
-use crate::{load, refusal, server, warnings, with};
+use crate::{first_server, load, refusal, server, warnings, with};
 
 #[test]
 fn there_must_be_a_server_with_a_uri() {
@@ -187,7 +187,7 @@ fn guards_keep_features_out_of_use() {
     assert_eq!(on.servers[0].call_credentials.len(), 1);
     assert_eq!(on.authorities["eu"].servers.len(), 2);
     assert_eq!(on.allowed_grpc_services.len(), 1);
-    assert_eq!(on.client_config().server.data_errors, Some(DataErrorPolicy::DropCached));
+    assert_eq!(first_server(&on.client_config()).data_errors, Some(DataErrorPolicy::DropCached));
 
     let mut off = Guards::from_variables(|_| Some("False".into()));
     off.allowed_grpc_services = Guard::Off;
@@ -200,7 +200,10 @@ fn guards_keep_features_out_of_use() {
     assert!(guarded.servers[0].call_credentials.is_empty());
     assert!(guarded.authorities.is_empty() && guarded.allowed_grpc_services.is_empty());
     assert_eq!(guarded.client_listener_name(None, "x").expect("no authority"), "x");
-    assert_eq!(guarded.client_config().server.data_errors, Some(DataErrorPolicy::KeepCached));
+    assert_eq!(
+        first_server(&guarded.client_config()).data_errors,
+        Some(DataErrorPolicy::KeepCached)
+    );
     assert_eq!(
         warnings(&guarded)[..3],
         [
@@ -214,7 +217,10 @@ fn guards_keep_features_out_of_use() {
     // Without the guard of data errors, deletions drop what is deleted.
     let plain = json!({ "xds_servers": [server("a")] }).to_string();
     let plain = Bootstrap::from_json_with(&plain, off).expect("it loads");
-    assert_eq!(plain.client_config().server.data_errors, Some(DataErrorPolicy::DropDeleted));
+    assert_eq!(
+        first_server(&plain.client_config()).data_errors,
+        Some(DataErrorPolicy::DropDeleted)
+    );
 }
 
 #[test]
@@ -238,7 +244,7 @@ fn several_servers_keep_their_order() {
     let bootstrap = load(&json!({ "xds_servers": [server("b"), server("a"), server("c")] }));
     let uris: Vec<_> = bootstrap.servers.iter().map(|server| &*server.uri).collect();
     assert_eq!(uris, ["b", "a", "c"]);
-    assert_eq!(&*bootstrap.client_config().server.uri, "b");
+    assert_eq!(&*first_server(&bootstrap.client_config()).uri, "b");
 }
 
 #[test]
