@@ -142,7 +142,7 @@ pub enum ErrorKind {
     RestAggregated,
     /// A configuration uses the aggregated stream and does not say where it is (S0.059).
     #[error("used by `{0}`, but missing")]
-    AdsMissing(&'static str),
+    AdsMissing(String),
     /// gRPC knows no way to get resources but the stream it has (S0.060, S0.062).
     #[error("must be `ads` or `self` in gRPC's profile")]
     NotAggregated,

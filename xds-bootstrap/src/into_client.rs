@@ -36,6 +36,9 @@ pub enum Inexpressible {
     /// Neither listeners nor clusters have a source.
     #[error("neither listeners nor clusters have a source")]
     NoSource,
+    /// The node lacks what every request of a proxy must have (BS-15).
+    #[error("{0} must not be empty")]
+    Node(&'static str),
     /// Listeners and clusters have different sources.
     #[error("listeners and clusters come from different places")]
     SeveralSources,
@@ -53,7 +56,8 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// The configuration asks for another transport than the core has.
+    /// The configuration asks for another transport than the core has, or the node has no id or no
+    /// cluster (BS-15).
     pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
         let sources = [self.lds.as_ref(), self.cds.as_ref()];
         let mut server: Option<&ApiConfigSource> = None;
@@ -68,6 +72,9 @@ impl EnvoyBootstrap {
             timeout = timeout.zip(source.initial_fetch_timeout).map(|(one, other)| one.max(other));
         }
         let api = server.ok_or(Inexpressible::NoSource)?;
+        if let Some(field) = self.node.missing_for_envoy() {
+            return Err(Inexpressible::Node(field));
+        }
         let uri = match api.target(0) {
             Some(Target::Service(service)) => match &service.target {
                 GrpcTarget::Envoy { cluster_name, .. } => cluster_name.as_str(),

@@ -25,7 +25,7 @@
 //! assert_eq!(server.channel_credentials, ChannelCredentials::Insecure);
 //!
 //! let config = bootstrap.client_config();
-//! assert_eq!(&*config.server.uri, "xds.example.com:443");
+//! assert_eq!(config.node.id(), "node-1");
 //!
 //! let wrong = r#"{"xds_servers": [{"server_uri": "a", "channel_creds": [{"type": 5}]}]}"#;
 //! assert_eq!(

@@ -60,12 +60,15 @@ impl NodeIdentity {
     ///
     /// The field that is empty.
     pub fn check_for_envoy(&self) -> Result<(), BootstrapError> {
-        for (path, text) in [("node.id", &self.id), ("node.cluster", &self.cluster)] {
-            if text.is_empty() {
-                return Err(BootstrapError::new(path, ErrorKind::Empty));
-            }
+        match self.missing_for_envoy() {
+            None => Ok(()),
+            Some(path) => Err(BootstrapError::new(path, ErrorKind::Empty)),
         }
-        Ok(())
+    }
+
+    pub(crate) fn missing_for_envoy(&self) -> Option<&'static str> {
+        let required = [("node.id", &self.id), ("node.cluster", &self.cluster)];
+        required.into_iter().find(|(_, text)| text.is_empty()).map(|(path, _)| path)
     }
 }
 

@@ -41,8 +41,8 @@ impl EnvoyBootstrap {
     /// # Errors
     ///
     /// What is wrong, and in which field; also a source that says `ads` where no `ads_config` is,
-    /// an `ads_config` that is REST (S0.204), and a node without an id or a cluster where a source
-    /// is a server (BS-15).
+    /// and an `ads_config` that is REST (S0.204). A node without an id or a cluster is taken, for
+    /// both may come from the command line (see [`NodeIdentity::check_for_envoy`]).
     pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
         let value = json::parse(text)?;
         let top = Message::open(Field::root(&value))?;
@@ -108,27 +108,30 @@ impl EnvoyBootstrap {
             .or(self.default_config_source.as_ref())
     }
 
+    /// Everything that says `ads` must have a stream to mean (S0.059).
     fn check(&self) -> Result<(), BootstrapError> {
+        if self.ads.is_some() {
+            return Ok(());
+        }
         let named = [
             ("dynamic_resources.lds_config", &self.lds),
             ("dynamic_resources.cds_config", &self.cds),
             ("default_config_source", &self.default_config_source),
         ];
-        let sources = named.into_iter().filter_map(|(name, source)| Some((name, source.as_ref()?)));
-        let unnamed = self.config_sources.iter().map(|source| ("config_sources", source));
-        let mut asks_a_server = self.ads.is_some();
-        for (name, source) in sources.chain(unnamed) {
-            match source.specifier {
-                Specifier::Ads if self.ads.is_none() => {
-                    let path = "dynamic_resources.ads_config";
-                    return Err(BootstrapError::new(path, ErrorKind::AdsMissing(name)));
-                }
-                Specifier::Ads | Specifier::Api(_) | Specifier::SelfServer { .. } => {
-                    asks_a_server = true;
-                }
-                Specifier::Path(_) => {}
+        let named = named
+            .into_iter()
+            .filter_map(|(name, source)| Some((String::from(name), source.as_ref()?)));
+        let listed = self
+            .config_sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| (format!("config_sources[{index}]"), source));
+        match named.chain(listed).find(|(_, source)| source.specifier == Specifier::Ads) {
+            None => Ok(()),
+            Some((user, _)) => {
+                let path = "dynamic_resources.ads_config";
+                Err(BootstrapError::new(path, ErrorKind::AdsMissing(user)))
             }
         }
-        if asks_a_server { self.node.check_for_envoy() } else { Ok(()) }
     }
 }

@@ -69,9 +69,14 @@ impl<'v> Message<'v> {
         self.get(name).map_or_else(|| Ok(String::new()), |field| field.string().map(String::from))
     }
 
-    /// The elements of a repeated field, none if it is not set.
+    /// The elements of a repeated field, none if it is not set. An object stands for a list of one:
+    /// the proxy's own parser takes it, and examples rely on that (S0.174).
     pub(crate) fn elements(&self, name: &str) -> Result<Vec<Field<'v>>, BootstrapError> {
-        self.get(name).map_or_else(|| Ok(Vec::new()), |field| Ok(field.elements()?.collect()))
+        match self.get(name) {
+            None => Ok(Vec::new()),
+            Some(field) if field.value.is_object() => Ok(vec![field]),
+            Some(field) => Ok(field.elements()?.collect()),
+        }
     }
 
     pub(crate) fn error(&self, kind: ErrorKind) -> BootstrapError {

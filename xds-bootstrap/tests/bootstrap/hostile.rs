@@ -7,6 +7,8 @@ use xds_bootstrap::{
     envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap},
 };
 
+use crate::first_server;
+
 const SECRET: &str = "hunter2";
 
 /// A bootstrap of each kind that uses every field there is.
@@ -77,7 +79,7 @@ fn print(text: &str) -> Vec<String> {
                 let _ = bootstrap.server_listener_name(text);
                 let servers = bootstrap.servers_of("a.b");
                 printed.push(format!("{bootstrap:?} {servers:?}"));
-                printed.push(format!("{:?}", bootstrap.client_config().server));
+                printed.push(format!("{:?}", first_server(&bootstrap.client_config())));
                 printed.extend(bootstrap.warnings.iter().map(ToString::to_string));
             }
             Err(why) => printed.extend([format!("{why:?}"), why.to_string()]),

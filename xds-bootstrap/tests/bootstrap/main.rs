@@ -1,5 +1,6 @@
 //! The tests of this crate, in one program: they share how a bootstrap is written down.
 
+mod client;
 mod envoy;
 mod grpc;
 mod hostile;
@@ -8,6 +9,7 @@ mod sources;
 
 use serde_json::{Value, json};
 use xds_bootstrap::{Bootstrap, BootstrapError};
+use xds_core::client::{ClientConfig, ManagementServer};
 
 pub(crate) fn read(value: &Value) -> Result<Bootstrap, BootstrapError> {
     Bootstrap::from_json(&value.to_string())
@@ -42,4 +44,9 @@ pub(crate) fn with_top(key: &str, value: Value) -> Value {
 
 pub(crate) fn warnings(bootstrap: &Bootstrap) -> Vec<String> {
     bootstrap.warnings.iter().map(ToString::to_string).collect()
+}
+
+/// The server that a client turns to first.
+pub(crate) fn first_server(config: &ClientConfig) -> &ManagementServer {
+    &config.server
 }
