@@ -1,9 +1,15 @@
 //! From a configuration to a client of `xds-core`: what the core can be told today.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use thiserror::Error;
-use xds_core::client::{ClientConfig, DataErrorPolicy, ManagementServer, Node, Profile};
+use xds_core::{
+    client::{
+        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
+        Profile, ServerFeatures,
+    },
+    service::Variant,
+};
 
 use crate::{
     envoy::{
@@ -16,16 +22,30 @@ use crate::{
 };
 
 impl Bootstrap {
-    /// The client that the bootstrap describes, in gRPC's profile and without any resource type. It
-    /// follows the first server; credentials stay with the bootstrap, for the adapter that dials.
+    /// The client that the bootstrap describes, in gRPC's profile and without any resource type:
+    /// its servers in order, its authorities, and its node. Credentials stay with the bootstrap, for
+    /// the adapter that dials. A guard that is off turns off what it guards.
     #[must_use]
     pub fn client_config(&self) -> ClientConfig {
+        let mut servers = self.servers.iter().map(|server| server.management_server(&self.guards));
         // Reading refuses a bootstrap without a server; one made by hand gets a server without URI.
-        let server = self.servers.first().map_or_else(
-            || ManagementServer::new(""),
-            |server| server.management_server(&self.guards),
-        );
-        ClientConfig::new(self.node.to_node(), server)
+        let first = servers.next().unwrap_or_else(|| ManagementServer::new(""));
+        let mut config = ClientConfig::new(self.node.to_node(), first);
+        config = servers.fold(config, ClientConfig::with_fallback);
+        for (name, entry) in &self.authorities {
+            let servers = entry.servers.iter();
+            let authority = servers.fold(Authority::new(Arc::clone(name)), |authority, server| {
+                authority.with_server(server.management_server(&self.guards))
+            });
+            config = config.with_authority(authority);
+        }
+        if !self.guards.federation.is_on() {
+            config.profile.federation = Federation::Off;
+        }
+        if !self.guards.fallback.is_on() {
+            config.profile.fallback = Fallback::Off;
+        }
+        config
     }
 }
 
@@ -45,7 +65,7 @@ pub enum Inexpressible {
     /// The source is a file.
     #[error("resources come from files")]
     File,
-    /// The transport is another than the complete state over an aggregated stream.
+    /// The transport is another than gRPC with an aggregated stream.
     #[error("the transport is {0}")]
     Transport(&'static str),
 }
@@ -84,7 +104,11 @@ impl EnvoyBootstrap {
         };
         let mut profile = Profile::envoy();
         profile.does_not_exist_after = timeout;
-        let server = ManagementServer::new(uri);
+        let variant = match api.api_type {
+            ApiType::DeltaGrpc | ApiType::AggregatedDeltaGrpc => Variant::Incremental,
+            _ => Variant::StateOfTheWorld,
+        };
+        let server = ManagementServer::new(uri).with_variant(variant);
         Ok(ClientConfig::new(self.node.to_node(), server).with_profile(profile))
     }
 
@@ -104,7 +128,10 @@ impl EnvoyBootstrap {
             }
         };
         match api.api_type {
-            ApiType::Grpc | ApiType::AggregatedGrpc => Ok(api),
+            ApiType::Grpc
+            | ApiType::DeltaGrpc
+            | ApiType::AggregatedGrpc
+            | ApiType::AggregatedDeltaGrpc => Ok(api),
             other => Err(Inexpressible::Transport(other.name())),
         }
     }
@@ -114,7 +141,9 @@ impl XdsServer {
     /// The server as the core sees it.
     #[must_use]
     pub fn management_server(&self, guards: &Guards) -> ManagementServer {
-        let mut server = ManagementServer::new(self.uri.clone());
+        // Reading has warned of what is old or unknown, and left out what a guard turns off.
+        let (features, _) = ServerFeatures::parse(self.features.iter().map(|it| it.name()));
+        let mut server = ManagementServer::new(self.uri.clone()).with_features(features);
         server.data_errors = if self.has(ServerFeature::FailOnDataErrors) {
             Some(DataErrorPolicy::DropCached)
         } else if guards.data_errors.is_on() {

@@ -443,7 +443,11 @@ fn what_the_core_cannot_do_is_said() {
         envoy(&proxy).expect("it is right").client_config().err()
     };
     let transport = |name| Some(Inexpressible::Transport(name));
-    assert_eq!(config("ads_config", grpc("DELTA_GRPC")), transport("DELTA_GRPC"));
+    let mut incremental = proxy();
+    incremental["dynamic_resources"]["ads_config"] = grpc("DELTA_GRPC");
+    let incremental = envoy(&incremental).expect("it is right").client_config();
+    let variant = incremental.expect("the core speaks it").servers[0].variant;
+    assert_eq!(variant, xds_core::service::Variant::Incremental);
     let own = json!({ "api_config_source": grpc("GRPC") });
     assert_eq!(config("lds_config", own), transport("GRPC"));
     let mut other = grpc("AGGREGATED_GRPC");
