@@ -48,5 +48,5 @@ pub(crate) fn warnings(bootstrap: &Bootstrap) -> Vec<String> {
 
 /// The server that a client turns to first.
 pub(crate) fn first_server(config: &ClientConfig) -> &ManagementServer {
-    &config.server
+    &config.servers[0]
 }
