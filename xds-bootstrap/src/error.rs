@@ -5,6 +5,7 @@
 use std::{fmt, sync::Arc};
 
 use thiserror::Error;
+use xds_core::client::FeatureWarning;
 
 /// Why a configuration was refused. Prints as one line, the most useful part last:
 ///
@@ -183,17 +184,9 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// The feature has no effect any more (B36, BS-12).
-    #[error("`{0}` is deprecated and has no effect")]
-    DeprecatedFeature(&'static str),
-    /// The feature is known by another name (D30, X14).
-    #[error("`{spelling}` is taken for `{feature}`")]
-    FeatureAlias {
-        /// How it is spelled.
-        spelling: &'static str,
-        /// How it should be.
-        feature: &'static str,
-    },
+    /// A server feature is odd (B36, BS-12, D30).
+    #[error("{0}")]
+    Feature(FeatureWarning),
     /// Credentials that are known, but cannot be used.
     #[error("credentials of type `{0}` are known, but not supported")]
     UnsupportedCredentials(&'static str),

@@ -87,5 +87,5 @@ pub use guards::{Guard, Guards};
 pub use into_client::Inexpressible;
 pub use json::RawJson;
 pub use node::NodeIdentity;
-pub use server::{ServerFeature, XdsServer};
+pub use server::XdsServer;
 pub use source::{BOOTSTRAP_FILE, BOOTSTRAP_TEXT, BootstrapSource};

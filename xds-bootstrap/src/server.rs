@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
+use xds_core::client::{ServerFeature, ServerFeatures};
 
 use crate::{
     credentials::{CallCredentials, ChannelCredentials},
@@ -27,58 +28,6 @@ pub struct XdsServer {
     pub call_credentials: Arc<[CallCredentials]>,
     /// What is special about the server.
     pub features: BTreeSet<ServerFeature>,
-}
-
-/// What a server can be said to do (B25, BS-12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ServerFeature {
-    /// Data errors drop the cached resource (S3.024).
-    FailOnDataErrors,
-    /// Deletions do not drop the cached resource, which is the default by now (B36).
-    IgnoreResourceDeletion,
-    /// A resource that does not come in time is an error of the server (S3.041).
-    ResourceTimerIsTransientError,
-    /// Fields that concern security are believed (B46).
-    TrustedXdsServer,
-    /// The server speaks version 3, as all do.
-    XdsV3,
-}
-
-impl ServerFeature {
-    const ALL: [Self; 5] = [
-        Self::FailOnDataErrors,
-        Self::IgnoreResourceDeletion,
-        Self::ResourceTimerIsTransientError,
-        Self::TrustedXdsServer,
-        Self::XdsV3,
-    ];
-    /// The other spelling that is about (D30, X14).
-    const TIMER_ALIAS: &str = "resource_timer_is_transient_failure";
-
-    /// The feature as a bootstrap spells it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FailOnDataErrors => "fail_on_data_errors",
-            Self::IgnoreResourceDeletion => "ignore_resource_deletion",
-            Self::ResourceTimerIsTransientError => "resource_timer_is_transient_error",
-            Self::TrustedXdsServer => "trusted_xds_server",
-            Self::XdsV3 => "xds_v3",
-        }
-    }
-
-    /// The variable of the guard that is off, if one is (S3.100).
-    const fn guarded_off(self, guards: &Guards) -> Option<&'static str> {
-        let (guard, variable) = match self {
-            Self::FailOnDataErrors | Self::ResourceTimerIsTransientError => {
-                (guards.data_errors, Guards::DATA_ERRORS)
-            }
-            Self::TrustedXdsServer => (guards.authority_rewrite, Guards::AUTHORITY_REWRITE),
-            Self::IgnoreResourceDeletion | Self::XdsV3 => return None,
-        };
-        if guard.is_on() { None } else { Some(variable) }
-    }
 }
 
 impl XdsServer {
@@ -153,7 +102,8 @@ impl XdsServer {
                 self.call_credentials.iter().map(CallCredentials::to_json).collect();
         }
         if !self.features.is_empty() {
-            entry["server_features"] = self.features.iter().map(|feature| feature.name()).collect();
+            entry["server_features"] =
+                self.features.iter().map(|feature| feature.as_str()).collect();
         }
         entry
     }
@@ -169,30 +119,32 @@ fn read_features(
     let mut features = BTreeSet::new();
     for entry in list.elements()? {
         let Some(written) = entry.value.as_str() else { continue };
-        let known = ServerFeature::ALL.into_iter().find(|feature| feature.name() == written);
-        let feature = match known {
-            Some(feature) => feature,
-            None if written == ServerFeature::TIMER_ALIAS => {
-                let feature = ServerFeature::ResourceTimerIsTransientError;
-                let (spelling, feature_name) = (ServerFeature::TIMER_ALIAS, feature.name());
-                let kind = WarningKind::FeatureAlias { spelling, feature: feature_name };
-                warnings.push(Warning::new(entry.path.clone(), kind));
-                feature
-            }
-            None => continue,
-        };
-        if let Some(variable) = feature.guarded_off(guards) {
+        let (known, odd) = ServerFeatures::parse([written]);
+        let Some(feature) = known.iter().next() else { continue };
+        if let Some(variable) = guarded_off(feature, guards) {
             warnings.push(Warning::new(entry.path, WarningKind::GuardedOff(variable)));
             continue;
         }
-        // While data errors are handled in the old way, ignoring deletions is no default (S3.100).
-        let is_default =
-            feature == ServerFeature::IgnoreResourceDeletion && guards.data_errors.is_on();
-        if is_default || feature == ServerFeature::XdsV3 {
-            let kind = WarningKind::DeprecatedFeature(feature.name());
-            warnings.push(Warning::new(entry.path, kind));
-        }
         features.insert(feature);
+        // While data errors are handled in the old way, ignoring deletions is no default (S3.100).
+        let has_effect =
+            feature == ServerFeature::IgnoreResourceDeletion && !guards.data_errors.is_on();
+        if !has_effect {
+            let odd = odd.into_iter().map(WarningKind::Feature);
+            warnings.extend(odd.map(|kind| Warning::new(entry.path.clone(), kind)));
+        }
     }
     Ok(features)
+}
+
+/// The variable of the guard that keeps a feature out of use, if it is off (S3.100).
+fn guarded_off(feature: ServerFeature, guards: &Guards) -> Option<&'static str> {
+    let (guard, variable) = match feature {
+        ServerFeature::FailOnDataErrors | ServerFeature::ResourceTimerIsTransientError => {
+            (guards.data_errors, Guards::DATA_ERRORS)
+        }
+        ServerFeature::TrustedXdsServer => (guards.authority_rewrite, Guards::AUTHORITY_REWRITE),
+        _ => return None,
+    };
+    if guard.is_on() { None } else { Some(variable) }
 }

@@ -10,7 +10,7 @@ use xds_bootstrap::{
         Specifier, Target,
     },
 };
-use xds_core::types;
+use xds_core::{client::Streams, service::Variant, types};
 
 use crate::first_server;
 
@@ -426,13 +426,40 @@ fn a_proxys_bootstrap_that_cannot_work_is_refused() {
 fn authorities_have_sources_of_their_own() {
     println!("covers: B20");
     let mut value = proxy();
-    value["config_sources"] = json!([{ "path": "/a", "authorities": [{ "name": "a" }] }]);
+    let own = json!({ "api_config_source": grpc("AGGREGATED_DELTA_GRPC"),
+                      "authorities": [{ "name": "a" }] });
+    value["config_sources"] = json!([own]);
     let bootstrap = envoy(&value).expect("it is right");
     assert!(bootstrap.source_of("a").is_some());
     assert!(bootstrap.source_of("b").is_none());
+    let authorities = bootstrap.client_config().expect("it can").authorities;
+    assert_eq!((authorities.len(), &*authorities[0].name), (1, "a"));
+    assert_eq!(authorities[0].servers[0].variant, Variant::Incremental);
     value["default_config_source"] = json!({ "ads": {} });
     let bootstrap = envoy(&value).expect("it is right");
     assert_eq!(bootstrap.source_of("b").map(|source| &source.specifier), Some(&Specifier::Ads));
+}
+
+#[test]
+fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
+    let spoken = |value: Value, ads: &str| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
+        let config = envoy(&proxy).expect("it is right").client_config().expect("it can");
+        (first_server(&config).variant, first_server(&config).streams)
+    };
+    let api = |api_type| json!({ "api_config_source": grpc(api_type) });
+    let (full, changes) = (Variant::StateOfTheWorld, Variant::Incremental);
+    for (value, ads, expected) in [
+        (json!({ "ads": {} }), "GRPC", (full, Streams::Aggregated)),
+        (json!({ "self": {} }), "DELTA_GRPC", (changes, Streams::Aggregated)),
+        (api("GRPC"), "GRPC", (full, Streams::PerType)),
+        (api("DELTA_GRPC"), "GRPC", (changes, Streams::PerType)),
+        (api("AGGREGATED_GRPC"), "GRPC", (full, Streams::Aggregated)),
+        (api("AGGREGATED_DELTA_GRPC"), "GRPC", (changes, Streams::Aggregated)),
+    ] {
+        assert_eq!(spoken(value.clone(), ads), expected, "{value}");
+    }
 }
 
 #[test]
@@ -442,20 +469,20 @@ fn what_the_core_cannot_do_is_said() {
         proxy["dynamic_resources"][key] = value;
         envoy(&proxy).expect("it is right").client_config().err()
     };
-    let transport = |name| Some(Inexpressible::Transport(name));
-    let mut incremental = proxy();
-    incremental["dynamic_resources"]["ads_config"] = grpc("DELTA_GRPC");
-    let incremental = envoy(&incremental).expect("it is right").client_config();
-    let variant = incremental.expect("the core speaks it").servers[0].variant;
-    assert_eq!(variant, xds_core::service::Variant::Incremental);
-    let own = json!({ "api_config_source": grpc("GRPC") });
-    assert_eq!(config("lds_config", own), transport("GRPC"));
-    let mut other = grpc("AGGREGATED_GRPC");
-    other["grpc_services"] = services(&["other"]);
     assert_eq!(
-        config("lds_config", json!({ "api_config_source": other })),
-        Some(Inexpressible::SeveralSources)
+        config("lds_config", json!({ "api_config_source": rest() })),
+        Some(Inexpressible::Transport("REST"))
     );
+    for other in [grpc("GRPC"), {
+        let mut other = grpc("AGGREGATED_GRPC");
+        other["grpc_services"] = services(&["other"]);
+        other
+    }] {
+        assert_eq!(
+            config("lds_config", json!({ "api_config_source": other })),
+            Some(Inexpressible::SeveralSources)
+        );
+    }
     let none = envoy(&json!({})).expect("nothing is wrong with nothing");
     assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));
     let kind = source(json!({})).expect_err("nothing is said");

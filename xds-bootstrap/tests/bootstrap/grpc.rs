@@ -180,6 +180,13 @@ fn servers_of_an_authority_are_checked_and_may_be_left_out() {
     assert_eq!(uri("two"), Some("a"));
     assert_eq!(uri(""), Some("a"));
     assert_eq!(uri("nope"), None);
+
+    let config = bootstrap.client_config();
+    let authorities: Vec<_> =
+        config.authorities.iter().map(|entry| (&*entry.name, entry.servers.len())).collect();
+    assert_eq!(authorities, [("", 0), ("one", 1), ("two", 0)]);
+    let own = &config.authorities[1].servers[0];
+    assert_eq!(bootstrap.entry_of(own).map(|entry| &*entry.uri), Some("b"));
 }
 
 #[test]

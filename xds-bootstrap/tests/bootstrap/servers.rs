@@ -4,10 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 use xds_bootstrap::{
-    Bootstrap, CallCredentials, ChannelCredentials, ErrorKind, Guard, Guards, ServerFeature,
-    XdsServer,
+    Bootstrap, CallCredentials, ChannelCredentials, ErrorKind, Guard, Guards, XdsServer,
 };
-use xds_core::client::DataErrorPolicy;
+use xds_core::client::{DataErrorPolicy, Fallback, Federation, ServerFeature};
 
 use crate::{first_server, load, refusal, server, warnings, with};
 
@@ -147,18 +146,16 @@ fn known_features_are_taken_and_unknown_ones_of_any_type_passed_over() {
         ServerFeature::TrustedXdsServer,
         ServerFeature::ResourceTimerIsTransientError,
         ServerFeature::IgnoreResourceDeletion,
-        ServerFeature::XdsV3,
     ] {
-        assert!(bootstrap.servers[0].has(feature), "{}", feature.name());
+        assert!(bootstrap.servers[0].has(feature), "{}", feature.as_str());
     }
     assert_eq!(
         warnings(&bootstrap),
         [
-            "xds_servers[0].server_features[7]: `resource_timer_is_transient_failure` is taken for \
-             `resource_timer_is_transient_error`",
-            "xds_servers[0].server_features[8]: `ignore_resource_deletion` is deprecated and has \
-             no effect",
-            "xds_servers[0].server_features[9]: `xds_v3` is deprecated and has no effect",
+            "xds_servers[0].server_features[7]: server feature \
+             resource_timer_is_transient_failure is spelled resource_timer_is_transient_error",
+            "xds_servers[0].server_features[8]: server feature ignore_resource_deletion is \
+             deprecated and has no effect",
         ]
     );
     assert_eq!(
@@ -187,7 +184,11 @@ fn guards_keep_features_out_of_use() {
     assert_eq!(on.servers[0].call_credentials.len(), 1);
     assert_eq!(on.authorities["eu"].servers.len(), 2);
     assert_eq!(on.allowed_grpc_services.len(), 1);
-    assert_eq!(first_server(&on.client_config()).data_errors, Some(DataErrorPolicy::DropCached));
+    let config = on.client_config();
+    let features = first_server(&config).features;
+    assert!(features.contains(ServerFeature::FailOnDataErrors));
+    assert_eq!(first_server(&config).data_errors, None);
+    assert_eq!((config.servers.len(), config.authorities.len()), (2, 1));
 
     let mut off = Guards::from_variables(|_| Some("False".into()));
     off.allowed_grpc_services = Guard::Off;
@@ -214,6 +215,8 @@ fn guards_keep_features_out_of_use() {
              GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING is off",
         ]
     );
+    let profile = guarded.client_config().profile;
+    assert_eq!((profile.federation, profile.fallback), (Federation::Off, Fallback::Off));
     // Without the guard of data errors, deletions drop what is deleted.
     let plain = json!({ "xds_servers": [server("a")] }).to_string();
     let plain = Bootstrap::from_json_with(&plain, off).expect("it loads");
@@ -242,9 +245,11 @@ fn guards_are_variables_that_say_yes_or_no() {
 fn several_servers_keep_their_order() {
     println!("covers: BS-14");
     let bootstrap = load(&json!({ "xds_servers": [server("b"), server("a"), server("c")] }));
-    let uris: Vec<_> = bootstrap.servers.iter().map(|server| &*server.uri).collect();
+    let config = bootstrap.client_config();
+    let uris: Vec<_> = config.servers.iter().map(|server| &*server.uri).collect();
     assert_eq!(uris, ["b", "a", "c"]);
-    assert_eq!(&*first_server(&bootstrap.client_config()).uri, "b");
+    let found = config.servers.iter().map(|server| bootstrap.entry_of(server));
+    assert!(found.eq(bootstrap.servers.iter().map(Some)));
 }
 
 #[test]
@@ -290,10 +295,11 @@ fn servers_are_equal_when_what_is_known_of_them_is() {
                                     { "type": "tls" }]);
     entry["server_features"] = json!(["new", 5]);
     assert_eq!(read(entry.clone()), plain);
-    entry["server_features"] = json!(["xds_v3", "trusted_xds_server"]);
+    entry["server_features"] = json!(["fail_on_data_errors", "trusted_xds_server"]);
     assert_ne!(read(entry.clone()), plain);
     let mut turned = entry.clone();
-    turned["server_features"] = json!(["trusted_xds_server", "xds_v3", "xds_v3"]);
+    turned["server_features"] =
+        json!(["trusted_xds_server", "fail_on_data_errors", "trusted_xds_server", "xds_v3"]);
     assert_eq!(read(entry.clone()), read(turned));
     entry["call_creds"] =
         json!([{ "type": "jwt_token_file", "config": { "jwt_token_file": "/t" } }]);
