@@ -1,4 +1,4 @@
-"""Judges what a client said on state-of-the-world streams, from the journal of the server."""
+"""Judges what a client said on its streams, from the journal of the server."""
 
 from __future__ import annotations
 
@@ -67,3 +67,55 @@ def _faults_of_type(messages: list[Event]) -> list[str]:
 
 def _key(message: Event) -> tuple[str, str]:
     return message["nonce"], message["version"]
+
+
+def delta_faults(events: Iterable[Event], node: str) -> list[str]:
+    """The same for incremental streams of a client whose interest does not change.
+
+    Its first request of each type has no nonce and alone states what is held; every other one is the
+    ACK of a response, in order, and says nothing else.
+    """
+    found: list[str] = []
+    streams: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        if event["event"] in ("delta_request", "delta_response"):
+            streams[event["stream"]].append(event)
+    for stream, messages in streams.items():
+        requests = [message for message in messages if message["event"] == "delta_request"]
+        if requests and requests[0]["node"] != node:
+            found.append(f"stream {stream}: the first message has the node {requests[0]['node']}")
+        found += (
+            f"stream {stream}: the node was sent again: {request}"
+            for request in requests[1:]
+            if request["node"] is not None
+        )
+        for type_url in sorted({message["type_url"] for message in messages}):
+            of_type = [message for message in messages if message["type_url"] == type_url]
+            found += (f"stream {stream}: {fault}" for fault in _delta_faults_of_type(of_type))
+    return found
+
+
+def _delta_faults_of_type(messages: list[Event]) -> list[str]:
+    found: list[str] = []
+    is_first = True
+    unacknowledged: list[str] = []
+    for message in messages:
+        if message["event"] == "delta_response":
+            unacknowledged.append(message["nonce"])
+            continue
+        if message["error_detail"] is not None:
+            found.append(f"a response was rejected: {message}")
+        if message["unsubscribe"]:
+            found.append(f"something was given up: {message}")
+        if is_first:
+            is_first = False
+            if message["nonce"]:
+                found.append(f"the first request has a nonce: {message}")
+        elif message["held"] or message["subscribe"]:
+            found.append(f"more than an ACK: {message}")
+        elif unacknowledged and message["nonce"] == unacknowledged[0]:
+            unacknowledged.pop(0)
+        else:
+            found.append(f"an ACK that is not of the oldest response: {message}")
+    found += [f"a response was not acknowledged: {nonce}" for nonce in unacknowledged]
+    return found

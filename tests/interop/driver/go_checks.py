@@ -50,6 +50,12 @@ _CHANGES = {
         ("changed", "eds", "blue"),
     },
 }
+# In the incremental variant the endpoints that a snapshot lacks are said to be gone.
+_DELTA_CHANGES = {
+    1: _CHANGES[1],
+    2: _CHANGES[2] | {("removed", "eds", "green")},
+    3: _CHANGES[3] | {("changed", "eds", "green"), ("removed", "eds", "yellow")},
+}
 _RECONNECT_PATIENCE = 30.0
 
 
@@ -62,6 +68,11 @@ def run(report: PeerReport, run_dir: Path) -> None:
         {
             "go-control-plane: xds watch follows three snapshots": peer.follows_snapshots,
             "go-control-plane: the server is killed and started again": peer.reconnects,
+            "go-control-plane, incremental: xds watch --delta follows three snapshots": peer.follows_delta,
+            "go-control-plane, incremental: the server is killed and started again": peer.reconnects_delta,
+            "go-control-plane, one stream a type: xds watch --per-type": peer.follows_per_type,
+            "go-control-plane, one incremental stream a type: the same with --delta": peer.follows_delta_per_type,
+            "go-control-plane: another server serves while the first is away": peer.falls_back,
         },
     )
 
@@ -194,11 +205,137 @@ class _GoPeer:
             server.wait_acknowledged("2")
         _check_conversation(scenario, _World(server, watch), "the new stream")
 
-    def _world(self, scenario: Scenario) -> _World:
+    def follows_delta(self, scenario: Scenario) -> None:
+        self._follow_delta(scenario, "--delta")
+
+    def follows_delta_per_type(self, scenario: Scenario) -> None:
+        world = self._follow_delta(scenario, "--delta", "--per-type")
+        with scenario.check("each type had a stream of its own"):
+            opened = {event["type_url"] for event in world.server.journal if event["event"] == "stream_open"}
+            expect(opened == set(TYPE_URLS.values()), f"streams: {sorted(opened)}")
+
+    def _follow_delta(self, scenario: Scenario, *options: str) -> _World:
+        world = self._world(scenario, *options)
+        server, watch = world.server, world.watch
+        for snapshot in (1, 2, 3):
+            before = watch.mark() if snapshot > 1 else 0
+            with scenario.check(f"xds watch prints exactly what snapshot {snapshot} changes"):
+                if snapshot > 1:
+                    server.serve(snapshot)
+                _wait_keys(watch, before, _DELTA_CHANGES[snapshot])
+            with scenario.check(f"snapshot {snapshot}: one ACK for each response, and nothing else"):
+                journal = stays("the journal of the server", lambda: server.journal, SILENCE)
+                found = conversation.delta_faults(journal, _NODE)
+                expect(not found, "\n".join(found))
+        return world
+
+    def reconnects_delta(self, scenario: Scenario) -> None:
+        world = self._world(scenario, "--delta")
+        old, watch = world.server, world.watch
+        _wait_keys(watch, 0, _DELTA_CHANGES[1])
+        stays("the journal of the server", lambda: old.journal, SILENCE)
+        held = _held_after(old.journal)
+        before = watch.mark()
+        old.kill()
+        server = _Server(scenario, self._server, old.address)
+        server.serve(1)
+        with scenario.check("the first request of each type states what is held, later ones nothing"):
+            eventually("four requests", lambda: len(_delta_requests(server)) >= 4, _RECONNECT_PATIENCE)
+            journal = stays("the journal of the server", lambda: server.journal, SILENCE)
+            stated = {event["type_url"]: event["held"] for event in _delta_requests(server) if event["held"]}
+            expect(stated == held, f"stated: {stated}, held: {held}")
+            found = conversation.delta_faults(journal, _NODE)
+            expect(not found, "\n".join(found))
+        with scenario.check("the server sends nothing again that the client has, and nothing is printed"):
+            sent = [event["resources"] for event in server.journal if event["event"] == "delta_response"]
+            expect(not any(sent), f"sent: {sent}")
+            expect(not watch.changes(before), str(watch.changes(before)))
+        with scenario.check("the next snapshot arrives on the new stream"):
+            server.serve(2)
+            _wait_keys(watch, before, _DELTA_CHANGES[2])
+
+    def follows_per_type(self, scenario: Scenario) -> None:
+        world = self._world(scenario, "--per-type")
+        server, watch = world.server, world.watch
+        with scenario.check("xds watch prints the first snapshot"):
+            _wait_changes(watch, 0, snapshot=1)
+            server.wait_acknowledged("1")
+        with scenario.check("each type has a stream of its own, with a node of its own"):
+            opened = {event["type_url"] for event in server.journal if event["event"] == "stream_open"}
+            expect(opened == set(TYPE_URLS.values()), f"streams: {sorted(opened)}")
+        _check_conversation(scenario, world, "one stream a type")
+        before = watch.mark()
+        with scenario.check("the second snapshot arrives"):
+            server.serve(2)
+            _wait_changes(watch, before, snapshot=2)
+            server.wait_acknowledged("2")
+        _check_conversation(scenario, world, "one stream a type, second snapshot")
+
+    def falls_back(self, scenario: Scenario) -> None:
+        first = _Server(scenario, self._server)
+        second = _Server(scenario, self._server)
+        second.serve(1)
+        first.kill()
+        options = ("--fallback", second.address)
+        watch = XdsWatch(scenario, self._xds, first.address, _NODE, _SUBSCRIPTIONS, options)
+        with scenario.check("with the first server away the second one serves, and no error is told"):
+            _wait_changes(watch, 0, snapshot=1)
+            second.wait_acknowledged("1")
+            errors = [event for event in watch.events if event["event"] in ("ambient", "error")]
+            expect(not errors, str(errors))
+        before = watch.mark()
+        back = _Server(scenario, self._server, first.address)
+        back.serve(2)
+        with scenario.check("when the first one answers, it serves, and the stream to the second one ends"):
+            _wait_changes(watch, before, snapshot=2)
+            back.wait_acknowledged("2")
+
+            def is_closed() -> bool:
+                closed = [event for event in second.journal if event["event"] == "stream_closed"]
+                expect(bool(closed), "the stream is open")
+                return True
+
+            eventually("the end of the stream to the second server", is_closed, _RECONNECT_PATIENCE)
+        before = watch.mark()
+        with scenario.check("what the second one has to say then reaches nobody"):
+            second.serve(3)
+            late = stays("the events of xds watch", lambda: watch.events[before:], SILENCE)
+            expect(not late, str(late))
+
+    def _world(self, scenario: Scenario, *options: str) -> _World:
         """The server with its first snapshot, and our client that watches it."""
         server = _Server(scenario, self._server)
         server.serve(1)
-        return _World(server, XdsWatch(scenario, self._xds, server.address, _NODE, _SUBSCRIPTIONS))
+        watch = XdsWatch(scenario, self._xds, server.address, _NODE, _SUBSCRIPTIONS, options)
+        return _World(server, watch)
+
+
+def _delta_requests(server: _Server) -> list[Event]:
+    return [event for event in server.journal if event["event"] == "delta_request"]
+
+
+def _held_after(journal: list[Event]) -> dict[str, dict[str, str]]:
+    """By type: what a client holds, with its versions, that took every response."""
+    held: dict[str, dict[str, str]] = {}
+    for event in journal:
+        if event["event"] == "delta_response":
+            of_type = held.setdefault(event["type_url"], {})
+            of_type.update(event["resources"])
+            for name in event["removed"]:
+                of_type.pop(name, None)
+    return {type_url: of_type for type_url, of_type in held.items() if of_type}
+
+
+def _wait_keys(watch: XdsWatch, after: int, expected: set[tuple[str, str, str]]) -> None:
+    """Waits until exactly these changes are printed, each once."""
+
+    def printed() -> list[tuple[str, str, str]]:
+        seen = [(event["event"], event["type"], event["name"]) for event in watch.changes(after)]
+        expect(set(seen) >= expected, f"missing: {sorted(expected - set(seen))}, printed: {seen}")
+        return seen
+
+    keys = eventually("the changes", printed, _RECONNECT_PATIENCE)
+    expect(sorted(keys) == sorted(expected), f"printed: {keys}")
 
 
 def _wait_changes(watch: XdsWatch, after: int, snapshot: int) -> None:

@@ -142,10 +142,16 @@ class XdsWatch:
     """`xds watch` on a management server, with the events that it prints."""
 
     def __init__(
-        self, scenario: Scenario, binary: Path, server: str, node: str, subscriptions: Sequence[str]
+        self,
+        scenario: Scenario,
+        binary: Path,
+        server: str,
+        node: str,
+        subscriptions: Sequence[str],
+        options: Sequence[str] = (),
     ) -> None:
         argv: Argv = [binary, "watch", "--server", server, "--node", node, "-o", "ndjson", "--for", _LIFETIME]
-        self._process = scenario.spawn(EventProcess, "xds-watch", [*argv, *subscriptions])
+        self._process = scenario.spawn(EventProcess, "xds-watch", [*argv, *options, *subscriptions])
 
     @property
     def events(self) -> list[Event]:

@@ -1,6 +1,6 @@
 // Command go-control-plane-server is a real management server to test our client against: it
-// serves snapshots of resources with go-control-plane over one aggregated stream and reports, as
-// JSON lines on standard output, every request and response that its callbacks see.
+// serves snapshots of resources with go-control-plane, in both variants, over aggregated streams and
+// over one for each type, and reports, as JSON lines on standard output, every request and response that its callbacks see.
 //
 // Commands come on standard input, one a line:
 //
@@ -22,7 +22,11 @@ import (
 	"runtime/debug"
 	"strings"
 
+	cluster "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	endpoint "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
+	listenerservice "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
+	route "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	"google.golang.org/grpc"
@@ -48,8 +52,12 @@ func run(listen, node string) error {
 	snapshots := cache.NewSnapshotCache(true, cache.IDHash{}, nil)
 	recorder := newRecorder(journal)
 	grpcServer := grpc.NewServer(grpc.StreamInterceptor(recorder.intercept))
-	discovery.RegisterAggregatedDiscoveryServiceServer(
-		grpcServer, server.NewServer(context.Background(), snapshots, recorder.callbacks()))
+	xds := server.NewServer(context.Background(), snapshots, recorder.callbacks())
+	discovery.RegisterAggregatedDiscoveryServiceServer(grpcServer, xds)
+	cluster.RegisterClusterDiscoveryServiceServer(grpcServer, xds)
+	endpoint.RegisterEndpointDiscoveryServiceServer(grpcServer, xds)
+	listenerservice.RegisterListenerDiscoveryServiceServer(grpcServer, xds)
+	route.RegisterRouteDiscoveryServiceServer(grpcServer, xds)
 
 	journal.write(map[string]any{
 		"event":   "listening",

@@ -60,24 +60,90 @@ func (s *recordedStream) RecvMsg(message any) error {
 	if err := s.ServerStream.RecvMsg(message); err != nil {
 		return err
 	}
-	if request, ok := message.(*discovery.DiscoveryRequest); ok && request.Node != nil {
-		s.recorder.wireNodes.Store(request, request.Node.Id)
+	switch request := message.(type) {
+	case *discovery.DiscoveryRequest:
+		if request.Node != nil {
+			s.recorder.wireNodes.Store(request, request.Node.Id)
+		}
+	case *discovery.DeltaDiscoveryRequest:
+		if request.Node != nil {
+			s.recorder.wireNodes.Store(request, request.Node.Id)
+		}
 	}
 	return nil
 }
 
 func (r *recorder) callbacks() server.CallbackFuncs {
 	return server.CallbackFuncs{
-		StreamOpenFunc: func(_ context.Context, stream int64, _ string) error {
-			r.journal.write(map[string]any{"event": "stream_open", "stream": stream})
+		StreamOpenFunc: func(_ context.Context, stream int64, typeURL string) error {
+			r.onOpen(stream, typeURL)
 			return nil
 		},
 		StreamClosedFunc: func(stream int64, _ *core.Node) {
-			r.journal.write(map[string]any{"event": "stream_closed", "stream": stream})
+			r.onClosed(stream)
 		},
-		StreamRequestFunc:  r.onRequest,
-		StreamResponseFunc: r.onResponse,
+		DeltaStreamOpenFunc: func(_ context.Context, stream int64, typeURL string) error {
+			r.onOpen(stream, typeURL)
+			return nil
+		},
+		DeltaStreamClosedFunc: func(stream int64, _ *core.Node) {
+			r.onClosed(stream)
+		},
+		StreamRequestFunc:       r.onRequest,
+		StreamResponseFunc:      r.onResponse,
+		StreamDeltaRequestFunc:  r.onDeltaRequest,
+		StreamDeltaResponseFunc: r.onDeltaResponse,
 	}
+}
+
+// onOpen notes a stream; the type is empty for an aggregated one.
+func (r *recorder) onOpen(stream int64, typeURL string) {
+	r.journal.write(map[string]any{"event": "stream_open", "stream": stream, "type_url": typeURL})
+}
+
+func (r *recorder) onClosed(stream int64) {
+	r.journal.write(map[string]any{"event": "stream_closed", "stream": stream})
+}
+
+func (r *recorder) onDeltaRequest(stream int64, request *discovery.DeltaDiscoveryRequest) error {
+	node, _ := r.wireNodes.LoadAndDelete(request)
+	var rejection any
+	if detail := request.ErrorDetail; detail != nil {
+		rejection = map[string]any{"code": detail.Code, "message": detail.Message}
+	}
+	held := map[string]string{}
+	for name, version := range request.InitialResourceVersions {
+		held[name] = version
+	}
+	r.journal.write(map[string]any{
+		"event":        "delta_request",
+		"stream":       stream,
+		"type_url":     request.TypeUrl,
+		"subscribe":    append([]string{}, request.ResourceNamesSubscribe...),
+		"unsubscribe":  append([]string{}, request.ResourceNamesUnsubscribe...),
+		"held":         held,
+		"nonce":        request.ResponseNonce,
+		"node":         node,
+		"error_detail": rejection,
+	})
+	return nil
+}
+
+func (r *recorder) onDeltaResponse(
+	stream int64, _ *discovery.DeltaDiscoveryRequest, response *discovery.DeltaDiscoveryResponse,
+) {
+	resources := map[string]string{}
+	for _, resource := range response.Resources {
+		resources[resource.Name] = resource.Version
+	}
+	r.journal.write(map[string]any{
+		"event":     "delta_response",
+		"stream":    stream,
+		"type_url":  response.TypeUrl,
+		"resources": resources,
+		"removed":   append([]string{}, response.RemovedResources...),
+		"nonce":     response.Nonce,
+	})
 }
 
 func (r *recorder) onRequest(stream int64, request *discovery.DiscoveryRequest) error {
