@@ -197,6 +197,10 @@ fn templates_escape_the_target_only_into_structured_names() {
         ("xdstp://a/L/%s?id=%s", "x", "xdstp://a/L/x?id=x"),
         ("xdstp://a/L/fixed", "x", "xdstp://a/L/fixed"),
         ("xdstp://a/L/%s", "x/*", "xdstp://a/L/x/%2A"),
+        ("xdstp://a/L/%s", "*/", "xdstp://a/L/*/"),
+        ("xdstp://a/L/x%s", "*", "xdstp://a/L/x*"),
+        ("xdstp://a/L/%s?id=%s", "x&k=v", "xdstp://a/L/x&k=v?id=x%26k%3Dv"),
+        ("xdstp://a/L/x?b=%s&a=1", "y", "xdstp://a/L/x?a=1&b=y"),
     ] {
         assert_eq!(ListenerTemplate::new(template).expand(target), expected, "{template}");
     }

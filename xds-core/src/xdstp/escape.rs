@@ -12,6 +12,8 @@ pub(super) enum Part {
     Segment,
     /// A key or a value of a context parameter.
     Context,
+    /// A place in the path or the context that is not known yet.
+    Anywhere,
 }
 
 impl Part {
@@ -36,7 +38,7 @@ impl Part {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => true,
             b'-' | b'.' | b'_' | b'~' => true,
             b'!' | b'$' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b':' | b'@' => true,
-            b'&' | b'=' => self != Self::Context,
+            b'&' | b'=' => matches!(self, Self::Authority | Self::Segment),
             b'/' | b'?' => self == Self::Context,
             b'[' | b']' => self == Self::Authority,
             _ => false,

@@ -2,7 +2,7 @@
 
 use alloc::{string::String, sync::Arc};
 
-use super::{PREFIX, escape, escape::Part, is_xdstp};
+use super::{PREFIX, XdstpName, escape, escape::Part, is_xdstp};
 use crate::{text::ResourceName, types};
 
 const PLACE: &str = "%s";
@@ -57,8 +57,9 @@ impl ListenerTemplate {
     }
 
     /// The name for a target: each `%s` is replaced. In an `xdstp:` template the target is escaped
-    /// segment by segment, its slashes kept; brackets of an IPv6 address are escaped like all that
-    /// may not stand in a path. A segment `*` is escaped too, so no target makes a glob.
+    /// but for its slashes, so that it stays what it is wherever it is put: brackets of an IPv6
+    /// address cannot end a path, an `&` adds no context parameter, and a segment `*` makes no glob.
+    /// The name is in its canonical form, unless the template makes a malformed one.
     #[must_use]
     pub fn expand(&self, target: &str) -> ResourceName {
         if !is_xdstp(self.as_str()) {
@@ -71,9 +72,10 @@ impl ListenerTemplate {
             }
             match segment {
                 "*" => escaped.push_str("%2A"),
-                _ => Part::Segment.encode(segment.as_bytes(), &mut escaped),
+                _ => Part::Anywhere.encode(segment.as_bytes(), &mut escaped),
             }
         }
-        self.0.replace(PLACE, &escaped).into()
+        let name = self.0.replace(PLACE, &escaped);
+        XdstpName::parse(&name).map_or_else(|_| name.into(), XdstpName::into_name)
     }
 }
