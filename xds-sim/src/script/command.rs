@@ -9,7 +9,7 @@
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
-//! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), or `-NAME`, which was removed |
+//! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME`, which was removed, or `!NAME=CODE[:TEXT]`, an error |
 //! | `respond-bytes HEX` | it sends these bytes instead |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |

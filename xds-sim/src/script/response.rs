@@ -156,7 +156,7 @@ fn named(word: &str) -> Result<Vec<Resource>, String> {
     Ok(names.into_iter().map(resource).collect())
 }
 
-fn resource_error(word: &str) -> Result<ResourceError, String> {
+pub(super) fn resource_error(word: &str) -> Result<ResourceError, String> {
     let wrong = || format!("`{word}` is not !NAME=CODE:TEXT");
     let (name, status) =
         word.strip_prefix('!').and_then(|word| word.split_once('=')).ok_or_else(wrong)?;
@@ -172,15 +172,6 @@ impl Response {
     /// The bytes of the `DiscoveryResponse`.
     pub(super) fn encode(&self) -> Bytes {
         let url = type_url(&self.type_name);
-        let error = |error: &ResourceError| proto::ResourceError {
-            resource_name: (!error.name.is_empty())
-                .then(|| proto::ResourceName { name: error.name.clone(), ..Default::default() }),
-            error_detail: Some(proto::Status {
-                code: error.code,
-                message: error.message.clone(),
-                ..Default::default()
-            }),
-        };
         let identified = |identifier| proto::ControlPlane { identifier };
         proto::DiscoveryResponse {
             version_info: self.version.clone(),
@@ -188,11 +179,25 @@ impl Response {
             resources: self.resources.iter().map(|resource| resource.encode(&url)).collect(),
             type_url: url,
             control_plane: self.control_plane.clone().map(identified),
-            resource_errors: self.errors.iter().map(error).collect(),
+            resource_errors: self.errors.iter().map(ResourceError::message).collect(),
             ..proto::DiscoveryResponse::default()
         }
         .encode_to_vec()
         .into()
+    }
+}
+
+impl ResourceError {
+    pub(super) fn message(&self) -> proto::ResourceError {
+        let name = proto::ResourceName { name: self.name.clone(), ..Default::default() };
+        proto::ResourceError {
+            resource_name: (!self.name.is_empty()).then_some(name),
+            error_detail: Some(proto::Status {
+                code: self.code,
+                message: self.message.clone(),
+                ..Default::default()
+            }),
+        }
     }
 }
 

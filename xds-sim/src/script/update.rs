@@ -6,6 +6,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::proto;
 
+use super::response::{ResourceError, resource_error};
 use crate::Toy;
 
 /// An incremental response.
@@ -16,6 +17,7 @@ pub struct Update {
     pub nonce: String,
     pub resources: Vec<Versioned>,
     pub removed: Vec<String>,
+    pub errors: Vec<ResourceError>,
 }
 
 /// One resource of an incremental response.
@@ -44,11 +46,13 @@ pub fn parse(type_name: &str, words: &[&str]) -> Result<Update, String> {
         nonce: nonce.into(),
         resources: Vec::new(),
         removed: Vec::new(),
+        errors: Vec::new(),
     };
     for item in items {
-        match item.strip_prefix('-') {
-            Some(name) => update.removed.push(name.into()),
-            None => update.resources.push(resource(item)?),
+        match item.as_bytes().first() {
+            Some(b'-') => update.removed.push(item[1..].into()),
+            Some(b'!') => update.errors.push(resource_error(item)?),
+            _ => update.resources.push(resource(item)?),
         }
     }
     Ok(update)
@@ -100,6 +104,7 @@ impl Update {
             type_url: own.clone(),
             resources: self.resources.iter().map(resource).collect(),
             removed_resources: self.removed.clone(),
+            resource_errors: self.errors.iter().map(ResourceError::message).collect(),
             ..proto::DeltaDiscoveryResponse::default()
         };
         message.encode_to_vec().into()
