@@ -228,7 +228,7 @@ impl Client {
 }
 
 /// The authority that a name states.
-fn authority_in(name: &str) -> Option<&str> {
+pub(super) fn authority_in(name: &str) -> Option<&str> {
     let rest = name.strip_prefix("xdstp://")?;
     rest.split(['/', '?', '#']).next()
 }
