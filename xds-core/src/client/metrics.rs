@@ -41,6 +41,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use super::{
     Client,
+    authorities::authority_in,
     status::EntryState,
     tally::{Health, TypeStats},
     upstream::Link,
@@ -294,7 +295,7 @@ impl Client {
         for known in &self.types {
             let mut authorities = BTreeMap::<&str, BTreeMap<CacheState, u64>>::new();
             for (_, entry) in known.cache.iter().filter(|(_, entry)| known.interest.covers(entry)) {
-                let mut authority = authority_of(entry.name.as_str());
+                let mut authority = authority_label(entry.name.as_str());
                 // Under a wildcard it is the server that makes up names. It must not fill whatever
                 // stores the measurements with series.
                 if authorities.len() >= MAX_AUTHORITIES && !authorities.contains_key(authority) {
@@ -326,12 +327,9 @@ const OLD_STYLE: &str = "#old";
 /// Names whose authority is one too many.
 const OTHER_AUTHORITIES: &str = "#other";
 
-/// The authority in an `xdstp:` name, which may be empty.
-fn authority_of(name: &str) -> &str {
-    match name.strip_prefix("xdstp://") {
-        Some(rest) => rest.split('/').next().unwrap_or_default(),
-        None => OLD_STYLE,
-    }
+/// The value of the label for a name's authority, which may be empty.
+fn authority_label(name: &str) -> &str {
+    authority_in(name).unwrap_or(OLD_STYLE)
 }
 
 #[cfg(test)]
@@ -340,12 +338,12 @@ mod tests {
 
     #[test]
     fn authorities_are_those_of_new_style_names() {
-        assert_eq!(authority_of("web"), "#old");
+        assert_eq!(authority_label("web"), "#old");
         assert_eq!(
-            authority_of("xdstp://a.example/envoy.config.cluster.v3.Cluster/web"),
+            authority_label("xdstp://a.example/envoy.config.cluster.v3.Cluster/web"),
             "a.example"
         );
-        assert_eq!(authority_of("xdstp:///envoy.config.cluster.v3.Cluster/web"), "");
-        assert_eq!(authority_of("xdstp:web"), "#old");
+        assert_eq!(authority_label("xdstp:///envoy.config.cluster.v3.Cluster/web"), "");
+        assert_eq!(authority_label("xdstp:web"), "#old");
     }
 }
