@@ -10,8 +10,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl,
     client::{
-        ChannelEvent, ClientConfig, Contents, Instrument, Interest, MetricsExporter, Output,
-        ReadGate, WallClock,
+        ChannelEvent, ClientConfig, Contents, Federation, Instrument, Interest, MetricsExporter,
+        Output, ReadGate, WallClock,
     },
     proto::{self, client_config::GenericXdsConfig},
     types::CLUSTER,
@@ -113,7 +113,9 @@ fn a_rejected_resource_is_kept_up_to_a_limit() {
 #[test]
 fn a_server_cannot_make_up_series_without_end() {
     println!("covers: CM-13 B45");
-    let (mut client, channel) = connected(config(), Interest::Wildcard);
+    let mut config = config();
+    config.profile.federation = Federation::Off;
+    let (mut client, channel) = connected(config, Interest::Wildcard);
     let names = (0..10_000).map(|n| named(&format!("xdstp://authority-{n}/t/cluster")));
     let frame = response("1", names.chain([named("old")]));
     client.handle_event(ChannelEvent::Message(channel, frame), Time::ZERO);

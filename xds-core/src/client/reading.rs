@@ -371,12 +371,15 @@ impl Judge<'_> {
         index: usize,
         reading: &mut Reading<'_>,
     ) -> Option<Slot> {
-        let name = &*self.kept(name);
+        let read = self.read_name(name).ok()?;
+        let name = &*read.name;
         let known = self.cache.find(name);
         if known.is_some_and(|slot| self.may_come_from_here(slot)) {
             return known;
         }
-        if !self.has_wildcard || known.is_some() {
+        // A wildcard asks for names that state no authority. A server must not bring in, by way of it,
+        // what another one answers for.
+        if !self.has_wildcard || known.is_some() || read.authority.is_some() {
             reading.strangers.note(name);
             return None;
         }
