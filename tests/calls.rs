@@ -106,9 +106,11 @@ fn the_node_states_the_application_and_the_library() {
     assert!(!node.user_agent_name.is_empty());
     assert!(node.user_agent_version_type.is_some());
     let features = &node.client_features;
-    assert!(features.iter().any(|f| f == "envoy.lb.does_not_support_overprovisioning"));
+    for feature in ["envoy.lb.does_not_support_overprovisioning", "xds.config.resource-in-sotw"] {
+        assert!(features.iter().any(|stated| stated == feature), "{feature} is not stated");
+    }
     assert!(second.node.is_none());
-    println!("covers: SB-01 SB-04 S0.065 IC5");
+    println!("covers: SB-01 SB-03 SB-04 S0.065 IC5");
 }
 
 #[test]

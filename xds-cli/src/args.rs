@@ -82,6 +82,19 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "ID", default_value = "xds-watch")]
     pub(crate) node: String,
 
+    /// Ask for changes only: the incremental (delta) variant of the protocol.
+    #[arg(long)]
+    pub(crate) delta: bool,
+
+    /// Open a stream for each type, to its own discovery service, instead of the aggregated one.
+    #[arg(long)]
+    pub(crate) per_type: bool,
+
+    /// A server to turn to while those before it fail and something is wanted that none of them has
+    /// told. May be given several times.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) fallback: Vec<String>,
+
     /// How to print changes.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: WatchOutput,

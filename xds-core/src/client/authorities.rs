@@ -9,9 +9,10 @@ use alloc::{sync::Arc, vec::Vec};
 
 use super::{
     Client,
-    config::{ClientConfig, Fallback, Federation, ManagementServer},
+    config::{ClientConfig, Fallback, ManagementServer},
     error::InvalidWatch,
     interest::Collection,
+    names::KeptName,
     status::EntryState,
     upstream::Link,
 };
@@ -92,17 +93,14 @@ impl Authority {
 }
 
 impl Client {
-    /// The authority of a name that is to be watched (S2.064, FE-05).
-    pub(super) fn authority_of(&self, name: &str) -> Result<usize, InvalidWatch> {
-        let Some(stated) = authority_in(name) else { return Ok(DEFAULT) };
-        if self.config.profile.federation == Federation::Off {
-            return Ok(DEFAULT);
-        }
+    /// The position of the authority that a name states (FE-05).
+    pub(super) fn position_of_authority(&self, name: &KeptName<'_>) -> Result<usize, InvalidWatch> {
+        let Some(stated) = name.authority.as_deref() else { return Ok(DEFAULT) };
         self.upstreams
             .authorities
             .iter()
             .position(|authority| authority.name.as_deref() == Some(stated))
-            .ok_or_else(|| InvalidWatch::UnknownAuthority(ResourceName::from(name)))
+            .ok_or_else(|| InvalidWatch::UnknownAuthority(ResourceName::from(&*name.name)))
     }
 
     /// A server has answered. Authorities that had turned to one behind it come back (FB-08, FB-13),
@@ -225,10 +223,4 @@ impl Client {
         self.forget_what_was_sent(&mut channel);
         Some(channel.started.after(self.config.profile.backoff.initial))
     }
-}
-
-/// The authority that a name states.
-pub(super) fn authority_in(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix("xdstp://")?;
-    rest.split(['/', '?', '#']).next()
 }

@@ -6,7 +6,7 @@
 
 use alloc::{
     boxed::Box,
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -258,7 +258,7 @@ impl Cache {
         if let Some(detail) = &mut entry.detail {
             detail.value = None;
         }
-        self.versions.release(version);
+        self.versions.release(version, 1);
         let Some(bytes) = bytes else { return };
         if self.frames.leave(frame, bytes.len()) {
             self.abandon(frame);
@@ -327,6 +327,7 @@ impl Cache {
 
     /// Notes that the response under judgement has the resource in use, until it turns out to have
     /// the name twice.
+    #[inline]
     pub(crate) fn renew_unchanged(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
@@ -376,6 +377,7 @@ impl Cache {
     }
 
     /// Notes that the response has the entry.
+    #[inline]
     pub(crate) fn mark(&mut self, slot: Slot) -> Mark {
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return Mark::First };
         if entry.stamp >> 1 <= self.marks_before {
@@ -402,6 +404,7 @@ impl Cache {
     // Wrappers.
 
     /// Whether `bytes`, without a wrapper, are the resource in use as it came.
+    #[inline]
     pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
         self.get(slot)
             .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)
@@ -511,8 +514,11 @@ impl Cache {
         Some(self.following(cursor)).filter(|slot| !slot.is_none())
     }
 
-    pub(crate) fn pass(&mut self, cursor: Slot, entry: Slot) {
-        self.nodes.move_after(cursor, entry);
+    /// Moves a cursor behind the entry that lies ahead of it.
+    pub(crate) fn pass(&mut self, cursor: &mut Cursor, slot: Slot) {
+        self.nodes.move_after(cursor.marker, slot);
+        cursor.told.remove(&slot);
+        cursor.passed = cursor.passed.max(self.get(slot).map_or(0, Entry::moved));
     }
 
     /// Keeps a deleted entry until every cursor has passed it.
@@ -596,9 +602,11 @@ impl Entry {
         self.detail.as_ref()?.failed.as_ref()
     }
 
-    /// The number of the last change of the error beside the resource in use.
-    pub(crate) fn ambient(&self) -> u64 {
-        self.detail.as_ref().map_or(0, |detail| detail.ambient)
+    /// The number of the last change of the resource, or of the error beside it: the list is in the
+    /// order of these.
+    fn moved(&self) -> u64 {
+        let ambient = self.detail.as_ref().map_or(0, |detail| detail.ambient);
+        self.changed.max(ambient)
     }
 
     /// The position of the server that the resource last came from.
@@ -630,17 +638,49 @@ impl Entry {
 pub(crate) struct Cursor {
     /// What lies behind it in the list has yet to be passed.
     pub(crate) marker: Slot,
-    /// The newest change when the watch last caught up. An entry that changed since has a value that
-    /// is news; one that only moved since has news beside it.
-    pub(crate) base: u64,
-    /// The entry ahead and the number of its change, if its value was told and its error was not.
-    pub(crate) told: Option<(Slot, u64)>,
+    /// The number of the newest change that was passed: an entry that has not moved since is known to
+    /// the watch as it is.
+    pub(crate) passed: u64,
+    /// What was told of entries that lie ahead only for what is wrong beside them.
+    pub(crate) told: BTreeMap<Slot, Told>,
     /// The watch fell too far behind and starts over.
     pub(crate) resync: bool,
 }
 
+/// What a wildcard watch was told of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The number of the change that brought the value.
+    pub(crate) value: u64,
+    /// Whether the watch was last told that something is wrong beside it.
+    pub(crate) is_wrong: bool,
+}
+
 impl Default for Cursor {
     fn default() -> Self {
-        Self { marker: Slot::NONE, base: 0, told: None, resync: false }
+        Self { marker: Slot::NONE, passed: 0, told: BTreeMap::new(), resync: false }
+    }
+}
+
+impl Cursor {
+    /// Starts over: nothing has been told.
+    pub(crate) fn restart(&mut self) {
+        self.passed = 0;
+        self.told.clear();
+    }
+
+    /// The watch has seen every change up to the one numbered `newest`.
+    pub(crate) fn catch_up(&mut self, newest: u64) {
+        self.passed = newest;
+        self.told.clear();
+    }
+
+    /// Notes what the watch was told of an entry that is about to move for its error alone. If it lies
+    /// ahead already, nothing was told of it since that was noted last.
+    pub(crate) fn note_told(&mut self, slot: Slot, entry: &Entry) {
+        if self.passed >= entry.moved() {
+            let told = Told { value: entry.changed, is_wrong: entry.error().is_some() };
+            self.told.insert(slot, told);
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::{
     cache::Cursor,
     error::InvalidWatch,
     interest::{Collection, Subscription, SubscriptionState},
+    names,
     status::EntryState,
     watches::{News, Target},
 };
@@ -43,8 +44,10 @@ impl Client {
         let watch = match interest {
             Interest::Name(name) => {
                 self.check_name(name)?;
-                let authority = self.authority_of(name)?;
-                self.watch_name(type_index, name, authority, now)
+                let name = names::read(name, type_url, self.config.profile.federation)
+                    .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
+                let authority = self.position_of_authority(&name)?;
+                self.watch_name(type_index, &name.name, authority, now)
             }
             Interest::Wildcard => self.watch_everything(type_index, now),
         }

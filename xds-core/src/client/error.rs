@@ -5,7 +5,7 @@ use core::{fmt, time::Duration};
 
 use thiserror::Error;
 
-use super::resource_type::Rejection;
+use super::{names::InvalidStructuredName, resource_type::Rejection};
 use crate::{
     text::{ResourceName, TypeUrl},
     types,
@@ -217,6 +217,14 @@ pub enum InvalidWatch {
         bytes: usize,
         /// The configured limit in bytes.
         limit: usize,
+    },
+    /// The name has structure, and it is not one of a resource of the type.
+    #[error("{name} cannot be watched: {why}")]
+    Structured {
+        /// The name.
+        name: ResourceName,
+        /// What is wrong with it.
+        why: InvalidStructuredName,
     },
     /// The name states an authority that is not configured (FE-05).
     #[error("the authority of {0} is not configured")]

@@ -96,8 +96,7 @@ pub enum Change {
         /// The value, or why there is none.
         result: Result<Resource, WatchError>,
     },
-    /// Something is wrong with a resource whose value stays in use, or, with `None`, no longer is. An
-    /// error that came and went between two looks may be told as gone without having been told.
+    /// Something is wrong with a resource whose value stays in use, or, with `None`, no longer is.
     Ambient {
         /// The resource's name.
         name: ResourceName,

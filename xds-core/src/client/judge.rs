@@ -27,7 +27,7 @@ use super::{
     resource_type::{Context, Rejection, ResourceType},
     sent::SentNames,
     status::{ClientStats, EntryState},
-    watches::{Debts, News, Watches},
+    watches::{Debts, News, Target, Watches},
 };
 use crate::{slab::Slot, text::Version, time::Time, wire::response::Response};
 
@@ -241,6 +241,7 @@ impl Judge<'_> {
         if drops || is_one_too_many {
             self.cache.drop_resource(slot);
         }
+        self.note_told(slot);
         let Some(entry) = self.cache.get_mut(slot) else { return };
         let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
         let is_news = entry.error() != Some(&error) || entry.state != state;
@@ -263,11 +264,24 @@ impl Judge<'_> {
 
     /// The resource in use turned out to be the newest again.
     pub(crate) fn clear_error(&mut self, slot: Slot) {
+        self.note_told(slot);
         let Some(entry) = self.cache.get_mut(slot) else { return };
         entry.state = EntryState::Acked;
         entry.clear_error();
         self.cache.touch_ambient(slot);
         self.tell(slot, News::Ambient);
+    }
+
+    /// Notes what wildcard watches were told of an entry before the error beside it changes.
+    fn note_told(&mut self, slot: Slot) {
+        let Some(entry) = self.cache.get(slot) else { return };
+        for &watch in &self.interest.wildcards {
+            if let Some(Target::Wildcard(cursor)) =
+                self.watches.get_mut(watch).map(|watch| &mut watch.target)
+            {
+                cursor.note_told(slot, entry);
+            }
+        }
     }
 
     /// Tells the watchers of the entry's name; wildcard watches are told once per response.

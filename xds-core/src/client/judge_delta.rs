@@ -156,7 +156,7 @@ impl Judge<'_> {
     ) {
         const NOT_IN_USE: &str =
             "it has a TTL but no content, and its version is not the one in use";
-        let slot = self.cache.find(wrapped.name).filter(|&slot| self.may_come_from_here(slot));
+        let slot = self.find(wrapped.name).filter(|&slot| self.may_come_from_here(slot));
         let is_in_use = slot.and_then(|slot| self.cache.get(slot)).is_some_and(|entry| {
             entry.bytes.is_some() && self.cache.version_of(entry).as_str() == wrapper.version
         });
@@ -179,7 +179,7 @@ impl Judge<'_> {
 
     /// Names that nobody asked for are passed over (DX-13).
     fn read_absence(&mut self, name: &str, reading: &mut Reading<'_>, beside: &mut Beside<'_>) {
-        let Some(slot) = self.cache.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
+        let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
             return;
         };
         match self.cache.mark(slot) {
@@ -198,7 +198,7 @@ impl Judge<'_> {
         let wrapped = response.resources().map(|wrapped| wrapped.map_or("", |it| it.name));
         let removed = (resources..).zip(response.removed());
         for (index, name) in wrapped.enumerate().chain(removed) {
-            let is_repeated = match self.cache.find(name) {
+            let is_repeated = match self.find(name) {
                 Some(slot) => self.cache.is_duplicate(slot),
                 None => reading.strangers.came_twice(name),
             };

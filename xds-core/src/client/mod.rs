@@ -36,6 +36,7 @@ mod judge_delta;
 mod link;
 mod machine;
 mod metrics;
+mod names;
 mod notify;
 mod outbox;
 mod reading;
@@ -66,6 +67,7 @@ pub use self::{
     event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
     features::{FeatureWarning, ServerFeature, ServerFeatures},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
+    names::InvalidStructuredName,
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,

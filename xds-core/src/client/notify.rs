@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{
     Client, TypeState,
     authorities::DEFAULT,
-    cache::{Cache, Cursor, Entry},
+    cache::{Cache, Cursor, Entry, Told},
     error::{WatchError, WatchErrorKind},
     event::{Change, Notice, Output, Resource},
     interest::Collection,
@@ -108,7 +108,7 @@ impl Client {
         let Target::Wildcard(cursor) = &mut watch.target else { return None };
         if core::mem::take(&mut cursor.resync) {
             known.cache.rewind(cursor.marker);
-            (cursor.base, cursor.told) = (0, None);
+            cursor.restart();
             return Some(Change::Resync);
         }
         while let Some(ahead) = known.cache.behind_cursor(cursor.marker) {
@@ -116,7 +116,7 @@ impl Client {
                 return Some(change);
             }
         }
-        cursor.base = known.cache.sequence();
+        cursor.catch_up(known.cache.sequence());
         watch.caught_up();
         self.sweep(type_index);
         None
@@ -184,7 +184,7 @@ impl Client {
         }
         let seen =
             known.interest.wildcards.iter().filter_map(|&id| match &self.watches.get(id)?.target {
-                Target::Wildcard(cursor) => Some(cursor.base),
+                Target::Wildcard(cursor) => Some(cursor.passed),
                 Target::Name { .. } => None,
             });
         let slowest = seen.min().unwrap_or(u64::MAX);
@@ -203,7 +203,7 @@ impl Client {
         for id in wildcards {
             if let Some(watch) = self.watches.get_mut(id)
                 && let Target::Wildcard(cursor) = &mut watch.target
-                && cursor.base < newest
+                && cursor.passed < newest
             {
                 cursor.resync = true;
             }
@@ -219,20 +219,28 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
     let (name, number) = (entry.name.clone(), entry.changed);
     let resource = cache.resource(entry);
     let error = entry.error().cloned();
-    let has_moved = entry.ambient() > cursor.base;
-    let was_told = cursor.told.take() == Some((ahead, number));
-    if number > cursor.base && !was_told {
-        if resource.is_some() && error.is_some() {
-            cursor.told = Some((ahead, number));
-        } else {
-            cache.pass(cursor.marker, ahead);
+    let told = cursor.told.get(&ahead).copied().filter(|told| told.value == number);
+    match told {
+        // Nothing has come of it that a wildcard watch would hear of.
+        None if number == 0 => {
+            cache.pass(cursor, ahead);
+            None
         }
-        let result = resource.map_or_else(|| error.map(Err), |resource| Some(Ok(resource)))?;
-        return Some(Change::Resource { name, result });
+        None => {
+            if resource.is_some() && error.is_some() {
+                cursor.told.insert(ahead, Told { value: number, is_wrong: false });
+            } else {
+                cache.pass(cursor, ahead);
+            }
+            let result = resource.map_or_else(|| error.map(Err), |resource| Some(Ok(resource)))?;
+            Some(Change::Resource { name, result })
+        }
+        Some(Told { is_wrong, .. }) => {
+            cache.pass(cursor, ahead);
+            let is_news = error.is_some() || is_wrong;
+            (resource.is_some() && is_news).then_some(Change::Ambient { name, error })
+        }
     }
-    cache.pass(cursor.marker, ahead);
-    let is_ambient_news = if was_told { error.is_some() } else { has_moved };
-    (resource.is_some() && is_ambient_news).then_some(Change::Ambient { name, error })
 }
 
 impl TypeState {

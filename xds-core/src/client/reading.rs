@@ -13,7 +13,7 @@
 //! Nothing is committed here but versions of what did not change, and those are taken back from a
 //! name that comes twice.
 
-use alloc::vec::Vec;
+use alloc::{borrow::Cow, vec::Vec};
 
 use bytes::Bytes;
 
@@ -22,6 +22,7 @@ use super::{
     error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
     judge::Judge,
+    names::{self, InvalidStructuredName},
     resource_type::{Rejection, Value},
     status::EntryState,
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
@@ -170,7 +171,7 @@ impl Judge<'_> {
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
         let Unusable { name, reason } = unusable;
-        let Some(slot) = self.cache.find(name).filter(|_| !name.is_empty()) else {
+        let Some(slot) = self.find(name).filter(|_| !name.is_empty()) else {
             let name = (!name.is_empty()).then_some(name);
             reading.faults.add(Place::Resource(index), name, &reason);
             return None;
@@ -190,7 +191,7 @@ impl Judge<'_> {
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
         const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
-        let Some(slot) = self.cache.find(name) else {
+        let Some(slot) = self.find(name) else {
             // Nobody asked for it, or everything was asked for and this never came.
             if self.has_wildcard {
                 reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
@@ -238,7 +239,8 @@ impl Judge<'_> {
 
     /// A resource that is byte for byte the one in use: nobody is told, unless something was wrong
     /// beside it (D15, B54).
-    pub(crate) fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
+    #[inline]
+    fn repeat(&mut self, slot: Slot, reading: &mut Reading<'_>) -> Mark {
         let mark = self.cache.mark(slot);
         if mark == Mark::First {
             self.stats.resources_valid += 1;
@@ -285,7 +287,7 @@ impl Judge<'_> {
                 faults.add(place, None, "it names no resource");
             } else if code == 0 {
                 faults.add(place, Some(name), "its status is OK");
-            } else if let Some(slot) = self.cache.find(name)
+            } else if let Some(slot) = self.find(name)
                 && self.may_come_from_here(slot)
                 && !self.cache.is_in_response(slot)
                 && !self.cache.get(slot).is_some_and(Entry::is_tombstone)
@@ -305,7 +307,7 @@ impl Judge<'_> {
             let Some(name) = raw.ok().and_then(|raw| self.name_in(&raw, response)) else {
                 continue;
             };
-            let is_repeated = match self.cache.find(name) {
+            let is_repeated = match self.find(name) {
                 Some(slot) => self.cache.is_duplicate(slot),
                 None => reading.strangers.came_twice(name),
             };
@@ -336,6 +338,8 @@ impl Judge<'_> {
             )))
         } else if name.is_empty() {
             Err(Rejection::new("the resource has no name"))
+        } else if let Err(why) = self.read_name(name) {
+            Err(Rejection::new(alloc::format!("its name {name:.200}: {why}")))
         } else if name.len() > limit {
             let bytes = name.len();
             Err(Rejection::new(alloc::format!(
@@ -346,6 +350,19 @@ impl Judge<'_> {
         }
     }
 
+    fn read_name<'n>(&self, name: &'n str) -> Result<names::KeptName<'n>, InvalidStructuredName> {
+        names::read(name, self.resource_type.type_url(), self.context.profile.federation)
+    }
+
+    /// The name as it is kept; as it is if it cannot be read.
+    fn kept<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        self.read_name(name).map_or(Cow::Borrowed(name), |read| read.name)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Slot> {
+        self.cache.find(&self.kept(name))
+    }
+
     /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
     /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
     pub(crate) fn find_or_expect(
@@ -354,6 +371,7 @@ impl Judge<'_> {
         index: usize,
         reading: &mut Reading<'_>,
     ) -> Option<Slot> {
+        let name = &*self.kept(name);
         let known = self.cache.find(name);
         if known.is_some_and(|slot| self.may_come_from_here(slot)) {
             return known;

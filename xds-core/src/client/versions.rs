@@ -16,10 +16,19 @@ pub(crate) struct Versions {
     versions: Slab<Held>,
     /// That of the response under judgement.
     current: Slot,
-    /// What entries held before they exchanged it, and from which mark on: runs, since most entries
-    /// came in the same response. Each run is a holder of its version.
-    exchanged: Vec<(u64, Slot)>,
+    /// What the unchanged entries of the response under judgement held before. It counts as held until
+    /// the response ends.
+    runs: Vec<Run>,
     none: Version,
+}
+
+/// Entries, one after another in a response, that held the same version before: mostly all of them.
+#[derive(Debug)]
+struct Run {
+    /// The mark of the first of them.
+    first: u64,
+    old: Slot,
+    entries: usize,
 }
 
 #[derive(Debug)]
@@ -37,7 +46,7 @@ impl Default for Versions {
         Self {
             versions: Slab::default(),
             current: Slot::NONE,
-            exchanged: Vec::new(),
+            runs: Vec::new(),
             none: Version::default(),
         }
     }
@@ -75,47 +84,48 @@ impl Versions {
 
     /// An entry holds the current version instead of `old`.
     pub(crate) fn exchange(&mut self, old: Slot) {
-        self.hold(self.current);
-        self.release(old);
+        self.hold(self.current, 1);
+        self.release(old, 1);
     }
 
     /// An entry, marked `mark` in the response, holds the current version instead of `old`, which can
-    /// be [taken back](Self::take_back) until the response ends.
+    /// be [taken back](Self::take_back) until the response [ends](Self::end).
+    #[inline]
     pub(crate) fn exchange_for_now(&mut self, old: Slot, mark: u64) {
-        if self.exchanged.last().is_none_or(|&(_, last)| last != old) {
-            self.hold(old);
-            self.exchanged.push((mark, old));
+        match self.runs.last_mut() {
+            Some(run) if run.old == old => run.entries += 1,
+            _ => self.runs.push(Run { first: mark, old, entries: 1 }),
         }
-        self.exchange(old);
     }
 
     /// What the entry marked `mark` held before; it holds that again.
     pub(crate) fn take_back(&mut self, mark: u64) -> Slot {
-        let runs = self.exchanged.partition_point(|&(first, _)| first <= mark);
-        let run = runs.checked_sub(1).and_then(|run| self.exchanged.get(run));
-        let old = run.map_or(Slot::NONE, |&(_, old)| old);
-        self.hold(old);
-        self.release(self.current);
-        old
+        let runs = self.runs.partition_point(|run| run.first <= mark);
+        let Some(run) = runs.checked_sub(1).and_then(|run| self.runs.get_mut(run)) else {
+            return Slot::NONE;
+        };
+        run.entries = run.entries.saturating_sub(1);
+        run.old
     }
 
     /// The response has been judged: nothing is taken back any more.
     pub(crate) fn end(&mut self) {
-        for (_, old) in core::mem::take(&mut self.exchanged) {
-            self.release(old);
+        for Run { old, entries, .. } in core::mem::take(&mut self.runs) {
+            self.hold(self.current, entries);
+            self.release(old, entries);
         }
     }
 
-    fn hold(&mut self, version: Slot) {
+    fn hold(&mut self, version: Slot, entries: usize) {
         if let Some(held) = self.versions.at_mut(version) {
-            held.holders += 1;
+            held.holders += entries;
         }
     }
 
-    /// An entry no longer holds `version`.
-    pub(crate) fn release(&mut self, version: Slot) {
+    /// So many entries no longer hold `version`.
+    pub(crate) fn release(&mut self, version: Slot, entries: usize) {
         let Some(held) = self.versions.at_mut(version) else { return };
-        held.holders = held.holders.saturating_sub(1);
+        held.holders = held.holders.saturating_sub(entries);
         if held.holders == 0 && version != self.current {
             self.versions.remove(version);
         }

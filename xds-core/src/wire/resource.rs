@@ -54,6 +54,7 @@ const RESOURCE_NAME: u32 = 8;
 const METADATA: u32 = 9;
 
 impl<'a> RawResource<'a> {
+    #[inline]
     pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut any = Self::default();
         for field in Fields::of(message) {

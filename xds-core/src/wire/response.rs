@@ -17,6 +17,8 @@ pub(crate) struct Response<'a> {
     pub(crate) nonce: &'a str,
     /// Which instance of the server answers, where it says so (B12).
     pub(crate) control_plane: &'a str,
+    /// Whether there is any resource error, so that nobody walks the frame to find none.
+    has_errors: bool,
     frame: &'a [u8],
 }
 
@@ -29,11 +31,22 @@ const RESOURCE_ERRORS: u32 = 7;
 
 impl<'a> Response<'a> {
     pub(crate) fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
-        let mut response = Self { version: "", type_url: "", nonce: "", control_plane: "", frame };
+        let mut response = Self {
+            version: "",
+            type_url: "",
+            nonce: "",
+            control_plane: "",
+            has_errors: false,
+            frame,
+        };
         for field in Fields::of(frame) {
             let field = field?;
             match field.number {
-                RESOURCES | RESOURCE_ERRORS => drop(field.block()?),
+                RESOURCES => drop(field.block()?),
+                RESOURCE_ERRORS => {
+                    field.block()?;
+                    response.has_errors = true;
+                }
                 VERSION_INFO => response.version = field.string()?,
                 TYPE_URL => response.type_url = field.string()?,
                 NONCE => response.nonce = field.string()?,
@@ -49,19 +62,21 @@ impl<'a> Response<'a> {
     pub(crate) fn resources(
         &self,
     ) -> impl Iterator<Item = Result<RawResource<'a>, Malformed>> + use<'a> {
-        self.fields(RESOURCES).map(|field| RawResource::parse(field.block()?))
+        fields(self.frame, RESOURCES).map(|field| RawResource::parse(field.block()?))
     }
 
     /// What the server says is wrong with single resources, in wire order (TP3).
     pub(crate) fn resource_errors(
         &self,
     ) -> impl Iterator<Item = Result<RawResourceError<'a>, Malformed>> + use<'a> {
-        self.fields(RESOURCE_ERRORS).map(|field| RawResourceError::parse(field.block()?))
+        let frame = if self.has_errors { self.frame } else { &[] };
+        fields(frame, RESOURCE_ERRORS).map(|field| RawResourceError::parse(field.block()?))
     }
+}
 
-    fn fields(&self, number: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
-        Fields::of(self.frame).filter_map(Result::ok).filter(move |field| field.number == number)
-    }
+#[inline]
+fn fields<'a>(frame: &'a [u8], number: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
+    Fields::of(frame).filter_map(Result::ok).filter(move |field| field.number == number)
 }
 
 #[cfg(test)]

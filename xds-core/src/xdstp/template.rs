@@ -49,7 +49,10 @@ impl ListenerTemplate {
         self.as_str()
             .strip_prefix(PREFIX)
             .and_then(|rest| rest.split_once('/'))
-            .and_then(|(written, _)| escape::decode(written, PREFIX.len()).ok())
+            .map(|(written, _)| written)
+            // A bare one of these would end the authority, and with it the name.
+            .filter(|written| !written.contains(['?', '#']))
+            .and_then(|written| escape::decode(written, PREFIX.len()).ok())
             .is_some_and(|written| *written == *authority.as_bytes())
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     WatchId,
-    client::{Change, Notice, ResourceStatus},
+    client::{Change, Notice, Resource, ResourceStatus},
 };
 
 use super::TYPES;
@@ -22,6 +22,8 @@ pub struct Watcher {
     pub is_busy: bool,
     /// The resources in use.
     view: BTreeMap<String, Held>,
+    /// Each of them as it was told last, with its version.
+    told: BTreeMap<String, Resource>,
     /// Once the collection as a whole was received: whether something is wrong with it.
     collection: Option<Ambient>,
 }
@@ -57,7 +59,15 @@ impl Ambient {
 
 impl Watcher {
     pub fn new(id: WatchId, kind: usize, name: Option<String>) -> Self {
-        Self { id, kind, name, is_busy: false, view: BTreeMap::new(), collection: None }
+        Self {
+            id,
+            kind,
+            name,
+            is_busy: false,
+            view: BTreeMap::new(),
+            told: BTreeMap::new(),
+            collection: None,
+        }
     }
 
     /// Whether the watch is for this resource, alone or among others.
@@ -87,24 +97,27 @@ impl Watcher {
     pub fn step(&mut self, change: Change) -> Result<(), TestCaseError> {
         match change {
             Change::Resource { name, result: Ok(resource) } => {
+                let told = self.told.insert(name.to_string(), resource.clone());
+                prop_assert!(told != Some(resource.clone()), "{} is told again (IC16)", name);
                 let held = Held { bytes: resource.bytes, ambient: Ambient::Well };
                 self.view.insert(name.to_string(), held);
             }
             Change::Resource { name, result: Err(_) } => {
                 self.view.remove(name.as_str());
+                self.told.remove(name.as_str());
             }
             Change::Ambient { name, error } => {
                 let held = self.view.get_mut(name.as_str());
-                let held = held.ok_or_else(|| TestCaseError::fail("no value (IC14)"))?;
-                // A cursor does not know what it told of each resource: an error that came and went
-                // between two looks may be cleared though it was never told.
-                held.ambient = Ambient::of(error.as_ref());
+                Ambient::replace(held.map(|held| &mut held.ambient), error.as_ref())?;
             }
             Change::Collection(result) => self.collection = result.ok().map(|()| Ambient::Well),
             Change::CollectionAmbient(error) => {
                 Ambient::replace(self.collection.as_mut(), error.as_ref())?;
             }
-            Change::Resync => self.view.clear(),
+            Change::Resync => {
+                self.view.clear();
+                self.told.clear();
+            }
             _ => {}
         }
         Ok(())

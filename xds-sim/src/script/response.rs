@@ -134,7 +134,12 @@ fn wrapped(rest: &str) -> Result<Vec<Resource>, String> {
 }
 
 fn named(word: &str) -> Result<Vec<Resource>, String> {
-    let (name, text) = word.split_once('=').ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
+    // A structured name may have `=` in it.
+    let split = match word.starts_with("xdstp:") {
+        true => word.rsplit_once('='),
+        false => word.split_once('='),
+    };
+    let (name, text) = split.ok_or_else(|| format!("`{word}` is not NAME=TEXT"))?;
     let (type_name, name) = match name.split_once('/').filter(|(before, _)| !before.ends_with(':'))
     {
         Some((type_name, name)) => (Some(type_name.to_owned()), name),

@@ -8,8 +8,8 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Fallback,
-        FeatureWarning, Interest, ManagementServer, Node, Profile, ReadGate, ServerFeatures,
-        Streams, WallClock, WildcardForm,
+        FeatureWarning, Federation, Interest, ManagementServer, Node, Profile, ReadGate,
+        ServerFeatures, Streams, WallClock, WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
@@ -390,6 +390,7 @@ fn client_config(
         "streams",
         "variant",
         "fallback",
+        "federation",
     ];
     if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
         return Err(format!("a client has no option `{key}`"));
@@ -410,6 +411,9 @@ fn client_config(
     }
     if option("gate") == Some("off") {
         profile.read_gate = ReadGate::Off;
+    }
+    if option("federation") == Some("off") {
+        profile.federation = Federation::Off;
     }
     if option("fallback") == Some("off") {
         profile.fallback = Fallback::Off;

@@ -21,7 +21,10 @@ use tokio::{
     select,
     time::{Duration, timeout},
 };
-use xds_core::client::{ClientConfig, ConnectivityErrors, ManagementServer, Node, Profile};
+use xds_core::{
+    client::{ClientConfig, ConnectivityErrors, ManagementServer, Node, Profile, Streams},
+    service::Variant,
+};
 use xds_tokio::{Client, ClientOptions};
 
 use self::{events::Event, ndjson::Ndjson, text::Text, watches::Watches, yaml::Yaml};
@@ -37,7 +40,7 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     let mut stop = Stop::after(args.lifetime)?;
     select! {
         () = stop.requested() => return Ok(()),
-        checked = address::check(&args.server) => checked?,
+        checked = check_addresses(&args) => checked?,
     }
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
     let mut printer: Box<dyn Printer> = match args.output {
@@ -67,6 +70,14 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     Ok(())
 }
 
+async fn check_addresses(args: &WatchArgs) -> Result<(), Failure> {
+    address::check(&args.server).await?;
+    for fallback in &args.fallback {
+        address::check(fallback).await?;
+    }
+    Ok(())
+}
+
 /// How long closing the stream may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -88,13 +99,17 @@ fn config(args: &WatchArgs, subscriptions: &BTreeSet<Subscription>) -> ClientCon
     let mut profile = Profile::envoy();
     profile.connectivity_errors = ConnectivityErrors::Reported;
     let node = Node::new(args.node.as_str());
-    let server = ManagementServer::new(args.server.as_str());
+    let variant = if args.delta { Variant::Incremental } else { Variant::StateOfTheWorld };
+    let streams = if args.per_type { Streams::PerType } else { Streams::Aggregated };
+    let server = |address: &String| {
+        ManagementServer::new(address.as_str()).with_variant(variant).with_streams(streams)
+    };
+    let config = ClientConfig::new(node, server(&args.server));
+    let config = args.fallback.iter().map(server).fold(config, ClientConfig::with_fallback);
     let mut types: Vec<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
     types.dedup();
     types
         .into_iter()
-        .fold(ClientConfig::new(node, server), |config, type_url| {
-            config.with_type(EnvoyType::new(type_url))
-        })
+        .fold(config, |config, type_url| config.with_type(EnvoyType::new(type_url)))
         .with_profile(profile)
 }

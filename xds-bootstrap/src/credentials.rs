@@ -1,0 +1,159 @@
+//! How a channel to a management server is secured, as data (A27, A65, A97, B42).
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::{
+    error::{BootstrapError, ErrorKind, Warning, WarningKind},
+    json::{Field, print_duration},
+};
+
+const INSECURE: &str = "insecure";
+const TLS: &str = "tls";
+const GOOGLE_DEFAULT: &str = "google_default";
+const JWT_TOKEN_FILE: &str = "jwt_token_file";
+/// How often certificate files are read again unless stated otherwise (A65).
+const DEFAULT_REFRESH: Duration = Duration::from_secs(600);
+
+/// How a channel is secured.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChannelCredentials {
+    /// Not at all.
+    Insecure,
+    /// By TLS.
+    Tls(TlsFiles),
+}
+
+/// The files of a TLS channel. They are paths: nothing is read here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// The roots to check the server against; `None` means those of the system.
+    pub ca_certificate: Option<PathBuf>,
+    /// What the client shows of itself; `None` shows nothing.
+    pub identity: Option<IdentityFiles>,
+    /// How often the files are read again.
+    pub refresh_interval: Duration,
+}
+
+/// A certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IdentityFiles {
+    /// The certificate chain.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub private_key: PathBuf,
+}
+
+/// What each call on a channel carries to prove who is calling.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallCredentials {
+    /// A token that is read from a file, again before it expires (A97).
+    JwtTokenFile(PathBuf),
+}
+
+impl ChannelCredentials {
+    /// The first supported entry of a list (BS-08). A supported one with a bad configuration is an
+    /// error even if a later one would do (BS-09).
+    pub(crate) fn first_supported(
+        list: &Field<'_>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Self, BootstrapError> {
+        let mut offered = Vec::new();
+        for entry in list.elements()? {
+            let kind = credential_type(&entry)?;
+            match kind {
+                INSECURE => return Ok(Self::Insecure),
+                TLS => return TlsFiles::read(entry.get("config").as_ref()).map(Self::Tls),
+                GOOGLE_DEFAULT => warnings.push(Warning::new(
+                    entry.path_of("type"),
+                    WarningKind::UnsupportedCredentials(GOOGLE_DEFAULT),
+                )),
+                _ => {}
+            }
+            offered.push(kind.chars().take(64).collect());
+        }
+        Err(list.error(ErrorKind::NoSupportedCredentials(offered)))
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Self::Insecure => json!({ "type": INSECURE }),
+            Self::Tls(files) => json!({ "type": TLS, "config": files.to_json() }),
+        }
+    }
+}
+
+impl TlsFiles {
+    fn read(config: Option<&Field<'_>>) -> Result<Self, BootstrapError> {
+        let mut files =
+            Self { ca_certificate: None, identity: None, refresh_interval: DEFAULT_REFRESH };
+        let Some(config) = config else { return Ok(files) };
+        config.object()?;
+        let path =
+            |key| config.get(key).map(|field| field.nonempty().map(PathBuf::from)).transpose();
+        files.ca_certificate = path("ca_certificate_file")?;
+        let needs = |present, absent| {
+            BootstrapError::new(config.path_of(present), ErrorKind::Needs(absent))
+        };
+        files.identity = match (path("certificate_file")?, path("private_key_file")?) {
+            (None, None) => None,
+            (Some(certificate), Some(private_key)) => {
+                Some(IdentityFiles { certificate, private_key })
+            }
+            (Some(_), None) => return Err(needs("certificate_file", "private_key_file")),
+            (None, Some(_)) => return Err(needs("private_key_file", "certificate_file")),
+        };
+        if let Some(interval) = config.get("refresh_interval") {
+            files.refresh_interval = interval.positive_duration()?;
+        }
+        Ok(files)
+    }
+
+    fn to_json(&self) -> Value {
+        let mut config = json!({ "refresh_interval": print_duration(self.refresh_interval) });
+        let identity = self.identity.as_ref();
+        for (key, path) in [
+            ("ca_certificate_file", self.ca_certificate.as_ref()),
+            ("certificate_file", identity.map(|files| &files.certificate)),
+            ("private_key_file", identity.map(|files| &files.private_key)),
+        ] {
+            if let Some(path) = path {
+                config[key] = path.to_string_lossy().into();
+            }
+        }
+        config
+    }
+}
+
+impl CallCredentials {
+    /// All supported entries of a list; unknown ones are passed over, a malformed supported one is
+    /// an error (BS-23).
+    pub(crate) fn all_supported(list: &Field<'_>) -> Result<Arc<[Self]>, BootstrapError> {
+        let mut supported = Vec::new();
+        for entry in list.elements()? {
+            if credential_type(&entry)? == JWT_TOKEN_FILE {
+                let file = entry.require("config")?.require(JWT_TOKEN_FILE)?;
+                supported.push(Self::JwtTokenFile(file.nonempty()?.into()));
+            }
+        }
+        Ok(supported.into())
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        match self {
+            Self::JwtTokenFile(path) => json!({
+                "type": JWT_TOKEN_FILE,
+                "config": { JWT_TOKEN_FILE: path.to_string_lossy() },
+            }),
+        }
+    }
+}
+
+fn credential_type<'v>(entry: &Field<'v>) -> Result<&'v str, BootstrapError> {
+    entry.object()?;
+    entry.require("type")?.nonempty()
+}

@@ -1,0 +1,387 @@
+//! `ApiConfigSource`: a server, the transport to it, and the limits on its use (B18).
+
+use std::{fmt, time::Duration};
+
+use super::message::{Message, read_enum, read_positive, read_u32};
+use crate::{
+    error::{BootstrapError, ErrorKind},
+    json::{self, Field, RawJson},
+};
+
+/// How long a REST request may take unless stated otherwise (B18).
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A server that is asked for resources.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ApiConfigSource {
+    /// The transport.
+    pub api_type: ApiType,
+    /// The version of requests and responses (S0.063).
+    pub transport_api_version: ApiVersion,
+    /// The services of a gRPC transport, at least one; the next is taken when one fails.
+    pub grpc_services: Vec<GrpcService>,
+    /// What a REST transport needs to know; set exactly where the transport is REST.
+    pub rest: Option<Rest>,
+    /// A bound on the rate of requests, where there is one.
+    pub rate_limit: Option<RateLimit>,
+    /// Whether only the first request of a stream names the node (D4).
+    pub node: NodeIn,
+    /// Extensions that may reject what is received; kept for who knows them.
+    pub config_validators: Vec<RawJson>,
+}
+
+/// How resources are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ApiType {
+    /// Polling with JSON.
+    Rest,
+    /// The complete state, one stream per type.
+    Grpc,
+    /// Changes, one stream per type.
+    DeltaGrpc,
+    /// The complete state, all types on one stream.
+    AggregatedGrpc,
+    /// Changes, all types on one stream.
+    AggregatedDeltaGrpc,
+}
+
+/// The version of a protocol or of resources (S0.063).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ApiVersion {
+    /// Not stated. Files from before there were versions load (S0.174); what is spoken is version 3.
+    #[default]
+    Auto,
+    /// The version that is no longer served by anybody but old servers.
+    V2,
+    /// The version in use.
+    V3,
+}
+
+/// Which requests of a stream name the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeIn {
+    /// All of them: what the message says where `set_node_on_first_message_only` is not set.
+    #[default]
+    EveryRequest,
+    /// The first one.
+    FirstRequest,
+}
+
+/// What a REST transport needs to know.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rest {
+    /// The clusters to ask, at least one; the next is taken when one fails.
+    pub cluster_names: Vec<String>,
+    /// The time between two requests; more than zero.
+    pub refresh_delay: Duration,
+    /// How long a request may take; 1 s unless stated.
+    pub request_timeout: Duration,
+}
+
+/// A bucket of tokens, one per request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RateLimit {
+    /// How many requests may be made at once; 100 unless stated.
+    pub max_tokens: u32,
+    /// How many tokens come back each second; 10 unless stated, more than zero.
+    pub fill_rate: f64,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self { max_tokens: 100, fill_rate: 10.0 }
+    }
+}
+
+/// A gRPC service. Retry policies are not kept: streams are retried by the rules of xDS.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GrpcService {
+    /// Where it is.
+    pub target: GrpcTarget,
+    /// How long a call may take; `None` is for ever, as streams need.
+    pub timeout: Option<Duration>,
+    /// What is sent with each call.
+    pub initial_metadata: Vec<Header>,
+}
+
+/// Where a gRPC service is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GrpcTarget {
+    /// In a cluster that the proxy knows.
+    Envoy {
+        /// The cluster.
+        cluster_name: String,
+        /// The `:authority` of calls; empty means the cluster's name.
+        authority: String,
+    },
+    /// Behind a gRPC target, with a client of its own.
+    Google {
+        /// The target.
+        target_uri: String,
+        /// What the client is called in statistics.
+        stat_prefix: String,
+        /// Credentials and all else, kept for who knows it.
+        config: RawJson,
+    },
+}
+
+/// A header. Its value may be a secret, so it is not printed.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Header {
+    /// The header's name.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ..", self.key)
+    }
+}
+
+/// One of the places that an [`ApiConfigSource`] names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Target<'a> {
+    /// A cluster that is asked with REST.
+    RestCluster(&'a str),
+    /// A gRPC service.
+    Service(&'a GrpcService),
+}
+
+impl ApiType {
+    const VALUES: [(&'static str, u64, Option<Self>); 7] = [
+        ("DEPRECATED_AND_UNAVAILABLE_DO_NOT_USE", 0, None),
+        ("UNSUPPORTED_REST_LEGACY", 0, None),
+        ("REST", 1, Some(Self::Rest)),
+        ("GRPC", 2, Some(Self::Grpc)),
+        ("DELTA_GRPC", 3, Some(Self::DeltaGrpc)),
+        ("AGGREGATED_GRPC", 5, Some(Self::AggregatedGrpc)),
+        ("AGGREGATED_DELTA_GRPC", 6, Some(Self::AggregatedDeltaGrpc)),
+    ];
+    const KNOWN: &'static str = "REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and AGGREGATED_DELTA_GRPC";
+
+    /// The value's name in the schema.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rest => "REST",
+            Self::Grpc => "GRPC",
+            Self::DeltaGrpc => "DELTA_GRPC",
+            Self::AggregatedGrpc => "AGGREGATED_GRPC",
+            Self::AggregatedDeltaGrpc => "AGGREGATED_DELTA_GRPC",
+        }
+    }
+
+    /// Whether changes are sent rather than complete states.
+    #[must_use]
+    pub const fn is_incremental(self) -> bool {
+        matches!(self, Self::DeltaGrpc | Self::AggregatedDeltaGrpc)
+    }
+
+    /// Whether all types share one stream.
+    #[must_use]
+    pub const fn is_aggregated(self) -> bool {
+        matches!(self, Self::AggregatedGrpc | Self::AggregatedDeltaGrpc)
+    }
+
+    /// A value that is not set is the deprecated one, which is refused.
+    fn read(message: &Message<'_>) -> Result<Self, BootstrapError> {
+        let field = message.require("api_type")?;
+        read_enum(&field, &Self::VALUES, Self::KNOWN)?.ok_or_else(|| {
+            field.error(ErrorKind::InvalidValue("this type of API is deprecated and not available"))
+        })
+    }
+}
+
+impl ApiVersion {
+    const VALUES: [(&'static str, u64, Self); 3] =
+        [("AUTO", 0, Self::Auto), ("V2", 1, Self::V2), ("V3", 2, Self::V3)];
+
+    pub(super) fn read(message: &Message<'_>, name: &str) -> Result<Self, BootstrapError> {
+        message
+            .get(name)
+            .map_or(Ok(Self::Auto), |field| read_enum(&field, &Self::VALUES, "AUTO, V2 and V3"))
+    }
+}
+
+impl ApiConfigSource {
+    /// Reads the message's proto3 JSON form.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and in which field.
+    pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
+        Self::read(Field::root(&json::parse(text)?))
+    }
+
+    pub(super) fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
+        let message = Message::read(
+            field,
+            &[
+                "api_type",
+                "transport_api_version",
+                "cluster_names",
+                "grpc_services",
+                "refresh_delay",
+                "request_timeout",
+                "rate_limit_settings",
+                "set_node_on_first_message_only",
+                "config_validators",
+            ],
+        )?;
+        let api_type = ApiType::read(&message)?;
+        let unused = if api_type == ApiType::Rest { "grpc_services" } else { "cluster_names" };
+        if !message.elements(unused)?.is_empty() {
+            let why = match api_type {
+                ApiType::Rest => "REST asks the clusters in `cluster_names`, not gRPC services",
+                _ => "gRPC calls the services in `grpc_services`; cluster names are for REST",
+            };
+            let path = message.require(unused)?;
+            return Err(path.error(ErrorKind::InvalidValue(why)));
+        }
+        // Read for every type, so that a mistake is found wherever it is.
+        let delay =
+            message.get("refresh_delay").map(|field| field.positive_duration()).transpose()?;
+        let timeout =
+            message.get("request_timeout").map(|field| field.positive_duration()).transpose()?;
+        let rest = match api_type {
+            ApiType::Rest => Some(Rest {
+                cluster_names: read_cluster_names(&message)?,
+                refresh_delay: delay.ok_or_else(|| message.missing("refresh_delay"))?,
+                request_timeout: timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT),
+            }),
+            _ => None,
+        };
+        let grpc_services: Vec<GrpcService> = message
+            .elements("grpc_services")?
+            .into_iter()
+            .map(GrpcService::read)
+            .collect::<Result<_, _>>()?;
+        if grpc_services.is_empty() && rest.is_none() {
+            return Err(message.missing("grpc_services"));
+        }
+        let node = match message.get("set_node_on_first_message_only") {
+            Some(field) if field.boolean()? => NodeIn::FirstRequest,
+            _ => NodeIn::EveryRequest,
+        };
+        Ok(Self {
+            api_type,
+            transport_api_version: ApiVersion::read(&message, "transport_api_version")?,
+            grpc_services,
+            rest,
+            rate_limit: message.get("rate_limit_settings").map(RateLimit::read).transpose()?,
+            node,
+            config_validators: message
+                .elements("config_validators")?
+                .into_iter()
+                .map(|field| field.object().map(|_| RawJson::new(field.value.clone())))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The place to go to at an attempt, counted from zero: all of them in turn (B18). `None` only
+    /// for a source made without any.
+    #[must_use]
+    pub fn target(&self, attempt: usize) -> Option<Target<'_>> {
+        match &self.rest {
+            Some(rest) => cycle(&rest.cluster_names, attempt).map(|name| Target::RestCluster(name)),
+            None => cycle(&self.grpc_services, attempt).map(Target::Service),
+        }
+    }
+}
+
+fn cycle<T>(all: &[T], attempt: usize) -> Option<&T> {
+    attempt.checked_rem(all.len()).and_then(|index| all.get(index))
+}
+
+fn read_cluster_names(message: &Message<'_>) -> Result<Vec<String>, BootstrapError> {
+    let names: Vec<String> = message
+        .elements("cluster_names")?
+        .iter()
+        .map(|field| field.nonempty().map(String::from))
+        .collect::<Result<_, _>>()?;
+    if names.is_empty() { Err(message.missing("cluster_names")) } else { Ok(names) }
+}
+
+impl RateLimit {
+    fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
+        let message = Message::read(field, &["max_tokens", "fill_rate"])?;
+        let default = Self::default();
+        Ok(Self {
+            max_tokens: message
+                .get("max_tokens")
+                .map_or(Ok(default.max_tokens), |field| read_u32(&field))?,
+            fill_rate: message
+                .get("fill_rate")
+                .map_or(Ok(default.fill_rate), |field| read_positive(&field))?,
+        })
+    }
+}
+
+impl GrpcService {
+    fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
+        let message = Message::read(
+            field,
+            &["envoy_grpc", "google_grpc", "timeout", "initial_metadata", "retry_policy"],
+        )?;
+        let target = match message.one_of(&["envoy_grpc", "google_grpc"])? {
+            None => return Err(message.missing("envoy_grpc")),
+            Some(("envoy_grpc", field)) => {
+                let envoy = Message::read(
+                    field,
+                    &[
+                        "cluster_name",
+                        "authority",
+                        "retry_policy",
+                        "max_receive_message_length",
+                        "skip_envoy_headers",
+                    ],
+                )?;
+                GrpcTarget::Envoy {
+                    cluster_name: envoy.require("cluster_name")?.nonempty()?.into(),
+                    authority: envoy.string("authority")?,
+                }
+            }
+            Some((_, field)) => {
+                let config = RawJson::new(field.value.clone());
+                let google = Message::open(field)?;
+                GrpcTarget::Google {
+                    target_uri: google.require("target_uri")?.nonempty()?.into(),
+                    stat_prefix: google.require("stat_prefix")?.nonempty()?.into(),
+                    config,
+                }
+            }
+        };
+        Ok(Self {
+            target,
+            timeout: message.get("timeout").map(|field| field.duration()).transpose()?,
+            initial_metadata: message
+                .elements("initial_metadata")?
+                .into_iter()
+                .map(Header::read)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl Header {
+    fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
+        let message = Message::read(field, &["key", "value", "raw_value"])?;
+        if let Some(raw) = message.get("raw_value") {
+            return Err(raw.error(ErrorKind::InvalidValue("give the value as text, in `value`")));
+        }
+        let key = message.require("key")?.nonempty()?.into();
+        Ok(Self { key, value: message.string("value")? })
+    }
+}

@@ -1,0 +1,24 @@
+//! The Envoy API's way of saying where configuration comes from (S0.052, B18).
+//!
+//! | message | here | says |
+//! |---|---|---|
+//! | `ConfigSource` | [`ConfigSource`] | how to obtain the resources of one type |
+//! | `ApiConfigSource` | [`ApiConfigSource`] | a server: which transport, which services, which limits |
+//! | `AggregatedConfigSource`, `SelfConfigSource` | [`Specifier`] | the stream that is there already |
+//! | `PathConfigSource` | [`PathSource`] | a file |
+//! | `Bootstrap.dynamic_resources` | [`EnvoyBootstrap`] | where listeners, clusters and the aggregated stream come from |
+//!
+//! The JSON form is proto3's: names in either spelling, `null` means not set, unknown fields are
+//! errors. Paths in errors are spelled as the input spells them.
+
+mod api;
+mod bootstrap;
+mod message;
+mod source;
+
+pub use api::{
+    ApiConfigSource, ApiType, ApiVersion, GrpcService, GrpcTarget, Header, NodeIn, RateLimit, Rest,
+    Target,
+};
+pub use bootstrap::EnvoyBootstrap;
+pub use source::{ConfigSource, PathSource, Specifier};

@@ -1,0 +1,203 @@
+//! `ConfigSource`: how the resources of one type are obtained (S0.052).
+
+use std::{path::PathBuf, time::Duration};
+
+use xds_core::{TypeUrl, types};
+
+use super::{
+    api::{ApiConfigSource, ApiType, ApiVersion},
+    message::Message,
+};
+use crate::{
+    error::{BootstrapError, ErrorKind},
+    json::{self, Field},
+};
+
+/// How long the first response of a subscription is waited for unless stated otherwise (B18).
+const DEFAULT_INITIAL_FETCH: Duration = Duration::from_secs(15);
+
+/// How to obtain the resources of one type.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ConfigSource {
+    /// The authorities for which it may be used (B20).
+    pub authorities: Vec<String>,
+    /// Where resources come from.
+    pub specifier: Specifier,
+    /// How long the first response of a subscription is waited for, which is not the timer of a
+    /// single resource: 15 s unless stated. `None`, written as 0, waits for ever.
+    pub initial_fetch_timeout: Option<Duration>,
+    /// The version of the resources (S0.005).
+    pub resource_api_version: ApiVersion,
+}
+
+/// Where resources come from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Specifier {
+    /// A file (S0.010).
+    Path(PathSource),
+    /// A server (S0.053).
+    Api(Box<ApiConfigSource>),
+    /// The aggregated stream, which the bootstrap knows (S0.054).
+    Ads,
+    /// The server that this source came from, though perhaps not the same stream. gRPC takes it for
+    /// [`Specifier::Ads`] (A47).
+    SelfServer {
+        /// The version of requests and responses.
+        transport_api_version: ApiVersion,
+    },
+}
+
+/// A file, read again when it is replaced (X42).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathSource {
+    /// The file.
+    pub path: PathBuf,
+    /// The directory in which a move means that the file may be another; `None` watches the file
+    /// itself, for moves only.
+    pub watched_directory: Option<PathBuf>,
+}
+
+impl ConfigSource {
+    /// Reads the message's proto3 JSON form.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and in which field.
+    pub fn from_json(text: &str) -> Result<Self, BootstrapError> {
+        Self::read(Field::root(&json::parse(text)?))
+    }
+
+    pub(super) fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
+        let message = Message::read(
+            field,
+            &[
+                "authorities",
+                "path",
+                "path_config_source",
+                "api_config_source",
+                "ads",
+                "self",
+                "initial_fetch_timeout",
+                "resource_api_version",
+            ],
+        )?;
+        let authorities = message
+            .elements("authorities")?
+            .into_iter()
+            .map(|field| {
+                let authority = Message::read(field, &["name"])?;
+                Ok(authority.require("name")?.nonempty()?.into())
+            })
+            .collect::<Result<_, _>>()?;
+        let names = ["path_config_source", "path", "api_config_source", "ads", "self"];
+        let specifier = match message.one_of(&names)? {
+            None => return Err(message.error(ErrorKind::InvalidValue(NO_SPECIFIER))),
+            Some(("path_config_source", field)) => Specifier::Path(PathSource::read(field)?),
+            Some(("path", field)) => Specifier::Path(PathSource {
+                path: field.nonempty()?.into(),
+                watched_directory: None,
+            }),
+            Some(("api_config_source", field)) => {
+                Specifier::Api(Box::new(ApiConfigSource::read(field)?))
+            }
+            Some(("ads", field)) => {
+                Message::read(field, &[])?;
+                Specifier::Ads
+            }
+            Some((_, field)) => {
+                let message = Message::read(field, &["transport_api_version"])?;
+                let version = ApiVersion::read(&message, "transport_api_version")?;
+                Specifier::SelfServer { transport_api_version: version }
+            }
+        };
+        let initial_fetch_timeout = match message.get("initial_fetch_timeout") {
+            None => Some(DEFAULT_INITIAL_FETCH),
+            Some(field) => Some(field.duration()?).filter(|timeout| !timeout.is_zero()),
+        };
+        let resource_api_version = ApiVersion::read(&message, "resource_api_version")?;
+        Ok(Self { authorities, specifier, initial_fetch_timeout, resource_api_version })
+    }
+
+    /// Whether resources of the type can be had this way. `ads` is the source of the aggregated
+    /// stream, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// The type has only an incremental variant, and the transport is another (S0.042, S0.180). The
+    /// path is relative to this source, or begins with `ads_config`.
+    pub fn check_type(
+        &self,
+        type_url: &TypeUrl,
+        ads: Option<&ApiConfigSource>,
+    ) -> Result<(), BootstrapError> {
+        if type_url.as_str() != types::VIRTUAL_HOST {
+            return Ok(());
+        }
+        let (path, api_type) = match (&self.specifier, ads) {
+            (Specifier::Api(api), _) => ("api_config_source.api_type", api.api_type),
+            (Specifier::Ads, Some(ads)) => ("ads_config.api_type", ads.api_type),
+            // A file states everything it has, which is what the variant is not.
+            (Specifier::Path(_), _) => {
+                let kind = ErrorKind::IncrementalOnly { short: "VirtualHost", api_type: "a file" };
+                return Err(BootstrapError::new("path_config_source", kind));
+            }
+            // The server and its transport are those of whoever sent this source.
+            (Specifier::Ads, None) | (Specifier::SelfServer { .. }, _) => return Ok(()),
+        };
+        if api_type.is_incremental() {
+            return Ok(());
+        }
+        let kind = ErrorKind::IncrementalOnly { short: "VirtualHost", api_type: api_type.name() };
+        Err(BootstrapError::new(path, kind))
+    }
+
+    /// Whether gRPC's profile takes the source in a Listener or a Cluster (S0.060, S0.062): only the
+    /// stream that is there already, by either of its names.
+    ///
+    /// # Errors
+    ///
+    /// It is another.
+    pub fn check_for_grpc(&self) -> Result<(), BootstrapError> {
+        let path = match self.specifier {
+            Specifier::Ads | Specifier::SelfServer { .. } => return Ok(()),
+            Specifier::Api(_) => "api_config_source",
+            Specifier::Path(_) => "path_config_source",
+        };
+        Err(BootstrapError::new(path, ErrorKind::NotAggregated))
+    }
+}
+
+impl ApiConfigSource {
+    /// Whether the source can be the aggregated stream of a client.
+    ///
+    /// # Errors
+    ///
+    /// It is REST, over which there is none (S0.204).
+    pub fn check_as_ads(&self) -> Result<(), BootstrapError> {
+        match self.api_type {
+            ApiType::Rest => Err(BootstrapError::new("api_type", ErrorKind::RestAggregated)),
+            _ => Ok(()),
+        }
+    }
+}
+
+const NO_SPECIFIER: &str =
+    "must have one of `ads`, `api_config_source`, `path_config_source` and `self`";
+
+impl PathSource {
+    fn read(field: Field<'_>) -> Result<Self, BootstrapError> {
+        let message = Message::read(field, &["path", "watched_directory"])?;
+        let path = message.require("path")?.nonempty()?.into();
+        let watched_directory = match message.get("watched_directory") {
+            None => None,
+            Some(field) => {
+                let directory = Message::read(field, &["path"])?;
+                Some(directory.require("path")?.nonempty()?.into())
+            }
+        };
+        Ok(Self { path, watched_directory })
+    }
+}

@@ -1,0 +1,177 @@
+//! From a configuration to a client of `xds-core`.
+//!
+//! Servers in their order, authorities, the node, and what guards turn off in the core go over.
+//! Credentials stay behind: the adapter that dials finds them with [`Bootstrap::entry_of`].
+
+use std::time::Duration;
+
+use thiserror::Error;
+use xds_core::{
+    client::{
+        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
+        Profile, ServerFeature, Streams,
+    },
+    service::Variant,
+};
+
+use crate::{
+    envoy::{ApiType, ConfigSource, EnvoyBootstrap, GrpcTarget, Specifier, Target},
+    grpc::Bootstrap,
+    guards::Guards,
+    node::NodeIdentity,
+    server::XdsServer,
+};
+
+impl Bootstrap {
+    /// The client that the bootstrap describes, in gRPC's profile and without any resource type.
+    #[must_use]
+    pub fn client_config(&self) -> ClientConfig {
+        let mut servers = self.servers.iter().map(|server| server.management_server(&self.guards));
+        // Reading refuses a bootstrap without a server; one made by hand gets a server without URI.
+        let first = servers.next().unwrap_or_else(|| ManagementServer::new(""));
+        let mut config = ClientConfig::new(self.node.to_node(), first);
+        config.servers.extend(servers);
+        config.authorities.extend(self.authorities.iter().map(|(name, entry)| {
+            let mut authority = Authority::new(name.clone());
+            let servers = entry.servers.iter();
+            authority.servers.extend(servers.map(|server| server.management_server(&self.guards)));
+            authority
+        }));
+        if !self.guards.federation.is_on() {
+            config.profile.federation = Federation::Off;
+        }
+        if !self.guards.fallback.is_on() {
+            config.profile.fallback = Fallback::Off;
+        }
+        config
+    }
+
+    /// The entry that a server of [`Bootstrap::client_config`] was made from, for its credentials.
+    /// The first of several that differ in credentials alone.
+    #[must_use]
+    pub fn entry_of(&self, server: &ManagementServer) -> Option<&XdsServer> {
+        let of_authorities = self.authorities.values().flat_map(|entry| &entry.servers);
+        self.servers
+            .iter()
+            .chain(of_authorities)
+            .find(|entry| entry.management_server(&self.guards) == *server)
+    }
+}
+
+impl XdsServer {
+    /// The server as the core sees it: aggregated, and the complete state, as gRPC has it.
+    #[must_use]
+    pub fn management_server(&self, guards: &Guards) -> ManagementServer {
+        let mut server = ManagementServer::new(self.uri.clone())
+            .with_features(self.features.iter().copied().collect());
+        if !guards.data_errors.is_on() {
+            // Before A88, a deletion dropped what was deleted (S3.100).
+            let keeps = self.has(ServerFeature::IgnoreResourceDeletion);
+            server.data_errors = Some(match keeps {
+                true => DataErrorPolicy::KeepCached,
+                false => DataErrorPolicy::DropDeleted,
+            });
+        }
+        server
+    }
+}
+
+/// Why a configuration says something that the core cannot be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Inexpressible {
+    /// Neither listeners nor clusters have a source.
+    #[error("neither listeners nor clusters have a source")]
+    NoSource,
+    /// The node lacks what every request of a proxy must have (BS-15).
+    #[error("{0} must not be empty")]
+    Node(&'static str),
+    /// Listeners and clusters have different servers, or reach one in different ways.
+    #[error("listeners and clusters come from different places")]
+    SeveralSources,
+    /// The source is a file.
+    #[error("resources come from files")]
+    File,
+    /// The transport is not gRPC.
+    #[error("the transport is {0}")]
+    Transport(&'static str),
+}
+
+impl EnvoyBootstrap {
+    /// The client that follows listeners and clusters as a proxy does, without any resource type. A
+    /// server's URI is the cluster's name or the target, of its first service.
+    ///
+    /// # Errors
+    ///
+    /// The configuration asks for another transport than gRPC, or for several servers for names
+    /// without an authority, or the node has no id or no cluster (BS-15).
+    pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
+        let mut server: Option<ManagementServer> = None;
+        let mut timeout = Some(Duration::ZERO);
+        for source in [&self.lds, &self.cds].into_iter().flatten() {
+            let this = self.management_server(source)?;
+            if server.as_ref().is_some_and(|other| *other != this) {
+                return Err(Inexpressible::SeveralSources);
+            }
+            server = Some(this);
+            // One timer serves both; the longer one gives up on neither too early.
+            timeout = timeout.zip(source.initial_fetch_timeout).map(|(one, other)| one.max(other));
+        }
+        let server = server.ok_or(Inexpressible::NoSource)?;
+        if let Some(field) = self.node.missing_for_envoy() {
+            return Err(Inexpressible::Node(field));
+        }
+        let mut profile = Profile::envoy();
+        profile.does_not_exist_after = timeout;
+        let mut config = ClientConfig::new(self.node.to_node(), server).with_profile(profile);
+        for source in &self.config_sources {
+            for name in &source.authorities {
+                let server = self.management_server(source)?;
+                config = config.with_authority(Authority::new(name.as_str()).with_server(server));
+            }
+        }
+        Ok(config)
+    }
+
+    /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).
+    fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
+        let (api, streams) = match &source.specifier {
+            Specifier::Path(_) => return Err(Inexpressible::File),
+            Specifier::Api(api) if api.api_type.is_aggregated() => (&**api, Streams::Aggregated),
+            Specifier::Api(api) => (&**api, Streams::PerType),
+            Specifier::Ads | Specifier::SelfServer { .. } => {
+                (self.ads.as_ref().ok_or(Inexpressible::NoSource)?, Streams::Aggregated)
+            }
+        };
+        let uri = match api.target(0) {
+            Some(Target::Service(service)) => match &service.target {
+                GrpcTarget::Envoy { cluster_name, .. } => cluster_name.as_str(),
+                GrpcTarget::Google { target_uri, .. } => target_uri.as_str(),
+            },
+            Some(Target::RestCluster(_)) => {
+                return Err(Inexpressible::Transport(ApiType::Rest.name()));
+            }
+            None => return Err(Inexpressible::NoSource),
+        };
+        let variant = match api.api_type.is_incremental() {
+            true => Variant::Incremental,
+            false => Variant::StateOfTheWorld,
+        };
+        Ok(ManagementServer::new(uri).with_variant(variant).with_streams(streams))
+    }
+}
+
+impl NodeIdentity {
+    /// The node as the core sends it; user agent and client features are the core's (SB-04).
+    #[must_use]
+    pub fn to_node(&self) -> Node {
+        let mut node = Node::new(self.id.as_str()).with_cluster(self.cluster.as_str());
+        if let Some(locality) = &self.locality {
+            node = node.with_locality(locality.clone());
+        }
+        if let Some(metadata) = &self.metadata {
+            node = node.with_metadata(metadata.clone());
+        }
+        node
+    }
+}

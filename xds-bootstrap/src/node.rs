@@ -1,0 +1,114 @@
+//! Who a client says it is.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::Value;
+use xds_core::proto;
+
+use crate::{
+    error::{BootstrapError, ErrorKind},
+    json::Field,
+};
+
+/// The identity a configuration gives a client. User agent and client features are the library's to
+/// state, so they are not read (SB-04).
+#[derive(Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NodeIdentity {
+    /// The node's id; may be empty (BS-15).
+    pub id: String,
+    /// The group of nodes it belongs to; may be empty.
+    pub cluster: String,
+    /// Where it runs.
+    pub locality: Option<proto::Locality>,
+    /// What the management server's own logic needs to know (BS-16).
+    pub metadata: Option<proto::Struct>,
+}
+
+impl NodeIdentity {
+    /// Reads the `node` of a bootstrap, which is a message in its proto3 JSON form: either spelling
+    /// will do, and `null` is not set. Unknown fields are passed over (BS-10).
+    pub(crate) fn read(node: &Field<'_>) -> Result<Self, BootstrapError> {
+        node.object()?;
+        let text = |parent: &Field<'_>, key: &str| {
+            set(parent, key).map_or(Ok(String::new()), |field| field.string().map(String::from))
+        };
+        let locality = match set(node, "locality") {
+            None => None,
+            Some(locality) => {
+                locality.object()?;
+                let sub_zone =
+                    if set(&locality, "sub_zone").is_some() { "sub_zone" } else { "subZone" };
+                Some(proto::Locality {
+                    region: text(&locality, "region")?,
+                    zone: text(&locality, "zone")?,
+                    sub_zone: text(&locality, sub_zone)?,
+                })
+            }
+        };
+        let metadata = match set(node, "metadata") {
+            None => None,
+            Some(metadata) => Some(to_struct(metadata.object()?)),
+        };
+        Ok(Self { id: text(node, "id")?, cluster: text(node, "cluster")?, locality, metadata })
+    }
+
+    /// Whether a proxy could use xDS with it: id and cluster must not be empty (BS-15). gRPC takes a
+    /// node without either.
+    ///
+    /// # Errors
+    ///
+    /// The field that is empty.
+    pub fn check_for_envoy(&self) -> Result<(), BootstrapError> {
+        match self.missing_for_envoy() {
+            None => Ok(()),
+            Some(path) => Err(BootstrapError::new(path, ErrorKind::Empty)),
+        }
+    }
+
+    pub(crate) fn missing_for_envoy(&self) -> Option<&'static str> {
+        let required = [("node.id", &self.id), ("node.cluster", &self.cluster)];
+        required.into_iter().find(|(_, text)| text.is_empty()).map(|(path, _)| path)
+    }
+}
+
+/// Metadata is whatever the operator put there, secrets not excepted.
+impl fmt::Debug for NodeIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metadata = self.metadata.as_ref().map(|metadata| {
+            metadata.fields.keys().map(|key| (key, "..")).collect::<BTreeMap<_, _>>()
+        });
+        f.debug_struct("NodeIdentity")
+            .field("id", &self.id)
+            .field("cluster", &self.cluster)
+            .field("locality", &self.locality)
+            .field("metadata", &metadata)
+            .finish()
+    }
+}
+
+fn set<'v>(parent: &Field<'v>, key: &str) -> Option<Field<'v>> {
+    parent.get(key).filter(|field| !field.value.is_null())
+}
+
+fn to_struct(object: &serde_json::Map<String, Value>) -> proto::Struct {
+    let fields = object.iter().map(|(key, value)| (key.clone(), to_value(value))).collect();
+    proto::Struct { fields }
+}
+
+/// The depth is bounded by the parser's.
+fn to_value(json: &Value) -> proto::Value {
+    use proto::value::Kind;
+
+    let kind = match json {
+        Value::Null => Kind::NullValue(proto::NullValue::NullValue.into()),
+        Value::Bool(value) => Kind::BoolValue(*value),
+        Value::Number(value) => Kind::NumberValue(value.as_f64().unwrap_or_default()),
+        Value::String(value) => Kind::StringValue(value.clone()),
+        Value::Array(values) => {
+            Kind::ListValue(proto::ListValue { values: values.iter().map(to_value).collect() })
+        }
+        Value::Object(object) => Kind::StructValue(to_struct(object)),
+    };
+    proto::Value { kind: Some(kind) }
+}

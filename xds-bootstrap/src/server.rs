@@ -1,0 +1,150 @@
+//! One management server of a bootstrap.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::{Value, json};
+use xds_core::client::{ServerFeature, ServerFeatures};
+
+use crate::{
+    credentials::{CallCredentials, ChannelCredentials},
+    error::{BootstrapError, Warning, WarningKind},
+    guards::Guards,
+    json::Field,
+};
+
+/// A management server: where it is, how to reach it, what it can do.
+///
+/// Two entries are the same channel exactly when they are equal: URI, the credentials chosen and
+/// the features that are known and in use (BS-25, FE-16). Whatever else the entries say makes no
+/// difference.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct XdsServer {
+    /// A gRPC target.
+    pub uri: Arc<str>,
+    /// How the channel is secured.
+    pub channel_credentials: ChannelCredentials,
+    /// What calls carry, all of it.
+    pub call_credentials: Arc<[CallCredentials]>,
+    /// What is special about the server.
+    pub features: BTreeSet<ServerFeature>,
+}
+
+impl XdsServer {
+    /// Reads one entry of `xds_servers`, as it also stands in the configuration of other things
+    /// (BS-26).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with the field relative to the entry.
+    pub fn from_value(value: &Value, guards: &Guards) -> Result<Self, BootstrapError> {
+        Self::read(&Field::root(value), guards, &mut Vec::new())
+    }
+
+    pub(crate) fn read(
+        entry: &Field<'_>,
+        guards: &Guards,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Self, BootstrapError> {
+        entry.object()?;
+        let uri = entry.require("server_uri")?.nonempty()?.into();
+        let credentials = entry.require("channel_creds")?;
+        let channel_credentials = ChannelCredentials::first_supported(&credentials, warnings)?;
+        let call_credentials = match entry.get("call_creds") {
+            None => Arc::default(),
+            Some(list) if guards.call_credentials.is_on() => CallCredentials::all_supported(&list)?,
+            Some(list) => {
+                let why = WarningKind::GuardedOff(Guards::CALL_CREDENTIALS);
+                warnings.push(Warning::new(list.path, why));
+                Arc::default()
+            }
+        };
+        let features = match entry.get("server_features") {
+            Some(list) => read_features(&list, guards, warnings)?,
+            None => BTreeSet::new(),
+        };
+        Ok(Self { uri, channel_credentials, call_credentials, features })
+    }
+
+    /// A list of servers in order of preference; only the first one where fallback is off (BS-14).
+    pub(crate) fn read_list(
+        list: &Field<'_>,
+        guards: &Guards,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<Self>, BootstrapError> {
+        let mut servers = list
+            .elements()?
+            .map(|entry| Self::read(&entry, guards, warnings))
+            .collect::<Result<Vec<_>, _>>()?;
+        if servers.len() > 1 && !guards.fallback.is_on() {
+            servers.truncate(1);
+            let path = format!("{}[1]", list.path);
+            warnings.push(Warning::new(path, WarningKind::GuardedOff(Guards::FALLBACK)));
+        }
+        Ok(servers)
+    }
+
+    /// Whether the server is said to have a feature, and its guard lets it be used.
+    #[must_use]
+    pub fn has(&self, feature: ServerFeature) -> bool {
+        self.features.contains(&feature)
+    }
+
+    /// The entry as a bootstrap has it. Reading it gives an equal server (BS-26).
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut entry = json!({
+            "server_uri": *self.uri,
+            "channel_creds": [self.channel_credentials.to_json()],
+        });
+        if !self.call_credentials.is_empty() {
+            entry["call_creds"] =
+                self.call_credentials.iter().map(CallCredentials::to_json).collect();
+        }
+        if !self.features.is_empty() {
+            entry["server_features"] =
+                self.features.iter().map(|feature| feature.as_str()).collect();
+        }
+        entry
+    }
+}
+
+/// The features that are known and in use. Entries may be of any JSON type; what is not known is
+/// passed over (BS-11).
+fn read_features(
+    list: &Field<'_>,
+    guards: &Guards,
+    warnings: &mut Vec<Warning>,
+) -> Result<BTreeSet<ServerFeature>, BootstrapError> {
+    let mut features = BTreeSet::new();
+    for entry in list.elements()? {
+        let Some(written) = entry.value.as_str() else { continue };
+        let (known, odd) = ServerFeatures::parse([written]);
+        let Some(feature) = known.iter().next() else { continue };
+        if let Some(variable) = guarded_off(feature, guards) {
+            warnings.push(Warning::new(entry.path, WarningKind::GuardedOff(variable)));
+            continue;
+        }
+        features.insert(feature);
+        // While data errors are handled in the old way, ignoring deletions is no default (S3.100).
+        let has_effect =
+            feature == ServerFeature::IgnoreResourceDeletion && !guards.data_errors.is_on();
+        if !has_effect {
+            let odd = odd.into_iter().map(WarningKind::Feature);
+            warnings.extend(odd.map(|kind| Warning::new(entry.path.clone(), kind)));
+        }
+    }
+    Ok(features)
+}
+
+/// The variable of the guard that keeps a feature out of use, if it is off (S3.100).
+fn guarded_off(feature: ServerFeature, guards: &Guards) -> Option<&'static str> {
+    let (guard, variable) = match feature {
+        ServerFeature::FailOnDataErrors | ServerFeature::ResourceTimerIsTransientError => {
+            (guards.data_errors, Guards::DATA_ERRORS)
+        }
+        ServerFeature::TrustedXdsServer => (guards.authority_rewrite, Guards::AUTHORITY_REWRITE),
+        _ => return None,
+    };
+    if guard.is_on() { None } else { Some(variable) }
+}

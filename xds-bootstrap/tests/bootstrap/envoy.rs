@@ -1,0 +1,490 @@
+//! The Envoy API's config sources: every transport, every default, and what is refused.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::{Value, json};
+use xds_bootstrap::{
+    BootstrapError, ErrorKind, Inexpressible,
+    envoy::{
+        ApiConfigSource, ApiType, ApiVersion, ConfigSource, EnvoyBootstrap, GrpcTarget, NodeIn,
+        Specifier, Target,
+    },
+};
+use xds_core::{client::Streams, service::Variant, types};
+
+use crate::first_server;
+
+fn source(value: Value) -> Result<ConfigSource, BootstrapError> {
+    ConfigSource::from_json(&value.to_string())
+}
+
+fn api(value: Value) -> Result<ApiConfigSource, BootstrapError> {
+    ApiConfigSource::from_json(&value.to_string())
+}
+
+fn refusal<T: std::fmt::Debug>(read: Result<T, BootstrapError>) -> String {
+    read.expect_err("it must not load").to_string()
+}
+
+fn services(names: &[&str]) -> Value {
+    names.iter().map(|name| json!({ "envoy_grpc": { "cluster_name": name } })).collect()
+}
+
+fn grpc(api_type: &str) -> Value {
+    json!({ "api_type": api_type, "grpc_services": services(&["xds"]) })
+}
+
+fn rest() -> Value {
+    json!({ "api_type": "REST", "cluster_names": ["one", "two"], "refresh_delay": "5s" })
+}
+
+#[test]
+fn every_transport_has_a_name_and_a_number() {
+    println!("covers: B18");
+    for (name, number, expected) in [
+        ("GRPC", 2, ApiType::Grpc),
+        ("DELTA_GRPC", 3, ApiType::DeltaGrpc),
+        ("AGGREGATED_GRPC", 5, ApiType::AggregatedGrpc),
+        ("AGGREGATED_DELTA_GRPC", 6, ApiType::AggregatedDeltaGrpc),
+    ] {
+        let mut value = grpc(name);
+        assert_eq!(api(value.clone()).expect(name).api_type, expected);
+        value["api_type"] = number.into();
+        assert_eq!(api(value).expect(name).api_type, expected);
+        assert_eq!(expected.name(), name);
+        assert_eq!(expected.is_incremental(), name.contains("DELTA"));
+        assert_eq!(expected.is_aggregated(), name.contains("AGGREGATED"));
+    }
+    assert_eq!(api(rest()).expect("REST").api_type, ApiType::Rest);
+}
+
+#[test]
+fn transports_that_are_gone_or_never_were_are_refused() {
+    println!("covers: B18");
+    for deprecated in [json!("DEPRECATED_AND_UNAVAILABLE_DO_NOT_USE"), json!(0)] {
+        let mut value = grpc("GRPC");
+        value["api_type"] = deprecated;
+        assert_eq!(
+            refusal(source(json!({ "api_config_source": value }))),
+            "api_config_source.api_type: this type of API is deprecated and not available"
+        );
+    }
+    let known = "no such value; known are REST, GRPC, DELTA_GRPC, AGGREGATED_GRPC and \
+                 AGGREGATED_DELTA_GRPC";
+    for unknown in [json!("grpc"), json!(4), json!(-1), json!(1.5)] {
+        let mut value = grpc("GRPC");
+        value["api_type"] = unknown;
+        assert_eq!(refusal(api(value)), format!("api_type: {known}"));
+    }
+    assert_eq!(
+        refusal(api(json!({ "grpc_services": services(&["xds"]) }))),
+        "api_type: required, but missing"
+    );
+    assert_eq!(
+        refusal(api(json!({ "api_type": [] }))),
+        "api_type: expected the name or the number of an enum's value, found a list"
+    );
+}
+
+#[test]
+fn both_spellings_will_do_and_null_is_not_set() {
+    println!("covers: B18");
+    let one = source(json!({
+        "api_config_source": {
+            "api_type": "GRPC", "transport_api_version": "V3",
+            "grpc_services": [{ "envoy_grpc": { "cluster_name": "xds" }, "timeout": "2s" }],
+            "set_node_on_first_message_only": true,
+            "rate_limit_settings": { "max_tokens": 5, "fill_rate": 0.5 },
+        },
+        "initial_fetch_timeout": "1s", "resource_api_version": "V3",
+    }));
+    let other = source(json!({
+        "apiConfigSource": {
+            "apiType": "GRPC", "transportApiVersion": 2,
+            "grpcServices": [{ "envoyGrpc": { "clusterName": "xds" }, "timeout": "2.000s" }],
+            "setNodeOnFirstMessageOnly": true,
+            "rateLimitSettings": { "maxTokens": "5", "fillRate": "0.5" },
+            "clusterNames": null, "refreshDelay": null,
+        },
+        "initialFetchTimeout": "1s", "resourceApiVersion": 2, "ads": null, "path": null,
+    }));
+    assert_eq!(one, other);
+    let Ok(ConfigSource { specifier: Specifier::Api(api), .. }) = one else { panic!("{one:?}") };
+    assert_eq!(api.node, NodeIn::FirstRequest);
+    assert_eq!(api.transport_api_version, ApiVersion::V3);
+    let limit = api.rate_limit.expect("it is given");
+    assert_eq!((limit.max_tokens, limit.fill_rate), (5, 0.5));
+    assert_eq!(api.grpc_services[0].timeout, Some(Duration::from_secs(2)));
+
+    assert_eq!(
+        refusal(source(json!({ "ads": {}, "initial_fetch_timeout": "1s",
+                               "initialFetchTimeout": "1s" }))),
+        "initialFetchTimeout: also given as `initial_fetch_timeout`"
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_schema() {
+    println!("covers: B18");
+    let aggregated = source(json!({ "ads": {} })).expect("the smallest source");
+    assert_eq!(aggregated.specifier, Specifier::Ads);
+    assert_eq!(aggregated.initial_fetch_timeout, Some(Duration::from_secs(15)));
+    assert_eq!(aggregated.resource_api_version, ApiVersion::Auto);
+    let forever = source(json!({ "ads": {}, "initial_fetch_timeout": "0s" })).expect("no timeout");
+    assert_eq!(forever.initial_fetch_timeout, None);
+
+    let grpc = api(grpc("GRPC")).expect("the smallest gRPC API");
+    assert_eq!((grpc.rate_limit, grpc.node), (None, NodeIn::EveryRequest));
+    let mut limited = self::grpc("GRPC");
+    limited["rate_limit_settings"] = json!({});
+    let limit = api(limited).expect("a limit").rate_limit.expect("it is given");
+    assert_eq!((limit.max_tokens, limit.fill_rate), (100, 10.0));
+
+    let rest = api(rest()).expect("REST").rest.expect("it is REST");
+    assert_eq!(rest.request_timeout, Duration::from_secs(1));
+    assert_eq!(rest.refresh_delay, Duration::from_secs(5));
+}
+
+#[test]
+fn rest_and_grpc_do_not_mix() {
+    println!("covers: B18 S0.180");
+    let cases = [
+        ("refresh_delay", json!(null), "refresh_delay: required, but missing"),
+        ("refresh_delay", json!("0s"), "refresh_delay: must be more than 0s"),
+        ("request_timeout", json!("0s"), "request_timeout: must be more than 0s"),
+        ("cluster_names", json!(null), "cluster_names: required, but missing"),
+        ("cluster_names", json!([]), "cluster_names: required, but missing"),
+        ("cluster_names", json!(["a", ""]), "cluster_names[1]: must not be empty"),
+        (
+            "grpc_services",
+            services(&["xds"]),
+            "grpc_services: REST asks the clusters in `cluster_names`, not gRPC services",
+        ),
+    ];
+    for (key, wrong, why) in cases {
+        let mut value = rest();
+        value[key] = wrong;
+        assert_eq!(refusal(api(value)), why);
+    }
+    let mut value = grpc("DELTA_GRPC");
+    value["cluster_names"] = json!(["xds"]);
+    assert_eq!(
+        refusal(api(value.clone())),
+        "cluster_names: gRPC calls the services in `grpc_services`; cluster names are for REST"
+    );
+    value["cluster_names"] = json!([]);
+    value["grpc_services"] = json!([]);
+    assert_eq!(refusal(api(value)), "grpc_services: required, but missing");
+}
+
+#[test]
+fn several_services_and_clusters_are_tried_in_turn() {
+    println!("covers: B18");
+    let mut value = grpc("GRPC");
+    value["grpc_services"] = services(&["one", "two", "three"]);
+    let grpc = api(value).expect("it is right");
+    let rest = api(rest()).expect("it is right");
+    let name = |source: &ApiConfigSource, attempt| match source.target(attempt) {
+        Some(Target::Service(service)) => match &service.target {
+            GrpcTarget::Envoy { cluster_name, .. } => cluster_name.clone(),
+            other => panic!("{other:?}"),
+        },
+        Some(Target::RestCluster(name)) => name.into(),
+        other => panic!("{other:?}"),
+    };
+    let names = |source| (0..4).map(|attempt| name(source, attempt)).collect::<Vec<_>>();
+    assert_eq!(names(&grpc), ["one", "two", "three", "one"]);
+    assert_eq!(names(&rest), ["one", "two", "one", "two"]);
+    assert_eq!(name(&grpc, usize::MAX), "one");
+}
+
+#[test]
+fn a_service_is_of_the_proxy_or_has_a_client_of_its_own() {
+    println!("covers: B18");
+    let with = |service: Value| api(json!({ "api_type": "GRPC", "grpc_services": [service] }));
+    let google = json!({ "google_grpc": { "target_uri": "dns:///x", "stat_prefix": "xds",
+                                          "call_credentials": [{ "access_token": "t" }] },
+                         "initial_metadata": [{ "key": "k", "value": "v" }] });
+    let service = with(google).expect("it is right").grpc_services.remove(0);
+    let GrpcTarget::Google { target_uri, stat_prefix, config } = service.target else {
+        panic!("it has a client of its own");
+    };
+    assert_eq!((target_uri.as_str(), stat_prefix.as_str()), ("dns:///x", "xds"));
+    assert_eq!(config.value()["call_credentials"][0]["access_token"], "t");
+    assert_eq!(service.initial_metadata[0].value, "v");
+
+    for (service, why) in [
+        (json!({}), ".envoy_grpc: required, but missing"),
+        (
+            json!({ "envoy_grpc": { "cluster_name": "" } }),
+            ".envoy_grpc.cluster_name: must not be empty",
+        ),
+        (
+            json!({ "envoyGrpc": { "clusterName": "x" }, "googleGrpc": {} }),
+            ".googleGrpc: excludes `envoy_grpc`, which is set as well",
+        ),
+        (json!({ "google_grpc": {} }), ".google_grpc.target_uri: required, but missing"),
+        (
+            json!({ "envoy_grpc": { "cluster_name": "x" }, "timeout": "1" }),
+            ".timeout: not a duration of zero or more, as in \"1.5s\"",
+        ),
+        (json!({ "envoy_grpc": { "cluster": "x" } }), ".envoy_grpc.cluster: unknown field"),
+    ] {
+        assert_eq!(refusal(with(service)), format!("grpc_services[0]{why}"));
+    }
+}
+
+#[test]
+fn a_source_is_exactly_one_thing() {
+    println!("covers: S0.052 S0.054 B18");
+    let path = source(json!({ "path_config_source": {
+        "path": "/lds.json", "watched_directory": { "path": "/etc" } } }));
+    let Ok(ConfigSource { specifier: Specifier::Path(file), .. }) = path else {
+        panic!("{path:?}")
+    };
+    assert_eq!(file.path, Path::new("/lds.json"));
+    assert_eq!(file.watched_directory.as_deref(), Some(Path::new("/etc")));
+    let old = source(json!({ "path": "/lds.json" })).expect("the old form");
+    assert!(matches!(old.specifier, Specifier::Path(file) if file.watched_directory.is_none()));
+    let own = source(json!({ "self": { "transport_api_version": "V3" } })).expect("self");
+    assert_eq!(own.specifier, Specifier::SelfServer { transport_api_version: ApiVersion::V3 });
+
+    for (value, why) in [
+        (json!({}), "must have one of `ads`, `api_config_source`, `path_config_source` and `self`"),
+        (json!({ "ads": {}, "self": {} }), "self: excludes `ads`, which is set as well"),
+        (json!({ "ads": { "x": 1 } }), "ads.x: unknown field"),
+        (json!({ "adss": {} }), "adss: unknown field"),
+        (json!({ "path_config_source": {} }), "path_config_source.path: required, but missing"),
+        (
+            json!({ "path_config_source": { "path": "/x", "watched_directory": {} } }),
+            "path_config_source.watched_directory.path: required, but missing",
+        ),
+        (
+            json!({ "ads": {}, "initial_fetch_timeout": "-1s" }),
+            "initial_fetch_timeout: not a duration of zero or more, as in \"1.5s\"",
+        ),
+        (json!({ "ads": {}, "authorities": [{}] }), "authorities[0].name: required, but missing"),
+        (
+            json!({ "ads": {}, "resource_api_version": "V4" }),
+            "resource_api_version: no such value; known are AUTO, V2 and V3",
+        ),
+    ] {
+        assert_eq!(refusal(source(value)), why);
+    }
+}
+
+#[test]
+fn limits_must_let_something_through() {
+    println!("covers: B18");
+    for (limits, why) in [
+        (json!({ "fill_rate": 0 }), ".fill_rate: must be a number more than 0"),
+        (json!({ "fill_rate": "NaN" }), ".fill_rate: must be a number more than 0"),
+        (json!({ "max_tokens": -1 }), ".max_tokens: not a whole number of 32 bits"),
+        (json!({ "max_tokens": 4294967296u64 }), ".max_tokens: not a whole number of 32 bits"),
+        (json!({ "max_tokens": 1.5 }), ".max_tokens: not a whole number of 32 bits"),
+        (json!({ "max_tokens": [] }), ".max_tokens: expected a number, found a list"),
+    ] {
+        let mut value = grpc("GRPC");
+        value["rate_limit_settings"] = limits;
+        assert_eq!(refusal(api(value)), format!("rate_limit_settings{why}"));
+    }
+}
+
+#[test]
+fn virtual_hosts_come_incrementally_or_not_at_all() {
+    println!("covers: S0.042 S0.180");
+    let hosts = types::VIRTUAL_HOST.into();
+    let check = |value: Value, ads: Option<&ApiConfigSource>| {
+        source(value).expect("the source is right").check_type(&hosts, ads)
+    };
+    for (value, api_type) in
+        [(grpc("GRPC"), "GRPC"), (grpc("AGGREGATED_GRPC"), "AGGREGATED_GRPC"), (rest(), "REST")]
+    {
+        assert_eq!(
+            refusal(check(json!({ "api_config_source": value }), None)),
+            format!(
+                "api_config_source.api_type: VirtualHost has only an incremental variant, which \
+                 {api_type} is not"
+            )
+        );
+        let other = source(json!({ "api_config_source": value })).expect("it is right");
+        assert_eq!(other.check_type(&types::CLUSTER.into(), None), Ok(()));
+    }
+    assert_eq!(check(json!({ "api_config_source": grpc("DELTA_GRPC") }), None), Ok(()));
+    assert!(check(json!({ "path": "/x" }), None).is_err());
+    let full = api(grpc("GRPC")).expect("it is right");
+    let delta = api(grpc("DELTA_GRPC")).expect("it is right");
+    assert!(refusal(check(json!({ "ads": {} }), Some(&full))).starts_with("ads_config.api_type: "));
+    assert_eq!(check(json!({ "ads": {} }), Some(&delta)), Ok(()));
+}
+
+#[test]
+fn grpc_takes_only_the_stream_that_is_there() {
+    // S0.060, S0.062 and A47, for whoever validates a Listener or a Cluster.
+    for (value, path) in [
+        (json!({ "ads": {} }), None),
+        (json!({ "self": {} }), None),
+        (json!({ "api_config_source": grpc("AGGREGATED_GRPC") }), Some("api_config_source")),
+        (json!({ "path": "/x" }), Some("path_config_source")),
+    ] {
+        let why = source(value).expect("the source is right").check_for_grpc().err();
+        assert_eq!(why.as_ref().map(BootstrapError::path), path);
+    }
+}
+
+/// A proxy's bootstrap with the aggregated stream for everything.
+fn proxy() -> Value {
+    json!({
+        "node": { "id": "n", "cluster": "c" },
+        "dynamic_resources": {
+            "lds_config": { "ads": {} },
+            "cds_config": { "ads": {}, "initial_fetch_timeout": "20s" },
+            "ads_config": grpc("GRPC"),
+        },
+        "static_resources": { "clusters": [{ "name": "xds" }] },
+        "admin": {},
+    })
+}
+
+fn envoy(value: &Value) -> Result<EnvoyBootstrap, BootstrapError> {
+    EnvoyBootstrap::from_json(&value.to_string())
+}
+
+#[test]
+fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
+    println!("covers: S0.058 S0.059");
+    let bootstrap = envoy(&proxy()).expect("it is right");
+    let config = bootstrap.client_config().expect("the core can do that");
+    assert_eq!((config.node.id(), &*first_server(&config).uri), ("n", "xds"));
+    assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(20)));
+
+    // The form in which the documentation has it, of YAML and older than versions.
+    let old = json!({
+        "node": { "id": "n" },
+        "dynamic_resources": {
+            "cds_config": { "ads": {} }, "lds_config": { "ads": {} },
+            "ads_config": { "api_type": "GRPC",
+                "grpc_services": { "envoy_grpc": { "cluster_name": "ads_cluster" } } },
+        },
+    });
+    let old = envoy(&old).expect("it is right");
+    assert_eq!(old.ads.map(|ads| ads.grpc_services.len()), Some(1));
+
+    let mut forever = proxy();
+    forever["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] = "0s".into();
+    let config = envoy(&forever).expect("it is right").client_config().expect("it can");
+    assert_eq!(config.profile.does_not_exist_after, None);
+}
+
+#[test]
+fn a_proxys_bootstrap_that_cannot_work_is_refused() {
+    println!("covers: BS-15 S0.059 S0.204");
+    let dynamic = |key: &str, value: Value| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"][key] = value;
+        proxy
+    };
+    for (value, why) in [
+        (
+            dynamic("ads_config", json!(null)),
+            "dynamic_resources.ads_config: used by `dynamic_resources.lds_config`, but missing",
+        ),
+        (
+            dynamic("ads_config", rest()),
+            "dynamic_resources.ads_config.api_type: an aggregated stream cannot be had over REST",
+        ),
+        (
+            dynamic("lds_config", json!({ "path": "" })),
+            "dynamic_resources.lds_config.path: must not be empty",
+        ),
+        (dynamic("eds_config", json!({})), "dynamic_resources.eds_config: unknown field"),
+    ] {
+        assert_eq!(refusal(envoy(&value)), why);
+    }
+    let mut value = proxy();
+    value["config_sources"] = json!([{ "path": "/x" }, { "ads": {} }]);
+    value["dynamic_resources"] = json!({});
+    assert_eq!(
+        refusal(envoy(&value)),
+        "dynamic_resources.ads_config: used by `config_sources[1]`, but missing"
+    );
+    for key in ["id", "cluster"] {
+        let mut value = proxy();
+        value["node"][key] = "".into();
+        let bootstrap = envoy(&value).expect("the command line may say it");
+        assert_eq!(
+            bootstrap.client_config().err(),
+            Some(Inexpressible::Node(if key == "id" { "node.id" } else { "node.cluster" }))
+        );
+    }
+    let files = json!({ "dynamic_resources": { "lds_config": { "path": "/lds.json" } } });
+    let files = envoy(&files).expect("files need no node");
+    assert_eq!(files.client_config().err(), Some(Inexpressible::File));
+}
+
+#[test]
+fn authorities_have_sources_of_their_own() {
+    println!("covers: B20");
+    let mut value = proxy();
+    let own = json!({ "api_config_source": grpc("AGGREGATED_DELTA_GRPC"),
+                      "authorities": [{ "name": "a" }] });
+    value["config_sources"] = json!([own]);
+    let bootstrap = envoy(&value).expect("it is right");
+    assert!(bootstrap.source_of("a").is_some());
+    assert!(bootstrap.source_of("b").is_none());
+    let authorities = bootstrap.client_config().expect("it can").authorities;
+    assert_eq!((authorities.len(), &*authorities[0].name), (1, "a"));
+    assert_eq!(authorities[0].servers[0].variant, Variant::Incremental);
+    value["default_config_source"] = json!({ "ads": {} });
+    let bootstrap = envoy(&value).expect("it is right");
+    assert_eq!(bootstrap.source_of("b").map(|source| &source.specifier), Some(&Specifier::Ads));
+}
+
+#[test]
+fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
+    let spoken = |value: Value, ads: &str| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
+        let config = envoy(&proxy).expect("it is right").client_config().expect("it can");
+        (first_server(&config).variant, first_server(&config).streams)
+    };
+    let api = |api_type| json!({ "api_config_source": grpc(api_type) });
+    let (full, changes) = (Variant::StateOfTheWorld, Variant::Incremental);
+    for (value, ads, expected) in [
+        (json!({ "ads": {} }), "GRPC", (full, Streams::Aggregated)),
+        (json!({ "self": {} }), "DELTA_GRPC", (changes, Streams::Aggregated)),
+        (api("GRPC"), "GRPC", (full, Streams::PerType)),
+        (api("DELTA_GRPC"), "GRPC", (changes, Streams::PerType)),
+        (api("AGGREGATED_GRPC"), "GRPC", (full, Streams::Aggregated)),
+        (api("AGGREGATED_DELTA_GRPC"), "GRPC", (changes, Streams::Aggregated)),
+    ] {
+        assert_eq!(spoken(value.clone(), ads), expected, "{value}");
+    }
+}
+
+#[test]
+fn what_the_core_cannot_do_is_said() {
+    let config = |key: &str, value: Value| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"][key] = value;
+        envoy(&proxy).expect("it is right").client_config().err()
+    };
+    assert_eq!(
+        config("lds_config", json!({ "api_config_source": rest() })),
+        Some(Inexpressible::Transport("REST"))
+    );
+    for other in [grpc("GRPC"), {
+        let mut other = grpc("AGGREGATED_GRPC");
+        other["grpc_services"] = services(&["other"]);
+        other
+    }] {
+        assert_eq!(
+            config("lds_config", json!({ "api_config_source": other })),
+            Some(Inexpressible::SeveralSources)
+        );
+    }
+    let none = envoy(&json!({})).expect("nothing is wrong with nothing");
+    assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));
+    let kind = source(json!({})).expect_err("nothing is said");
+    assert!(matches!(kind.kind(), ErrorKind::InvalidValue(_)));
+}

@@ -1,0 +1,52 @@
+//! The tests of this crate, in one program: they share how a bootstrap is written down.
+
+mod client;
+mod envoy;
+mod grpc;
+mod hostile;
+mod servers;
+mod sources;
+
+use serde_json::{Value, json};
+use xds_bootstrap::{Bootstrap, BootstrapError};
+use xds_core::client::{ClientConfig, ManagementServer};
+
+pub(crate) fn read(value: &Value) -> Result<Bootstrap, BootstrapError> {
+    Bootstrap::from_json(&value.to_string())
+}
+
+pub(crate) fn load(value: &Value) -> Bootstrap {
+    read(value).unwrap_or_else(|why| panic!("{why}"))
+}
+
+pub(crate) fn refusal(value: &Value) -> String {
+    read(value).map_or_else(|why| why.to_string(), |_| panic!("it loads: {value}"))
+}
+
+pub(crate) fn server(uri: &str) -> Value {
+    json!({ "server_uri": uri, "channel_creds": [{ "type": "insecure" }] })
+}
+
+/// A bootstrap with one server whose entry gets further fields.
+pub(crate) fn with(entry: Value) -> Value {
+    let mut server = server("a");
+    for (key, value) in entry.as_object().expect("an object") {
+        server[key] = value.clone();
+    }
+    json!({ "xds_servers": [server] })
+}
+
+pub(crate) fn with_top(key: &str, value: Value) -> Value {
+    let mut top = json!({ "xds_servers": [server("a")] });
+    top[key] = value;
+    top
+}
+
+pub(crate) fn warnings(bootstrap: &Bootstrap) -> Vec<String> {
+    bootstrap.warnings.iter().map(ToString::to_string).collect()
+}
+
+/// The server that a client turns to first.
+pub(crate) fn first_server(config: &ClientConfig) -> &ManagementServer {
+    &config.servers[0]
+}

@@ -1,0 +1,106 @@
+//! Where a bootstrap comes from.
+
+use std::{fs, path::PathBuf, process};
+
+use xds_bootstrap::{
+    BOOTSTRAP_FILE, BOOTSTRAP_TEXT, Bootstrap, BootstrapSource, ErrorKind, Guard, Guards,
+};
+
+const TEXT: &str =
+    r#"{"xds_servers": [{"server_uri": "inline", "channel_creds": [{"type": "insecure"}]}]}"#;
+
+/// A file that is gone when the test is over.
+struct TempFile(PathBuf);
+
+impl TempFile {
+    fn new(name: &str, content: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("xds-bootstrap-{}-{name}", process::id()));
+        fs::write(&path, content).expect("the temporary directory is writable");
+        Self(path)
+    }
+
+    fn path(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_file_goes_before_a_text_and_nothing_is_an_error() {
+    println!("covers: BS-01 B23");
+    let file = TempFile::new("order", TEXT.replace("inline", "file").as_bytes());
+    let load = |path: Option<String>, text: Option<&str>| {
+        Bootstrap::from_variables(|name| match name {
+            BOOTSTRAP_FILE => path.clone(),
+            BOOTSTRAP_TEXT => text.map(String::from),
+            _ => None,
+        })
+    };
+    let uri = |loaded: Bootstrap| String::from(&*loaded.servers[0].uri);
+    assert_eq!(load(Some(file.path()), Some(TEXT)).map(uri).as_deref(), Ok("file"));
+    assert_eq!(load(Some(String::new()), Some(TEXT)).map(uri).as_deref(), Ok("inline"));
+    assert_eq!(load(None, Some(TEXT)).map(uri).as_deref(), Ok("inline"));
+    for (path, text) in [(None, None), (Some(String::new()), Some(""))] {
+        let why = load(path, text).expect_err("nothing is set");
+        assert_eq!(why.kind(), &ErrorKind::NotConfigured);
+    }
+    assert_eq!(BootstrapSource::from_variables(|_| None), None);
+}
+
+#[test]
+fn guards_come_with_the_environment() {
+    println!("covers: S2.064 S3.099");
+    let loaded = Bootstrap::from_variables(|name| match name {
+        BOOTSTRAP_TEXT => Some(TEXT.into()),
+        Guards::DATA_ERRORS => Some("false".into()),
+        _ => None,
+    });
+    assert_eq!(loaded.map(|loaded| loaded.guards.data_errors), Ok(Guard::Off));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named() {
+    println!("covers: BS-02");
+    let refusal = |path: &str| {
+        let source = BootstrapSource::File(path.into());
+        source.load(Guards::default()).expect_err("it cannot be used")
+    };
+    let why = refusal("/nonexistent/xds.json");
+    assert_eq!(why.source_name(), Some("/nonexistent/xds.json"));
+    assert!(matches!(why.kind(), ErrorKind::Unreadable(_)), "{why}");
+
+    let empty = TempFile::new("empty", b"");
+    let why = refusal(&empty.path());
+    assert_eq!(
+        why.to_string(),
+        format!("{}: line 1, column 0: EOF while parsing a value", empty.path())
+    );
+
+    let bytes = TempFile::new("bytes", b"\xff\xfe");
+    assert!(matches!(refusal(&bytes.path()).kind(), ErrorKind::Unreadable(_)));
+
+    let long = TempFile::new("long", &vec![b' '; (16 << 20) + 1]);
+    assert_eq!(refusal(&long.path()).kind(), &ErrorKind::TooLong { limit: 16 << 20 });
+
+    let text = BootstrapSource::Inline("{}".into()).load(Guards::default());
+    assert_eq!(
+        text.map_err(|why| why.to_string()).err().as_deref(),
+        Some("GRPC_XDS_BOOTSTRAP_CONFIG: xds_servers: required, but missing")
+    );
+}
+
+#[test]
+fn a_process_reads_its_bootstrap_once() {
+    println!("covers: BS-27");
+    // The environment of tests names no bootstrap, or one that the first call reads.
+    let address = || match Bootstrap::of_process() {
+        Ok(bootstrap) => std::ptr::from_ref(bootstrap).addr(),
+        Err(why) => std::ptr::from_ref(why).addr(),
+    };
+    assert_eq!(address(), address());
+}
