@@ -224,9 +224,3 @@ impl Client {
         Some(channel.started.after(self.config.profile.backoff.initial))
     }
 }
-
-/// The authority that a name states; names are kept in their canonical form.
-pub(super) fn authority_in(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix("xdstp://")?;
-    rest.split(['/', '?', '#']).next()
-}

@@ -41,7 +41,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 
 use super::{
     Client,
-    authorities::authority_in,
+    config::Federation,
     status::EntryState,
     tally::{Health, TypeStats},
     upstream::Link,
@@ -295,7 +295,10 @@ impl Client {
         for known in &self.types {
             let mut authorities = BTreeMap::<&str, BTreeMap<CacheState, u64>>::new();
             for (_, entry) in known.cache.iter().filter(|(_, entry)| known.interest.covers(entry)) {
-                let mut authority = authority_label(entry.name.as_str());
+                let mut authority = match self.config.profile.federation {
+                    Federation::On => authority_label(entry.name.as_str()),
+                    Federation::Off => OLD_STYLE,
+                };
                 // Under a wildcard it is the server that makes up names. It must not fill whatever
                 // stores the measurements with series.
                 if authorities.len() >= MAX_AUTHORITIES && !authorities.contains_key(authority) {
@@ -327,9 +330,13 @@ const OLD_STYLE: &str = "#old";
 /// Names whose authority is one too many.
 const OTHER_AUTHORITIES: &str = "#other";
 
-/// The value of the label for a name's authority, which may be empty.
+/// The value of the label for a name's authority, which may be empty. Names in the cache are canonical,
+/// so the text tells without being parsed.
 fn authority_label(name: &str) -> &str {
-    authority_in(name).unwrap_or(OLD_STYLE)
+    match name.strip_prefix("xdstp://") {
+        Some(rest) => rest.split(['/', '?']).next().unwrap_or_default(),
+        None => OLD_STYLE,
+    }
 }
 
 #[cfg(test)]
