@@ -113,12 +113,12 @@ impl World {
             // of the one that is turned back to, which does not repeat what it takes to be known.
             return Ok(());
         }
-        for kind in 0..TYPES.len() {
+        for (kind, type_url) in TYPES.into_iter().enumerate() {
             let wants_all = Self::wanted(&self.watchers, kind).contains("*");
             for name in self.stores[0].of(kind).keys().filter(|_| wants_all) {
                 let mut known = self.client.status();
                 let is_known =
-                    known.any(|it| *it.type_url == *TYPES[kind] && it.name.as_str() == name);
+                    known.any(|it| *it.type_url == *type_url && it.name.as_str() == name);
                 prop_assert!(is_known || name.starts_with("xdstp:"), "{} is missing (IL1)", name);
             }
         }
