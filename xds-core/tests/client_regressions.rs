@@ -11,8 +11,8 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
-        ChannelError, ChannelEvent, ClientConfig, Interest, Notice, Output, ReadGate,
-        WatchErrorKind,
+        Authority, ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer, Notice,
+        Output, ReadGate, WatchErrorKind,
     },
     proto,
 };
@@ -319,4 +319,58 @@ fn no_backoff_policy_overflows() {
             bench.client.handle_timeout(now);
         }
     }
+}
+
+/// A watcher who hears from two servers holds back both, and being done lets both go on (IC34).
+#[test]
+fn a_watcher_owes_each_server_that_it_heard_from() {
+    const ENDPOINT: &str = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/r2";
+    let authority = Authority::new("x").with_server(ManagementServer::new("other"));
+    let mut client = Client::new(config().with_authority(authority), 7, Time::ZERO);
+    let mut watch = |interest| {
+        let watch = client.watch(&TypeUrl::from(TYPES[ENDPOINTS]), interest, Time::ZERO);
+        watch.expect("a registered type and a good name")
+    };
+    let watches = [watch(Interest::Wildcard), watch(Interest::Name(ENDPOINT))];
+    let (mut channels, mut frame) = (Vec::new(), Frame::default());
+    while let Some(output) = client.poll_output() {
+        match output {
+            Output::Open(channel, _) => {
+                channels.push(channel);
+                client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+            }
+            Output::Writable(channel) => {
+                while client.poll_transmit(channel, Time::ZERO, &mut frame).is_some() {}
+            }
+            _ => {}
+        }
+    }
+    let named = proto::DiscoveryResponse {
+        version_info: "v2".into(),
+        nonce: "n2".into(),
+        type_url: TYPES[ENDPOINTS].into(),
+        resources: vec![proto::Any {
+            type_url: TYPES[ENDPOINTS].into(),
+            value: proto::Locality { region: ENDPOINT.into(), ..Default::default() }
+                .encode_to_vec()
+                .into(),
+        }],
+        ..Default::default()
+    };
+    let frames = [response(ENDPOINTS, 1, &[(1, 1)]), named.encode_to_vec().into()];
+    for (&channel, frame) in channels.iter().zip(frames) {
+        client.handle_event(ChannelEvent::Message(channel, frame), Time::ZERO);
+        assert!(!client.wants_read(channel), "the watchers of {channel} are busy");
+    }
+    while let Some(output) = client.poll_output() {
+        if let Output::Writable(channel) = output {
+            while client.poll_transmit(channel, Time::ZERO, &mut frame).is_some() {}
+        }
+    }
+    for watch in watches {
+        while client.next_change(watch).is_some() {}
+        client.handled(watch, Time::ZERO);
+    }
+    assert_eq!(channels.len(), 2);
+    assert!(channels.iter().all(|&channel| client.wants_read(channel)), "{channels:?}");
 }

@@ -194,8 +194,12 @@ impl Client {
         }
     }
 
-    /// With the channel gone there is nobody left to be told of the end of a subscription.
+    /// With the channel gone there is nobody left to be told of the end of a subscription, and nothing
+    /// left to read.
     pub(super) fn forget_what_was_sent(&mut self, channel: &mut Channel) {
+        if let Some(debts) = &channel.debts {
+            self.watches.forget_debts(debts);
+        }
         for type_index in 0..self.types.len() {
             let Some(machine) = channel.machine_mut(type_index) else { continue };
             for slot in machine.sent_mut().take_all() {

@@ -10,7 +10,7 @@ use super::{
     event::{Change, Notice, Output, Resource},
     interest::Collection,
     outbox::Queued,
-    watches::{News, Target},
+    watches::{News, Target, Watch},
 };
 use crate::{id::WatchId, slab::Slot, text::ResourceName, time::Time};
 
@@ -165,14 +165,14 @@ impl Client {
 
     /// Reading no longer waits for the watcher.
     pub(super) fn forgive(&mut self, id: WatchId, now: Time) {
-        let Some(owed) = self.watches.get_mut(id).and_then(|watch| watch.owes.take()) else {
-            return;
-        };
-        if let Some(channel) = self.upstreams.channel_mut(owed)
-            && let Some(debts) = &mut channel.debts
-        {
-            debts.open = debts.open.saturating_sub(1);
-            channel.settle_timers(now);
+        let owed = self.watches.get_mut(id).map(Watch::take_owed).unwrap_or_default();
+        for channel in owed {
+            if let Some(channel) = self.upstreams.channel_mut(channel)
+                && let Some(debts) = &mut channel.debts
+            {
+                debts.open = debts.open.saturating_sub(1);
+                channel.settle_timers(now);
+            }
         }
     }
 

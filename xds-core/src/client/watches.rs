@@ -3,6 +3,8 @@
 //! A watch stores no news. It stores *that* there is news; the notice is made from the newest state
 //! when it is polled, which is why the latest always wins and why a slow watcher costs nothing.
 
+use alloc::vec::Vec;
+
 use super::{cache::Cursor, outbox::Outbox};
 use crate::{
     id::{ChannelId, WatchId},
@@ -24,8 +26,9 @@ pub(crate) struct Watch {
     queued: bool,
     /// Whether the watcher was last told that something is wrong beside its resource.
     pub(crate) told_ambient: bool,
-    /// The channel whose reading waits for this watcher.
-    pub(crate) owes: Option<ChannelId>,
+    /// The channels whose reading waits for this watcher: a resource may come from one server after
+    /// another, and a wildcard watch hears of what any of them sent.
+    owes: Vec<ChannelId>,
 }
 
 #[derive(Debug)]
@@ -71,7 +74,7 @@ impl Watches {
             pending: Pending::default(),
             queued: false,
             told_ambient: false,
-            owes: None,
+            owes: Vec::new(),
         };
         self.watches.push_back(watch).map(WatchId)
     }
@@ -123,6 +126,19 @@ impl Watches {
         }
     }
 
+    /// Nothing is owed to a channel that has ended.
+    pub(crate) fn forget_debts(&mut self, debts: &Debts) {
+        if debts.open == 0 {
+            return;
+        }
+        let ids: Vec<_> = self.ids().collect();
+        for id in ids {
+            if let Some(watch) = self.get_mut(id) {
+                watch.owes.retain(|owed| *owed != debts.channel);
+            }
+        }
+    }
+
     fn target_at(&mut self, slot: Slot) -> Option<&mut Target> {
         self.watches.at_mut(slot).map(|watch| &mut watch.target)
     }
@@ -161,9 +177,9 @@ impl Watches {
             News::Behind => {}
         }
         if let Some(debts) = debts
-            && watch.owes != Some(debts.channel)
+            && !watch.owes.contains(&debts.channel)
         {
-            watch.owes = Some(debts.channel);
+            watch.owes.push(debts.channel);
             debts.open += 1;
         }
         // A wildcard watch is told once that it is behind; then it is its turn to catch up.
@@ -181,6 +197,11 @@ impl Watches {
 impl Watch {
     pub(crate) fn is_queued(&self) -> bool {
         self.queued
+    }
+
+    /// The channels whose reading waited for the watcher until now.
+    pub(crate) fn take_owed(&mut self) -> Vec<ChannelId> {
+        core::mem::take(&mut self.owes)
     }
 
     pub(crate) fn caught_up(&mut self) {
