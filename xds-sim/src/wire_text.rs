@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use prost::{Message as _, Name as _};
 use xds_core::{
+    client::Update,
     proto,
     server::{Observation, SubscriptionStatus},
     types,
@@ -91,6 +92,17 @@ fn resource(any: &proto::Any, type_url: &str) -> String {
 /// The keys of a resource's metadata.
 pub(crate) fn names_of(metadata: &proto::Metadata) -> String {
     metadata.filter_metadata.keys().cloned().collect::<Vec<_>>().join("+")
+}
+
+/// What a response would change, for a verdict.
+pub(crate) fn update(update: &Update) -> String {
+    let resources: Vec<String> = update
+        .resources
+        .iter()
+        .map(|resource| format!("{}={}", resource.name, Toy::text_of(&resource.bytes)))
+        .collect();
+    let name = type_name(update.type_url.as_str());
+    format!("{name} {} version {}", shortened(&resources), update.version)
 }
 
 /// What a server observed, where it is out of the ordinary; `None` for the daily business.

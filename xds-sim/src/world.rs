@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, Frame, StreamId, Time, WatchId,
+    ChannelId, Client, Frame, StreamId, Time, UpdateId, WatchId,
     client::{ChannelError, ChannelEvent, Output},
     server::{Server, ServerOutput, StreamEvent, Variant, Via},
 };
@@ -77,6 +77,8 @@ pub struct World {
     deliveries: BinaryHeap<Reverse<Delivery>>,
     channels: BTreeMap<ChannelId, Connection>,
     pub(crate) watchers: BTreeMap<WatchId, Watcher>,
+    /// The last update that was handed out for a verdict.
+    pub(crate) update: Option<UpdateId>,
     log: Vec<Event>,
 }
 
@@ -136,6 +138,7 @@ impl World {
             deliveries: BinaryHeap::new(),
             channels: BTreeMap::new(),
             watchers: BTreeMap::new(),
+            update: None,
             log: Vec::new(),
         }
     }
@@ -280,6 +283,10 @@ impl World {
                 }
                 Output::Writable(channel) => self.transmit_from_client(channel),
                 Output::Notify(watch, notice) => self.notify(watch, &notice),
+                Output::Update(id, update) => {
+                    self.update = Some(id);
+                    self.note(format!("{id}: decide on {}", wire_text::update(&update)));
+                }
                 other => self.note(format!("{other:?}")),
             }
         }

@@ -24,6 +24,7 @@ use super::{
     outbox::Outbox,
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::{Context, Rejection, ResourceType},
+    review::Settlement,
     status::{ClientStats, EntryState},
     watches::{Debts, News, Target, Watches},
 };
@@ -46,6 +47,8 @@ pub(crate) struct Judge<'a> {
     /// The version of the type that was accepted last from this server.
     pub(crate) accepted: Version,
     pub(crate) now: Time,
+    /// What was said of the response's resources from outside.
+    pub(crate) settlement: &'a Settlement,
     /// Whether the server has been told that everything is wanted, and it still is.
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.

@@ -24,6 +24,11 @@ impl Client {
                         return Some(Output::Writable(channel));
                     }
                 }
+                Queued::Update(id) => {
+                    if let Some(update) = self.take_update(id) {
+                        return Some(Output::Update(id, update));
+                    }
+                }
                 Queued::Notify(id) => {
                     if let Some(notice) = self.next_notice(id) {
                         return Some(Output::Notify(id, notice));

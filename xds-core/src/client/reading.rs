@@ -19,10 +19,11 @@ use bytes::Bytes;
 
 use super::{
     cache::{Entry, Mark},
+    config::ClientLimits,
     error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
     judge::Judge,
-    resource_type::{Rejection, Value},
+    resource_type::{Rejection, ResourceType, Value},
     status::EntryState,
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
 };
@@ -115,7 +116,7 @@ impl Judge<'_> {
         frame: &Bytes,
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
-        let name = match self.name_of(&one) {
+        let name = match name_of(self.resource_type, self.limits, &one) {
             Ok(name) => name,
             Err(rejection) => {
                 reading.faults.add(Place::Resource(index), None, rejection.reason());
@@ -145,7 +146,9 @@ impl Judge<'_> {
         match self.cache.mark(slot) {
             Mark::First => {
                 let bytes = frame.slice_ref(value);
-                let verdict = self.resource_type.validate(&bytes, &self.context);
+                let settled = self.settlement.verdict(name);
+                let verdict =
+                    settled.unwrap_or_else(|| self.resource_type.validate(&bytes, &self.context));
                 let wrapper = one.wrapper;
                 reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
             }
@@ -310,32 +313,8 @@ impl Judge<'_> {
 
     fn name_in<'f>(&self, raw: &RawResource<'f>, response: &Response<'f>) -> Option<&'f str> {
         match unwrap(raw, response.type_url) {
-            Ok(one) => self.name_of(&one).ok(),
+            Ok(one) => name_of(self.resource_type, self.limits, &one).ok(),
             Err(unusable) => Some(unusable.name).filter(|name| !name.is_empty()),
-        }
-    }
-
-    fn name_of<'f>(&self, one: &Unwrapped<'f>) -> Result<&'f str, Rejection> {
-        let name = match (one.name, one.body) {
-            ("", Body::Resource(value)) => self.resource_type.name(value)?,
-            (name, _) => name,
-        };
-        let limit = self.limits.name_bytes;
-        let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
-        if version > self.limits.token_bytes {
-            let limit = self.limits.token_bytes;
-            Err(Rejection::new(alloc::format!(
-                "version of {version} bytes exceeds the limit of {limit}"
-            )))
-        } else if name.is_empty() {
-            Err(Rejection::new("the resource has no name"))
-        } else if name.len() > limit {
-            let bytes = name.len();
-            Err(Rejection::new(alloc::format!(
-                "name of {bytes} bytes exceeds the limit of {limit}"
-            )))
-        } else {
-            Ok(name)
         }
     }
 
@@ -366,6 +345,33 @@ impl Judge<'_> {
             return None;
         }
         self.cache.create(ResourceName::from(name))
+    }
+}
+
+/// What a resource is called, by its wrapper or by itself.
+pub(crate) fn name_of<'f>(
+    resource_type: &dyn ResourceType,
+    limits: &ClientLimits,
+    one: &Unwrapped<'f>,
+) -> Result<&'f str, Rejection> {
+    let name = match (one.name, one.body) {
+        ("", Body::Resource(value)) => resource_type.name(value)?,
+        (name, _) => name,
+    };
+    let limit = limits.name_bytes;
+    let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
+    if version > limits.token_bytes {
+        let limit = limits.token_bytes;
+        Err(Rejection::new(alloc::format!(
+            "version of {version} bytes exceeds the limit of {limit}"
+        )))
+    } else if name.is_empty() {
+        Err(Rejection::new("the resource has no name"))
+    } else if name.len() > limit {
+        let bytes = name.len();
+        Err(Rejection::new(alloc::format!("name of {bytes} bytes exceeds the limit of {limit}")))
+    } else {
+        Ok(name)
     }
 }
 

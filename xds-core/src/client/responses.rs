@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{ChannelError, Client, Context, judge::Judge};
+use super::{ChannelError, Client, Context, judge::Judge, review::Settlement};
 use crate::{id::ChannelId, time::Time, wire::response::Response};
 
 impl Client {
@@ -35,18 +35,46 @@ impl Client {
         self.upstream.channel(id).is_some_and(|channel| channel.is_open)
     }
 
-    fn take_response(&mut self, id: ChannelId, response: &Response<'_>, frame: &Bytes, now: Time) {
+    pub(super) fn take_response(
+        &mut self,
+        id: ChannelId,
+        response: &Response<'_>,
+        frame: &Bytes,
+        now: Time,
+    ) {
         let type_index = self.config.position_of(response.type_url);
         let Some((type_index, channel)) = type_index.zip(self.upstream.channel_mut(id)) else {
             self.stats.unsolicited += 1;
             return;
         };
-        let Some(sotw) = channel.sotw.get_mut(type_index) else { return };
+        let Some(sotw) = channel.sotw.get(type_index) else { return };
         if !sotw.was_requested() {
             // An answer would be the type's first request, and its empty list a wildcard (IC11).
             self.stats.unsolicited += 1;
             return;
         }
+        if self.must_wait(id, frame, now) {
+            return;
+        }
+        let settlement = Settlement::default();
+        if let Some(settlement) = self.open_review(id, type_index, response, frame, settlement) {
+            self.judge_response(id, type_index, response, frame, &settlement, now);
+        } else if let Some(channel) = self.upstream.channel_mut(id) {
+            channel.settle_timers(now);
+        }
+    }
+
+    pub(super) fn judge_response(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        response: &Response<'_>,
+        frame: &Bytes,
+        settlement: &Settlement,
+        now: Time,
+    ) {
+        let Some(channel) = self.upstream.channel_mut(id) else { return };
+        let Some(sotw) = channel.sotw.get_mut(type_index) else { return };
         sotw.nonce = response.nonce.into();
         let nonce = sotw.nonce.clone();
         let is_wildcard_on_wire = sotw.has_wildcard();
@@ -73,6 +101,7 @@ impl Client {
             strangers_seed: known.seed,
             accepted,
             now,
+            settlement,
             has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
             epoch: self.upstream.epoch,
         }

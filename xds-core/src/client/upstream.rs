@@ -23,6 +23,7 @@ use super::{
     backoff::Backoff,
     config::ManagementServer,
     error::{ChannelError, Source},
+    review::Reviews,
     sotw::Sotw,
     timers::DoesNotExistTimers,
     watches::Debts,
@@ -80,6 +81,8 @@ pub(crate) struct Channel {
     /// One per registered type.
     pub(crate) sotw: Vec<Sotw>,
     pub(crate) timers: DoesNotExistTimers,
+    /// Responses that wait for a verdict from outside.
+    pub(crate) reviews: Reviews,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
 }
@@ -160,6 +163,7 @@ impl Channel {
             announced: false,
             sotw,
             timers: DoesNotExistTimers::default(),
+            reviews: Reviews::default(),
             debts: None,
         }
     }
@@ -168,6 +172,7 @@ impl Channel {
     pub(crate) fn wants_read(&self) -> bool {
         self.is_open
             && self.acks.len() < MAX_QUEUED_ACKS
+            && !self.reviews.is_open()
             && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
     }
 

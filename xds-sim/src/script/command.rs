@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [features=a,b]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [features=a,b] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
@@ -10,6 +10,8 @@
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
 //! | `respond-bytes HEX` | it sends these bytes instead |
+//! | `force TYPE v=VERSION n=NONCE ITEM..` | the transport delivers a response that the client does not want to read yet |
+//! | `settle [NAME=REASON..]` | the verdict on the last update that was handed out: all is used but these |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
 //! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response of the channel before the current one arrives |
@@ -47,6 +49,8 @@ pub enum Command {
     StaleEnd { code: i32, message: String },
     End { code: i32, message: String },
     Undeliverable(String),
+    Settle(Vec<(String, String)>),
+    Force(Response),
     Link(String),
     Block,
     Unblock,
@@ -108,6 +112,8 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("end", [code, message @ ..]) => {
             Command::End { code: status_code(code)?, message: message.join(" ") }
         }
+        ("settle", pairs) => Command::Settle(fields(pairs)?),
+        ("force", [type_name, words @ ..]) => Command::Force(response::parse(type_name, words)?),
         ("undeliverable", _) => Command::Undeliverable(rest()),
         ("link", _) => Command::Link(one()?),
         ("block", []) => Command::Block,

@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, ResourceName, Time, TypeUrl, WatchId,
     client::{
         ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, FeatureWarning, Interest,
-        ManagementServer, Node, Profile, ReadGate, ServerFeatures, WildcardForm,
+        ManagementServer, Node, Profile, ReadGate, Rejection, ServerFeatures, Verdict,
+        WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
@@ -102,6 +103,11 @@ impl Stage {
                 let channel = self.world.channel().ok_or("there is no channel")?;
                 self.world.inject(ChannelEvent::Malformed(channel, text.into()));
             }
+            Command::Force(response) => {
+                let channel = self.world.channel().ok_or("there is no channel")?;
+                self.world.inject(ChannelEvent::Message(channel, response.encode()));
+            }
+            Command::Settle(rejected) => self.settle(rejected)?,
             Command::Link(state) => {
                 self.world.reachability = match state.as_str() {
                     "up" => Reachability::Up,
@@ -155,6 +161,18 @@ impl Stage {
                 self.watches.insert(label, watch);
             }
             Err(error) => self.world.note(format!("{label}: refused: {error}")),
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, rejected: Vec<(String, String)>) -> Result<(), String> {
+        let update = self.world.update.ok_or("there was no update")?;
+        let rejected = rejected
+            .into_iter()
+            .map(|(name, reason)| (ResourceName::from(name), Rejection::from(reason)));
+        let now = self.world.now();
+        if let Err(error) = self.world.client.settle(update, rejected, now) {
+            self.world.note(format!("refused: {error}"));
         }
         Ok(())
     }
@@ -329,6 +347,7 @@ fn client_config(
         "jitter",
         "data-errors",
         "features",
+        "external",
         "tombstones",
         "name-bytes",
         "response-bytes",
@@ -377,7 +396,10 @@ fn client_config(
     let server = ManagementServer::new("sim").with_features(features);
     let mut config = ClientConfig::new(node, server).with_profile(profile);
     for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
-        config = config.with_type(ToyType::new(&*type_url(name)));
+        let is_external =
+            option("external").is_some_and(|names| names.split(',').any(|other| other == name));
+        let verdict = if is_external { Verdict::External } else { Verdict::Validation };
+        config = config.with_type(ToyType::new(&*type_url(name)).with_verdict(verdict));
     }
     let limits = &mut config.limits;
     limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
