@@ -2,7 +2,7 @@
 
 use super::{
     Client,
-    cache::Cursor,
+    cursor::Cursor,
     error::InvalidWatch,
     interest::{Collection, Subscription, SubscriptionState},
     status::EntryState,

@@ -20,6 +20,7 @@ mod backoff;
 mod cache;
 mod commands;
 mod config;
+mod cursor;
 mod error;
 mod event;
 mod expiry;
@@ -43,6 +44,7 @@ mod unwrap;
 mod upstream;
 mod versions;
 mod watches;
+mod wrapping;
 
 use alloc::{sync::Arc, vec::Vec};
 

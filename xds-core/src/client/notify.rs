@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use super::{
     Client, TypeState,
-    cache::{Cache, Cursor, Entry, Told},
+    cache::{Cache, Entry},
+    cursor::{Cursor, Told},
     error::{WatchError, WatchErrorKind},
     event::{Change, Notice, Output, Resource},
     interest::Collection,
