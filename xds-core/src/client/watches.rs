@@ -3,7 +3,7 @@
 //! A watch stores no news. It stores *that* there is news; the notice is made from the newest state
 //! when it is polled, which is why the latest always wins and why a slow watcher costs nothing.
 
-use super::{cache::Cursor, outbox::Outbox};
+use super::{cursor::Cursor, outbox::Outbox};
 use crate::{
     id::{ChannelId, WatchId},
     slab::{Slab, Slot},
