@@ -49,3 +49,31 @@ id! {
     /// One stream that a client opened to our management server.
     StreamId, "s"
 }
+
+/// One response that waits for a verdict from outside.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UpdateId {
+    pub(crate) channel: ChannelId,
+    /// Counts the updates of the channel.
+    pub(crate) number: u64,
+}
+
+impl UpdateId {
+    /// The channel on which the response came.
+    #[must_use]
+    pub fn channel(self) -> ChannelId {
+        self.channel
+    }
+}
+
+impl fmt::Display for UpdateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}u{}", self.channel, self.number)
+    }
+}
+
+impl fmt::Debug for UpdateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -73,8 +73,8 @@ fn step(texts: &'static [u8]) -> impl Strategy<Value = Step> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let walk = |texts| proptest::collection::vec(step(texts), 0..90);
-    // Resources that change, and such as are now good, now bad.
-    prop_oneof![walk(&[0, 1, 2, 3]), walk(&[1, 3])]
+    // Resources that change, such as are now good, now bad, and such as expire or are reported on.
+    prop_oneof![walk(&[0, 1, 2, 3]), walk(&[1, 3]), walk(&[1, 4, 5, 7, 8])]
 }
 
 fn ending() -> impl Strategy<Value = Ending> {

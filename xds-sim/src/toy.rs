@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, ResourceType, ServerFeature, Value},
+    client::{Context, Rejection, ResourceType, ServerFeature, Value, Verdict},
 };
 
 /// A resource whose encoding is a name in field 1, as in every xDS resource, and a text in field 2.
@@ -37,19 +37,31 @@ impl Toy {
 #[derive(Clone, Debug)]
 pub struct ToyType {
     type_url: TypeUrl,
+    verdict: Verdict,
 }
 
 impl ToyType {
     /// Toys that go by `type_url`.
     #[must_use]
     pub fn new(type_url: impl Into<TypeUrl>) -> Self {
-        Self { type_url: type_url.into() }
+        Self { type_url: type_url.into(), verdict: Verdict::Validation }
+    }
+
+    /// Says who has the last word on them.
+    #[must_use]
+    pub fn with_verdict(mut self, verdict: Verdict) -> Self {
+        self.verdict = verdict;
+        self
     }
 }
 
 impl ResourceType for ToyType {
     fn type_url(&self) -> &TypeUrl {
         &self.type_url
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verdict
     }
 
     fn validate(&self, bytes: &Bytes, context: &Context<'_>) -> Result<Option<Value>, Rejection> {

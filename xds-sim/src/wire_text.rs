@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use prost::{Message as _, Name as _};
 use xds_core::{
+    client::{Resource, Update},
     proto,
     server::{Observation, SubscriptionStatus},
     types,
@@ -145,6 +146,24 @@ pub fn delta_response(bytes: &[u8]) -> String {
         response.nonce,
         type_name(&response.type_url),
     )
+}
+
+/// What a response would change, for a verdict; resources of an incremental one with their versions.
+pub(crate) fn update(update: &Update) -> String {
+    let resource = |resource: &Resource| {
+        let text = Toy::text_of(&resource.bytes);
+        match resource.version == update.version {
+            true => format!("{}={text}", resource.name),
+            false => format!("{}@{}={text}", resource.name, resource.version),
+        }
+    };
+    let resources: Vec<String> = update.resources.iter().map(resource).collect();
+    let name = type_name(update.type_url.as_str());
+    let mut line = format!("{name} {}", shortened(&resources));
+    if !update.version.is_empty() {
+        let _ = write!(line, " version {}", update.version);
+    }
+    line
 }
 
 /// What a server observed, where it is out of the ordinary; `None` for the daily business.

@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, Frame, StreamId, Time, WatchId,
+    ChannelId, Client, Frame, StreamId, Time, UpdateId, WatchId,
     client::{Call, ChannelError, ChannelEvent, Output},
     server::{Server, ServerOutput, StreamEvent, Via},
     service::Variant,
@@ -82,6 +82,8 @@ pub struct World {
     /// The channel that ended last.
     pub(crate) last_ended: Option<ChannelId>,
     pub(crate) watchers: BTreeMap<WatchId, Watcher>,
+    /// The updates that were handed out for a verdict, in order.
+    pub(crate) updates: Vec<UpdateId>,
     log: Vec<Event>,
 }
 
@@ -144,6 +146,7 @@ impl World {
             channels: BTreeMap::new(),
             last_ended: None,
             watchers: BTreeMap::new(),
+            updates: Vec::new(),
             log: Vec::new(),
         }
     }
@@ -284,6 +287,10 @@ impl World {
                 }
                 Output::Writable(channel) => self.transmit_from_client(channel),
                 Output::Notify(watch, notice) => self.notify(watch, &notice),
+                Output::Update(id, update) => {
+                    self.updates.push(id);
+                    self.note(format!("{id}: decide on {}", wire_text::update(&update)));
+                }
                 other => self.note(format!("{other:?}")),
             }
         }

@@ -6,19 +6,20 @@
 
 use alloc::{
     boxed::Box,
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
 
 use bytes::Bytes;
 
 use super::{
+    cursor::Cursor,
     error::WatchError,
     frames::HeldFrames,
     resource_type::Value,
     status::{EntryState, FailedUpdate},
-    unwrap::Wrapper,
     versions::Versions,
+    wrapping::Wrapping,
 };
 use crate::{
     index::NameIndex,
@@ -46,7 +47,7 @@ pub(crate) struct Cache {
     /// Deleted entries that some cursor has yet to pass, oldest first.
     tombstones: VecDeque<(u64, Key)>,
     /// When resources may no longer be used unless they are sent again, the next one first (B09).
-    expiries: BTreeSet<(Time, Slot)>,
+    pub(super) expiries: BTreeSet<(Time, Slot)>,
 }
 
 #[derive(Debug)]
@@ -74,16 +75,16 @@ pub(crate) struct Entry {
     /// The number of the last time a response had the entry, times two, plus one if it had it twice.
     stamp: u64,
     /// Whether the resource in use came in a wrapper, so that its bytes are not all there is to it.
-    is_wrapped: bool,
+    pub(super) is_wrapped: bool,
     detail: Option<Box<Detail>>,
 }
 
 /// What few entries have.
 #[derive(Debug, Default)]
-struct Detail {
+pub(super) struct Detail {
     value: Option<Value>,
     /// What came beside the resource in use, if it came in a wrapper.
-    wrapping: Option<Box<Wrapping>>,
+    pub(super) wrapping: Option<Box<Wrapping>>,
     error: Option<WatchError>,
     /// The update that brought the error, if one did.
     failed: Option<FailedUpdate>,
@@ -91,15 +92,6 @@ struct Detail {
     error_epoch: u64,
     /// The number of the last change of the error of an entry that has a resource in use.
     ambient: u64,
-}
-
-/// What a wrapper said beside the resource.
-#[derive(Debug, Default)]
-struct Wrapping {
-    /// The resource's own version, which tells its heartbeats.
-    version: Version,
-    metadata: Option<Bytes>,
-    expires: Option<Time>,
 }
 
 impl Cache {
@@ -401,95 +393,6 @@ impl Cache {
             .is_some_and(|entry| entry.stamp >> 1 > self.marks_before && entry.stamp & 1 == 1)
     }
 
-    // Wrappers.
-
-    /// Whether `bytes`, without a wrapper, are the resource in use as it came.
-    #[inline]
-    pub(crate) fn is_plain_repeat(&self, slot: Slot, bytes: &[u8]) -> bool {
-        self.get(slot)
-            .is_some_and(|entry| entry.bytes.as_deref() == Some(bytes) && !entry.is_wrapped)
-    }
-
-    /// Whether an unchanged resource came with something else beside it than before, or with a TTL.
-    pub(crate) fn has_other_wrapper(&self, slot: Slot, wrapper: Option<&Wrapper<'_>>) -> bool {
-        let Some(entry) = self.get(slot) else { return false };
-        match (entry.wrapping().filter(|_| entry.is_wrapped), wrapper) {
-            (None, None) => false,
-            (Some(old), Some(new)) => {
-                old.expires.is_some()
-                    || new.ttl.is_some()
-                    || old.version != *new.version
-                    || old.metadata.as_deref() != new.metadata
-            }
-            (Some(_), None) | (None, Some(_)) => true,
-        }
-    }
-
-    /// Whether a heartbeat with this version of its own means the resource in use.
-    pub(crate) fn is_own_version(&self, slot: Slot, version: &str) -> bool {
-        let Some(entry) = self.get(slot) else { return false };
-        match entry.wrapping() {
-            Some(wrapping) if !wrapping.version.is_empty() => wrapping.version == *version,
-            _ => *self.version_of(entry) == *version,
-        }
-    }
-
-    /// Whether the entry's resource last came in a response of this version.
-    pub(crate) fn is_response_version(&self, slot: Slot, version: &str) -> bool {
-        self.get(slot).is_some_and(|entry| *self.version_of(entry) == *version)
-    }
-
-    /// Notes what came beside the resource in use; its TTL starts anew.
-    pub(crate) fn wrap(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
-        self.rearm(slot, wrapper, now);
-        let Some(entry) = self.get_mut(slot) else { return };
-        entry.is_wrapped = true;
-        let wrapping = entry.detail().wrapping.get_or_insert_default();
-        if wrapping.version != *wrapper.version {
-            wrapping.version = Version::from(wrapper.version);
-        }
-        if wrapping.metadata.as_deref() != wrapper.metadata {
-            wrapping.metadata = wrapper.metadata.map(Bytes::copy_from_slice);
-        }
-    }
-
-    /// Notes that the resource in use came without a wrapper, or is there no more.
-    pub(crate) fn unwrap(&mut self, slot: Slot) {
-        let Some(entry) = self.get_mut(slot).filter(|entry| entry.is_wrapped) else { return };
-        entry.is_wrapped = false;
-        let wrapping = entry.detail().wrapping.take();
-        if let Some(at) = wrapping.and_then(|wrapping| wrapping.expires) {
-            self.expiries.remove(&(at, slot));
-        }
-    }
-
-    /// Starts the TTL anew, or ends it if the wrapper has none (B09).
-    pub(crate) fn rearm(&mut self, slot: Slot, wrapper: &Wrapper<'_>, now: Time) {
-        let Some(entry) = self.get_mut(slot) else { return };
-        let expires = wrapper.ttl.map(|ttl| now.after(ttl));
-        if expires.is_none() && !entry.is_wrapped {
-            return;
-        }
-        entry.is_wrapped = true;
-        let wrapping = entry.detail().wrapping.get_or_insert_default();
-        if let Some(at) = core::mem::replace(&mut wrapping.expires, expires) {
-            self.expiries.remove(&(at, slot));
-        }
-        if let Some(at) = expires {
-            self.expiries.insert((at, slot));
-        }
-    }
-
-    /// When the next resource expires.
-    pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.expiries.first().map(|&(at, _)| at)
-    }
-
-    /// The resource that has expired by `now`, if any. Dropping it makes way for the next one.
-    pub(crate) fn expired(&self, now: Time) -> Option<Slot> {
-        self.expiries.first().filter(|&&(at, _)| at <= now).map(|&(_, slot)| slot)
-    }
-
     // Wildcard watches.
 
     /// A marker that has everything ahead of it.
@@ -563,15 +466,6 @@ impl Entry {
         self.detail.as_ref()?.value.as_ref()
     }
 
-    fn wrapping(&self) -> Option<&Wrapping> {
-        self.detail.as_ref()?.wrapping.as_deref()
-    }
-
-    /// What the server said about the resource in use beside it (B12).
-    pub(crate) fn metadata(&self) -> Option<&Bytes> {
-        self.wrapping()?.metadata.as_ref()
-    }
-
     /// What is wrong with the newest version of the resource, or with its existence.
     pub(crate) fn error(&self) -> Option<&WatchError> {
         self.detail.as_ref()?.error.as_ref()
@@ -604,7 +498,7 @@ impl Entry {
 
     /// The number of the last change of the resource, or of the error beside it: the list is in the
     /// order of these.
-    fn moved(&self) -> u64 {
+    pub(super) fn moved(&self) -> u64 {
         let ambient = self.detail.as_ref().map_or(0, |detail| detail.ambient);
         self.changed.max(ambient)
     }
@@ -628,59 +522,11 @@ impl Entry {
             && matches!(self.state, EntryState::DoesNotExist | EntryState::ReceivedError)
     }
 
-    fn detail(&mut self) -> &mut Detail {
+    pub(super) fn detail_if_any(&self) -> Option<&Detail> {
+        self.detail.as_deref()
+    }
+
+    pub(super) fn detail(&mut self) -> &mut Detail {
         self.detail.get_or_insert_default()
-    }
-}
-
-/// Where a wildcard watch stands.
-#[derive(Debug)]
-pub(crate) struct Cursor {
-    /// What lies behind it in the list has yet to be passed.
-    pub(crate) marker: Slot,
-    /// The number of the newest change that was passed: an entry that has not moved since is known to
-    /// the watch as it is.
-    pub(crate) passed: u64,
-    /// What was told of entries that lie ahead only for what is wrong beside them.
-    pub(crate) told: BTreeMap<Slot, Told>,
-    /// The watch fell too far behind and starts over.
-    pub(crate) resync: bool,
-}
-
-/// What a wildcard watch was told of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// The number of the change that brought the value.
-    pub(crate) value: u64,
-    /// Whether the watch was last told that something is wrong beside it.
-    pub(crate) is_wrong: bool,
-}
-
-impl Default for Cursor {
-    fn default() -> Self {
-        Self { marker: Slot::NONE, passed: 0, told: BTreeMap::new(), resync: false }
-    }
-}
-
-impl Cursor {
-    /// Starts over: nothing has been told.
-    pub(crate) fn restart(&mut self) {
-        self.passed = 0;
-        self.told.clear();
-    }
-
-    /// The watch has seen every change up to the one numbered `newest`.
-    pub(crate) fn catch_up(&mut self, newest: u64) {
-        self.passed = newest;
-        self.told.clear();
-    }
-
-    /// Notes what the watch was told of an entry that is about to move for its error alone. If it lies
-    /// ahead already, nothing was told of it since that was noted last.
-    pub(crate) fn note_told(&mut self, slot: Slot, entry: &Entry) {
-        if self.passed >= entry.moved() {
-            let told = Told { value: entry.changed, is_wrong: entry.error().is_some() };
-            self.told.insert(slot, told);
-        }
     }
 }

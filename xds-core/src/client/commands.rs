@@ -3,7 +3,7 @@
 use super::{
     Client,
     authorities::DEFAULT,
-    cache::Cursor,
+    cursor::Cursor,
     error::InvalidWatch,
     interest::{Collection, Subscription, SubscriptionState},
     names,

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::{names::InvalidStructuredName, resource_type::Rejection};
 use crate::{
+    id::UpdateId,
     text::{ResourceName, TypeUrl},
     types,
     wire::Malformed,
@@ -235,4 +236,17 @@ pub enum InvalidWatch {
     /// The client has been shut down.
     #[error("the client is shut down")]
     ShutDown,
+}
+
+/// Why a verdict on a response cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidSettlement {
+    /// No such response waits for a verdict: it was given already, or the channel has ended, which
+    /// nobody can foresee.
+    #[error("no response {0} waits for a verdict")]
+    UnknownUpdate(UpdateId),
+    /// The response has no such resource, or it was not handed out.
+    #[error("resource {0} was not handed out for a verdict")]
+    UnknownResource(ResourceName),
 }

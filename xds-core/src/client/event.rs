@@ -1,6 +1,6 @@
 //! Everything that goes into a client and comes out of it, with who sends it and when.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -11,7 +11,7 @@ use super::{
     resource_type::Value,
 };
 use crate::{
-    id::{ChannelId, WatchId},
+    id::{ChannelId, UpdateId, WatchId},
     proto, service,
     text::{Nonce, ResourceName, TypeUrl, Version},
 };
@@ -49,6 +49,23 @@ pub enum Output {
     Writable(ChannelId),
     /// A watcher has news.
     Notify(WatchId, Notice),
+    /// A response of a type with [`Verdict::External`](super::Verdict) brings something new: say what
+    /// of it is rejected with [`settle`](super::Client::settle). Until then nothing more is read on
+    /// its channel.
+    Update(UpdateId, Update),
+}
+
+/// What a response would change, for a verdict from outside.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Update {
+    /// The type of the resources.
+    pub type_url: TypeUrl,
+    /// The version of the response. That of an incremental one is for people and logs: its resources
+    /// carry versions of their own.
+    pub version: Version,
+    /// The resources that are valid, wanted, and not in use as they are.
+    pub resources: Vec<Resource>,
 }
 
 /// The stream that a channel stands for.

@@ -83,6 +83,20 @@ impl TypeInterest {
         self.wants_wildcard() && scope.get(DEFAULT) == Some(&true)
     }
 
+    /// Whether a server with this scope may speak of the entry with this subscription: that of its name,
+    /// or none, where only a wildcard covers it.
+    pub(crate) fn may_come_from(
+        &self,
+        subscription: Slot,
+        scope: &[bool],
+        has_wildcard: bool,
+    ) -> bool {
+        match self.subscriptions.at(subscription) {
+            Some(subscription) => scope.get(subscription.authority) == Some(&true),
+            None => has_wildcard,
+        }
+    }
+
     /// Whether anything is wanted of a server with this scope.
     pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
         self.wants_wildcard_in(scope) || self.names_in(scope) > 0

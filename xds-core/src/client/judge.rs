@@ -25,6 +25,7 @@ use super::{
     outbox::Outbox,
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::{Context, Rejection, ResourceType},
+    review::Settlement,
     sent::SentNames,
     status::{ClientStats, EntryState},
     watches::{Debts, News, Target, Watches},
@@ -48,6 +49,8 @@ pub(crate) struct Judge<'a> {
     /// The version of the type that was accepted last from this server.
     pub(crate) accepted: Version,
     pub(crate) now: Time,
+    /// What was said of the response's resources from outside.
+    pub(crate) settlement: &'a Settlement,
     /// Whether the server has been told that everything is wanted, and not yet otherwise.
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
@@ -202,10 +205,7 @@ impl Judge<'_> {
     /// the servers of its authority are asked for a name (A47).
     pub(crate) fn may_come_from_here(&self, slot: Slot) -> bool {
         let Some(entry) = self.cache.get(slot) else { return false };
-        match self.interest.subscriptions.at(entry.subscription) {
-            Some(subscription) => self.scope.get(subscription.authority) == Some(&true),
-            None => self.has_wildcard,
-        }
+        self.interest.may_come_from(entry.subscription, self.scope, self.has_wildcard)
     }
 
     /// Whether the absence of the entry from a complete response means something.

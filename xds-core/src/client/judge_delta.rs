@@ -121,7 +121,7 @@ impl Judge<'_> {
                 return self.read_empty(index, wrapped, wrapper, reading, beside);
             }
         };
-        let name = match self.name_of(&one) {
+        let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
                 reading.faults.add(Place::Resource(index), None, rejection.reason());
@@ -135,7 +135,7 @@ impl Judge<'_> {
                     return beside.unchanged.push((slot, wrapper));
                 }
                 let bytes = frame.slice_ref(value);
-                let verdict = self.resource_type.validate(&bytes, &self.context);
+                let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = Some(wrapper);
                 reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
             }

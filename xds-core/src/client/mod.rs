@@ -8,6 +8,7 @@
 //! | the frame is stepped over, never decoded | `../wire/` |
 //! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
 //! | the good is taken into use, in the order of change | `judge.rs`, `cache.rs`, `frames.rs` |
+//! | where a type asks for it, somebody outside has a say | `review.rs` |
 //! | what is not renewed in time goes again | `expiry.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
@@ -23,6 +24,7 @@ mod cache;
 mod commands;
 mod config;
 mod csds;
+mod cursor;
 mod delta;
 mod error;
 mod event;
@@ -37,12 +39,14 @@ mod link;
 mod machine;
 mod metrics;
 mod names;
+mod naming;
 mod notify;
 mod outbox;
 mod reading;
 mod requests;
 mod resource_type;
 mod responses;
+mod review;
 mod sent;
 mod sotw;
 mod status;
@@ -52,6 +56,7 @@ mod unwrap;
 mod upstream;
 mod versions;
 mod watches;
+mod wrapping;
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -63,21 +68,23 @@ pub use self::{
         Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
     },
     csds::{ClientSnapshot, Contents, WallClock},
-    error::{ChannelError, ErrorCategory, InvalidWatch, WatchError, WatchErrorKind},
-    event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit},
+    error::{
+        ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
+    },
+    event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit, Update},
     features::{FeatureWarning, ServerFeature, ServerFeatures},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
-    resource_type::{Context, OpaqueType, Rejection, ResourceType, Value},
+    resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,
 };
 use self::{cache::Cache, outbox::Outbox, upstream::Upstreams, watches::Watches};
 use crate::{
     frame::Frame,
-    id::{ChannelId, WatchId},
+    id::{ChannelId, UpdateId, WatchId},
     rng::Rng,
-    text::TypeUrl,
+    text::{ResourceName, TypeUrl},
     time::{Clock, Deadline, Time, Timer},
 };
 
@@ -174,6 +181,24 @@ impl Client {
     #[must_use]
     pub fn next_change(&mut self, watch: WatchId) -> Option<Change> {
         self.step_wildcard(watch)
+    }
+
+    /// Says what of an [`Update`] is rejected, and why. The rest of it is used now, and the response is
+    /// answered: with a NACK if anything in it is rejected or was invalid. Where more of the response has
+    /// come to be wanted since it was handed out, that is handed out first, as another update.
+    ///
+    /// # Errors
+    ///
+    /// The update waits for no verdict, or a rejected resource was not part of it. Nothing has changed
+    /// then.
+    pub fn settle(
+        &mut self,
+        update: UpdateId,
+        rejected: impl IntoIterator<Item = (ResourceName, Rejection)>,
+        now: Time,
+    ) -> Result<(), InvalidSettlement> {
+        let now = self.clock.advance(now);
+        self.settle_update(update, rejected.into_iter().collect(), now)
     }
 
     /// Closes all channels, ends all watches and does nothing any more (SB-17).

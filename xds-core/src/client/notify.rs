@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use super::{
     Client, TypeState,
     authorities::DEFAULT,
-    cache::{Cache, Cursor, Entry, Told},
+    cache::{Cache, Entry},
+    cursor::{Cursor, Told},
     error::{WatchError, WatchErrorKind},
     event::{Change, Notice, Output, Resource},
     interest::Collection,
@@ -23,6 +24,11 @@ impl Client {
                 Queued::Writable(channel) => {
                     if self.upstreams.channel(channel).is_some() {
                         return Some(Output::Writable(channel));
+                    }
+                }
+                Queued::Update(id) => {
+                    if let Some(update) = self.take_update(id) {
+                        return Some(Output::Update(id, update));
                     }
                 }
                 Queued::Notify(id) => {

@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 
 use super::{error::ChannelError, event::Call};
-use crate::id::{ChannelId, WatchId};
+use crate::id::{ChannelId, UpdateId, WatchId};
 
-/// Queued outputs in order. At most one notice per watch and three entries per channel stand in it.
+/// Queued outputs in order. At most one notice per watch and four entries per channel stand in it.
 /// Those of watches that ended meanwhile are swept out before they outnumber the others, so the queue
 /// is bounded by what the application holds.
 #[derive(Debug, Default)]
@@ -24,6 +24,7 @@ pub(crate) enum Queued {
     Close(ChannelId, Option<ChannelError>),
     Writable(ChannelId),
     Notify(WatchId),
+    Update(UpdateId),
 }
 
 impl Outbox {
@@ -43,13 +44,19 @@ impl Outbox {
         self.queue.push_back(Queued::Notify(watch));
     }
 
+    pub(crate) fn update(&mut self, update: UpdateId) {
+        self.queue.push_back(Queued::Update(update));
+    }
+
     /// Notes that a queued notice belongs to a watch that has ended.
     pub(crate) fn note_dead(&mut self, is_alive: impl Fn(WatchId) -> bool) {
         self.dead += 1;
         if self.dead >= WORTH_SWEEPING && self.dead * 2 > self.queue.len() {
             self.queue.retain(|queued| match queued {
                 Queued::Notify(watch) => is_alive(*watch),
-                Queued::Open(..) | Queued::Close(..) | Queued::Writable(_) => true,
+                Queued::Open(..) | Queued::Close(..) | Queued::Writable(_) | Queued::Update(_) => {
+                    true
+                }
             });
             self.dead = 0;
         }

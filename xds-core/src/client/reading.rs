@@ -13,7 +13,7 @@
 //! Nothing is committed here but versions of what did not change, and those are taken back from a
 //! name that comes twice.
 
-use alloc::{borrow::Cow, vec::Vec};
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ use super::{
     error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
     judge::Judge,
-    names::{self, InvalidStructuredName},
+    naming::Naming,
     resource_type::{Rejection, Value},
     status::EntryState,
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
@@ -123,7 +123,7 @@ impl Judge<'_> {
         frame: &Bytes,
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
-        let name = match self.name_of(&one) {
+        let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
                 reading.faults.add(Place::Resource(index), None, rejection.reason());
@@ -137,7 +137,8 @@ impl Judge<'_> {
                 return self.read_heartbeat(index, name, wrapper, response, reading);
             }
         };
-        let is_guessed = self.cache.get(guess).is_some_and(|entry| entry.name == *name);
+        let is_guessed = self.cache.get(guess).is_some_and(|entry| entry.name == *name)
+            && self.may_come_from_here(guess);
         let slot = match is_guessed {
             true => guess,
             false => self.find_or_expect(name, index, reading)?,
@@ -153,7 +154,7 @@ impl Judge<'_> {
         match self.cache.mark(slot) {
             Mark::First => {
                 let bytes = frame.slice_ref(value);
-                let verdict = self.resource_type.validate(&bytes, &self.context);
+                let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = one.wrapper;
                 reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
             }
@@ -319,48 +320,30 @@ impl Judge<'_> {
 
     fn name_in<'f>(&self, raw: &RawResource<'f>, response: &Response<'f>) -> Option<&'f str> {
         match unwrap(raw, response.type_url) {
-            Ok(one) => self.name_of(&one).ok(),
+            Ok(one) => self.naming().name_of(&one).ok(),
             Err(unusable) => Some(unusable.name).filter(|name| !name.is_empty()),
         }
     }
 
-    pub(crate) fn name_of<'f>(&self, one: &Unwrapped<'f>) -> Result<&'f str, Rejection> {
-        let name = match (one.name, one.body) {
-            ("", Body::Resource(value)) => self.resource_type.name(value)?,
-            (name, _) => name,
-        };
-        let limit = self.limits.name_bytes;
-        let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
-        if version > self.limits.token_bytes {
-            let limit = self.limits.token_bytes;
-            Err(Rejection::new(alloc::format!(
-                "version of {version} bytes exceeds the limit of {limit}"
-            )))
-        } else if name.is_empty() {
-            Err(Rejection::new("the resource has no name"))
-        } else if let Err(why) = self.read_name(name) {
-            Err(Rejection::new(alloc::format!("its name {name:.200}: {why}")))
-        } else if name.len() > limit {
-            let bytes = name.len();
-            Err(Rejection::new(alloc::format!(
-                "name of {bytes} bytes exceeds the limit of {limit}"
-            )))
-        } else {
-            Ok(name)
+    /// How the resources of this response are called.
+    pub(crate) fn naming(&self) -> Naming<'_> {
+        Naming {
+            resource_type: self.resource_type,
+            limits: self.limits,
+            profile: self.context.profile,
         }
     }
 
-    fn read_name<'n>(&self, name: &'n str) -> Result<names::KeptName<'n>, InvalidStructuredName> {
-        names::read(name, self.resource_type.type_url(), self.context.profile.federation)
-    }
-
-    /// The name as it is kept; as it is if it cannot be read.
-    fn kept<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        self.read_name(name).map_or(Cow::Borrowed(name), |read| read.name)
-    }
-
     pub(crate) fn find(&self, name: &str) -> Option<Slot> {
-        self.cache.find(&self.kept(name))
+        self.cache.find(&self.naming().kept(name))
+    }
+
+    /// What is to be made of a changed resource: what was said of it from outside, if anything was.
+    pub(crate) fn verdict_on(&self, slot: Slot, bytes: &Bytes) -> Result<Option<Value>, Rejection> {
+        self.cache
+            .get(slot)
+            .and_then(|entry| self.settlement.verdict(entry.name.as_str()))
+            .unwrap_or_else(|| self.resource_type.validate(bytes, &self.context))
     }
 
     /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
@@ -371,7 +354,7 @@ impl Judge<'_> {
         index: usize,
         reading: &mut Reading<'_>,
     ) -> Option<Slot> {
-        let read = self.read_name(name).ok()?;
+        let read = self.naming().read(name).ok()?;
         let name = &*read.name;
         let known = self.cache.find(name);
         if known.is_some_and(|slot| self.may_come_from_here(slot)) {

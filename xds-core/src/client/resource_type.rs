@@ -21,6 +21,11 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         types::is_full_state_in_sotw(self.type_url().as_str())
     }
 
+    /// Who has the last word on resources of this type.
+    fn verdict(&self) -> Verdict {
+        Verdict::Validation
+    }
+
     /// The name inside an encoded resource. By default its first field, which is where every xDS
     /// resource of the v3 API has it.
     ///
@@ -47,6 +52,17 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         let _ = (resource, context);
         Ok(None)
     }
+}
+
+/// Who has the last word on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// [`ResourceType::validate`] decides, and the response is answered at once.
+    Validation,
+    /// What is valid is handed out as [`Output::Update`](super::Output::Update); it is used, and the
+    /// response answered, when [`settle`](super::Client::settle) says what of it is rejected. The
+    /// driver has to support that.
+    External,
 }
 
 /// Where a resource under validation comes from.

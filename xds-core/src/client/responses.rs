@@ -3,7 +3,13 @@
 
 use bytes::Bytes;
 
-use super::{ChannelError, Client, Context, authorities::DEFAULT, judge::Judge};
+use super::{
+    ChannelError, Client, Context,
+    authorities::DEFAULT,
+    judge::Judge,
+    review::Settlement,
+    unwrap::{Unwrapped, unwrap, unwrap_delta},
+};
 use crate::{
     id::ChannelId,
     service::Variant,
@@ -42,7 +48,7 @@ impl Client {
         self.upstreams.channel(id).is_some_and(|channel| channel.is_open)
     }
 
-    fn take_response(
+    pub(super) fn take_response(
         &mut self,
         id: ChannelId,
         response: &AnyResponse<'_>,
@@ -50,21 +56,41 @@ impl Client {
         now: Time,
     ) {
         let type_index = self.config.position_of(response.type_url());
-        let epoch = self.upstreams.epoch;
-        let Some((type_index, (channel, server))) =
-            type_index.zip(self.upstreams.channel_and_server(id))
-        else {
+        let machine = type_index.zip(self.upstreams.channel(id)).and_then(|(index, channel)| {
+            channel.machine(index).filter(|machine| machine.was_requested())
+        });
+        // An answer to a type never asked for would be the type's first request, and its empty list a
+        // wildcard (IC11).
+        let Some(type_index) = type_index.filter(|_| machine.is_some()) else {
             self.stats.unsolicited += 1;
             return;
         };
+        if self.must_wait(id, frame, now) {
+            return;
+        }
+        let settlement = Settlement::default();
+        if let Some(settlement) = self.open_review(id, type_index, response, frame, settlement) {
+            self.judge_response(id, type_index, response, frame, &settlement, now);
+        } else if let Some(channel) = self.upstreams.channel_mut(id) {
+            channel.settle_timers(now);
+        }
+    }
+
+    pub(super) fn judge_response(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        response: &AnyResponse<'_>,
+        frame: &Bytes,
+        settlement: &Settlement,
+        now: Time,
+    ) {
+        let epoch = self.upstreams.epoch;
+        let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let upstream = channel.upstream;
         let mut debts = channel.debts.take();
-        // An answer to a type never asked for would be the type's first request, and its empty list a
-        // wildcard (IC11).
-        let machine = channel.machine_mut(type_index);
-        let Some(machine) = machine.filter(|machine| machine.was_requested()) else {
+        let Some(machine) = channel.machine_mut(type_index) else {
             channel.debts = debts;
-            self.stats.unsolicited += 1;
             return;
         };
         let nonce = Nonce::from(response.nonce());
@@ -93,6 +119,7 @@ impl Client {
             stats: &mut self.stats,
             strangers_seed: known.seed,
             accepted,
+            settlement,
             has_wildcard,
             epoch,
             sent: machine.sent(),
@@ -115,20 +142,20 @@ impl Client {
 }
 
 /// A response in the variant that the server speaks.
-enum AnyResponse<'f> {
+pub(super) enum AnyResponse<'f> {
     Sotw(Response<'f>),
     Delta(DeltaResponse<'f>),
 }
 
 impl<'f> AnyResponse<'f> {
-    fn parse(variant: Variant, frame: &'f [u8]) -> Result<Self, Malformed> {
+    pub(super) fn parse(variant: Variant, frame: &'f [u8]) -> Result<Self, Malformed> {
         match variant {
             Variant::StateOfTheWorld => Response::parse(frame).map(Self::Sotw),
             Variant::Incremental => DeltaResponse::parse(frame).map(Self::Delta),
         }
     }
 
-    fn type_url(&self) -> &'f str {
+    pub(super) fn type_url(&self) -> &'f str {
         match self {
             Self::Sotw(response) => response.type_url,
             Self::Delta(response) => response.type_url,
@@ -142,8 +169,29 @@ impl<'f> AnyResponse<'f> {
         }
     }
 
+    pub(super) fn control_plane(&self) -> &'f str {
+        match self {
+            Self::Sotw(response) => response.control_plane,
+            Self::Delta(response) => response.control_plane,
+        }
+    }
+
+    /// Goes through the resources that can be taken out of what they came in, in wire order.
+    pub(super) fn for_each_sound(&self, act: impl FnMut(Unwrapped<'f>)) {
+        match self {
+            Self::Sotw(response) => response
+                .resources()
+                .filter_map(|raw| unwrap(&raw.ok()?, response.type_url).ok())
+                .for_each(act),
+            Self::Delta(response) => response
+                .resources()
+                .filter_map(|wrapped| unwrap_delta(&wrapped.ok()?, response.type_url).ok())
+                .for_each(act),
+        }
+    }
+
     /// That of the response; resources of an incremental one have their own.
-    fn version(&self) -> &'f str {
+    pub(super) fn version(&self) -> &'f str {
         match self {
             Self::Sotw(response) => response.version,
             Self::Delta(response) => response.system_version,

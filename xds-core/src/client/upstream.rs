@@ -28,6 +28,7 @@ use super::{
     config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
     machine::Machine,
+    review::Reviews,
     tally::Tally,
     timers::DoesNotExistTimers,
     watches::Debts,
@@ -122,6 +123,8 @@ pub(crate) struct Channel {
     /// One per carried type.
     machines: Vec<Machine>,
     pub(crate) timers: DoesNotExistTimers,
+    /// Responses that wait for a verdict from outside.
+    pub(crate) reviews: Reviews,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
 }
@@ -284,6 +287,7 @@ impl Channel {
             first_type,
             machines,
             timers: DoesNotExistTimers::default(),
+            reviews: Reviews::default(),
             debts: None,
         }
     }
@@ -314,6 +318,7 @@ impl Channel {
     pub(crate) fn wants_read(&self) -> bool {
         self.is_open
             && self.acks.len() < MAX_QUEUED_ACKS
+            && !self.reviews.is_open()
             && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
     }
 

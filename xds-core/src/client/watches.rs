@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::{cache::Cursor, outbox::Outbox};
+use super::{cursor::Cursor, outbox::Outbox};
 use crate::{
     id::{ChannelId, WatchId},
     slab::{Slab, Slot},

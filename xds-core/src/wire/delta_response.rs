@@ -3,7 +3,7 @@
 use super::{
     resource::{Wrapped, strings},
     resource_error::RawResourceError,
-    walk::{Field, Fields, Malformed, string_field},
+    walk::{Fields, Malformed, fields, string_field},
 };
 
 /// An incremental response whose envelope has been stepped over once and found sound.
@@ -18,6 +18,9 @@ pub(crate) struct DeltaResponse<'a> {
     pub(crate) nonce: &'a str,
     /// Which instance of the server answers, where it says so (B12).
     pub(crate) control_plane: &'a str,
+    /// Whether there is any of these, so that nobody walks the frame to find none.
+    has_removed: bool,
+    has_errors: bool,
     frame: &'a [u8],
 }
 
@@ -32,14 +35,31 @@ const RESOURCE_ERRORS: u32 = 9;
 
 impl<'a> DeltaResponse<'a> {
     pub(crate) fn parse(frame: &'a [u8]) -> Result<Self, Malformed> {
-        let mut response =
-            Self { system_version: "", type_url: "", nonce: "", control_plane: "", frame };
+        let mut response = Self {
+            system_version: "",
+            type_url: "",
+            nonce: "",
+            control_plane: "",
+            has_removed: false,
+            has_errors: false,
+            frame,
+        };
         for field in Fields::of(frame) {
             let field = field?;
             match field.number {
-                RESOURCES | RESOURCE_ERRORS => drop(field.block()?),
-                REMOVED_RESOURCES => drop(field.string()?),
-                REMOVED_RESOURCE_NAMES => drop(string_field(field.block()?, 1)?),
+                RESOURCES => drop(field.block()?),
+                RESOURCE_ERRORS => {
+                    field.block()?;
+                    response.has_errors = true;
+                }
+                REMOVED_RESOURCES => {
+                    field.string()?;
+                    response.has_removed = true;
+                }
+                REMOVED_RESOURCE_NAMES => {
+                    string_field(field.block()?, 1)?;
+                    response.has_removed = true;
+                }
                 SYSTEM_VERSION_INFO => response.system_version = field.string()?,
                 TYPE_URL => response.type_url = field.string()?,
                 NONCE => response.nonce = field.string()?,
@@ -54,27 +74,24 @@ impl<'a> DeltaResponse<'a> {
     pub(crate) fn resources(
         &self,
     ) -> impl Iterator<Item = Result<Wrapped<'a>, Malformed>> + use<'a> {
-        self.fields(RESOURCES).map(|field| Wrapped::parse(field.block()?))
+        fields(self.frame, RESOURCES).map(|field| Wrapped::parse(field.block()?))
     }
 
     /// The names of what was removed or never was, in either form: first the plain ones, then those
     /// with constraints, which are left out here (B11).
     pub(crate) fn removed(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let with_constraints = self
-            .fields(REMOVED_RESOURCE_NAMES)
+        let frame = if self.has_removed { self.frame } else { &[] };
+        let with_constraints = fields(frame, REMOVED_RESOURCE_NAMES)
             .filter_map(|field| string_field(field.block().ok()?, 1).ok());
-        strings(self.frame, REMOVED_RESOURCES).chain(with_constraints)
+        strings(frame, REMOVED_RESOURCES).chain(with_constraints)
     }
 
     /// What the server says is wrong with single resources, in wire order.
     pub(crate) fn resource_errors(
         &self,
     ) -> impl Iterator<Item = Result<RawResourceError<'a>, Malformed>> + use<'a> {
-        self.fields(RESOURCE_ERRORS).map(|field| RawResourceError::parse(field.block()?))
-    }
-
-    fn fields(&self, number: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
-        Fields::of(self.frame).filter_map(Result::ok).filter(move |field| field.number == number)
+        let frame = if self.has_errors { self.frame } else { &[] };
+        fields(frame, RESOURCE_ERRORS).map(|field| RawResourceError::parse(field.block()?))
     }
 }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-use super::walk::{Field, Fields, Malformed, string_field};
+use super::walk::{Fields, Malformed, fields, string_field};
 
 /// The type URL of an `Any` that holds a [`Wrapped`] resource.
 pub(crate) const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
@@ -121,10 +121,7 @@ pub(crate) fn strings<'a>(
     message: &'a [u8],
     number: u32,
 ) -> impl Iterator<Item = &'a str> + use<'a> {
-    Fields::of(message)
-        .filter_map(Result::ok)
-        .filter(move |field| field.number == number)
-        .filter_map(|field| field.string().ok())
+    fields(message, number).filter_map(|field| field.string().ok())
 }
 
 fn is_set(message: &[u8], number: u32) -> Result<bool, Malformed> {
@@ -132,7 +129,7 @@ fn is_set(message: &[u8], number: u32) -> Result<bool, Malformed> {
     for field in Fields::of(message) {
         let field = field?;
         if field.number == number {
-            value = Field::number(field)? != 0;
+            value = field.number()? != 0;
         }
     }
     Ok(value)

@@ -3,7 +3,7 @@
 use super::{
     resource::RawResource,
     resource_error::RawResourceError,
-    walk::{Field, Fields, Malformed, string_field},
+    walk::{Fields, Malformed, fields, string_field},
 };
 
 /// A response whose envelope has been stepped over once and found sound.
@@ -72,11 +72,6 @@ impl<'a> Response<'a> {
         let frame = if self.has_errors { self.frame } else { &[] };
         fields(frame, RESOURCE_ERRORS).map(|field| RawResourceError::parse(field.block()?))
     }
-}
-
-#[inline]
-fn fields<'a>(frame: &'a [u8], number: u32) -> impl Iterator<Item = Field<'a>> + use<'a> {
-    Fields::of(frame).filter_map(Result::ok).filter(move |field| field.number == number)
 }
 
 #[cfg(test)]

@@ -176,6 +176,15 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// The fields with one number of a message, as far as it is sound.
+#[inline]
+pub(crate) fn fields<'a>(
+    message: &'a [u8],
+    number: u32,
+) -> impl Iterator<Item = Field<'a>> + use<'a> {
+    Fields::of(message).filter_map(Result::ok).filter(move |field| field.number == number)
+}
+
 /// The string field `number` of a message, empty where unset; the last one wins, as in a decode.
 ///
 /// Every field of the message is stepped over, so that a truncated one is found here.

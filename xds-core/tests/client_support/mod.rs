@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
@@ -54,7 +54,7 @@ pub enum Input {
 
 fn input() -> impl Strategy<Value = Input> {
     let kind = 0..TYPES.len();
-    let resources = proptest::collection::vec((0..6u8, 0..4u8), 0..6);
+    let resources = proptest::collection::vec((0..6u8, 0..9u8), 0..6);
     prop_oneof![
         4 => (kind.clone(), proptest::option::weighted(0.8, 0..6u8))
             .prop_map(|(kind, name)| Input::Watch { kind, name }),
@@ -233,20 +233,45 @@ pub fn run(inputs: &[Input], policy: DataErrorPolicy) -> Driver {
     driver
 }
 
+/// Texts from the fifth on are not resources of that text, but resources with a TTL, heartbeats, broken
+/// wrappers and two kinds of errors that the server reports.
 pub fn response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
-    let any = |&(name, text): &(u8, u8)| proto::Any {
-        type_url: TYPES[kind].into(),
-        value: resource(name, text),
+    let any =
+        |text| move |name| proto::Any { type_url: TYPES[kind].into(), value: resource(name, text) };
+    let wrapped = |name, resource| {
+        let wrapper = proto::Resource {
+            name: format!("r{name}"),
+            resource,
+            ttl: Some(proto::Duration { seconds: 3, nanos: 0 }),
+            ..Default::default()
+        };
+        proto::Any { type_url: proto::Resource::type_url(), value: wrapper.encode_to_vec().into() }
     };
-    proto::DiscoveryResponse {
+    let broken = proto::Any {
+        type_url: proto::Resource::type_url(),
+        value: Bytes::from_static(&[0x1a, 2, b'r', b'1', 0x12, 9]),
+    };
+    let error = |name, code| proto::ResourceError {
+        resource_name: Some(proto::ResourceName { name: format!("r{name}"), ..Default::default() }),
+        error_detail: Some(proto::Status { code, ..Default::default() }),
+    };
+    let mut response = proto::DiscoveryResponse {
         version_info: format!("v{nonce}"),
         nonce: format!("n{nonce}"),
         type_url: TYPES[kind].into(),
-        resources: resources.iter().map(any).collect(),
         ..Default::default()
+    };
+    for &(name, text) in resources {
+        match text {
+            ..4 => response.resources.push(any(text)(name)),
+            4 => response.resources.push(wrapped(name, Some(any(1)(name)))),
+            5 => response.resources.push(wrapped(name, None)),
+            6 => response.resources.push(broken.clone()),
+            7 => response.resource_errors.push(error(name, 5)),
+            8.. => response.resource_errors.push(error(name, 13)),
+        }
     }
-    .encode_to_vec()
-    .into()
+    response.encode_to_vec().into()
 }
 
 /// A resource with a name, and a text of which the third is not accepted.

@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [features=a,b] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off] [federation=off]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [features=a,b] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off] [federation=off] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
@@ -11,6 +11,9 @@
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
 //! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME`, which was removed, or `!NAME=CODE[:TEXT]`, an error |
 //! | `respond-bytes HEX` | it sends these bytes instead |
+//! | `force TYPE v=VERSION n=NONCE ITEM..` | the transport delivers a response that the client does not want to read yet |
+//! | `force-update TYPE n=NONCE ITEM..` | the same in the incremental variant |
+//! | `settle [NAME=REASON..]` | the verdict on the last update that was handed out, with `@` on the last of that stream: all is used but these |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
 //! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response of the channel before the current one arrives |
@@ -61,6 +64,9 @@ pub enum Command {
     StaleEnd { code: i32, message: String },
     End { code: i32, message: String },
     Undeliverable(String),
+    Settle(Vec<(String, String)>),
+    Force(Response),
+    ForceUpdate(Update),
     Link(String),
     Block,
     Unblock,
@@ -131,6 +137,11 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("end", [code, message @ ..]) => {
             Command::End { code: status_code(code)?, message: message.join(" ") }
         }
+        ("settle", words) => Command::Settle(rejections(words)?),
+        ("force-update", [type_name, words @ ..]) => {
+            Command::ForceUpdate(update::parse(type_name, words)?)
+        }
+        ("force", [type_name, words @ ..]) => Command::Force(response::parse(type_name, words)?),
         ("undeliverable", _) => Command::Undeliverable(rest()),
         ("link", _) => Command::Link(one()?),
         ("block", []) => Command::Block,
@@ -167,6 +178,15 @@ pub fn parse(line: &str) -> Result<Command, String> {
 
 fn status_code(code: &str) -> Result<i32, String> {
     code.parse().map_err(|_| format!("`{code}` is not a status code"))
+}
+
+/// What is said of resources, behind the last `=`: names may have some of their own.
+fn rejections(words: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let rejection = |word: &&str| {
+        let (name, reason) = word.rsplit_once('=').ok_or("a verdict is NAME=REASON")?;
+        Ok((name.into(), reason.into()))
+    };
+    words.iter().map(rejection).collect()
 }
 
 fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {

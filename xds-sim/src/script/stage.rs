@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    ChannelId, Client, Frame, ResourceName, Time, TypeUrl, WatchId,
     client::{
         Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Fallback,
-        FeatureWarning, Federation, Interest, ManagementServer, Node, Profile, ReadGate,
-        ServerFeatures, Streams, WallClock, WildcardForm,
+        FeatureWarning, Federation, Interest, ManagementServer, Node, Profile, ReadGate, Rejection,
+        ServerFeatures, Streams, Verdict, WallClock, WildcardForm,
     },
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
@@ -120,6 +120,15 @@ impl Stage {
                 let channel = self.channel_for(None)?;
                 self.world.inject(ChannelEvent::Malformed(channel, text.into()));
             }
+            Command::Force(response) => {
+                let channel = self.channel_for(Some(&response.type_name))?;
+                self.world.inject(ChannelEvent::Message(channel, response.encode()));
+            }
+            Command::ForceUpdate(update) => {
+                let channel = self.channel_for(Some(&update.type_name))?;
+                self.world.inject(ChannelEvent::Message(channel, update.encode(type_url)));
+            }
+            Command::Settle(rejected) => self.settle(rejected)?,
             Command::Link(state) => {
                 let state = match state.as_str() {
                     "up" => Reachability::Up,
@@ -177,6 +186,23 @@ impl Stage {
                 self.watches.insert(label, watch);
             }
             Err(error) => self.world.note(format!("{label}: refused: {error}")),
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, rejected: Vec<(String, String)>) -> Result<(), String> {
+        let place = self.place.as_ref().map(|_| self.channel_for(None)).transpose()?;
+        let mut newest_first = self.world.updates.iter().rev();
+        let update = newest_first
+            .find(|update| place.is_none_or(|channel| update.channel() == channel))
+            .copied()
+            .ok_or("there was no update")?;
+        let rejected = rejected
+            .into_iter()
+            .map(|(name, reason)| (ResourceName::from(name), Rejection::from(reason)));
+        let now = self.world.now();
+        if let Err(error) = self.world.client.settle(update, rejected, now) {
+            self.world.note(format!("refused: {error}"));
         }
         Ok(())
     }
@@ -378,6 +404,7 @@ fn client_config(
         "jitter",
         "data-errors",
         "features",
+        "external",
         "tombstones",
         "name-bytes",
         "response-bytes",
@@ -458,7 +485,10 @@ fn client_config(
         config = config.with_authority(authority);
     }
     for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
-        config = config.with_type(ToyType::new(&*type_url(name)));
+        let is_external =
+            option("external").is_some_and(|names| names.split(',').any(|other| other == name));
+        let verdict = if is_external { Verdict::External } else { Verdict::Validation };
+        config = config.with_type(ToyType::new(&*type_url(name)).with_verdict(verdict));
     }
     let limits = &mut config.limits;
     limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);

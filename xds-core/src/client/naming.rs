@@ -1,0 +1,59 @@
+//! What a resource of a response is called, and under which name it is kept.
+
+use alloc::borrow::Cow;
+
+use super::{
+    config::{ClientLimits, Profile},
+    names::{self, InvalidStructuredName},
+    resource_type::{Rejection, ResourceType},
+    unwrap::{Body, Unwrapped},
+};
+
+/// What the names of a type's resources depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Naming<'a> {
+    pub(crate) resource_type: &'a dyn ResourceType,
+    pub(crate) limits: &'a ClientLimits,
+    pub(crate) profile: &'a Profile,
+}
+
+impl<'a> Naming<'a> {
+    /// What a resource is called, by its wrapper or by itself.
+    pub(crate) fn name_of<'f>(self, one: &Unwrapped<'f>) -> Result<&'f str, Rejection> {
+        let name = match (one.name, one.body) {
+            ("", Body::Resource(value)) => self.resource_type.name(value)?,
+            (name, _) => name,
+        };
+        let limit = self.limits.name_bytes;
+        let version = one.wrapper.map_or(0, |wrapper| wrapper.version.len());
+        if version > self.limits.token_bytes {
+            let limit = self.limits.token_bytes;
+            Err(Rejection::new(alloc::format!(
+                "version of {version} bytes exceeds the limit of {limit}"
+            )))
+        } else if name.is_empty() {
+            Err(Rejection::new("the resource has no name"))
+        } else if let Err(why) = self.read(name) {
+            Err(Rejection::new(alloc::format!("its name {name:.200}: {why}")))
+        } else if name.len() > limit {
+            let bytes = name.len();
+            Err(Rejection::new(alloc::format!(
+                "name of {bytes} bytes exceeds the limit of {limit}"
+            )))
+        } else {
+            Ok(name)
+        }
+    }
+
+    /// The name as it is kept; as it is if it cannot be read.
+    pub(crate) fn kept(self, name: &str) -> Cow<'_, str> {
+        self.read(name).map_or(Cow::Borrowed(name), |read| read.name)
+    }
+
+    pub(crate) fn read<'n>(
+        self,
+        name: &'n str,
+    ) -> Result<names::KeptName<'n>, InvalidStructuredName> {
+        names::read(name, self.resource_type.type_url(), self.profile.federation)
+    }
+}
