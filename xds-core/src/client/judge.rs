@@ -48,7 +48,7 @@ pub(crate) struct Judge<'a> {
     /// The version of the type that was accepted last from this server.
     pub(crate) accepted: Version,
     pub(crate) now: Time,
-    /// Whether the server has been told that everything is wanted, and it still is.
+    /// Whether the server has been told that everything is wanted, and not yet otherwise.
     pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{ChannelError, Client, Context, judge::Judge};
+use super::{ChannelError, Client, Context, authorities::DEFAULT, judge::Judge};
 use crate::{
     id::ChannelId,
     service::Variant,
@@ -69,13 +69,14 @@ impl Client {
         };
         let nonce = Nonce::from(response.nonce());
         machine.note_nonce(&nonce);
-        let is_wildcard_on_wire = machine.has_wildcard();
         let Some((known, source)) =
             self.types.get_mut(type_index).zip(server.sources.get(type_index))
         else {
             return;
         };
-        let has_wildcard_watch = known.interest.wants_wildcard_in(&server.serves);
+        // A subscription to everything that nobody wants any more counts until the server is told: it
+        // sends a change once, and whoever takes the subscription up again asks for nothing (B53).
+        let has_wildcard = machine.has_wildcard() && server.serves.get(DEFAULT) == Some(&true);
         let accepted = server.versions.get(type_index).cloned().unwrap_or_default();
         let stats_before = self.stats;
         let judge = Judge {
@@ -92,7 +93,7 @@ impl Client {
             stats: &mut self.stats,
             strangers_seed: known.seed,
             accepted,
-            has_wildcard: is_wildcard_on_wire && has_wildcard_watch,
+            has_wildcard,
             epoch,
             sent: machine.sent(),
             scope: &server.serves,

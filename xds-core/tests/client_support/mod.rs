@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]
 
 pub mod far_end;
+pub mod fleet;
 pub mod told;
 pub mod watcher;
 

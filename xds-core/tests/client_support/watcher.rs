@@ -76,6 +76,11 @@ impl Watcher {
             && self.name.as_ref().is_none_or(|name| *status.name == **name)
     }
 
+    /// The resources in use.
+    pub fn believes(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        self.view.iter().map(|(name, held)| (&**name, &held.bytes))
+    }
+
     pub fn hear(&mut self, notice: Notice) -> Result<(), TestCaseError> {
         self.is_busy = true;
         let name = self.name.clone().unwrap_or_default();

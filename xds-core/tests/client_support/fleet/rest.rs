@@ -1,0 +1,157 @@
+//! What must hold at every moment, what once everybody has done their part, and what once everything
+//! that was broken works again.
+
+use std::time::Duration;
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use xds_core::{
+    Timer,
+    client::{EntryState, ResourceStatus},
+    service::Variant,
+};
+
+use super::{super::TYPES, Servers, World};
+
+impl World {
+    pub fn holds_at_every_moment(&self) -> Result<(), TestCaseError> {
+        for status in self.client.status() {
+            let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
+            prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);
+        }
+        Ok(())
+    }
+
+    /// Everybody does their part, but nobody begins anything new.
+    pub fn come_to_rest(&mut self) -> Result<(), TestCaseError> {
+        for round in 0.. {
+            prop_assert!(round < 1_000, "it comes to rest");
+            self.handle_notices()?;
+            let mut has_moved = self.take_output()?;
+            for at in 0..self.peers.len() {
+                has_moved |= self.open(at);
+                has_moved |= self.transmit(at)?;
+            }
+            if !has_moved {
+                break;
+            }
+        }
+        let due = self.client.poll_timeout();
+        let is_queued = due.is_some_and(|due| due.why == Timer::QueuedOutput);
+        prop_assert!(!is_queued, "nothing is left to take (rule 4)");
+        for peer in &self.peers {
+            prop_assert!(peer.is_all_answered(), "{:?} (IC1)", peer);
+            prop_assert!(self.client.wants_read(peer.channel), "reading goes on (IC34)");
+            for kind in 0..TYPES.len() {
+                let wanted = Self::wanted(&self.watchers, kind);
+                prop_assert!(peer.subscribed(kind).is_subset(&wanted), "{:?} (IC10)", peer);
+            }
+        }
+        for watcher in &self.watchers {
+            watcher.agrees_with(self.client.status(), false)?;
+        }
+        Ok(())
+    }
+
+    /// Every server works, has only what is acceptable, and has said it.
+    pub fn heal(&mut self) -> Result<(), TestCaseError> {
+        for store in &mut self.stores {
+            store.heal(&mut self.number);
+        }
+        self.note("heal");
+        for round in 0.. {
+            prop_assert!(round < 100, "it settles (IL2)");
+            self.come_to_rest()?;
+            let mut has_moved = false;
+            for at in 0..self.peers.len() {
+                for kind in 0..TYPES.len() {
+                    if at < self.peers.len() && self.push(at, kind) {
+                        has_moved = true;
+                        self.come_to_rest()?;
+                    }
+                }
+            }
+            let is_down = self.is_anything_down();
+            if !has_moved && !is_down {
+                return Ok(());
+            }
+            if is_down {
+                self.sleep(Duration::from_secs(1))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a preferred server of what is wanted has no stream at present.
+    fn is_anything_down(&self) -> bool {
+        (0..TYPES.len()).any(|kind| {
+            let wanted = Self::wanted(&self.watchers, kind);
+            wanted.iter().any(|name| {
+                let server = self.setup.preferred(name);
+                let carries = |only: Option<usize>| only.is_none_or(|only| only == kind);
+                !self.peers.iter().any(|peer| peer.server == server && carries(peer.only))
+            })
+        })
+    }
+
+    /// Watches, cache and servers agree (IL1), and only the preferred server of a name knows of it
+    /// (FB-08, IC10).
+    pub fn has_converged(&self) -> Result<(), TestCaseError> {
+        for watcher in &self.watchers {
+            watcher.agrees_with(self.client.status(), true)?;
+        }
+        for kind in 0..TYPES.len() {
+            for name in Self::wanted(&self.watchers, kind) {
+                let server = self.setup.preferred(&name);
+                let mut knowing =
+                    self.peers.iter().filter(|peer| peer.subscribed(kind).contains(&name));
+                prop_assert!(knowing.next().is_some_and(|peer| peer.server == server), "{}", name);
+                prop_assert!(knowing.next().is_none(), "another server is asked for {}", name);
+            }
+        }
+        if self.setup.variant == Variant::Incremental && self.setup.servers == Servers::Fallback {
+            // A server that is turned away from may have spoken between the request and the response
+            // of the one that is turned back to, which does not repeat what it takes to be known.
+            return Ok(());
+        }
+        for (kind, type_url) in TYPES.into_iter().enumerate() {
+            let wants_all = Self::wanted(&self.watchers, kind).contains("*");
+            for name in self.stores[0].of(kind).keys().filter(|_| wants_all) {
+                let mut known = self.client.status();
+                let is_known =
+                    known.any(|it| *it.type_url == *type_url && it.name.as_str() == name);
+                prop_assert!(is_known || name.starts_with("xdstp:"), "{} is missing (IL1)", name);
+            }
+        }
+        for status in self.client.status() {
+            self.is_as_the_server_has_it(&status)?;
+        }
+        Ok(())
+    }
+
+    fn is_as_the_server_has_it(&self, status: &ResourceStatus<'_>) -> Result<(), TestCaseError> {
+        let kind = TYPES.iter().position(|known| *status.type_url == **known).unwrap_or_default();
+        let name = status.name.as_str();
+        let is_named = Self::wanted(&self.watchers, kind).contains(name);
+        if !is_named && name.starts_with("xdstp:") {
+            return Ok(()); // A wildcard asks nobody for it.
+        }
+        // What only another server had is not taken back by one that was never told of it.
+        let is_answered = is_named || self.setup.servers == Servers::One;
+        match self.stores[self.setup.preferred(name)].of(kind).get(name) {
+            Some(held) => {
+                let bytes = status.bytes.map(|bytes| bytes.to_vec());
+                prop_assert_eq!(bytes, Some(held.to_bytes(name)), "{} (IL1)", status);
+                prop_assert_eq!(status.state, EntryState::Acked, "{}", status);
+            }
+            None if self.setup.variant == Variant::Incremental && is_answered => {
+                // What was rejected and never had is not among the versions held, so that a new stream
+                // hears nothing of its end.
+                let is_lost = !is_named && status.state == EntryState::Nacked;
+                prop_assert!(is_lost || status.state == EntryState::DoesNotExist, "{}", status);
+            }
+            // Left out of an incomplete response says nothing.
+            None => {}
+        }
+        Ok(())
+    }
+}
