@@ -69,6 +69,8 @@ pub(crate) struct Entry {
     pub(crate) changed: u64,
     /// The position of the server that `bytes` last came from.
     source: u32,
+    /// Whether the name states an authority: then it is no part of what a wildcard asks for.
+    pub(crate) is_foreign: bool,
     /// Who asks for the entry by name, if anybody.
     pub(crate) subscription: Slot,
     frame: Slot,
@@ -178,6 +180,7 @@ impl Cache {
             version: Slot::NONE,
             source: u32::MAX,
             changed: 0,
+            is_foreign: false,
             subscription: Slot::NONE,
             frame: Slot::NONE,
             stamp: 0,

@@ -80,6 +80,7 @@ impl Client {
             Some(entry) => entry,
             None => known.cache.create(ResourceName::from(name))?,
         };
+        known.cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
         let subscription = self.subscribe(type_index, entry, authority)?;
         let target = Target::Name { subscription, previous: Slot::NONE, next: Slot::NONE };
         let watch = self.watches.add(type_index, target)?;
@@ -236,6 +237,7 @@ impl Client {
         let covered = known.interest.wants_wildcard();
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
         entry.subscription = Slot::NONE;
+        let covered = covered && !entry.is_foreign;
         if covered && (entry.bytes.is_some() || entry.state == EntryState::Nacked) {
             return;
         }

@@ -192,7 +192,10 @@ impl Delta {
     ) {
         for (_, entry) in cache.iter() {
             let is_subscribed = match interest.subscriptions.at(entry.subscription) {
-                Some(_) => self.sent.has(entry.subscription) || self.has_wildcard(),
+                Some(_) => {
+                    let by_wildcard = self.has_wildcard() && !entry.is_foreign;
+                    by_wildcard || self.sent.has(entry.subscription)
+                }
                 None => self.has_wildcard(),
             };
             if is_subscribed && entry.is_held_from(upstream) {

@@ -131,7 +131,7 @@ impl TypeInterest {
             .subscriptions
             .at(entry.subscription)
             .is_some_and(|subscription| subscription.state == SubscriptionState::Wanted);
-        is_named || (self.wants_wildcard() && !entry.is_tombstone())
+        is_named || (self.wants_wildcard() && !entry.is_foreign && !entry.is_tombstone())
     }
 }
 

@@ -156,12 +156,14 @@ impl Client {
         }
 
         let epoch = self.upstreams.epoch;
+        // What happens to a stream of which nothing is wanted any more says nothing to the others.
+        let is_wanted = self.is_lane_wanted(channel.lane);
         let Some(upstream) = self.upstreams.servers.get_mut(channel.upstream) else { return };
         upstream.ended = epoch;
         // A stream that delivered something ends without an error to anybody, whatever its status
         // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
         // such end.
-        if channel.responded.is_none() || error.is_fault() {
+        if is_wanted && (channel.responded.is_none() || error.is_fault()) {
             self.stats.server_failures += 1;
             let scope = &upstream.serves;
             let wanted = self.types.iter().map(|known| known.interest.is_wanted_in(scope));

@@ -118,6 +118,10 @@ impl Client {
             return Some(Change::Resync);
         }
         while let Some(ahead) = known.cache.behind_cursor(cursor.marker) {
+            if known.cache.get(ahead).is_some_and(|entry| entry.is_foreign) {
+                known.cache.pass(cursor, ahead);
+                continue;
+            }
             if let Some(change) = next_of_entry(&mut known.cache, cursor, ahead) {
                 return Some(change);
             }

@@ -72,8 +72,10 @@ impl Watcher {
 
     /// Whether the watch is for this resource, alone or among others.
     pub fn covers(&self, status: &ResourceStatus<'_>) -> bool {
+        // A wildcard asks for names that state no authority.
+        let is_plain = !status.name.as_str().starts_with("xdstp://");
         *status.type_url == *TYPES[self.kind]
-            && self.name.as_ref().is_none_or(|name| *status.name == **name)
+            && self.name.as_ref().map_or(is_plain, |name| *status.name == **name)
     }
 
     /// The resources in use.
