@@ -13,7 +13,7 @@ from driver.checks import PeerReport, Scenario, Skip, play
 from driver.config_dir import ConfigDir, MountedConfigDir, render
 from driver.envoy import Envoy
 from driver.http_backend import HttpBackend
-from driver.waiting import SILENCE, eventually, expect, stays
+from driver.waiting import SILENCE, eventually, expect, settled, stays
 from driver.xds import TYPE_URLS, StatusRow, XdsServe
 
 NAME = "envoy"
@@ -94,7 +94,7 @@ class _EnvoyPeer:
             with scenario.check("an HTTP request through Envoy reaches the backend of the route"):
                 envoy.wait_fetch("blue")
             with scenario.check("nothing is sent while nothing changes"):
-                counters = stays("counters", serve.counters, SILENCE)
+                counters = settled("counters", serve.counters, SILENCE)
                 expect(all(row == (1, 1, 0) for row in counters.values()), str(counters))
 
             rows, mark = serve.settled(), serve.mark()
@@ -353,4 +353,4 @@ def _expect_silence(serve: XdsServe, envoy: Envoy) -> None:
         ]
         return (serve.counters(), *attempts)
 
-    stays("counters of xds serve and of Envoy's CDS", counters, SILENCE)
+    settled("counters of xds serve and of Envoy's CDS", counters, SILENCE)

@@ -224,7 +224,7 @@ class _GoPeer:
                     server.serve(snapshot)
                 _wait_keys(watch, before, _DELTA_CHANGES[snapshot])
             with scenario.check(f"snapshot {snapshot}: one ACK for each response, and nothing else"):
-                journal = stays("the journal of the server", lambda: server.journal, SILENCE)
+                journal = settled("the journal of the server", lambda: server.journal, SILENCE)
                 found = conversation.delta_faults(journal, _NODE)
                 expect(not found, "\n".join(found))
         return world
@@ -233,7 +233,7 @@ class _GoPeer:
         world = self._world(scenario, "--delta")
         old, watch = world.server, world.watch
         _wait_keys(watch, 0, _DELTA_CHANGES[1])
-        stays("the journal of the server", lambda: old.journal, SILENCE)
+        settled("the journal of the server", lambda: old.journal, SILENCE)
         held = _held_after(old.journal)
         before = watch.mark()
         old.kill()
@@ -241,7 +241,7 @@ class _GoPeer:
         server.serve(1)
         with scenario.check("the first request of each type states what is held, later ones nothing"):
             eventually("four requests", lambda: len(_delta_requests(server)) >= 4, _RECONNECT_PATIENCE)
-            journal = stays("the journal of the server", lambda: server.journal, SILENCE)
+            journal = settled("the journal of the server", lambda: server.journal, SILENCE)
             stated = {event["type_url"]: event["held"] for event in _delta_requests(server) if event["held"]}
             expect(stated == held, f"stated: {stated}, held: {held}")
             found = conversation.delta_faults(journal, _NODE)
@@ -359,7 +359,7 @@ def _wait_changes(watch: XdsWatch, after: int, snapshot: int) -> None:
 def _check_conversation(scenario: Scenario, world: _World, about: str) -> None:
     with scenario.check(f"{about}: exactly one ACK for each response, nothing else, and silence afterwards"):
         before = world.watch.mark()
-        journal = stays("the journal of the server", lambda: world.server.journal, SILENCE)
+        journal = settled("the journal of the server", lambda: world.server.journal, SILENCE)
         found = conversation.faults(journal, _NODE)
         expect(not found, "\n".join(found))
         late = world.watch.events[before:]

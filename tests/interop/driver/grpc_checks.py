@@ -11,7 +11,7 @@ from driver import workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
 from driver.processes import Argv, EventProcess
-from driver.waiting import SILENCE, eventually, expect, stays
+from driver.waiting import SILENCE, eventually, expect, settled
 from driver.xds import TYPE_URLS, XdsServe
 
 NAME = "grpc"
@@ -149,7 +149,7 @@ class _GrpcPeer:
                 expect((row.node, row.subscribed) == (_NODE, 1), str(row))
                 expect(row.acked == csds[name]["version"], f"{row}; the client has {csds[name]}")
         with scenario.check("nothing is sent while nothing changes"):
-            counters = stays("counters", serve.counters, SILENCE)
+            counters = settled("counters", serve.counters, SILENCE)
             expect(all(row == (1, 1, 0) for row in counters.values()), str(counters))
         rows = serve.settled()
         with scenario.check("a changed endpoint moves the RPCs, and none fails on the way"):
@@ -178,7 +178,7 @@ class _GrpcPeer:
             listener = client.csds()["lds"]
             expect(listener["status"] == "NACKED" and _REJECTION in listener["error"], str(listener))
         with scenario.check("the rejected response is not sent again"):
-            counters = stays("counters", serve.counters, SILENCE)
+            counters = settled("counters", serve.counters, SILENCE)
             expect(counters["lds"] == (2, 1, 1), str(counters))
         with scenario.check("RPCs go on with the accepted listener"):
             client.expect_answer("first")
@@ -201,7 +201,7 @@ class _GrpcPeer:
             expect(row.error and _REJECTION in row.error, f"error: {row.error}")
             expect(row.acked in ("", None), f"an accepted version is shown: {row}")
         with scenario.check("a rejected first response is not sent again either"):
-            counters = stays("counters", serve.counters, SILENCE)
+            counters = settled("counters", serve.counters, SILENCE)
             expect(counters == {"lds": (1, 0, 1)}, str(counters))
         with scenario.check("the repaired listener lets the RPCs through"):
             world.config.replace("listener.yaml", "resources/listener.yaml")

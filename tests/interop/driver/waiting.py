@@ -54,7 +54,11 @@ def eventually(what: str, probe: Callable[[], T], patience: float = PATIENCE) ->
 
 
 def settled(what: str, probe: Callable[[], T], seconds: float) -> T:
-    """Waits until the answer of `probe` is the same for `seconds`, and returns it."""
+    """Waits until the answer of `probe` is the same for `seconds`, and returns it.
+
+    For what is still on its way when a check begins: who repeats itself without end never settles,
+    and who repeats itself once is found by what the check expects of the answer.
+    """
     return eventually(what, lambda: stays(what, probe, seconds))
 
 
