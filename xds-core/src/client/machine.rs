@@ -3,11 +3,12 @@
 //! The variants differ in what a request says and in how a response is read. All else, from commands
 //! to notices, does not know which one a server speaks.
 
+use alloc::vec::Vec;
+
 use super::{
     config::WildcardForm, delta::Delta, interest::TypeInterest, sent::SentNames, sotw::Sotw,
 };
 use crate::{service::Variant, slab::Slot, text::Nonce};
-use alloc::vec::Vec;
 
 /// One type on one channel.
 #[derive(Debug)]

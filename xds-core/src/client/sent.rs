@@ -3,7 +3,7 @@
 //! A name is subscribed on every server that its authority uses, so what was sent is kept per
 //! channel: one bit per subscription, and the two counts that say whether a request is due.
 
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 
 use super::interest::TypeInterest;
 use crate::slab::Slot;
@@ -39,9 +39,14 @@ impl SentNames {
         self.changed.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
+    /// What was taken back before it was said needs no memory, however often it happens.
     fn note_change(&mut self, subscription: Slot) {
+        let is_outdated = self.is_outdated();
         if let Some(changed) = &mut self.changed {
-            changed.push(subscription);
+            match is_outdated {
+                true => changed.push(subscription),
+                false => changed.clear(),
+            }
         }
     }
 
@@ -57,18 +62,20 @@ impl SentNames {
 
     /// A subscription is wanted of the server from now on.
     pub(crate) fn note_wanted(&mut self, subscription: Slot) {
+        match self.has(subscription) {
+            true => self.leaving = self.leaving.saturating_sub(1),
+            false => self.unsent += 1,
+        }
         self.note_change(subscription);
-        let count =
-            if self.has(subscription) { &mut self.leaving } else { return self.unsent += 1 };
-        *count = count.saturating_sub(1);
     }
 
     /// A subscription is no longer wanted of the server.
     pub(crate) fn note_unwanted(&mut self, subscription: Slot) {
+        match self.has(subscription) {
+            true => self.leaving += 1,
+            false => self.unsent = self.unsent.saturating_sub(1),
+        }
         self.note_change(subscription);
-        let count =
-            if self.has(subscription) { return self.leaving += 1 } else { &mut self.unsent };
-        *count = count.saturating_sub(1);
     }
 
     pub(crate) fn insert(&mut self, subscription: Slot) {
@@ -120,7 +127,7 @@ impl SentNames {
     /// Everything that was sent, which is forgotten.
     pub(crate) fn take_all(&mut self) -> Vec<Slot> {
         let all = self.iter().collect();
-        self.bits = vec![];
+        self.bits = Vec::new();
         all
     }
 }

@@ -4,11 +4,9 @@
 //! [`response`], [`delta_response`] and [`request`] know the messages of the protocol, [`resource`] and
 //! [`resource_error`] what lies in them, and [`encode`] writes them.
 
-#[allow(dead_code, reason = "the incremental variant is being built on it")]
 pub(crate) mod delta_response;
 pub(crate) mod encode;
 pub(crate) mod request;
-#[allow(dead_code, reason = "the incremental variant is being built on it")]
 pub(crate) mod resource;
 pub(crate) mod resource_error;
 pub(crate) mod response;
