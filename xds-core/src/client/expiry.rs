@@ -42,7 +42,7 @@ impl Client {
     /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39).
     fn expire(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
-        let Some(upstream) = known.cache.get(slot).map(super::cache::Entry::source) else { return };
+        let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
         let Some(upstream) = self.upstreams.servers.get(upstream) else { return };
         let Some(source) = upstream.sources.get(type_index) else { return };
         known.cache.drop_resource(slot);

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{authorities::DEFAULT, cache::Entry, error::WatchError};
+use super::{authorities::DEFAULT, entry::Entry, error::WatchError};
 use crate::{
     id::WatchId,
     slab::{Slab, Slot},

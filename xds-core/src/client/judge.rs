@@ -16,8 +16,9 @@ use bytes::Bytes;
 
 use super::{
     authorities::DEFAULT,
-    cache::{Cache, Entry},
+    cache::Cache,
     config::{ClientLimits, DataErrorPolicy},
+    entry::Entry,
     error::{ErrorCategory, NOT_FOUND, Source, WatchError, WatchErrorKind},
     faults::{Faults, Place},
     frames,

@@ -26,6 +26,7 @@ mod config;
 mod csds;
 mod cursor;
 mod delta;
+mod entry;
 mod error;
 mod event;
 mod expiry;

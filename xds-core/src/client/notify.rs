@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use super::{
     Client, TypeState,
     authorities::DEFAULT,
-    cache::{Cache, Entry},
+    cache::Cache,
     cursor::{Cursor, Told},
+    entry::Entry,
     error::{WatchError, WatchErrorKind},
     event::{Change, Notice, Output, Resource},
     interest::Collection,
