@@ -9,7 +9,7 @@ use thiserror::Error;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
-        Profile, ServerFeature, Streams,
+        Profile, ResourceErrors, ServerFeature, Streams,
     },
     service::Variant,
 };
@@ -42,6 +42,9 @@ impl Bootstrap {
         }
         if !self.guards.fallback.is_on() {
             config.profile.fallback = Fallback::Off;
+        }
+        if !self.guards.data_errors.is_on() {
+            config.profile.resource_errors = ResourceErrors::Ignored;
         }
         config
     }

@@ -36,6 +36,23 @@ impl BackoffPolicy {
     }
 }
 
+impl BackoffPolicy {
+    /// Envoy's: anything up to 500 ms, up to twice as much after each further failure, at most 30 s.
+    /// Any response makes the next failure a first one (D8, D9).
+    ///
+    /// A draw from nothing up to a bound is a draw around half the bound, either way by all of it.
+    #[must_use]
+    pub const fn envoy() -> Self {
+        Self {
+            initial: Duration::from_millis(250),
+            growth_percent: 100,
+            jitter_percent: 100,
+            max: Duration::from_secs(15),
+            young: Duration::ZERO,
+        }
+    }
+}
+
 impl Default for BackoffPolicy {
     fn default() -> Self {
         Self::grpc()
@@ -83,5 +100,21 @@ mod tests {
         assert_eq!(delays[12], 120_000);
         backoff.reset();
         assert_eq!(backoff.next(&policy, &mut rng), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn envoys_delays_are_drawn_from_nothing_up_to_a_bound_that_doubles() {
+        let (policy, mut rng) = (BackoffPolicy::envoy(), Rng::new(1));
+        for (failures, bound) in [(1, 500), (2, 1_000), (3, 2_000), (7, 30_000), (9, 30_000)] {
+            let mut drawn = Vec::new();
+            for _ in 0..1_000 {
+                let mut backoff = Backoff::default();
+                let delays = (0..failures).map(|_| backoff.next(&policy, &mut rng).as_millis());
+                drawn.extend(delays.last());
+            }
+            assert!(drawn.iter().all(|&millis| millis <= bound));
+            assert!(drawn.iter().any(|&millis| millis < bound / 10));
+            assert!(drawn.iter().any(|&millis| millis > bound * 9 / 10));
+        }
     }
 }

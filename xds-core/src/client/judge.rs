@@ -70,6 +70,9 @@ impl Judge<'_> {
         let before = self.cache.sequence();
         let mut reading = self.read(response, frame);
         let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
+        if self.refuses_all(&reading) {
+            return self.refuse_all(reading, before);
+        }
         for &slot in &reading.recovered {
             if !self.cache.is_duplicate(slot) {
                 self.clear_error(slot);

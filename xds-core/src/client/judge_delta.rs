@@ -44,6 +44,9 @@ impl Judge<'_> {
         let before = self.cache.sequence();
         let (mut reading, beside) = self.read_delta(response, frame);
         let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
+        if self.refuses_all(&reading) {
+            return self.refuse_all(reading, before);
+        }
 
         self.renew(beside.unchanged);
         self.rewrap(&reading);

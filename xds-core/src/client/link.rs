@@ -138,6 +138,7 @@ impl Client {
             return;
         };
         self.forget_what_was_sent(&mut channel);
+        self.discard_settled_fetches();
         self.upstreams.epoch += 1;
 
         let policy = &self.config.profile.backoff;
@@ -240,6 +241,9 @@ impl Client {
     /// The connectivity error came or went: beside a resource in use it is ambient, otherwise it is
     /// the reason why there is none (S3.032, S3.033, X16).
     pub(super) fn tell_of_the_server(&mut self, authority: usize) {
+        if self.config.profile.connectivity_errors == ConnectivityErrors::Hidden {
+            return;
+        }
         let has_error = self.reported_error(authority).is_some();
         let ids: Vec<_> = self.watches.ids().collect();
         for id in ids {
@@ -293,7 +297,8 @@ impl Client {
             [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
         };
         let earliest = self.upstreams.lanes.iter().filter_map(earliest);
-        earliest.chain(self.next_expiry()).min_by_key(|due| (due.at, due.why))
+        let apart = self.next_expiry().into_iter().chain(self.next_fetch());
+        earliest.chain(apart).min_by_key(|due| (due.at, due.why))
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
@@ -308,6 +313,7 @@ impl Client {
         self.connect_if_wanted(now);
         self.forget_failures_of_idle_servers();
         self.expire_due(now);
+        self.conclude_fetches(now);
         for lane in 0..self.upstreams.lanes.len() {
             while let Some((upstream, armed)) = self.due_timer(lane, now) {
                 self.conclude_missing(upstream, armed);
@@ -358,9 +364,10 @@ impl Client {
                 let _ = channel.timers.pop();
             }
         }
+        self.discard_settled_fetches();
     }
 
-    fn is_running(&self, armed: &Armed) -> bool {
+    pub(super) fn is_running(&self, armed: &Armed) -> bool {
         let Some(known) = self.types.get(armed.type_index) else { return false };
         match armed.subject {
             Subject::Subscription(key) => known
@@ -374,7 +381,7 @@ impl Client {
 
     /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
     /// server is in trouble (S3.043, S3.044).
-    fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
+    pub(super) fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }

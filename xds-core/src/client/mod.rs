@@ -32,6 +32,7 @@ mod event;
 mod expiry;
 mod faults;
 mod features;
+mod fetch;
 mod frames;
 mod interest;
 mod judge;
@@ -43,7 +44,9 @@ mod names;
 mod naming;
 mod notify;
 mod outbox;
+mod profile;
 mod reading;
+mod refusal;
 mod requests;
 mod resource_type;
 mod responses;
@@ -64,10 +67,7 @@ use alloc::{sync::Arc, vec::Vec};
 pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
-    config::{
-        Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
-        Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
-    },
+    config::{Authority, ClientConfig, ClientLimits, ManagementServer, Node, Streams},
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
         ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
@@ -76,6 +76,10 @@ pub use self::{
     features::{FeatureWarning, ServerFeature, ServerFeatures},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
+    profile::{
+        ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
+        RejectionUnit, ResourceErrors, TimerStart, WildcardForm,
+    },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,
@@ -119,8 +123,7 @@ struct TypeState {
 impl Client {
     /// A client that watches nothing yet, and therefore connects to nothing yet (SB-02).
     ///
-    /// The same config, seed and calls give the same outputs in every process. Of two types
-    /// registered under one type URL the first counts.
+    /// The same config, seed and calls give the same outputs in every process.
     #[must_use]
     pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
@@ -151,7 +154,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The type is not registered, the name is empty, `*` or too long, or the client is shut down.
+    /// The type is not registered, or is twice, the name is empty, `*` or too long, or the client is shut down.
     /// Nothing has changed then.
     pub fn watch(
         &mut self,

@@ -24,6 +24,7 @@ use super::{
     faults::{self, Faults, Place, Strangers},
     judge::Judge,
     naming::Naming,
+    profile::ResourceErrors,
     resource_type::{Rejection, Value},
     status::EntryState,
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
@@ -276,6 +277,9 @@ impl Judge<'_> {
         faults: &mut Faults,
     ) -> Vec<(Slot, WatchErrorKind)> {
         let mut reported = Vec::new();
+        if self.context.profile.resource_errors == ResourceErrors::Ignored {
+            return reported;
+        }
         for (index, error) in errors.enumerate() {
             let place = Place::Error(index);
             let RawResourceError { name, code, message } = match error {

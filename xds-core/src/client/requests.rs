@@ -11,6 +11,7 @@ use super::{
     event::{RequestCause, Transmit},
     interest::Collection,
     machine::{Form, Machine, Rendered, WildcardStep},
+    profile::TimerStart,
     sotw,
     status::EntryState,
     timers::Subject,
@@ -154,6 +155,9 @@ impl Client {
     }
 
     fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
+        if self.config.profile.timer_start != TimerStart::Handover {
+            return;
+        }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
         let Some(after) = self.config.profile.missing_after(&server.server) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };

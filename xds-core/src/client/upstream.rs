@@ -68,6 +68,8 @@ pub(crate) struct Upstream {
     pub(crate) ended: u64,
     /// By authority: whether it uses the server at present.
     pub(crate) serves: Vec<bool>,
+    /// What is waited for from the moment it is wanted, where that is how long a resource may take.
+    pub(crate) fetches: DoesNotExistTimers,
     pub(crate) tally: Tally,
 }
 
@@ -172,6 +174,7 @@ impl Upstreams {
                 versions: alloc::vec![Version::default(); config.types.len()],
                 error: None,
                 ended: 0,
+                fetches: DoesNotExistTimers::default(),
                 tally: Tally::new(config.types.len()),
                 serves: authorities.iter().map(|authority| authority.uses(upstream)).collect(),
                 server,
