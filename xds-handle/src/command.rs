@@ -29,6 +29,7 @@ pub(crate) enum Command {
     /// The watcher of everything asks for more.
     Pull(Arc<AllSlot>),
     Inspect(Inspection),
+    ResetBackoff,
     ShutDown,
     /// Never answered: that the sender is dropped is the news.
     AwaitEnd(oneshot::Sender<Infallible>),

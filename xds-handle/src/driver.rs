@@ -131,6 +131,7 @@ impl DriverSide {
             Command::Handled(slot) => settle(&slot, client, now),
             Command::Pull(slot) => pull(&slot, client, now),
             Command::Inspect(inspection) => inspection.perform(client, now),
+            Command::ResetBackoff => client.reset_backoff(now),
             Command::ShutDown => client.shut_down(now),
             Command::AwaitEnd(guard) => {
                 self.waiting_for_end.retain(|waiting| !waiting.is_canceled());

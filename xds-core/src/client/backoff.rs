@@ -59,21 +59,66 @@ impl Default for BackoffPolicy {
     }
 }
 
-/// Where a server stands on its way through the delays.
+/// Where a lane stands on its way through the delays.
+///
+/// Connecting and streaming have series of their own: ten minutes without a connection say nothing of
+/// how long to wait after the first stream that fails (X20, S1.019).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backoff {
+pub(crate) struct Pauses {
+    connecting: Backoff,
+    streaming: Backoff,
+}
+
+/// How a channel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Before there was a connection.
+    Unconnected,
+    /// Without a response, or soon after the first.
+    Early,
+    /// After it had served for a while.
+    Served,
+}
+
+impl Pauses {
+    /// There is a connection: the next failure to connect is a first one again.
+    pub(crate) fn note_connected(&mut self) {
+        self.connecting.reset();
+    }
+
+    /// Nothing has failed so far.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The delay before the next attempt.
+    pub(crate) fn after(&mut self, end: End, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+        match end {
+            End::Unconnected => self.connecting.next(policy, rng),
+            End::Early => self.streaming.next(policy, rng),
+            End::Served => {
+                self.streaming.reset();
+                // The wait after a good stream is a floor, not the first of a series.
+                Backoff::default().next(policy, rng)
+            }
+        }
+    }
+}
+
+/// One series of delays.
+#[derive(Clone, Debug, Default)]
+struct Backoff {
     /// The delay after the last failure, before jitter; `None` after a good stream.
     last: Option<Duration>,
 }
 
 impl Backoff {
-    /// A response was received and the stream lived on: the next failure is a first one again.
-    pub(crate) fn reset(&mut self) {
+    /// The next failure is a first one again.
+    fn reset(&mut self) {
         self.last = None;
     }
 
-    /// The delay before the next attempt.
-    pub(crate) fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+    fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
         let delay = match self.last {
             None => policy.initial,
             Some(last) => last.saturating_mul(policy.growth_percent.saturating_add(100)) / 100,

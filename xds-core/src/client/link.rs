@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::{
     Client,
     authorities::DEFAULT,
+    backoff::End,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
     event::Call,
@@ -43,6 +44,19 @@ impl Client {
                 Link::Idle | Link::BackingOff(_) => {}
             }
         }
+    }
+
+    /// What waits for its next attempt need not wait any longer, and what failed before no longer makes
+    /// pauses longer.
+    pub(super) fn end_pauses(&mut self, now: Time) {
+        for lane in &mut self.upstreams.lanes {
+            lane.pauses.reset();
+            if let Link::BackingOff(_) = lane.link {
+                lane.link = Link::Idle;
+            }
+        }
+        self.connect_if_wanted(now);
+        self.forget_failures_of_idle_servers();
     }
 
     fn open(&mut self, lane: usize, now: Time) {
@@ -90,6 +104,9 @@ impl Client {
                 let upstream = channel.upstream;
                 if let Some(server) = self.upstreams.servers.get_mut(upstream) {
                     server.tally.opened();
+                }
+                if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
+                    lane.pauses.note_connected();
                 }
                 self.connect_if_wanted(now);
                 self.announce();
@@ -152,17 +169,13 @@ impl Client {
         let is_wanted = self.is_lane_wanted(channel.lane);
 
         let policy = &self.config.profile.backoff;
-        let has_served_well =
-            channel.responded.is_some_and(|responded| now.since(responded) >= policy.young);
+        let end = match channel.responded {
+            _ if !channel.is_open => End::Unconnected,
+            Some(responded) if now.since(responded) >= policy.young => End::Served,
+            Some(_) | None => End::Early,
+        };
         let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) else { return };
-        if has_served_well {
-            lane.backoff.reset();
-        }
-        let delay = lane.backoff.next(policy, &mut self.rng);
-        if has_served_well {
-            // The wait after a good stream is a floor, not the first of a series.
-            lane.backoff.reset();
-        }
+        let delay = lane.pauses.after(end, policy, &mut self.rng);
         lane.link = Link::BackingOff(now.after(delay));
         lane.ended = epoch;
         // A stream that delivered something ends without an error to anybody, whatever its status
@@ -334,12 +347,19 @@ impl Client {
         self.announce();
     }
 
-    /// What went wrong when somebody was last interested says nothing to whoever comes next.
+    /// What went wrong when somebody was last interested says nothing to whoever comes next. A lane that
+    /// only waits for another one to open has somebody.
     fn forget_failures_of_idle_servers(&mut self) {
-        let lanes = &mut self.upstreams.lanes;
-        for lane in lanes.iter_mut().filter(|lane| lane.link == Link::Idle) {
-            lane.error = None;
+        for lane in 0..self.upstreams.lanes.len() {
+            let is_wanted = self.is_lane_wanted(lane);
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
+                && lane.link == Link::Idle
+                && !is_wanted
+            {
+                lane.error = None;
+            }
         }
+        let lanes = &self.upstreams.lanes;
         for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
             let mut own = lanes.iter().filter(|lane| lane.upstream == position);
             if own.all(|lane| lane.link == Link::Idle) {

@@ -205,6 +205,16 @@ impl Client {
         self.settle_update(update, rejected.into_iter().collect(), now)
     }
 
+    /// Says that the network is back: whatever waits for its next attempt to reach a server makes it now,
+    /// and what failed before no longer makes pauses longer (BO-06). Attempts that are under way go on,
+    /// and to each server one channel opens at a time.
+    ///
+    /// An application that says so again and again takes away the pauses that spare the servers.
+    pub fn reset_backoff(&mut self, now: Time) {
+        let now = self.clock.advance(now);
+        self.end_pauses(now);
+    }
+
     /// Closes all channels, ends all watches and does nothing any more (SB-17).
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);

@@ -24,7 +24,7 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use super::{
     TypeState,
     authorities::Authority,
-    backoff::Backoff,
+    backoff::Pauses,
     config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
     machine::Machine,
@@ -89,7 +89,7 @@ pub(crate) struct Lane {
     pub(crate) upstream: usize,
     pub(crate) carries: Carries,
     pub(crate) link: Link,
-    pub(crate) backoff: Backoff,
+    pub(crate) pauses: Pauses,
     /// Why the server cannot be used, from the first failure until the next response.
     pub(crate) error: Option<ChannelError>,
     /// The number of the last channel of this lane that ended, in the count of all.
@@ -174,7 +174,7 @@ impl Upstreams {
                 upstream,
                 carries,
                 link: Link::Idle,
-                backoff: Backoff::default(),
+                pauses: Pauses::default(),
                 error: None,
                 ended: 0,
             };

@@ -7,6 +7,7 @@
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
+//! | `reset-backoff` | the application says that the network is back |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
 //! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME`, which was removed, or `!NAME=CODE[:TEXT]`, an error |
@@ -56,6 +57,7 @@ pub enum Command {
     Unwatch(String),
     Busy(String),
     Done(String),
+    ResetBackoff,
     ShutDown,
     Respond(Response),
     Update(Update),
@@ -123,6 +125,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("unwatch", _) => Command::Unwatch(one()?),
         ("busy", _) => Command::Busy(one()?),
         ("done", _) => Command::Done(one()?),
+        ("reset-backoff", []) => Command::ResetBackoff,
         ("shut-down", []) => Command::ShutDown,
         ("respond", [type_name, words @ ..]) => {
             Command::Respond(response::parse(type_name, words)?)
