@@ -119,14 +119,7 @@ impl Client {
                 existing
             }
             None => {
-                let subscription = Subscription {
-                    entry,
-                    authority,
-                    first_watch: Slot::NONE,
-                    state: SubscriptionState::Wanted,
-                    told: 0,
-                    timer: 0,
-                };
+                let subscription = Subscription::new(entry, authority);
                 let slot = known.interest.subscriptions.push_back(subscription)?.slot();
                 known.cache.get_mut(entry)?.subscription = slot;
                 slot

@@ -15,6 +15,7 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 
 use super::{
+    aliases::Moved,
     authorities::DEFAULT,
     cache::Cache,
     config::{ClientLimits, DataErrorPolicy},
@@ -62,6 +63,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) scope: &'a [bool],
     /// The position of the server.
     pub(crate) upstream: usize,
+    /// What the response's aliases did to subscriptions.
+    pub(crate) moved: &'a mut Vec<Moved>,
 }
 
 impl Judge<'_> {

@@ -18,6 +18,7 @@
 //!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
+mod aliases;
 mod authorities;
 mod backoff;
 mod cache;
