@@ -401,17 +401,18 @@ impl Client {
                 .get(key)
                 .is_some_and(|subscription| subscription.timer == armed.token),
             Subject::Collection => known.interest.collection_timer == armed.token,
+            Subject::Leftovers => known.interest.leftover_timer == armed.token,
         }
     }
 
     /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
     /// server is in trouble (S3.043, S3.044).
-    pub(super) fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
+    pub(super) fn conclude_missing(&mut self, position: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }
         let epoch = self.upstreams.epoch;
-        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
         let server = &upstream.server;
         let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
         let (state, kind) =
@@ -437,6 +438,7 @@ impl Client {
                 let first = subscription.first_watch;
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
+            Subject::Leftovers => self.end_leftovers(position, armed.type_index),
             Subject::Collection => {
                 known.interest.collection_timer = 0;
                 upstream.tally.timed_out(armed.type_index);

@@ -55,6 +55,7 @@ mod review;
 mod sent;
 mod sotw;
 mod status;
+mod succession;
 mod tally;
 mod timers;
 mod unwrap;
