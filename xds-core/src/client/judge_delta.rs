@@ -253,7 +253,8 @@ impl Judge<'_> {
     /// the answer to the subscription (B03).
     fn conclude_absent(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot) else { return };
-        if entry.state == EntryState::DoesNotExist {
+        let is_kept = entry.bytes.is_none() || !self.drops(&WatchErrorKind::Deleted);
+        if entry.state == EntryState::DoesNotExist && is_kept {
             return; // It was said before.
         }
         let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;

@@ -43,7 +43,8 @@ pub(super) fn client_config(
         "fallback",
         "federation",
     ];
-    if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+    let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
+    if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("a client has no option `{key}`"));
     }
     let number = |key: &str| match option(key).map(str::parse::<usize>) {
@@ -92,10 +93,12 @@ pub(super) fn client_config(
         Some("delta") => Variant::Incremental,
         _ => Variant::StateOfTheWorld,
     };
-    let features = option("features").unwrap_or_default().split(',');
-    let (features, warnings) = ServerFeatures::parse(features);
+    let features = option("features").unwrap_or_default();
+    let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
-        let server = ManagementServer::new(uri).with_features(features);
+        let own = option(&format!("features@{uri}")).unwrap_or(features);
+        let (own, _) = ServerFeatures::parse(own.split(','));
+        let server = ManagementServer::new(uri).with_features(own);
         server.with_streams(streams).with_variant(variant)
     };
     let mut uris = option("servers").unwrap_or("sim").split(',');
