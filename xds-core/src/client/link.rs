@@ -138,7 +138,9 @@ impl Client {
         channel.responded.get_or_insert(now);
         let lane = channel.lane;
         server.tally.responded();
-        if self.upstreams.lanes.get_mut(lane).is_some_and(|lane| lane.error.take().is_some()) {
+        let Some(answering) = self.upstreams.lanes.get_mut(lane) else { return };
+        (answering.has_answered, answering.failures) = (true, 0);
+        if answering.error.take().is_some() {
             for authority in 0..self.upstreams.authorities.len() {
                 let relying = self.relying_on(lane, authority);
                 self.tell_of_the_server(authority, &relying);
@@ -177,6 +179,9 @@ impl Client {
         let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) else { return };
         let delay = lane.pauses.after(end, policy, &mut self.rng);
         lane.link = Link::BackingOff(now.after(delay));
+        if channel.responded.is_none() {
+            lane.failures = lane.failures.saturating_add(1);
+        }
         lane.ended = epoch;
         // A stream that delivered something ends without an error to anybody, whatever its status
         // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
@@ -194,6 +199,9 @@ impl Client {
                 server.tally.failed(wanted);
             }
             self.on_server_failure(channel.lane, is_news, now);
+        }
+        if is_wanted {
+            self.fail_over(channel.lane, now);
         }
         // Other streams of the server may have waited for this one to open.
         self.connect_if_wanted(now);

@@ -119,11 +119,16 @@ pub enum Federation {
     Off,
 }
 
-/// Whether a client turns to further servers while the first one fails (A71, FB-20).
+/// Whether a client turns to further servers while the first one fails (D18, FB-20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// It does.
+    /// It does as soon as one fails and something is wanted of which nothing is known. Those before it
+    /// are tried all the while, and the first response of one of them turns back to it (A71).
     On,
+    /// It does once the first one has failed twice and has never answered; then they take turns, one
+    /// connection at a time. Once the first one has answered there is no other (FB-22 to FB-24):
+    /// Envoy's failover.
+    Failover,
     /// Only the first server of each list is ever used.
     Off,
 }
@@ -176,6 +181,7 @@ impl Profile {
             connectivity_errors: ConnectivityErrors::Hidden,
             rejection_unit: RejectionUnit::Response,
             timer_start: TimerStart::Subscription,
+            fallback: Fallback::Failover,
             client_features: Vec::from([RESOURCE_IN_SOTW.into(), RESOURCE_TTL.into()]),
             ..Self::grpc()
         }

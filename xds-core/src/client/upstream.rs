@@ -90,6 +90,10 @@ pub(crate) struct Lane {
     pub(crate) carries: Carries,
     pub(crate) link: Link,
     pub(crate) pauses: Pauses,
+    /// How many channels in a row have ended without a response.
+    pub(crate) failures: u32,
+    /// Whether there ever was a response.
+    pub(crate) has_answered: bool,
     /// Why the server cannot be used, from the first failure until the next response.
     pub(crate) error: Option<ChannelError>,
     /// The number of the last channel of this lane that ended, in the count of all.
@@ -175,6 +179,8 @@ impl Upstreams {
                 carries,
                 link: Link::Idle,
                 pauses: Pauses::default(),
+                failures: 0,
+                has_answered: false,
                 error: None,
                 ended: 0,
             };

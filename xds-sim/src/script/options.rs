@@ -67,8 +67,10 @@ pub(super) fn client_config(
     if option("federation") == Some("off") {
         profile.federation = Federation::Off;
     }
-    if option("fallback") == Some("off") {
-        profile.fallback = Fallback::Off;
+    match option("fallback") {
+        Some("off") => profile.fallback = Fallback::Off,
+        Some("failover") => profile.fallback = Fallback::Failover,
+        _ => {}
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
