@@ -8,8 +8,8 @@ use std::time::Duration;
 use thiserror::Error;
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
-        Profile, ResourceErrors, ServerFeature, Streams,
+        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, InvalidRequestRate,
+        ManagementServer, Node, Profile, RequestRate, ResourceErrors, ServerFeature, Streams,
     },
     service::Variant,
 };
@@ -95,6 +95,9 @@ pub enum Inexpressible {
     /// The source is a file.
     #[error("resources come from files")]
     File,
+    /// The rate at which requests may be sent is none.
+    #[error("rate_limit_settings: {0}")]
+    RequestRate(#[from] InvalidRequestRate),
     /// The transport is not gRPC.
     #[error("the transport is {0}")]
     Transport(&'static str),
@@ -160,7 +163,13 @@ impl EnvoyBootstrap {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,
         };
-        Ok(ManagementServer::new(uri).with_variant(variant).with_streams(streams))
+        let server = ManagementServer::new(uri).with_variant(variant).with_streams(streams);
+        Ok(match &api.rate_limit {
+            Some(limit) => {
+                server.with_request_rate(RequestRate::new(limit.max_tokens, limit.fill_rate)?)
+            }
+            None => server,
+        })
     }
 }
 

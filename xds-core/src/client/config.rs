@@ -9,6 +9,7 @@ pub(super) use super::profile::{
 };
 use super::{
     features::{ServerFeature, ServerFeatures},
+    pace::RequestRate,
     resource_type::ResourceType,
 };
 use crate::{proto, service::Variant};
@@ -161,6 +162,8 @@ pub struct ManagementServer {
     pub streams: Streams,
     /// What the bootstrap says the server can do.
     pub features: ServerFeatures,
+    /// How fast requests may go to the server; `None` sets no limit.
+    pub request_rate: Option<RequestRate>,
 }
 
 impl ManagementServer {
@@ -173,6 +176,7 @@ impl ManagementServer {
             variant: Variant::default(),
             streams: Streams::default(),
             features: ServerFeatures::NONE,
+            request_rate: None,
         }
     }
 
@@ -194,6 +198,13 @@ impl ManagementServer {
     #[must_use]
     pub fn with_variant(mut self, variant: Variant) -> Self {
         self.variant = variant;
+        self
+    }
+
+    /// Limits how fast requests go to the server, over each stream (BO-10).
+    #[must_use]
+    pub fn with_request_rate(mut self, rate: RequestRate) -> Self {
+        self.request_rate = Some(rate);
         self
     }
 

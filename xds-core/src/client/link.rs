@@ -13,6 +13,7 @@ use super::{
     features::ServerFeature,
     interest::Collection,
     machine::Machine,
+    pace::Bucket,
     status::EntryState,
     timers::{Armed, Subject},
     upstream::{Carries, Channel, Lane, Link},
@@ -101,8 +102,9 @@ impl Client {
                 channel.debts =
                     (gate == ReadGate::Notices).then_some(Debts { channel: id, open: 0 });
                 channel.idle_since = is_idle.then_some(now);
-                let upstream = channel.upstream;
-                if let Some(server) = self.upstreams.servers.get_mut(upstream) {
+                if let Some((channel, server)) = self.upstreams.channel_and_server(id) {
+                    let rate = server.server.request_rate;
+                    channel.bucket = rate.map(|rate| Bucket::full(rate, now));
                     server.tally.opened();
                 }
                 if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
@@ -117,13 +119,15 @@ impl Client {
 
     /// Tells the driver of each channel that has something to send, once until it has sent it all.
     pub(super) fn announce(&mut self) {
+        let now = self.clock.now();
         for lane in 0..self.upstreams.lanes.len() {
             let Some(id) = self.upstreams.on_lane(lane) else { continue };
             let types = &self.types;
             if let Some((channel, server)) = self.upstreams.channel_and_server(id)
                 && channel.is_open
                 && !channel.announced
-                && (!channel.acks.is_empty() || channel.next_dirty(types, &server.serves).is_some())
+                && channel.may_send(now)
+                && channel.has_something_to_say(types, &server.serves)
             {
                 channel.announced = true;
                 self.outbox.writable(id);
@@ -321,7 +325,8 @@ impl Client {
             [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
         };
         let earliest = self.upstreams.lanes.iter().filter_map(earliest);
-        let apart = self.next_expiry().into_iter().chain(self.next_fetch());
+        let apart =
+            [self.next_expiry(), self.next_fetch(), self.next_request()].into_iter().flatten();
         earliest.chain(apart).min_by_key(|due| (due.at, due.why))
     }
 

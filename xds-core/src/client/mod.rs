@@ -45,6 +45,7 @@ mod names;
 mod naming;
 mod notify;
 mod outbox;
+mod pace;
 mod profile;
 mod reading;
 mod refusal;
@@ -78,6 +79,7 @@ pub use self::{
     features::{FeatureWarning, ServerFeature, ServerFeatures},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
+    pace::{InvalidRequestRate, RequestRate},
     profile::{
         ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
         RejectionUnit, ResourceErrors, TimerStart, WildcardForm,

@@ -71,6 +71,10 @@ impl Client {
         if !channel.is_open {
             return None;
         }
+        if !channel.may_send(now) {
+            channel.announced = false;
+            return None;
+        }
         let ack = channel.acks.pop_front();
         channel.settle_timers(now);
         let type_index = match &ack {
@@ -81,6 +85,9 @@ impl Client {
             channel.announced = false;
             return None;
         };
+        if let Some(bucket) = &mut channel.bucket {
+            bucket.take(now);
+        }
         self.render(id, type_index, ack, now, frame)
     }
 

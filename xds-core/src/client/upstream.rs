@@ -28,6 +28,7 @@ use super::{
     config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
     machine::Machine,
+    pace::Bucket,
     review::Reviews,
     tally::Tally,
     timers::DoesNotExistTimers,
@@ -146,6 +147,8 @@ pub(crate) struct Channel {
     pub(crate) timers: DoesNotExistTimers,
     /// Responses that wait for a verdict from outside.
     pub(crate) reviews: Reviews,
+    /// `None` where requests may go as fast as they come.
+    pub(crate) bucket: Option<Bucket>,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
 }
@@ -350,6 +353,7 @@ impl Channel {
             machines,
             timers: DoesNotExistTimers::default(),
             reviews: Reviews::default(),
+            bucket: None,
             debts: None,
         }
     }
@@ -375,6 +379,16 @@ impl Channel {
             types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
         };
         self.machines().find(is_dirty).map(|(type_index, _)| type_index)
+    }
+
+    /// Whether there is an answer to send, or something has changed in interest.
+    pub(crate) fn has_something_to_say(&self, types: &[TypeState], serves: &Scopes) -> bool {
+        !self.acks.is_empty() || self.next_dirty(types, serves).is_some()
+    }
+
+    /// Whether a request may be sent now.
+    pub(crate) fn may_send(&self, now: Time) -> bool {
+        self.bucket.is_none_or(|bucket| bucket.next() <= now)
     }
 
     /// Whether the next response may be read (B52).

@@ -5,7 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, Profile, ReadGate, ServerFeatures, Streams, Verdict, WildcardForm,
+        ManagementServer, Node, Profile, ReadGate, RequestRate, ServerFeatures, Streams, Verdict,
+        WildcardForm,
     },
     service::Variant,
 };
@@ -28,6 +29,7 @@ pub(super) fn client_config(
         "jitter",
         "data-errors",
         "features",
+        "rate",
         "external",
         "tombstones",
         "name-bytes",
@@ -95,12 +97,14 @@ pub(super) fn client_config(
         Some("delta") => Variant::Incremental,
         _ => Variant::StateOfTheWorld,
     };
+    let rate = option("rate").map(request_rate).transpose()?;
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
         let own = option(&format!("features@{uri}")).unwrap_or(features);
         let (own, _) = ServerFeatures::parse(own.split(','));
-        let server = ManagementServer::new(uri).with_features(own);
+        let mut server = ManagementServer::new(uri).with_features(own);
+        server.request_rate = rate;
         server.with_streams(streams).with_variant(variant)
     };
     let mut uris = option("servers").unwrap_or("sim").split(',');
@@ -128,4 +132,13 @@ pub(super) fn client_config(
     limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
     Ok((config, warnings))
+}
+
+/// `BURST/PER_SECOND`.
+fn request_rate(text: &str) -> Result<RequestRate, String> {
+    let wrong = || format!("`{text}` is no rate such as 100/10");
+    let (burst, per_second) = text.split_once('/').ok_or_else(wrong)?;
+    let burst = burst.parse().map_err(|_| wrong())?;
+    let per_second = per_second.parse().map_err(|_| wrong())?;
+    RequestRate::new(burst, per_second).map_err(|why| why.to_string())
 }
