@@ -104,6 +104,7 @@ impl Client {
                 channel.idle_since = is_idle.then_some(now);
                 if let Some((channel, server)) = self.upstreams.channel_and_server(id) {
                     let rate = server.server.request_rate;
+                    channel.answers = self.config.profile.answers;
                     channel.bucket = rate.map(|rate| Bucket::full(rate, now));
                     server.tally.opened();
                 }

@@ -81,7 +81,7 @@ pub use self::{
     names::InvalidStructuredName,
     pace::{InvalidRequestRate, RequestRate},
     profile::{
-        ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
+        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
         RejectionUnit, ResourceErrors, TimerStart, WildcardForm,
     },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},

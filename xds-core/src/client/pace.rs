@@ -98,8 +98,9 @@ impl Client {
         let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
             let server = self.upstreams.servers.get(channel.upstream)?;
             let at = channel.bucket.as_ref()?.next();
-            let has_something =
-                !channel.announced && channel.has_something_to_say(&self.types, &server.serves);
+            let has_something = !channel.announced
+                && !channel.is_applying()
+                && channel.has_something_to_say(&self.types, &server.serves);
             has_something.then_some(at)
         });
         held_back.min().map(|at| Deadline { at, why: Timer::RequestRate })

@@ -72,12 +72,25 @@ pub struct Profile {
     pub federation: Federation,
     /// Whether servers behind the first one are used.
     pub fallback: Fallback,
+    /// When a response is answered (D12).
+    pub answers: AnswerTiming,
     /// What a bad resource makes of the good ones beside it (D2).
     pub rejection_unit: RejectionUnit,
     /// When the wait for a resource begins (D10).
     pub timer_start: TimerStart,
     /// Whether errors that a server reports for single resources count (TP3).
     pub resource_errors: ResourceErrors,
+}
+
+/// When a response is answered (D12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerTiming {
+    /// As soon as it has been judged, whatever watchers do with it.
+    OnJudgement,
+    /// When every notice of it was [handled](super::Client::handled); until then nothing else is said
+    /// either, as by a proxy that is busy applying it. Without [`ReadGate::Notices`] there is nothing
+    /// to wait for.
+    AfterNotices,
 }
 
 /// How much of a response is refused when something in it is bad (D2).
@@ -163,6 +176,7 @@ impl Profile {
             ]),
             federation: Federation::On,
             fallback: Fallback::On,
+            answers: AnswerTiming::OnJudgement,
             rejection_unit: RejectionUnit::Resource,
             timer_start: TimerStart::Handover,
             resource_errors: ResourceErrors::Heeded,
@@ -179,6 +193,7 @@ impl Profile {
             idle_close: None,
             backoff: BackoffPolicy::envoy(),
             connectivity_errors: ConnectivityErrors::Hidden,
+            answers: AnswerTiming::AfterNotices,
             rejection_unit: RejectionUnit::Response,
             timer_start: TimerStart::Subscription,
             fallback: Fallback::Failover,

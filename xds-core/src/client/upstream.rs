@@ -29,6 +29,7 @@ use super::{
     error::{ChannelError, Source},
     machine::Machine,
     pace::Bucket,
+    profile::AnswerTiming,
     review::Reviews,
     tally::Tally,
     timers::DoesNotExistTimers,
@@ -147,6 +148,8 @@ pub(crate) struct Channel {
     pub(crate) timers: DoesNotExistTimers,
     /// Responses that wait for a verdict from outside.
     pub(crate) reviews: Reviews,
+    /// When responses are answered.
+    pub(crate) answers: AnswerTiming,
     /// `None` where requests may go as fast as they come.
     pub(crate) bucket: Option<Bucket>,
     /// `None` where reading does not wait for watchers.
@@ -353,6 +356,7 @@ impl Channel {
             machines,
             timers: DoesNotExistTimers::default(),
             reviews: Reviews::default(),
+            answers: AnswerTiming::OnJudgement,
             bucket: None,
             debts: None,
         }
@@ -388,7 +392,13 @@ impl Channel {
 
     /// Whether a request may be sent now.
     pub(crate) fn may_send(&self, now: Time) -> bool {
-        self.bucket.is_none_or(|bucket| bucket.next() <= now)
+        !self.is_applying() && self.bucket.is_none_or(|bucket| bucket.next() <= now)
+    }
+
+    /// Whether requests wait for watchers.
+    pub(crate) fn is_applying(&self) -> bool {
+        let has_debts = self.debts.as_ref().is_some_and(|debts| debts.open > 0);
+        self.answers == AnswerTiming::AfterNotices && has_debts
     }
 
     /// Whether the next response may be read (B52).
