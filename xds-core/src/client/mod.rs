@@ -66,7 +66,7 @@ pub use self::{
     commands::Interest,
     config::{
         Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
-        Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
+        Federation, ManagementServer, Node, Profile, ReadGate, Streams, TransportId, WildcardForm,
     },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
