@@ -27,7 +27,7 @@
 //! let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
 //!     .with_type(OpaqueType::new(CLUSTER));
 //! let client = Client::connect(config, ClientOptions::default());
-//! let mut web = client.watch(CLUSTER, "web");
+//! let mut web = client.watch_untyped(CLUSTER, "web");
 //! let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
 //! assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
 //! # Ok(())
@@ -37,7 +37,8 @@
 //! # The client
 //!
 //! [`Client::connect`] starts a driver task and returns a [`ClientHandle`], whose
-//! [`watch`](ClientHandle::watch) and [`watch_all`](ClientHandle::watch_all) are streams. Every
+//! [`watch`](ClientHandle::watch) and [`watch_all`](ClientHandle::watch_all) are streams of decoded
+//! resources; the untyped ones take types that are known at run time only. Every
 //! attempt to reach the server dials anew, pings find out when it is gone, and the core decides when
 //! to try again. Which resource types there are, and what makes a resource valid, is in
 //! [`ClientConfig`](xds_core::client::ClientConfig).
@@ -99,5 +100,7 @@ pub use keepalive::Keepalive;
 pub use payload::{PayloadPrinter, SizesOnly};
 pub use server::{AdsService, ManagementServer, ServerHandle, ServerOptions};
 pub use xds_handle::{
-    ClientEnded, ClientHandle, FailedSnapshot, ResourceSnapshot, Watch, WatchAll, WeakClientHandle,
+    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
+    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
+    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };

@@ -66,7 +66,7 @@ async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
     let resolver = Addresses::new(&[refusing().await, server.address, unused.address]);
     let options = ClientOptions::default().with_resolver(resolver.clone());
     let client = Client::connect(named("dns:///xds.example:443"), options);
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     assert_eq!(stream.uri.authority().map(|name| name.as_str()), Some("xds.example:443"));
     stream.request().await;
@@ -91,7 +91,7 @@ async fn an_attempt_fails_when_every_address_has() {
     let resolver = Addresses::new(&[first, second]);
     let options = ClientOptions::default().with_resolver(resolver.clone());
     let client = Client::connect(named("xds.example:443"), options.clone());
-    let error = no_value(&mut client.watch(CLUSTER, "a")).await.to_string();
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
     let told = [&format!("{first}: "), &format!("; {second}: "), "none of 2 addresses", "refused"];
     assert!(told.iter().all(|words| error.contains(&**words)), "{error}");
 
@@ -100,12 +100,12 @@ async fn an_attempt_fails_when_every_address_has() {
         ("ipv4:127.0.0.1:1,127.0.0.1:2", "127.0.0.1:2: "),
     ] {
         let client = Client::connect(named(uri), options.clone());
-        let error = no_value(&mut client.watch(CLUSTER, "a")).await.to_string();
+        let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         assert!(error.contains(words), "{error}");
     }
     let none = ClientOptions::default().with_resolver(Addresses::new(&[]));
     let client = Client::connect(named("xds.example:443"), none);
-    let error = no_value(&mut client.watch(CLUSTER, "a")).await.to_string();
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
     assert!(error.contains("no addresses"), "{error}");
 }
 
@@ -128,7 +128,7 @@ async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
     let resolver = Addresses::new(&[address, server.address]);
     let options = ClientOptions::default().with_resolver(resolver);
     let client = Client::connect(named("xds.example:443"), options);
-    let _watch = client.watch(CLUSTER, "a");
+    let _watch = client.watch_untyped(CLUSTER, "a");
     server.stream().await.request().await;
     assert_eq!(client.stats().await.unwrap().server_failures, 0);
 }
@@ -178,7 +178,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     config.profile.backoff.max = Duration::from_millis(50);
     config.profile.read_gate = ReadGate::Off;
     let client = Client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
-    let _watch = client.watch(CLUSTER, "a");
+    let _watch = client.watch_untyped(CLUSTER, "a");
 
     // The first refuses, so it is the second's turn; who served is come back to.
     for _ in 0..2 {
@@ -214,8 +214,8 @@ async fn streams_that_fail_together_take_one_turn() {
     let server = config.servers[0].clone().with_transport("both");
     config.servers = vec![server.with_streams(Streams::PerType)];
     let client = Client::connect(config, options);
-    let _clusters = client.watch(CLUSTER, "a");
-    let _endpoints = client.watch(support::ENDPOINTS, "a");
+    let _clusters = client.watch_untyped(CLUSTER, "a");
+    let _endpoints = client.watch_untyped(support::ENDPOINTS, "a");
     let (mut first, mut second) = (one.stream().await, one.stream().await);
     first.request().await;
     second.request().await;
@@ -226,7 +226,7 @@ async fn streams_that_fail_together_take_one_turn() {
 
     let nobody = ClientOptions::default().with_services(TransportId::default(), []);
     let client = Client::connect(named("127.0.0.1:1"), nobody);
-    let error = soon(no_value(&mut client.watch(CLUSTER, "a"))).await;
+    let error = soon(no_value(&mut client.watch_untyped(CLUSTER, "a"))).await;
     assert!(matches!(error.kind(), WatchErrorKind::Unavailable(_)), "{error}");
     assert!(error.to_string().contains("no service"), "{error}");
 }

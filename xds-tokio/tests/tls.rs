@@ -44,7 +44,7 @@ fn showing(files: TlsFiles, directory: &Directory, identity: &Identity) -> TlsFi
 /// Why the first attempt to connect fails.
 async fn failure(address: SocketAddr, credentials: Credentials) -> String {
     let client = Client::connect(over("tls", address), options(credentials));
-    no_value(&mut client.watch(CLUSTER, "a")).await.to_string()
+    no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string()
 }
 
 /// Answers the stream's first request, and has the client use the answer.
@@ -64,7 +64,7 @@ async fn a_server_is_believed_if_a_given_root_vouches_for_its_name() {
     let credentials = Credentials::tls(trusting(&directory, &ca));
     credentials.check().await.expect("the files are right");
     let client = Client::connect(over("tls", address), options(credentials));
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     assert_eq!(stream.uri.scheme_str(), Some("https"));
     assert_eq!(stream.uri.authority().map(ToString::to_string), Some(address.to_string()));
@@ -91,7 +91,7 @@ async fn a_certificate_must_be_for_the_host_unless_another_name_is_expected() {
 
     let credentials = credentials.with_server_name("xds.example").expect("it is a name");
     let client = Client::connect(over("tls", address), options(credentials.clone()));
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     answer(&mut stream).await;
     value(&mut watch).await;
@@ -114,7 +114,7 @@ async fn a_server_may_ask_who_the_client_is() {
     let identity = clients.issue(&["client"]);
     let credentials = Credentials::tls(showing(files, &directory, &identity));
     let client = Client::connect(over("tls", address), options(credentials));
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     answer(&mut stream).await;
     value(&mut watch).await;
@@ -138,7 +138,7 @@ async fn a_new_connection_has_what_is_in_the_files_by_then() {
     let files = showing(trusting(&directory, &ca), &directory, &first);
     let client =
         Client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
-    let _watch = client.watch(CLUSTER, "a");
+    let _watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     assert_eq!(server.handshake().await, Ok(Some(der(&first.certificate))));
 
@@ -176,7 +176,7 @@ async fn files_are_read_between_connections_at_their_interval() {
         .with_refresh_interval(Duration::from_millis(20));
     let client =
         Client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
-    let _watch = client.watch(CLUSTER, "a");
+    let _watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.fake.stream().await;
     server.handshake().await.expect("the first identity is one");
 
@@ -263,7 +263,7 @@ async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_ins
         let mut config = over(transport, address);
         config.servers[0].uri = uri.as_str().into();
         let client = Client::connect(config, options(credentials));
-        let why = no_value(&mut client.watch(CLUSTER, "a")).await.to_string();
+        let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
         let is_unknown = words == "root" && why.contains("UnknownIssuer");
         assert!(is_unknown || why.contains(words), "{uri}: {why}");
     }
@@ -299,12 +299,12 @@ async fn a_bootstrap_is_all_that_a_client_needs_to_know() {
     let client = Client::connect(bootstrap.client_config().with_type(endpoints), options);
 
     // The same server under two sets of credentials is two servers, each with a stream of its own.
-    let _first = client.watch(CLUSTER_LOAD_ASSIGNMENT, "e");
+    let _first = client.watch_untyped(CLUSTER_LOAD_ASSIGNMENT, "e");
     let mut stream = server.fake.stream().await;
     assert_eq!(stream.request().await.resource_names, ["e"]);
     assert_eq!(server.handshake().await, Ok(Some(der(&one.certificate))));
     let name = "xdstp://a/envoy.config.endpoint.v3.ClusterLoadAssignment/e";
-    let _second = client.watch(CLUSTER_LOAD_ASSIGNMENT, name);
+    let _second = client.watch_untyped(CLUSTER_LOAD_ASSIGNMENT, name);
     let mut stream = server.fake.stream().await;
     assert_eq!(stream.request().await.resource_names, [name]);
     assert_eq!(server.handshake().await, Ok(Some(der(&two.certificate))));

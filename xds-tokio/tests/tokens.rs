@@ -69,7 +69,7 @@ async fn every_call_carries_the_token_that_is_in_the_file() {
     stage.directory.write("token", &format!("{first}\n"));
     stage.credentials.check().await.expect("the file is right");
     let client = Client::connect(stage.config(), stage.options());
-    let _watch = client.watch(CLUSTER, "a");
+    let _watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(stage.bearer().await, format!("Bearer {first}"));
     stage.directory.write("token", &second);
     // A call may have been on its way.
@@ -101,7 +101,7 @@ async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_onl
             stage.directory.write("token", content);
         }
         let client = Client::connect(stage.config(), stage.options());
-        let error = no_value(&mut client.watch(CLUSTER, "a")).await;
+        let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
         let WatchErrorKind::Unavailable(ChannelError::Status { code: found, message }) =
             error.kind()
         else {
@@ -127,6 +127,6 @@ async fn a_token_is_sent_over_tls_only() {
     let id = TransportId::default();
     let options = ClientOptions::default().with_credentials(id, credentials);
     let client = Client::connect(config(server.address), options);
-    let error = no_value(&mut client.watch(CLUSTER, "a")).await;
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
     assert!(error.to_string().contains("only be sent over TLS"), "{error}");
 }

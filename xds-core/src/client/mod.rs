@@ -202,6 +202,12 @@ impl Client {
         self.settle_update(update, rejected.into_iter().collect(), now)
     }
 
+    /// Whether an update waits for a verdict. One whose channel has ended does not.
+    #[must_use]
+    pub fn awaits(&self, update: UpdateId) -> bool {
+        self.is_under_review(update)
+    }
+
     /// Closes all channels, ends all watches and does nothing any more (SB-17).
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);

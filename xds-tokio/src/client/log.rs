@@ -122,8 +122,8 @@ impl Log {
         let (node, server) = (&self.node, &link.server.uri);
         warn!(
             %node, %server, stream = %link.id, seconds,
-            "no response is read: watchers have not handled their last notice, or the server does \
-             not take our answers"
+            "no response is read: watchers have not handled their last notice, an update is not \
+             settled, or the server does not take our answers"
         );
     }
 
