@@ -36,6 +36,8 @@ pub(crate) struct Cache {
     sequence: u64,
     /// The position of the server whose response is under judgement.
     source: u32,
+    /// Whether the response under judgement has changed what was not held from its server.
+    has_overruled: bool,
     /// Counts the entries that responses have had; an entry carries the number of its last time.
     marks: u64,
     /// That count when the response under judgement began.
@@ -62,6 +64,7 @@ impl Cache {
             frames: HeldFrames::default(),
             sequence: 0,
             source: u32::MAX,
+            has_overruled: false,
             marks: 0,
             marks_before: 0,
             versions: Versions::default(),
@@ -186,6 +189,7 @@ impl Cache {
 
     /// Takes a resource into use. `frame` is where it lies, if it was not copied out.
     pub(crate) fn accept(&mut self, slot: Slot, bytes: Bytes, value: Option<Value>, frame: Slot) {
+        self.overrule(slot);
         self.drop_resource(slot);
         if !frame.is_none() {
             self.frames.join(frame, slot, bytes.len());
@@ -246,12 +250,33 @@ impl Cache {
 
     /// Notes that the entry's error came with the response under judgement.
     pub(crate) fn blame_response(&mut self, slot: Slot) {
+        self.overrule(slot);
+        let source = self.source;
+        if let Some(entry) = self.get_mut(slot)
+            && entry.bytes.is_none()
+        {
+            entry.source = source;
+        }
         let current = self.versions.current();
         let Some(received) = self.versions.received(current) else { return };
         let version = self.versions.get(current).clone();
         if let Some(entry) = self.get_mut(slot) {
             entry.detail().failed = Some(FailedUpdate { version, received, bytes: None });
         }
+    }
+
+    /// Notes a change to what another server has said of an entry, or to what it has said without the
+    /// entry.
+    fn overrule(&mut self, slot: Slot) {
+        let Some(entry) = self.get(slot).filter(|entry| entry.source != self.source) else {
+            return;
+        };
+        self.has_overruled |= entry.source != u32::MAX || entry.subscription.is_none();
+    }
+
+    /// Whether the response has changed what was not held from its server.
+    pub(crate) fn take_overruled(&mut self) -> bool {
+        core::mem::take(&mut self.has_overruled)
     }
 
     /// Keeps a copy of the resource that was rejected just now, for whoever looks inside.

@@ -11,6 +11,7 @@ use super::{
     watches::News,
 };
 use crate::{
+    service::Variant,
     slab::Slot,
     time::{Deadline, Time, Timer},
 };
@@ -39,11 +40,17 @@ impl Client {
         }
     }
 
-    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39).
+    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39): that of
+    /// the whole state no longer says what is held.
     fn expire(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
-        let Some(upstream) = self.upstreams.servers.get(upstream) else { return };
+        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        if upstream.server.variant == Variant::StateOfTheWorld
+            && let Some(held) = upstream.held.get_mut(type_index)
+        {
+            held.is_outdated = true;
+        }
         let Some(source) = upstream.sources.get(type_index) else { return };
         known.cache.drop_resource(slot);
         let Some(entry) = known.cache.get_mut(slot) else { return };
