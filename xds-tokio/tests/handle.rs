@@ -3,7 +3,7 @@
 mod support;
 
 use prost::{Message, Name};
-use support::{CLUSTER, FakeServer, config, soon};
+use support::{CLUSTER, FakeServer, soon};
 use xds_core::{
     TypeUrl,
     client::{ClientConfig, ManagementServer, Node, Notice, Rejection, ResourceType, Verdict},

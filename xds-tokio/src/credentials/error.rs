@@ -1,6 +1,9 @@
 //! What can be wrong with credentials. Files are named, their contents never shown.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use thiserror::Error;
 use tonic::Status;
@@ -76,6 +79,27 @@ pub enum CredentialsError {
 }
 
 impl CredentialsError {
+    /// The file that something is wrong with, or the first of two.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Unreadable { path, .. }
+            | Self::TooLong { path, .. }
+            | Self::NoCertificates(path)
+            | Self::BadRoot { path, .. }
+            | Self::NoPrivateKey(path)
+            | Self::BadIdentity { certificate: path, .. }
+            | Self::NoToken(path)
+            | Self::TokenExpired(path) => Some(path),
+            Self::NoSystemRoots(_)
+            | Self::ServerName(_)
+            | Self::TokenNeedsTls
+            | Self::NotInsecure
+            | Self::NotSecure
+            | Self::Unsupported => None,
+        }
+    }
+
     /// What a call that cannot be made for that reason fails with (A97): a file that may come back, or
     /// a token that is not one.
     pub(super) fn to_status(&self) -> Status {
