@@ -139,6 +139,11 @@ impl Client {
                 self.announce();
                 self.tell_of_the_server(authority, &taken_over);
             }
+            if let Some(id) = self.upstreams.on_lane(lane).filter(|_| authority == DEFAULT) {
+                for &type_index in &taken_over {
+                    self.await_leftovers(id, type_index, now);
+                }
+            }
         }
     }
 

@@ -238,7 +238,9 @@ impl Client {
         if subscription.state == SubscriptionState::Leaving {
             known.interest.leaving -= 1;
         }
-        let covered = known.interest.wants_wildcard();
+        // A wildcard covers it until the server is told that there is none any more.
+        let covered =
+            known.interest.wants_wildcard() || self.upstreams.has_wildcard_on_wire(type_index);
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
         entry.subscription = Slot::NONE;
         let covered = covered && !entry.is_foreign;

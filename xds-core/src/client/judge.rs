@@ -214,7 +214,8 @@ impl Judge<'_> {
         match self.interest.subscriptions.at(entry.subscription) {
             Some(subscription) => {
                 let by_wildcard = self.has_wildcard && subscription.authority == DEFAULT;
-                by_wildcard || self.sent.has(entry.subscription)
+                let is_served = self.scope.get(subscription.authority) == Some(&true);
+                by_wildcard || (is_served && self.sent.has(entry.subscription))
             }
             None => self.has_wildcard,
         }

@@ -332,10 +332,17 @@ impl Client {
 
     /// What went wrong when somebody was last interested says nothing to whoever comes next.
     fn forget_failures_of_idle_servers(&mut self) {
-        let lanes = &mut self.upstreams.lanes;
-        for lane in lanes.iter_mut().filter(|lane| lane.link == Link::Idle) {
-            lane.error = None;
+        for lane in 0..self.upstreams.lanes.len() {
+            // One that only waits for another of its server to open is not idle.
+            let is_wanted = self.is_lane_wanted(lane);
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
+                && lane.link == Link::Idle
+                && !is_wanted
+            {
+                lane.error = None;
+            }
         }
+        let lanes = &self.upstreams.lanes;
         for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
             let mut own = lanes.iter().filter(|lane| lane.upstream == position);
             if own.all(|lane| lane.link == Link::Idle) {
@@ -376,17 +383,18 @@ impl Client {
                 .get(key)
                 .is_some_and(|subscription| subscription.timer == armed.token),
             Subject::Collection => known.interest.collection_timer == armed.token,
+            Subject::Leftovers => known.interest.leftover_timer == armed.token,
         }
     }
 
     /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
     /// server is in trouble (S3.043, S3.044).
-    fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
+    fn conclude_missing(&mut self, position: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }
         let epoch = self.upstreams.epoch;
-        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
         let server = &upstream.server;
         let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
         let (state, kind) =
@@ -412,6 +420,7 @@ impl Client {
                 let first = subscription.first_watch;
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
+            Subject::Leftovers => self.end_leftovers(position, armed.type_index),
             Subject::Collection => {
                 known.interest.collection_timer = 0;
                 upstream.tally.timed_out(armed.type_index);

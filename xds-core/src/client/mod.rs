@@ -51,6 +51,7 @@ mod review;
 mod sent;
 mod sotw;
 mod status;
+mod succession;
 mod tally;
 mod timers;
 mod unwrap;

@@ -153,6 +153,9 @@ impl Client {
         now: Time,
     ) {
         self.arm_timers(id, type_index, rendered, now);
+        if rendered.wildcard == WildcardStep::Subscribed {
+            self.await_leftovers(id, type_index, now);
+        }
         for &slot in &rendered.unsubscribed {
             self.drop_subscription(type_index, slot);
         }
