@@ -124,6 +124,8 @@ async fn a_token_is_sent_over_tls_only() {
     let server = FakeServer::start().await;
     let credentials =
         Credentials::insecure().with_call_credentials(&CallCredentials::JwtTokenFile(path));
+    let why = credentials.check().await.expect_err("it would be sent in the clear");
+    assert!(why.to_string().contains("only be sent over TLS"), "{why}");
     let id = TransportId::default();
     let options = ClientOptions::default().with_credentials(id, credentials);
     let client = Client::connect(config(server.address), options);

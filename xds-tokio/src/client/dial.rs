@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, UnixStream},
+    net::TcpStream,
     select,
     task::JoinSet,
     time::{sleep, timeout},
@@ -55,10 +55,13 @@ async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, 
             first_to_connect(addresses, options.keepalive, tls).await?
         }
         Place::Addresses(addresses) => first_to_connect(addresses, options.keepalive, tls).await?,
+        #[cfg(unix)]
         Place::Unix(path) => {
-            let socket = UnixStream::connect(path).await.map_err(|why| why.to_string())?;
-            secured(socket, tls).await?
+            let connecting = tokio::net::UnixStream::connect(path);
+            secured(connecting.await.map_err(|why| why.to_string())?, tls).await?
         }
+        #[cfg(not(unix))]
+        Place::Unix(_) => return Err("this system has no such sockets".into()),
     };
     let authority = service.authority().cloned().unwrap_or(target.authority);
     let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
@@ -147,8 +150,9 @@ async fn first_to_connect(
     })
 }
 
-/// When the operating system probes a silent connection, and how often after that.
+/// When the operating system probes a silent connection, and how often after that, where it can be told.
 const PROBE_AFTER: Duration = Duration::from_secs(30);
+#[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 async fn to_address(
@@ -157,10 +161,11 @@ async fn to_address(
     tls: Option<Tls>,
 ) -> Result<Box<dyn Io>, String> {
     let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
-    let probes = TcpKeepalive::new()
-        .with_time(PROBE_AFTER.min(keepalive.interval).max(Duration::from_secs(1)))
-        .with_interval(PROBE_INTERVAL)
-        .with_retries(3);
+    // The system counts in whole seconds.
+    let probe_after = PROBE_AFTER.min(keepalive.interval).max(Duration::from_secs(1));
+    let probes = TcpKeepalive::new().with_time(probe_after);
+    #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
+    let probes = probes.with_interval(PROBE_INTERVAL).with_retries(3);
     let set = || -> io::Result<()> {
         socket.set_nodelay(true)?;
         SockRef::from(&socket).set_tcp_keepalive(&probes)

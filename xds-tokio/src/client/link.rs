@@ -39,6 +39,8 @@ type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
 pub(crate) struct Link {
     pub(crate) id: ChannelId,
     pub(crate) server: Arc<ManagementServer>,
+    /// The address that is dialled, where it is not the server's own.
+    pub(crate) target: Option<Arc<str>>,
     /// How many responses it has brought.
     pub(crate) responses: u64,
     /// Whether the core has something to send.
@@ -93,10 +95,15 @@ impl Link {
         let (requests, queue) = mpsc::channel(0);
         let path = target.grpc_path().map(PathAndQuery::from_static);
         let service = options.transports.service(&target.server, turn);
+        let stands_in = |service: &Service| {
+            Some(service.shared_target()).filter(|address| **address != *target.server.uri)
+        };
+        let address = service.as_ref().ok().and_then(stands_in);
         let connecting = Box::pin(connect(service, path.is_some(), options.clone()));
         Self {
             id,
             server: target.server,
+            target: address,
             path: path.unwrap_or(PathAndQuery::from_static("/")),
             responses: 0,
             has_requests: false,

@@ -45,6 +45,10 @@ impl Service {
         &self.target
     }
 
+    pub(crate) fn shared_target(&self) -> Arc<str> {
+        Arc::clone(&self.target)
+    }
+
     pub(crate) const fn credentials(&self) -> &Credentials {
         &self.credentials
     }

@@ -97,8 +97,12 @@ impl Credentials {
     ///
     /// The first thing that is wrong, with the file.
     pub async fn check(&self) -> Result<(), CredentialsError> {
-        if let Channel::Tls(tls) = &self.channel {
-            tls.current().await?;
+        match &self.channel {
+            Channel::Tls(tls) => drop(tls.current().await?),
+            Channel::Insecure if !self.calls.is_empty() => {
+                return Err(CredentialsError::TokenNeedsTls);
+            }
+            Channel::Insecure | Channel::Unstated(_) => {}
         }
         for token in &self.calls {
             token.current().await?;
