@@ -267,7 +267,7 @@ impl Cache {
 
     /// Notes a change to what another server has said of an entry, or to what it has said without the
     /// entry.
-    fn overrule(&mut self, slot: Slot) {
+    pub(crate) fn overrule(&mut self, slot: Slot) {
         let Some(entry) = self.get(slot).filter(|entry| entry.source != self.source) else {
             return;
         };

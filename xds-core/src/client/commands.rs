@@ -191,10 +191,7 @@ impl Client {
                     known.cache.remove_cursor(cursor.marker);
                 }
                 self.sweep(ended.type_index);
-                if !self.upstreams.has_wildcard_on_wire(ended.type_index) {
-                    // Nobody has to be told that the wildcard is over.
-                    self.drop_uncovered(ended.type_index);
-                }
+                self.drop_uncovered(ended.type_index);
                 DEFAULT
             }
         };
@@ -256,10 +253,12 @@ impl Client {
         }
     }
 
-    /// Forgets what only a wildcard covered, once there is none (WC-06).
+    /// Forgets what only a wildcard covered, once there is none and no server believes that there is
+    /// (WC-06).
     pub(super) fn drop_uncovered(&mut self, type_index: usize) {
+        let is_on_wire = self.upstreams.has_wildcard_on_wire(type_index);
         let Some(known) = self.types.get_mut(type_index) else { return };
-        if known.interest.wants_wildcard() {
+        if known.interest.wants_wildcard() || is_on_wire {
             return;
         }
         known.interest.collection = Collection::Requested;

@@ -140,7 +140,7 @@ impl Delta {
         self.sent.note_complete();
         rendered.wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
 
-        if is_first && form.states_held {
+        if is_first {
             rendered.states_held = self.write_versions(interest, cache, upstream, out);
         }
         encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());

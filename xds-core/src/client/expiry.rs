@@ -10,7 +10,6 @@ use super::{
     watches::News,
 };
 use crate::{
-    service::Variant,
     slab::Slot,
     time::{Deadline, Time, Timer},
 };
@@ -45,9 +44,7 @@ impl Client {
         let Some(known) = self.types.get(type_index) else { return };
         let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
         let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
-        if upstream.server.variant == Variant::StateOfTheWorld
-            && let Some(held) = upstream.held.get_mut(type_index)
-        {
+        if let Some(held) = upstream.held.get_mut(type_index) {
             held.is_outdated = true;
         }
         let Some(source) = upstream.sources.get(type_index) else { return };

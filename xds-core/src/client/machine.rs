@@ -55,8 +55,6 @@ pub(crate) struct Form<'a> {
     pub(crate) wildcard: WildcardForm,
     /// By authority: whether it uses the server.
     pub(crate) scope: &'a [bool],
-    /// Whether the first request may say what is held from the server.
-    pub(crate) states_held: bool,
 }
 
 impl Machine {

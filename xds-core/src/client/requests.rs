@@ -100,8 +100,7 @@ impl Client {
         };
         let (channel, server) = self.upstreams.channel_and_server(id)?;
         let held = server.held.get_mut(type_index)?;
-        let is_outdated = held.is_outdated && !channel.machine(type_index)?.was_requested();
-        if is_outdated {
+        if held.is_outdated && !channel.machine(type_index)?.was_requested() {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();
@@ -122,7 +121,7 @@ impl Client {
         };
         let mut message = Vec::new();
         let scope = server.serves.of(type_index);
-        let form = Form { wildcard: form, scope, states_held: !is_outdated };
+        let form = Form { wildcard: form, scope };
         let (interest, cache) = (&mut known.interest, &known.cache);
         let rendered = match machine {
             Machine::Sotw(sotw) => {

@@ -72,7 +72,7 @@ pub(crate) struct Upstream {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldState {
     pub(crate) version: Version,
-    /// Whether another server has changed some of it since: then the next stream starts from nothing.
+    /// Whether another server has changed some of it since: then the next stream states no version.
     pub(crate) is_outdated: bool,
 }
 
