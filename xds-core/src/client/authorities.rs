@@ -28,10 +28,17 @@ pub(crate) struct Authority {
     name: Option<Arc<str>>,
     /// Positions of servers, the preferred first.
     servers: Vec<usize>,
-    /// The position in `servers` of the one that is relied on.
+    /// By type. What one stream carries turns together.
+    relied_on: Vec<Reliance>,
+}
+
+/// Which of the servers of an authority counts for a type, as positions in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reliance {
+    /// The one that is relied on.
     active: usize,
-    /// Whether that one has yet to answer since it was turned to. Until then the failure of the one
-    /// before it stands.
+    /// Whether that one has yet to answer since it was turned to. Until then the word of the one before
+    /// it stands, and so does its failure (FB-07).
     is_turning: bool,
 }
 
@@ -60,31 +67,34 @@ impl Authority {
             }
             found
         };
+        let relied_on = alloc::vec![Reliance::default(); config.types.len()];
         let top_level = positions(&config.servers);
-        let mut all = Vec::from([Self {
-            name: None,
-            servers: top_level.clone(),
-            active: 0,
-            is_turning: false,
-        }]);
+        let servers = top_level.clone();
+        let mut all = Vec::from([Self { name: None, servers, relied_on: relied_on.clone() }]);
         for authority in &config.authorities {
             let own = positions(&authority.servers);
             // An authority without servers uses those of the top level (FE-03).
             let servers = if own.is_empty() { top_level.clone() } else { own };
             let name = Some(Arc::clone(&authority.name));
-            all.push(Self { name, servers, active: 0, is_turning: false });
+            all.push(Self { name, servers, relied_on: relied_on.clone() });
         }
         all
     }
 
-    /// The position of the server that is relied on.
-    pub(crate) fn active(&self) -> usize {
-        self.servers.get(self.active).copied().unwrap_or(usize::MAX)
+    /// The position of the server that is relied on for a type.
+    pub(crate) fn active(&self, type_index: usize) -> usize {
+        let rank = self.reliance(type_index).active;
+        self.servers.get(rank).copied().unwrap_or(usize::MAX)
     }
 
     /// Whether names of the authority are subscribed to on a server at present.
-    pub(crate) fn uses(&self, upstream: usize) -> bool {
-        self.servers.iter().take(self.active + 1).any(|&server| server == upstream)
+    pub(crate) fn uses(&self, upstream: usize, type_index: usize) -> bool {
+        let active = self.reliance(type_index).active;
+        self.servers.iter().take(active + 1).any(|&server| server == upstream)
+    }
+
+    fn reliance(&self, type_index: usize) -> Reliance {
+        self.relied_on.get(type_index).copied().unwrap_or_default()
     }
 
     fn rank_of(&self, upstream: usize) -> Option<usize> {
@@ -103,103 +113,173 @@ impl Client {
             .ok_or_else(|| InvalidWatch::UnknownAuthority(ResourceName::from(&*name.name)))
     }
 
-    /// A server has answered. Authorities that had turned to one behind it come back (FB-08, FB-13),
-    /// and those that had turned to it are served.
-    pub(super) fn prefer(&mut self, upstream: usize, now: Time) {
+    /// The server of a lane has answered. Authorities that had turned to one behind it come back
+    /// (FB-08, FB-13), and those that had turned to it are served.
+    pub(super) fn prefer(&mut self, lane: usize, now: Time) {
+        let Some(state) = self.upstreams.lanes.get(lane) else { return };
+        let (upstream, carried) = (state.upstream, state.types(self.types.len()));
         for authority in 0..self.upstreams.authorities.len() {
-            let Some(state) = self.upstreams.authorities.get_mut(authority) else { continue };
-            let Some(rank) = state.rank_of(upstream).filter(|rank| *rank <= state.active) else {
-                continue;
-            };
-            let was_turning = core::mem::take(&mut state.is_turning);
-            if rank < state.active {
-                self.set_active(authority, rank, now);
-                self.tell_of_the_server(authority);
-            } else if was_turning {
-                self.tell_of_the_server(authority);
+            let mut taken_over = Vec::new();
+            for type_index in carried.clone() {
+                let Some(state) = self.upstreams.authorities.get_mut(authority) else { break };
+                let Some(rank) = state.rank_of(upstream) else { break };
+                let Some(reliance) = state.relied_on.get_mut(type_index) else { continue };
+                let was_turning = reliance.is_turning && rank <= reliance.active;
+                if rank < reliance.active {
+                    self.set_active(authority, type_index, rank, now);
+                } else if was_turning {
+                    reliance.is_turning = false;
+                } else {
+                    continue;
+                }
+                taken_over.push(type_index);
+            }
+            if !taken_over.is_empty() {
+                self.connect_if_wanted(now);
+                self.announce();
+                self.tell_of_the_server(authority, &taken_over);
+            }
+            if let Some(id) = self.upstreams.on_lane(lane).filter(|_| authority == DEFAULT) {
+                for &type_index in &taken_over {
+                    self.await_leftovers(id, type_index, now);
+                }
             }
         }
     }
 
-    /// The active server of an authority has failed: turns to the next one that has not, if
-    /// something is wanted of which nothing is known. `false` if there is none to turn to.
-    pub(super) fn fall_back(&mut self, authority: usize, now: Time) -> bool {
-        if !self.lacks_something(authority) {
-            return false;
-        }
-        loop {
-            let Some(state) = self.upstreams.authorities.get(authority) else { return false };
-            let next = state.active + 1;
-            let Some(&upstream) = state.servers.get(next) else { return false };
-            self.set_active(authority, next, now);
-            if self.upstreams.servers.get(upstream).is_some_and(|server| server.error.is_none()) {
-                return true;
+    /// A server has changed what was held from another one: the other's version no longer says what is
+    /// held. Where it was stated already, and not answered yet, the stream starts over: a server sends
+    /// nothing again that it takes to be known.
+    pub(super) fn outdate_versions_of_others(
+        &mut self,
+        upstream: usize,
+        type_index: usize,
+        now: Time,
+    ) {
+        for other in 0..self.upstreams.servers.len() {
+            let mut authorities = self.upstreams.authorities.iter();
+            let shares =
+                |it: &Authority| it.servers.contains(&upstream) && it.servers.contains(&other);
+            if other == upstream || !authorities.any(shares) {
+                continue;
             }
+            let Some(server) = self.upstreams.servers.get_mut(other) else { return };
+            if let Some(held) = server.held.get_mut(type_index) {
+                held.is_outdated = true;
+            }
+            let Some(lane) = self.upstreams.lane_of(other, type_index) else { return };
+            let channel = self.upstreams.on_lane(lane).and_then(|id| self.upstreams.channel(id));
+            if channel.is_some_and(|it| it.has_stated_held && it.responded.is_none()) {
+                self.close_lane(lane, now);
+                self.connect_if_wanted(now);
+            }
+        }
+    }
+
+    /// The types of an authority that rely on what a lane carries.
+    pub(super) fn relying_on(&self, lane: usize, authority: usize) -> Vec<usize> {
+        let authority = self.upstreams.authorities.get(authority);
+        let Some((lane, authority)) = self.upstreams.lanes.get(lane).zip(authority) else {
+            return Vec::new();
+        };
+        let carried = lane.types(self.types.len());
+        carried.filter(|&type_index| authority.active(type_index) == lane.upstream).collect()
+    }
+
+    /// The server that an authority relies on for these types has failed: turns to the next one that
+    /// has not, if something is wanted of which nothing is known.
+    pub(super) fn fall_back(&mut self, authority: usize, types: &[usize], now: Time) {
+        if !types.iter().any(|&type_index| self.lacks_something(authority, type_index)) {
+            return;
+        }
+        let mut has_turned = false;
+        for &type_index in types {
+            while let Some(state) = self.upstreams.authorities.get(authority)
+                && let next = state.reliance(type_index).active + 1
+                && next < state.servers.len()
+            {
+                has_turned = true;
+                self.set_active(authority, type_index, next, now);
+                let active = self.upstreams.active(authority, type_index);
+                if active.is_some_and(|(_, lane)| lane.error.is_none()) {
+                    break;
+                }
+            }
+        }
+        if has_turned {
+            self.connect_if_wanted(now);
+            self.announce();
         }
     }
 
     /// What is asked for and not concluded; non-existence and a rejection are conclusions (FB-05).
-    fn lacks_something(&self, authority: usize) -> bool {
-        self.types.iter().any(|known| {
-            let lacks_name = known.interest.subscriptions.iter().any(|(_, subscription)| {
-                let is_unknown = || {
-                    let entry = known.cache.get(subscription.entry);
-                    entry.is_some_and(|entry| entry.state == EntryState::Requested)
-                };
-                subscription.authority == authority && subscription.is_wanted() && is_unknown()
-            });
-            let lacks_collection = authority == DEFAULT
-                && known.interest.wants_wildcard()
-                && matches!(known.interest.collection, Collection::Requested);
-            lacks_name || lacks_collection
-        })
+    fn lacks_something(&self, authority: usize, type_index: usize) -> bool {
+        let Some(known) = self.types.get(type_index) else { return false };
+        let lacks_name = known.interest.subscriptions.iter().any(|(_, subscription)| {
+            let is_unknown = || {
+                let entry = known.cache.get(subscription.entry);
+                entry.is_some_and(|entry| entry.state == EntryState::Requested)
+            };
+            subscription.authority == authority && subscription.is_wanted() && is_unknown()
+        });
+        let lacks_collection = authority == DEFAULT
+            && known.interest.wants_wildcard()
+            && matches!(known.interest.collection, Collection::Requested);
+        lacks_name || lacks_collection
     }
 
     /// Starts over with the preferred server once nothing is wanted of the authority any more.
     pub(super) fn reset_if_unused(&mut self, authority: usize, now: Time) {
-        let is_behind = |state: &Authority| state.active > 0;
-        if self.upstreams.authorities.get(authority).is_some_and(is_behind)
-            && !self.types.iter().any(|known| known.interest.is_wanted_by(authority))
-        {
-            self.set_active(authority, 0, now);
+        if self.types.iter().any(|known| known.interest.is_wanted_by(authority)) {
+            return;
         }
-    }
-
-    fn set_active(&mut self, authority: usize, rank: usize, now: Time) {
-        let Some(state) = self.upstreams.authorities.get_mut(authority) else { return };
-        state.is_turning = rank > state.active;
-        state.active = rank;
-        for upstream in 0..self.upstreams.servers.len() {
-            let Some(state) = self.upstreams.authorities.get(authority) else { return };
-            let uses = state.uses(upstream);
-            let Some(server) = self.upstreams.servers.get_mut(upstream) else { return };
-            let Some(serves) = server.serves.get_mut(authority) else { return };
-            if core::mem::replace(serves, uses) != uses {
-                self.rescope(upstream, now);
+        for type_index in 0..self.types.len() {
+            let Some(state) = self.upstreams.authorities.get_mut(authority) else { return };
+            let Some(reliance) = state.relied_on.get_mut(type_index) else { return };
+            if reliance.active > 0 {
+                self.set_active(authority, type_index, 0, now);
             }
         }
         self.connect_if_wanted(now);
         self.announce();
     }
 
-    /// Other authorities use the server than before: its streams are asked for other names, or for
-    /// nothing any more, which ends them at once.
-    fn rescope(&mut self, upstream: usize, now: Time) {
-        for lane in 0..self.upstreams.lanes.len() {
-            if self.upstreams.lanes.get(lane).is_none_or(|lane| lane.upstream != upstream) {
-                continue;
+    fn set_active(&mut self, authority: usize, type_index: usize, rank: usize, now: Time) {
+        let state = self.upstreams.authorities.get_mut(authority);
+        let Some(state) = state.and_then(|state| state.relied_on.get_mut(type_index)) else {
+            return;
+        };
+        *state = Reliance { active: rank, is_turning: rank > state.active };
+        for upstream in 0..self.upstreams.servers.len() {
+            let Some(state) = self.upstreams.authorities.get(authority) else { return };
+            let uses = state.uses(upstream, type_index);
+            let Some(server) = self.upstreams.servers.get_mut(upstream) else { return };
+            if server.serves.set(type_index, authority, uses) {
+                self.rescope(upstream, type_index, authority, now);
             }
-            if !self.is_lane_wanted(lane) {
+        }
+    }
+
+    /// Other authorities use the server than before: its stream is asked for other names, or for
+    /// nothing any more, which ends it at once.
+    fn rescope(&mut self, upstream: usize, type_index: usize, authority: usize, now: Time) {
+        let Some(lane) = self.upstreams.lane_of(upstream, type_index) else { return };
+        if !self.is_lane_wanted(lane) {
+            self.close_lane(lane, now);
+            return;
+        }
+        let Some(id) = self.upstreams.on_lane(lane) else { return };
+        if let Some(known) = self.types.get(type_index)
+            && let Some((channel, server)) = self.upstreams.channel_and_server(id)
+            && let scope = server.serves.of(type_index)
+            && let Some(machine) = channel.machine_mut(type_index)
+        {
+            // The server was never told that it had stopped being asked for what it is asked for again,
+            // and would not repeat what it said before then.
+            if scope.get(authority) == Some(&true) && machine.knows_of(&known.interest, authority) {
                 self.close_lane(lane, now);
-                continue;
-            }
-            let Some(id) = self.upstreams.on_lane(lane) else { continue };
-            for (type_index, known) in self.types.iter().enumerate() {
-                if let Some((channel, server)) = self.upstreams.channel_and_server(id)
-                    && let Some(machine) = channel.machine_mut(type_index)
-                {
-                    machine.sent_mut().recount(&known.interest, &server.serves);
-                }
+            } else {
+                machine.sent_mut().recount(&known.interest, scope);
             }
         }
     }

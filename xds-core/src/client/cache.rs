@@ -5,7 +5,6 @@
 //! lies behind a marker is what its watch has not seen, and no move of an entry disturbs it.
 
 use alloc::{
-    boxed::Box,
     collections::{BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -14,12 +13,11 @@ use bytes::Bytes;
 
 use super::{
     cursor::Cursor,
-    error::WatchError,
+    entry::Entry,
     frames::HeldFrames,
     resource_type::Value,
     status::{EntryState, FailedUpdate},
     versions::Versions,
-    wrapping::Wrapping,
 };
 use crate::{
     index::NameIndex,
@@ -38,6 +36,8 @@ pub(crate) struct Cache {
     sequence: u64,
     /// The position of the server whose response is under judgement.
     source: u32,
+    /// Whether the response under judgement has changed what was not held from its server.
+    has_overruled: bool,
     /// Counts the entries that responses have had; an entry carries the number of its last time.
     marks: u64,
     /// That count when the response under judgement began.
@@ -56,46 +56,6 @@ enum Node {
     Cursor,
 }
 
-/// One resource.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) name: ResourceName,
-    pub(crate) state: EntryState,
-    /// The resource in use; `None` if there is none.
-    pub(crate) bytes: Option<Bytes>,
-    /// The version of the response that `bytes` last came in.
-    version: Slot,
-    /// The number of the last change that wildcard watches must hear of; zero if there was none.
-    pub(crate) changed: u64,
-    /// The position of the server that `bytes` last came from.
-    source: u32,
-    /// Whether the name states an authority: then it is no part of what a wildcard asks for.
-    pub(crate) is_foreign: bool,
-    /// Who asks for the entry by name, if anybody.
-    pub(crate) subscription: Slot,
-    frame: Slot,
-    /// The number of the last time a response had the entry, times two, plus one if it had it twice.
-    stamp: u64,
-    /// Whether the resource in use came in a wrapper, so that its bytes are not all there is to it.
-    pub(super) is_wrapped: bool,
-    detail: Option<Box<Detail>>,
-}
-
-/// What few entries have.
-#[derive(Debug, Default)]
-pub(super) struct Detail {
-    value: Option<Value>,
-    /// What came beside the resource in use, if it came in a wrapper.
-    pub(super) wrapping: Option<Box<Wrapping>>,
-    error: Option<WatchError>,
-    /// The update that brought the error, if one did.
-    failed: Option<FailedUpdate>,
-    /// How many channels had ended when the error came up, plus one.
-    error_epoch: u64,
-    /// The number of the last change of the error of an entry that has a resource in use.
-    ambient: u64,
-}
-
 impl Cache {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
@@ -104,6 +64,7 @@ impl Cache {
             frames: HeldFrames::default(),
             sequence: 0,
             source: u32::MAX,
+            has_overruled: false,
             marks: 0,
             marks_before: 0,
             versions: Versions::default(),
@@ -228,6 +189,7 @@ impl Cache {
 
     /// Takes a resource into use. `frame` is where it lies, if it was not copied out.
     pub(crate) fn accept(&mut self, slot: Slot, bytes: Bytes, value: Option<Value>, frame: Slot) {
+        self.overrule(slot);
         self.drop_resource(slot);
         if !frame.is_none() {
             self.frames.join(frame, slot, bytes.len());
@@ -288,12 +250,33 @@ impl Cache {
 
     /// Notes that the entry's error came with the response under judgement.
     pub(crate) fn blame_response(&mut self, slot: Slot) {
+        self.overrule(slot);
+        let source = self.source;
+        if let Some(entry) = self.get_mut(slot)
+            && entry.bytes.is_none()
+        {
+            entry.source = source;
+        }
         let current = self.versions.current();
         let Some(received) = self.versions.received(current) else { return };
         let version = self.versions.get(current).clone();
         if let Some(entry) = self.get_mut(slot) {
             entry.detail().failed = Some(FailedUpdate { version, received, bytes: None });
         }
+    }
+
+    /// Notes a change to what another server has said of an entry, or to what it has said without the
+    /// entry.
+    pub(crate) fn overrule(&mut self, slot: Slot) {
+        let Some(entry) = self.get(slot).filter(|entry| entry.source != self.source) else {
+            return;
+        };
+        self.has_overruled |= entry.source != u32::MAX || entry.subscription.is_none();
+    }
+
+    /// Whether the response has changed what was not held from its server.
+    pub(crate) fn take_overruled(&mut self) -> bool {
+        core::mem::take(&mut self.has_overruled)
     }
 
     /// Keeps a copy of the resource that was rejected just now, for whoever looks inside.
@@ -462,74 +445,4 @@ pub(crate) enum Mark {
     First,
     Second,
     Further,
-}
-
-impl Entry {
-    pub(crate) fn value(&self) -> Option<&Value> {
-        self.detail.as_ref()?.value.as_ref()
-    }
-
-    /// What is wrong with the newest version of the resource, or with its existence.
-    pub(crate) fn error(&self) -> Option<&WatchError> {
-        self.detail.as_ref()?.error.as_ref()
-    }
-
-    /// When the error came up: one more than the number of channels that had ended by then.
-    pub(crate) fn error_epoch(&self) -> u64 {
-        self.detail.as_ref().map_or(0, |detail| detail.error_epoch)
-    }
-
-    /// Notes what is wrong, on the channel that comes after `epoch` others.
-    pub(crate) fn set_error(&mut self, error: WatchError, epoch: u64) {
-        let detail = self.detail();
-        detail.error = Some(error);
-        detail.failed = None;
-        detail.error_epoch = epoch + 1;
-    }
-
-    pub(crate) fn clear_error(&mut self) {
-        if let Some(detail) = &mut self.detail {
-            detail.error = None;
-            detail.failed = None;
-        }
-    }
-
-    /// The update that brought the error; `None` if none did, as when a resource never came.
-    pub(crate) fn failed(&self) -> Option<&FailedUpdate> {
-        self.detail.as_ref()?.failed.as_ref()
-    }
-
-    /// The number of the last change of the resource, or of the error beside it: the list is in the
-    /// order of these.
-    pub(super) fn moved(&self) -> u64 {
-        let ambient = self.detail.as_ref().map_or(0, |detail| detail.ambient);
-        self.changed.max(ambient)
-    }
-
-    /// The position of the server that the resource last came from.
-    pub(crate) fn source(&self) -> usize {
-        self.source as usize
-    }
-
-    /// Whether there is a resource, it came from this server, and the server has not deleted it since:
-    /// one that is kept in use all the same must be sent again if it comes back.
-    pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
-        let is_deleted = self.state == EntryState::DoesNotExist;
-        self.bytes.is_some() && !is_deleted && self.source as usize == upstream
-    }
-
-    /// Whether the entry is only kept so that wildcard watches hear of its deletion.
-    pub(crate) fn is_tombstone(&self) -> bool {
-        self.bytes.is_none()
-            && self.subscription.is_none()
-            && matches!(self.state, EntryState::DoesNotExist | EntryState::ReceivedError)
-    }
-
-    pub(super) fn detail_if_any(&self) -> Option<&Detail> {
-        self.detail.as_deref()
-    }
-
-    pub(super) fn detail(&mut self) -> &mut Detail {
-        self.detail.get_or_insert_default()
-    }
 }

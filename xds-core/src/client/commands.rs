@@ -87,15 +87,19 @@ impl Client {
         let slot = self.types.get_mut(type_index)?.interest.subscriptions.at_mut(subscription)?;
         self.watches.link(watch, slot.first_watch);
         slot.first_watch = watch.0.slot();
-        self.turn_from_failed_server(authority, now);
+        self.turn_from_failed_server(authority, type_index, now);
         self.tell_what_is_known(watch, type_index, entry, authority);
         Some(watch)
     }
 
     /// Something may be wanted of which nothing is known, from a server that cannot be used (FB-04).
-    fn turn_from_failed_server(&mut self, authority: usize, now: Time) {
-        if self.upstreams.active(authority).is_some_and(|server| server.error.is_some()) {
-            self.fall_back(authority, now);
+    fn turn_from_failed_server(&mut self, authority: usize, type_index: usize, now: Time) {
+        if let Some((_, lane)) = self.upstreams.active(authority, type_index)
+            && lane.error.is_some()
+            && let Some(lane) = self.upstreams.lane_of(lane.upstream, type_index)
+        {
+            let relying = self.relying_on(lane, authority);
+            self.fall_back(authority, &relying, now);
         }
     }
 
@@ -143,7 +147,7 @@ impl Client {
             return;
         };
         let is_known = entry.bytes.is_some() || entry.error().is_some();
-        if is_known || self.reported_error(authority).is_some() {
+        if is_known || self.reported_error(authority, type_index).is_some() {
             self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
         }
     }
@@ -154,11 +158,11 @@ impl Client {
         let cursor = Cursor { marker, ..Cursor::default() };
         let watch = self.watches.add(type_index, Target::Wildcard(cursor))?;
         known.interest.wildcards.push(watch);
-        self.turn_from_failed_server(DEFAULT, now);
+        self.turn_from_failed_server(DEFAULT, type_index, now);
         let known = self.types.get(type_index)?;
         let is_concluded = !matches!(known.interest.collection, Collection::Requested);
         let has_changes = known.cache.sequence() > 0;
-        if is_concluded || self.reported_error(DEFAULT).is_some() {
+        if is_concluded || self.reported_error(DEFAULT, type_index).is_some() {
             self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
         } else if has_changes {
             self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
@@ -187,10 +191,7 @@ impl Client {
                     known.cache.remove_cursor(cursor.marker);
                 }
                 self.sweep(ended.type_index);
-                if !self.upstreams.has_wildcard_on_wire(ended.type_index) {
-                    // Nobody has to be told that the wildcard is over.
-                    self.drop_uncovered(ended.type_index);
-                }
+                self.drop_uncovered(ended.type_index);
                 DEFAULT
             }
         };
@@ -234,7 +235,9 @@ impl Client {
         if subscription.state == SubscriptionState::Leaving {
             known.interest.leaving -= 1;
         }
-        let covered = known.interest.wants_wildcard();
+        // A wildcard covers it until the server is told that there is none any more.
+        let covered =
+            known.interest.wants_wildcard() || self.upstreams.has_wildcard_on_wire(type_index);
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
         entry.subscription = Slot::NONE;
         let covered = covered && !entry.is_foreign;
@@ -250,10 +253,12 @@ impl Client {
         }
     }
 
-    /// Forgets what only a wildcard covered, once there is none (WC-06).
+    /// Forgets what only a wildcard covered, once there is none and no server believes that there is
+    /// (WC-06).
     pub(super) fn drop_uncovered(&mut self, type_index: usize) {
+        let is_on_wire = self.upstreams.has_wildcard_on_wire(type_index);
         let Some(known) = self.types.get_mut(type_index) else { return };
-        if known.interest.wants_wildcard() {
+        if known.interest.wants_wildcard() || is_on_wire {
             return;
         }
         known.interest.collection = Collection::Requested;

@@ -7,7 +7,7 @@
 
 use alloc::collections::BTreeMap;
 
-use super::cache::Entry;
+use super::entry::Entry;
 use crate::slab::Slot;
 
 /// Where a wildcard watch stands.

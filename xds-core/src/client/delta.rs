@@ -141,7 +141,7 @@ impl Delta {
         rendered.wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
 
         if is_first {
-            self.write_versions(interest, cache, upstream, out);
+            rendered.states_held = self.write_versions(interest, cache, upstream, out);
         }
         encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
         if let Some((code, message)) = envelope.error {
@@ -182,16 +182,18 @@ impl Delta {
         }
     }
 
-    /// What is held from this very server, with its version.
+    /// What is held from this very server, with its version. Returns whether that is anything.
     fn write_versions(
         &self,
         interest: &TypeInterest,
         cache: &Cache,
         upstream: usize,
         out: &mut Vec<u8>,
-    ) {
+    ) -> bool {
+        let before = out.len();
         for (_, entry) in cache.iter() {
-            let is_subscribed = match interest.subscriptions.at(entry.subscription) {
+            let subscription = interest.subscriptions.at(entry.subscription);
+            let is_subscribed = match subscription {
                 Some(_) => {
                     let by_wildcard = self.has_wildcard() && !entry.is_foreign;
                     by_wildcard || self.sent.has(entry.subscription)
@@ -205,6 +207,7 @@ impl Delta {
                 }
             }
         }
+        out.len() > before
     }
 }
 

@@ -7,7 +7,6 @@
 use super::{
     Client,
     error::{WatchError, WatchErrorKind},
-    status::EntryState,
     watches::News,
 };
 use crate::{
@@ -39,29 +38,22 @@ impl Client {
         }
     }
 
-    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39).
+    /// The subscription stays, and the version is forgotten with the resource (DX-32, trap 39): that of
+    /// the whole state no longer says what is held.
     fn expire(&mut self, type_index: usize, slot: Slot) {
-        let Some(known) = self.types.get_mut(type_index) else { return };
-        let Some(upstream) = known.cache.get(slot).map(super::cache::Entry::source) else { return };
-        let Some(upstream) = self.upstreams.servers.get(upstream) else { return };
-        let Some(source) = upstream.sources.get(type_index) else { return };
-        known.cache.drop_resource(slot);
-        let Some(entry) = known.cache.get_mut(slot) else { return };
-        entry.state = EntryState::DoesNotExist;
-        let error = WatchError::new(WatchErrorKind::Expired, Some(entry.name.clone()), source);
-        entry.set_error(error, self.upstreams.epoch);
-        let subscription = entry.subscription;
-        known.cache.touch(slot);
-        match known.interest.subscriptions.at(subscription) {
-            Some(subscription) => {
-                let first = subscription.first_watch;
-                self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
-            }
-            None => known.cache.bury(slot),
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(upstream) = known.cache.get(slot).map(super::entry::Entry::source) else { return };
+        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        if let Some(held) = upstream.held.get_mut(type_index) {
+            held.is_outdated = true;
         }
+        let Some(source) = upstream.sources.get(type_index) else { return };
+        let name = known.cache.get(slot).map(|entry| entry.name.clone());
+        let error = WatchError::new(WatchErrorKind::Expired, name, source);
+        self.end_resource(type_index, slot, error);
     }
 
-    fn tell_wildcards(&mut self, type_index: usize) {
+    pub(super) fn tell_wildcards(&mut self, type_index: usize) {
         let Some(known) = self.types.get(type_index) else { return };
         for &watch in &known.interest.wildcards {
             self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);

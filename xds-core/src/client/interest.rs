@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{authorities::DEFAULT, cache::Entry, error::WatchError};
+use super::{authorities::DEFAULT, entry::Entry, error::WatchError};
 use crate::{
     id::WatchId,
     slab::{Slab, Slot},
@@ -24,6 +24,8 @@ pub(crate) struct TypeInterest {
     pub(crate) collection: Collection,
     /// Arms the does-not-exist timer of the collection; zero where none runs.
     pub(crate) collection_timer: u64,
+    /// Arms the timer of what another server sent before; zero where none runs.
+    pub(crate) leftover_timer: u64,
 }
 
 /// What is known of a collection as a whole.

@@ -16,8 +16,9 @@ use bytes::Bytes;
 
 use super::{
     authorities::DEFAULT,
-    cache::{Cache, Entry},
+    cache::Cache,
     config::{ClientLimits, DataErrorPolicy},
+    entry::Entry,
     error::{ErrorCategory, NOT_FOUND, Source, WatchError, WatchErrorKind},
     faults::{Faults, Place},
     frames,
@@ -213,7 +214,8 @@ impl Judge<'_> {
         match self.interest.subscriptions.at(entry.subscription) {
             Some(subscription) => {
                 let by_wildcard = self.has_wildcard && subscription.authority == DEFAULT;
-                by_wildcard || self.sent.has(entry.subscription)
+                let is_served = self.scope.get(subscription.authority) == Some(&true);
+                by_wildcard || (is_served && self.sent.has(entry.subscription))
             }
             None => self.has_wildcard,
         }

@@ -216,6 +216,8 @@ impl Judge<'_> {
             }
             self.stats.resources_valid += 1;
             self.cache.begin_version(Version::from(wrapper.version));
+            // From now on it is held from this server, whatever another one was told.
+            self.cache.overrule(slot);
             self.cache.renew(slot);
             match worth_keeping(wrapper) {
                 Some(wrapper) => self.cache.wrap(slot, &wrapper, self.now),

@@ -4,7 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use super::{
-    Client, TypeState,
+    Client,
     authorities::DEFAULT,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
@@ -56,8 +56,9 @@ impl Client {
             Carries::Type(_) => known.first().map(|known| known.resource_type.type_url().clone()),
         };
         let variant = upstream.server.variant;
-        let machine = |known: &TypeState| Machine::new(variant, &known.interest, &upstream.serves);
-        let machines = known.iter().map(machine);
+        let machines = (first_type..).zip(known).map(|(type_index, known)| {
+            Machine::new(variant, &known.interest, upstream.serves.of(type_index))
+        });
         let call = Call { server: Arc::clone(&upstream.server), type_url };
         let channel = Channel::new((lane, state.upstream), (first_type, machines.collect()), now);
         if let Some(id) = self.upstreams.start_channel(channel) {
@@ -69,8 +70,11 @@ impl Client {
     pub(super) fn is_lane_wanted(&self, lane: usize) -> bool {
         let Some(lane) = self.upstreams.lanes.get(lane) else { return false };
         let Some(upstream) = self.upstreams.servers.get(lane.upstream) else { return false };
-        let carried = self.types.get(lane.types(self.types.len())).unwrap_or_default();
-        carried.iter().any(|known| known.interest.is_wanted_in(&upstream.serves))
+        let carried = lane.types(self.types.len());
+        self.types.iter().enumerate().any(|(type_index, known)| {
+            let scope = upstream.serves.of(type_index);
+            carried.contains(&type_index) && known.interest.is_wanted_in(scope)
+        })
     }
 
     pub(super) fn on_opened(&mut self, id: ChannelId, now: Time) {
@@ -115,12 +119,15 @@ impl Client {
         self.stats.responses += 1;
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         channel.responded.get_or_insert(now);
-        let upstream = channel.upstream;
+        let lane = channel.lane;
         server.tally.responded();
-        if server.error.take().is_some() {
-            self.tell_everybody_of(upstream);
+        if self.upstreams.lanes.get_mut(lane).is_some_and(|lane| lane.error.take().is_some()) {
+            for authority in 0..self.upstreams.authorities.len() {
+                let relying = self.relying_on(lane, authority);
+                self.tell_of_the_server(authority, &relying);
+            }
         }
-        self.prefer(upstream, now);
+        self.prefer(lane, now);
     }
 
     pub(super) fn on_malformed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
@@ -139,60 +146,56 @@ impl Client {
         };
         self.forget_what_was_sent(&mut channel);
         self.upstreams.epoch += 1;
+        let epoch = self.upstreams.epoch;
+        // What happens to a stream of which nothing is wanted any more says nothing to the others.
+        let is_wanted = self.is_lane_wanted(channel.lane);
 
         let policy = &self.config.profile.backoff;
         let has_served_well =
             channel.responded.is_some_and(|responded| now.since(responded) >= policy.young);
-        if let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) {
-            if has_served_well {
-                lane.backoff.reset();
-            }
-            let delay = lane.backoff.next(policy, &mut self.rng);
-            if has_served_well {
-                // The wait after a good stream is a floor, not the first of a series.
-                lane.backoff.reset();
-            }
-            lane.link = Link::BackingOff(now.after(delay));
+        let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) else { return };
+        if has_served_well {
+            lane.backoff.reset();
         }
-
-        let epoch = self.upstreams.epoch;
-        // What happens to a stream of which nothing is wanted any more says nothing to the others.
-        let is_wanted = self.is_lane_wanted(channel.lane);
-        let Some(upstream) = self.upstreams.servers.get_mut(channel.upstream) else { return };
-        upstream.ended = epoch;
+        let delay = lane.backoff.next(policy, &mut self.rng);
+        if has_served_well {
+            // The wait after a good stream is a floor, not the first of a series.
+            lane.backoff.reset();
+        }
+        lane.link = Link::BackingOff(now.after(delay));
+        lane.ended = epoch;
         // A stream that delivered something ends without an error to anybody, whatever its status
         // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
         // such end.
         if is_wanted && (channel.responded.is_none() || error.is_fault()) {
             self.stats.server_failures += 1;
-            let scope = &upstream.serves;
-            let wanted = self.types.iter().map(|known| known.interest.is_wanted_in(scope));
-            upstream.tally.failed(wanted);
-            let is_news = !upstream.error.as_ref().is_some_and(|last| last.is_like(&error));
-            upstream.error = Some(error);
-            self.on_server_failure(channel.upstream, is_news, now);
+            let is_news = !lane.error.as_ref().is_some_and(|last| last.is_like(&error));
+            lane.error = Some(error);
+            let carried = lane.types(self.types.len());
+            if let Some(server) = self.upstreams.servers.get_mut(channel.upstream) {
+                let wanted = self.types.iter().enumerate().map(|(type_index, known)| {
+                    let scope = server.serves.of(type_index);
+                    carried.contains(&type_index) && known.interest.is_wanted_in(scope)
+                });
+                server.tally.failed(wanted);
+            }
+            self.on_server_failure(channel.lane, is_news, now);
         }
         // Other streams of the server may have waited for this one to open.
         self.connect_if_wanted(now);
     }
 
     /// Whoever relies on the server turns to the next one, or hears of it (FB-02, FB-03).
-    fn on_server_failure(&mut self, upstream: usize, is_news: bool, now: Time) {
+    fn on_server_failure(&mut self, lane: usize, is_news: bool, now: Time) {
         for authority in 0..self.upstreams.authorities.len() {
-            let relied_on = |client: &Self| {
-                client
-                    .upstreams
-                    .authorities
-                    .get(authority)
-                    .map(super::authorities::Authority::active)
-            };
-            if relied_on(self) != Some(upstream) || self.fall_back(authority, now) {
-                continue;
-            }
-            let has_turned = relied_on(self) != Some(upstream);
-            if (is_news || has_turned) && self.reported_error(authority).is_some() {
-                self.tell_of_the_server(authority);
-            }
+            let mut relying = self.relying_on(lane, authority);
+            self.fall_back(authority, &relying, now);
+            let still_relying = self.relying_on(lane, authority);
+            relying.retain(|type_index| {
+                let is_news = is_news || !still_relying.contains(type_index);
+                is_news && self.reported_error(authority, *type_index).is_some()
+            });
+            self.tell_of_the_server(authority, &relying);
         }
     }
 
@@ -218,32 +221,34 @@ impl Client {
         }
     }
 
-    /// The standing connectivity error of the server that an authority relies on, where watchers are
-    /// told of such (D17).
-    pub(super) fn reported_error(&self, authority: usize) -> Option<&ChannelError> {
+    /// The standing connectivity error of the server that an authority relies on for a type, where
+    /// watchers are told of such (D17).
+    pub(super) fn reported_error(
+        &self,
+        authority: usize,
+        type_index: usize,
+    ) -> Option<&ChannelError> {
         match self.config.profile.connectivity_errors {
-            ConnectivityErrors::Reported => self.upstreams.active(authority)?.error.as_ref(),
-            ConnectivityErrors::Hidden => None,
-        }
-    }
-
-    /// The error of a server is over.
-    fn tell_everybody_of(&mut self, upstream: usize) {
-        for authority in 0..self.upstreams.authorities.len() {
-            let state = self.upstreams.authorities.get(authority);
-            if state.is_some_and(|state| state.active() == upstream) {
-                self.tell_of_the_server(authority);
+            ConnectivityErrors::Reported => {
+                self.upstreams.active(authority, type_index)?.1.error.as_ref()
             }
+            ConnectivityErrors::Hidden => None,
         }
     }
 
     /// The connectivity error came or went: beside a resource in use it is ambient, otherwise it is
     /// the reason why there is none (S3.032, S3.033, X16).
-    pub(super) fn tell_of_the_server(&mut self, authority: usize) {
-        let has_error = self.reported_error(authority).is_some();
+    pub(super) fn tell_of_the_server(&mut self, authority: usize, types: &[usize]) {
+        if types.is_empty() {
+            return;
+        }
         let ids: Vec<_> = self.watches.ids().collect();
         for id in ids {
             let Some(watch) = self.watches.get(id) else { continue };
+            if !types.contains(&watch.type_index) {
+                continue;
+            }
+            let has_error = self.reported_error(authority, watch.type_index).is_some();
             let Some(known) = self.types.get(watch.type_index) else { continue };
             let news = match &watch.target {
                 Target::Wildcard(_) if authority != DEFAULT => None,
@@ -327,11 +332,20 @@ impl Client {
 
     /// What went wrong when somebody was last interested says nothing to whoever comes next.
     fn forget_failures_of_idle_servers(&mut self) {
+        for lane in 0..self.upstreams.lanes.len() {
+            // One that only waits for another of its server to open is not idle.
+            let is_wanted = self.is_lane_wanted(lane);
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
+                && lane.link == Link::Idle
+                && !is_wanted
+            {
+                lane.error = None;
+            }
+        }
         let lanes = &self.upstreams.lanes;
         for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
-            let mut links = lanes.iter().filter(|lane| lane.upstream == position);
-            if links.all(|lane| lane.link == Link::Idle) {
-                server.error = None;
+            let mut own = lanes.iter().filter(|lane| lane.upstream == position);
+            if own.all(|lane| lane.link == Link::Idle) {
                 server.tally.left_alone();
             }
         }
@@ -369,17 +383,18 @@ impl Client {
                 .get(key)
                 .is_some_and(|subscription| subscription.timer == armed.token),
             Subject::Collection => known.interest.collection_timer == armed.token,
+            Subject::Leftovers => known.interest.leftover_timer == armed.token,
         }
     }
 
     /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
     /// server is in trouble (S3.043, S3.044).
-    fn conclude_missing(&mut self, upstream: usize, armed: Armed) {
+    fn conclude_missing(&mut self, position: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }
         let epoch = self.upstreams.epoch;
-        let Some(upstream) = self.upstreams.servers.get_mut(upstream) else { return };
+        let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
         let server = &upstream.server;
         let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
         let (state, kind) =
@@ -405,6 +420,7 @@ impl Client {
                 let first = subscription.first_watch;
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
+            Subject::Leftovers => self.end_leftovers(position, armed.type_index),
             Subject::Collection => {
                 known.interest.collection_timer = 0;
                 upstream.tally.timed_out(armed.type_index);

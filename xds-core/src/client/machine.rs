@@ -6,7 +6,8 @@
 use alloc::vec::Vec;
 
 use super::{
-    config::WildcardForm, delta::Delta, interest::TypeInterest, sent::SentNames, sotw::Sotw,
+    authorities::DEFAULT, config::WildcardForm, delta::Delta, interest::TypeInterest,
+    sent::SentNames, sotw::Sotw,
 };
 use crate::{service::Variant, slab::Slot, text::Nonce};
 
@@ -25,6 +26,8 @@ pub(crate) struct Rendered {
     /// Subscriptions that it has now been told are over, and that no other server knows of.
     pub(crate) unsubscribed: Vec<Slot>,
     pub(crate) wildcard: WildcardStep,
+    /// Whether the request says that something is held from before.
+    pub(crate) states_held: bool,
 }
 
 /// What became of the wildcard.
@@ -92,6 +95,15 @@ impl Machine {
             Self::Sotw(sotw) => sotw.has_wildcard(),
             Self::Delta(delta) => delta.has_wildcard(),
         }
+    }
+
+    /// Whether the server believes that something is wanted that an authority is still asked for.
+    pub(crate) fn knows_of(&self, interest: &TypeInterest, authority: usize) -> bool {
+        let mut subscriptions = interest.subscriptions.iter();
+        let knows_name = subscriptions.any(|(slot, subscription)| {
+            subscription.authority == authority && subscription.is_wanted() && self.sent().has(slot)
+        });
+        knows_name || (authority == DEFAULT && self.has_wildcard() && interest.wants_wildcard())
     }
 
     /// Whether a request would say something that the server does not know (IC40).

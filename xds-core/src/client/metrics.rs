@@ -285,9 +285,9 @@ impl Client {
             .lanes
             .iter()
             .any(|lane| lane.upstream == position && matches!(lane.link, Link::Open(_)));
-        let scope = self.upstreams.servers.get(position).map(|upstream| &upstream.serves);
-        let is_wanted = |scope| self.types.iter().any(|known| known.interest.is_wanted_in(scope));
-        has_stream || scope.is_some_and(|scope| is_wanted(scope))
+        let Some(server) = self.upstreams.servers.get(position) else { return false };
+        let mut types = self.types.iter().enumerate();
+        has_stream || types.any(|(at, known)| known.interest.is_wanted_in(server.serves.of(at)))
     }
 
     fn count_resources(&self) -> Vec<ResourceSample> {

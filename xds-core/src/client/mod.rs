@@ -26,6 +26,7 @@ mod config;
 mod csds;
 mod cursor;
 mod delta;
+mod entry;
 mod error;
 mod event;
 mod expiry;
@@ -50,6 +51,7 @@ mod review;
 mod sent;
 mod sotw;
 mod status;
+mod succession;
 mod tally;
 mod timers;
 mod unwrap;
@@ -304,8 +306,8 @@ impl Client {
     pub fn type_stats(&self) -> impl Iterator<Item = TypeStats<'_>> {
         self.upstreams.servers.iter().flat_map(|upstream| {
             let types = self.types.iter().map(|known| known.resource_type.type_url());
-            types.zip(&upstream.versions).enumerate().filter_map(|(index, (type_url, version))| {
-                upstream.tally.of_type(index, &upstream.server.uri, type_url, version)
+            types.zip(&upstream.held).enumerate().filter_map(|(index, (type_url, held))| {
+                upstream.tally.of_type(index, &upstream.server.uri, type_url, &held.version)
             })
         })
     }

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 use super::{
     Client, TypeState,
     authorities::DEFAULT,
-    cache::{Cache, Entry},
+    cache::Cache,
     cursor::{Cursor, Told},
+    entry::Entry,
     error::{WatchError, WatchErrorKind},
     event::{Change, Notice, Output, Resource},
     interest::Collection,
@@ -58,7 +59,7 @@ impl Client {
         let error = match (&resource, entry.error()) {
             // What is wrong with the resource and trouble on the way to it do not clear each other
             // (X16). The newer one is told; when the trouble is over, the other one again.
-            (_, Some(error)) if self.is_newer(entry.error_epoch(), authority) => {
+            (_, Some(error)) if self.is_newer(entry.error_epoch(), authority, type_index) => {
                 Some(error.clone())
             }
             (_, error) => self
@@ -89,14 +90,16 @@ impl Client {
         authority: usize,
         name: Option<&ResourceName>,
     ) -> Option<WatchError> {
-        let kind = WatchErrorKind::Unavailable(self.reported_error(authority)?.clone());
-        let source = self.upstreams.active(authority)?.sources.get(type_index)?;
+        let kind = WatchErrorKind::Unavailable(self.reported_error(authority, type_index)?.clone());
+        let (server, _) = self.upstreams.active(authority, type_index)?;
+        let source = server.sources.get(type_index)?;
         Some(WatchError::new(kind, name.cloned(), source))
     }
 
     /// Whether an error came up after the server of an authority last failed.
-    fn is_newer(&self, epoch: u64, authority: usize) -> bool {
-        self.upstreams.active(authority).is_some_and(|server| epoch > server.ended)
+    fn is_newer(&self, epoch: u64, authority: usize, type_index: usize) -> bool {
+        let active = self.upstreams.active(authority, type_index);
+        active.is_some_and(|(_, lane)| epoch > lane.ended)
     }
 
     /// The next change of a wildcard watch.
@@ -136,7 +139,7 @@ impl Client {
     fn collection_change(&mut self, id: WatchId, type_index: usize) -> Option<Change> {
         let mut unavailable = self.unavailable(type_index, DEFAULT, None);
         let collection = &self.types.get(type_index)?.interest.collection;
-        if matches!(collection, Collection::Missing { epoch, .. } if self.is_newer(*epoch, DEFAULT))
+        if matches!(collection, Collection::Missing { epoch, .. } if self.is_newer(*epoch, DEFAULT, type_index))
         {
             unavailable = None; // The conclusion is newer than the failure.
         }

@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    cache::{Entry, Mark},
+    cache::Mark,
+    entry::Entry,
     error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
     judge::Judge,

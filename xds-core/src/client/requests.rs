@@ -14,7 +14,7 @@ use super::{
     sotw,
     status::EntryState,
     timers::Subject,
-    upstream::Ack,
+    upstream::{Ack, HeldState},
 };
 use crate::{
     frame::Frame,
@@ -36,7 +36,9 @@ impl Client {
         now: Time,
     ) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(accepted) = server.versions.get_mut(type_index) else { return };
+        let Some(accepted) = server.held.get_mut(type_index).map(|held| &mut held.version) else {
+            return;
+        };
         let rejection = match error {
             None => {
                 self.stats.acks += 1;
@@ -97,7 +99,11 @@ impl Client {
             WildcardForm::Explicit
         };
         let (channel, server) = self.upstreams.channel_and_server(id)?;
-        let accepted = server.versions.get(type_index)?.clone();
+        let held = server.held.get_mut(type_index)?;
+        if held.is_outdated && !channel.machine(type_index)?.was_requested() {
+            *held = HeldState::default();
+        }
+        let accepted = held.version.clone();
         let node = (!core::mem::replace(&mut channel.node_sent, true)).then_some(&*self.node);
         let upstream = channel.upstream;
         let machine = channel.machine_mut(type_index)?;
@@ -114,7 +120,8 @@ impl Client {
             RequestCause::Ack | RequestCause::Subscription => None,
         };
         let mut message = Vec::new();
-        let form = Form { wildcard: form, scope: &server.serves };
+        let scope = server.serves.of(type_index);
+        let form = Form { wildcard: form, scope };
         let (interest, cache) = (&mut known.interest, &known.cache);
         let rendered = match machine {
             Machine::Sotw(sotw) => {
@@ -128,6 +135,7 @@ impl Client {
                 delta.render(&envelope, interest, cache, form, upstream, &mut message)
             }
         };
+        channel.has_stated_held |= rendered.states_held;
         *frame = Frame { body: Bytes::from(message), ..Frame::default() };
         self.settle_subscription(id, type_index, &rendered, now);
 
@@ -144,6 +152,9 @@ impl Client {
         now: Time,
     ) {
         self.arm_timers(id, type_index, rendered, now);
+        if rendered.wildcard == WildcardStep::Subscribed {
+            self.await_leftovers(id, type_index, now);
+        }
         for &slot in &rendered.unsubscribed {
             self.drop_subscription(type_index, slot);
         }

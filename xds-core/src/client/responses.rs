@@ -102,8 +102,10 @@ impl Client {
         };
         // A subscription to everything that nobody wants any more counts until the server is told: it
         // sends a change once, and whoever takes the subscription up again asks for nothing (B53).
-        let has_wildcard = machine.has_wildcard() && server.serves.get(DEFAULT) == Some(&true);
-        let accepted = server.versions.get(type_index).cloned().unwrap_or_default();
+        let has_wildcard =
+            machine.has_wildcard() && server.serves.of(type_index).get(DEFAULT) == Some(&true);
+        let accepted =
+            server.held.get(type_index).map(|held| held.version.clone()).unwrap_or_default();
         let stats_before = self.stats;
         let judge = Judge {
             resource_type: &*known.resource_type,
@@ -123,7 +125,7 @@ impl Client {
             has_wildcard,
             epoch,
             sent: machine.sent(),
-            scope: &server.serves,
+            scope: server.serves.of(type_index),
             upstream,
             now,
         };
@@ -131,10 +133,14 @@ impl Client {
             AnyResponse::Sotw(response) => judge.judge(response, frame),
             AnyResponse::Delta(response) => judge.judge_delta(response, frame),
         };
+        let has_overruled = known.cache.take_overruled();
         server.tally.judged(type_index, stats_before, self.stats);
         if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);
+        }
+        if has_overruled {
+            self.outdate_versions_of_others(upstream, type_index, now);
         }
         self.limit_tombstones(type_index);
         self.queue_answer(id, type_index, response.version().into(), nonce, verdict, now);

@@ -112,8 +112,9 @@ impl Client {
             context: Context { server: &server.server, profile: &self.config.profile },
             cache: &known.cache,
             interest: &known.interest,
-            scope: &server.serves,
-            has_wildcard: is_wildcard_on_wire && server.serves.get(DEFAULT) == Some(&true),
+            scope: server.serves.of(type_index),
+            has_wildcard: is_wildcard_on_wire
+                && server.serves.of(type_index).get(DEFAULT) == Some(&true),
             settlement: &settlement,
             guess: known.cache.first(),
         }

@@ -105,7 +105,8 @@ impl Sotw {
         let scope = form.scope;
         self.wire = self.next_on_wire(interest, form.wildcard, scope);
         let wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
-        let mut rendered = Rendered { wildcard, ..Rendered::default() };
+        let states_held = !envelope.version.as_str().is_empty();
+        let mut rendered = Rendered { wildcard, states_held, ..Rendered::default() };
 
         encode::string(out, VERSION_INFO, envelope.version.as_str());
         if let Some(node) = envelope.node {

@@ -32,6 +32,8 @@ pub(crate) struct Armed {
 pub(crate) enum Subject {
     Subscription(Key),
     Collection,
+    /// What another server sent before.
+    Leftovers,
 }
 
 impl DoesNotExistTimers {

@@ -15,9 +15,9 @@
 //! opened leaves through `BackingOff` as well, so that between two attempts there is always a pause
 //! (IC26).
 //!
-//! Lifetimes are kept apart: the *server* keeps accepted versions, counters and the standing error; the
-//! *lane* keeps the backoff; the *channel* keeps nonces, names sent, queued ACKs, timers and debts, and all
-//! of that goes with it.
+//! Lifetimes are kept apart: the *server* keeps accepted versions and counters; the *lane* keeps the
+//! backoff and the standing error, so that streams of single types fail each for itself (NA-02); the
+//! *channel* keeps nonces, names sent, queued ACKs, timers and debts, and all of that goes with it.
 
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 
@@ -60,16 +60,25 @@ pub(crate) struct Upstream {
     pub(crate) server: Arc<ManagementServer>,
     /// What errors of each registered type say about where they come from.
     pub(crate) sources: Vec<Arc<Source>>,
-    /// The last accepted version of each registered type (S0.081, NV-09).
-    pub(crate) versions: Vec<Version>,
-    /// Why the server cannot be used, from the first failure until the next response.
-    pub(crate) error: Option<ChannelError>,
-    /// The number of the last channel of this server that ended, in the count of all.
-    pub(crate) ended: u64,
-    /// By authority: whether it uses the server at present.
-    pub(crate) serves: Vec<bool>,
+    /// What was last accepted of each registered type (S0.081, NV-09).
+    pub(crate) held: Vec<HeldState>,
+    /// The position of the first of its lanes.
+    pub(crate) first_lane: usize,
+    pub(crate) serves: Scopes,
     pub(crate) tally: Tally,
 }
+
+/// The state of one type that was accepted from a server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeldState {
+    pub(crate) version: Version,
+    /// Whether another server has changed some of it since: then the next stream states no version.
+    pub(crate) is_outdated: bool,
+}
+
+/// Which authorities use a server at present, for each type.
+#[derive(Debug)]
+pub(crate) struct Scopes(Vec<Vec<bool>>);
 
 /// One stream's place, whether there is a stream at present or not.
 #[derive(Debug)]
@@ -79,6 +88,10 @@ pub(crate) struct Lane {
     pub(crate) carries: Carries,
     pub(crate) link: Link,
     pub(crate) backoff: Backoff,
+    /// Why the server cannot be used, from the first failure until the next response.
+    pub(crate) error: Option<ChannelError>,
+    /// The number of the last channel of this lane that ended, in the count of all.
+    pub(crate) ended: u64,
 }
 
 /// Which of the registered types a stream carries.
@@ -112,6 +125,8 @@ pub(crate) struct Channel {
     /// When the first sound response arrived (S1.005).
     pub(crate) responded: Option<Time>,
     pub(crate) node_sent: bool,
+    /// Whether a request has stated that something was held before.
+    pub(crate) has_stated_held: bool,
     /// Since when nothing has been subscribed.
     pub(crate) idle_since: Option<Time>,
     /// ACKs and NACKs in the order in which the responses arrived (DX-45).
@@ -152,8 +167,15 @@ impl Upstreams {
         let mut servers = Vec::new();
         for server in distinct {
             let upstream = servers.len();
-            let lane =
-                |carries| Lane { upstream, carries, link: Link::Idle, backoff: Backoff::default() };
+            let first_lane = lanes.len();
+            let lane = |carries| Lane {
+                upstream,
+                carries,
+                link: Link::Idle,
+                backoff: Backoff::default(),
+                error: None,
+                ended: 0,
+            };
             match server.streams {
                 Streams::Aggregated => lanes.push(lane(Carries::Everything)),
                 Streams::PerType => {
@@ -169,11 +191,10 @@ impl Upstreams {
             });
             servers.push(Upstream {
                 sources: sources.collect(),
-                versions: alloc::vec![Version::default(); config.types.len()],
-                error: None,
-                ended: 0,
+                held: alloc::vec![HeldState::default(); config.types.len()],
+                first_lane,
                 tally: Tally::new(config.types.len()),
-                serves: authorities.iter().map(|authority| authority.uses(upstream)).collect(),
+                serves: Scopes::new(&authorities, upstream, config.types.len()),
                 server,
             });
         }
@@ -226,9 +247,20 @@ impl Upstreams {
         Some((channel, server))
     }
 
-    /// The server that an authority relies on at present.
-    pub(crate) fn active(&self, authority: usize) -> Option<&Upstream> {
-        self.servers.get(self.authorities.get(authority)?.active())
+    /// The server that an authority relies on for a type at present, with the lane of the type.
+    pub(crate) fn active(&self, authority: usize, type_index: usize) -> Option<(&Upstream, &Lane)> {
+        let upstream = self.authorities.get(authority)?.active(type_index);
+        let lane = self.lanes.get(self.lane_of(upstream, type_index)?)?;
+        Some((self.servers.get(upstream)?, lane))
+    }
+
+    /// The position of the lane that carries a type of a server.
+    pub(crate) fn lane_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
+        let server = self.servers.get(upstream)?;
+        Some(match server.server.streams {
+            Streams::Aggregated => server.first_lane,
+            Streams::PerType => server.first_lane + type_index,
+        })
     }
 
     /// What the channels of an authority say of a type.
@@ -241,7 +273,7 @@ impl Upstreams {
         for lane in 0..self.lanes.len() {
             let Some(id) = self.on_lane(lane) else { continue };
             if let Some((channel, server)) = self.channel_and_server(id)
-                && server.serves.get(authority) == Some(&true)
+                && server.serves.of(type_index).get(authority) == Some(&true)
                 && let Some(machine) = channel.machine_mut(type_index)
             {
                 act(machine);
@@ -255,6 +287,26 @@ impl Upstreams {
             .iter()
             .filter_map(|(_, channel)| channel.machine(type_index))
             .any(Machine::has_wildcard)
+    }
+}
+
+impl Scopes {
+    fn new(authorities: &[Authority], upstream: usize, types: usize) -> Self {
+        let of_type = |type_index| {
+            authorities.iter().map(|authority| authority.uses(upstream, type_index)).collect()
+        };
+        Self((0..types).map(of_type).collect())
+    }
+
+    /// By authority: whether it uses the server for the type.
+    pub(crate) fn of(&self, type_index: usize) -> &[bool] {
+        self.0.get(type_index).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns whether that is new.
+    pub(crate) fn set(&mut self, type_index: usize, authority: usize, uses: bool) -> bool {
+        let known = self.0.get_mut(type_index).and_then(|scope| scope.get_mut(authority));
+        known.is_some_and(|known| core::mem::replace(known, uses) != uses)
     }
 }
 
@@ -281,6 +333,7 @@ impl Channel {
             started: now,
             responded: None,
             node_sent: false,
+            has_stated_held: false,
             idle_since: None,
             acks: VecDeque::new(),
             announced: false,
@@ -307,8 +360,9 @@ impl Channel {
     }
 
     /// The first type of which a request would say something that the server does not know (IC40).
-    pub(crate) fn next_dirty(&self, types: &[TypeState], scope: &[bool]) -> Option<usize> {
+    pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
         let is_dirty = |(type_index, machine): &(usize, &Machine)| {
+            let scope = serves.of(*type_index);
             types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
         };
         self.machines().find(is_dirty).map(|(type_index, _)| type_index)

@@ -3,10 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{
-    cache::{Cache, Entry},
-    unwrap::Wrapper,
-};
+use super::{cache::Cache, entry::Entry, unwrap::Wrapper};
 use crate::{slab::Slot, text::Version, time::Time};
 
 /// What a wrapper said beside the resource.

@@ -27,6 +27,7 @@
 //! The commands are listed in [`command`], what a scripted server can send in [`response`].
 
 pub mod command;
+mod options;
 pub mod response;
 mod stage;
 pub mod update;

@@ -1,16 +1,12 @@
 //! Where a script plays: a world, and the labels by which the script calls what is in it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, ResourceName, Time, TypeUrl, WatchId,
-    client::{
-        Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, Fallback,
-        FeatureWarning, Federation, Interest, ManagementServer, Node, Profile, ReadGate, Rejection,
-        ServerFeatures, Streams, Verdict, WallClock, WildcardForm,
-    },
+    client::{Call, ChannelError, ChannelEvent, Interest, Rejection, WallClock},
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
@@ -18,9 +14,10 @@ use xds_core::{
 
 use super::{
     command::{Command, Printout},
+    options::client_config,
     response::{Resource, type_url},
 };
-use crate::{Peer, Reachability, Toy, ToyType, World, status_text, wire_text};
+use crate::{Peer, Reachability, Toy, World, status_text, wire_text};
 
 /// The world of one script.
 #[derive(Debug)]
@@ -388,115 +385,4 @@ const SEED: u64 = 1;
 
 fn unknown(label: &str) -> String {
     format!("nothing is called `{label}`")
-}
-
-fn client_config(
-    options: &[(String, String)],
-) -> Result<(ClientConfig, Vec<FeatureWarning>), String> {
-    let option = |key: &str| options.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
-    let known = [
-        "profile",
-        "node",
-        "types",
-        "wildcard",
-        "gate",
-        "idle",
-        "jitter",
-        "data-errors",
-        "features",
-        "external",
-        "tombstones",
-        "name-bytes",
-        "response-bytes",
-        "nack-bytes",
-        "error-bytes",
-        "token-bytes",
-        "resources",
-        "servers",
-        "authority",
-        "streams",
-        "variant",
-        "fallback",
-        "federation",
-    ];
-    if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-        return Err(format!("a client has no option `{key}`"));
-    }
-    let number = |key: &str| match option(key).map(str::parse::<usize>) {
-        None => Ok(None),
-        Some(Ok(number)) => Ok(Some(number)),
-        Some(Err(_)) => Err(format!("`{key}` takes a number")),
-    };
-    let mut profile = match option("profile").unwrap_or("grpc") {
-        "grpc" => Profile::grpc(),
-        "envoy" => Profile::envoy(),
-        other => return Err(format!("there is no profile `{other}`")),
-    };
-    profile.backoff.jitter_percent = number("jitter")?.unwrap_or(0) as u32;
-    if option("wildcard") == Some("explicit") {
-        profile.wildcard = WildcardForm::Explicit;
-    }
-    if option("gate") == Some("off") {
-        profile.read_gate = ReadGate::Off;
-    }
-    if option("federation") == Some("off") {
-        profile.federation = Federation::Off;
-    }
-    if option("fallback") == Some("off") {
-        profile.fallback = Fallback::Off;
-    }
-    match option("data-errors") {
-        Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
-        Some("drop-deleted") => profile.data_errors = DataErrorPolicy::DropDeleted,
-        Some("keep") => profile.data_errors = DataErrorPolicy::KeepCached,
-        _ => {}
-    }
-    match option("idle") {
-        Some("never") => profile.idle_close = None,
-        Some(_) => {
-            let seconds = number("idle")?.unwrap_or_default() as u64;
-            profile.idle_close = Some(Duration::from_secs(seconds));
-        }
-        None => {}
-    }
-    let node = Node::new(option("node").unwrap_or("test"));
-    let streams = match option("streams") {
-        Some("per-type") => Streams::PerType,
-        _ => Streams::Aggregated,
-    };
-    let variant = match option("variant") {
-        Some("delta") => Variant::Incremental,
-        _ => Variant::StateOfTheWorld,
-    };
-    let features = option("features").unwrap_or_default().split(',');
-    let (features, warnings) = ServerFeatures::parse(features);
-    let server = |uri: &str| {
-        let server = ManagementServer::new(uri).with_features(features);
-        server.with_streams(streams).with_variant(variant)
-    };
-    let mut uris = option("servers").unwrap_or("sim").split(',');
-    let first = server(uris.next().unwrap_or_default());
-    let mut config = ClientConfig::new(node, first).with_profile(profile);
-    config = uris.fold(config, |config, uri| config.with_fallback(server(uri)));
-    for (_, value) in options.iter().filter(|(key, _)| key == "authority") {
-        let (name, uris) = value.split_once(':').unwrap_or((value, ""));
-        let uris = uris.split(',').filter(|uri| !uri.is_empty());
-        let authority = uris.fold(Authority::new(name), |to, uri| to.with_server(server(uri)));
-        config = config.with_authority(authority);
-    }
-    for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
-        let is_external =
-            option("external").is_some_and(|names| names.split(',').any(|other| other == name));
-        let verdict = if is_external { Verdict::External } else { Verdict::Validation };
-        config = config.with_type(ToyType::new(&*type_url(name)).with_verdict(verdict));
-    }
-    let limits = &mut config.limits;
-    limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
-    limits.name_bytes = number("name-bytes")?.unwrap_or(limits.name_bytes);
-    limits.nack_message_bytes = number("nack-bytes")?.unwrap_or(limits.nack_message_bytes);
-    limits.error_message_bytes = number("error-bytes")?.unwrap_or(limits.error_message_bytes);
-    limits.token_bytes = number("token-bytes")?.unwrap_or(limits.token_bytes);
-    limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
-    limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
-    Ok((config, warnings))
 }
