@@ -164,6 +164,8 @@ pub struct ManagementServer {
     pub features: ServerFeatures,
     /// How fast requests may go to the server; `None` sets no limit.
     pub request_rate: Option<RequestRate>,
+    /// How the adapter reaches the server.
+    pub transport: TransportId,
 }
 
 impl ManagementServer {
@@ -177,6 +179,7 @@ impl ManagementServer {
             streams: Streams::default(),
             features: ServerFeatures::NONE,
             request_rate: None,
+            transport: TransportId::default(),
         }
     }
 
@@ -213,6 +216,46 @@ impl ManagementServer {
     pub fn with_streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
         self
+    }
+
+    /// Chooses how the adapter reaches the server.
+    #[must_use]
+    pub fn with_transport(mut self, transport: impl Into<TransportId>) -> Self {
+        self.transport = transport.into();
+        self
+    }
+}
+
+/// How an adapter reaches a server: with which credentials, through which services. It is the name of
+/// something that the adapter was told of; the empty one is what the adapter does unless told otherwise.
+///
+/// The core reads nothing into it. Servers that differ in it share no stream (FE-16).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransportId(Arc<str>);
+
+impl TransportId {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the adapter is left to do what it does unless told otherwise.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&str> for TransportId {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<String> for TransportId {
+    fn from(name: String) -> Self {
+        Self(name.into())
     }
 }
 

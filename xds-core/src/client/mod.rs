@@ -70,7 +70,7 @@ use alloc::{sync::Arc, vec::Vec};
 pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
-    config::{Authority, ClientConfig, ClientLimits, ManagementServer, Node, Streams},
+    config::{Authority, ClientConfig, ClientLimits, ManagementServer, Node, Streams, TransportId},
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
         ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
@@ -82,7 +82,7 @@ pub use self::{
     pace::{InvalidRequestRate, RequestRate},
     profile::{
         AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
-        RejectionUnit, ResourceErrors, TimerStart, WildcardForm,
+        RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
     },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
@@ -217,6 +217,12 @@ impl Client {
     pub fn reset_backoff(&mut self, now: Time) {
         let now = self.clock.advance(now);
         self.end_pauses(now);
+    }
+
+    /// Whether an update waits for a verdict. One whose channel has ended does not.
+    #[must_use]
+    pub fn awaits(&self, update: UpdateId) -> bool {
+        self.is_under_review(update)
     }
 
     /// Closes all channels, ends all watches and does nothing any more (SB-17).

@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, Profile, ReadGate, RequestRate, ServerFeatures, Streams, Verdict,
-        WildcardForm,
+        ManagementServer, Node, Profile, ReadGate, ReportedErrors, RequestRate, ServerFeatures,
+        Streams, Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -44,6 +44,7 @@ pub(super) fn client_config(
         "variant",
         "fallback",
         "federation",
+        "reported-errors",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -73,6 +74,9 @@ pub(super) fn client_config(
         Some("off") => profile.fallback = Fallback::Off,
         Some("failover") => profile.fallback = Fallback::Failover,
         _ => {}
+    }
+    if option("reported-errors") == Some("off") {
+        profile.reported_errors = ReportedErrors::Ignored;
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,

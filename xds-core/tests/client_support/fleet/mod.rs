@@ -80,6 +80,11 @@ impl Setup {
         TYPES.into_iter().fold(config, |config, it| config.with_type(Picky(TypeUrl::from(it))))
     }
 
+    /// Whether what only the server behind the preferred one had can be left over: such goes with time.
+    fn may_have_leftovers(self) -> bool {
+        self.servers == Servers::Fallback && self.variant == Variant::Incremental
+    }
+
     /// The position of the server that is preferred for a name.
     pub fn preferred(self, name: &str) -> usize {
         usize::from(self.servers == Servers::Fallback && name.starts_with("xdstp:"))
@@ -357,6 +362,7 @@ impl World {
                 let is_concluded = Some(state) != before && before.is_some();
                 prop_assert!(
                     due.why == Timer::TimeToLive
+                        || self.setup.may_have_leftovers()
                         || !is_concluded
                         || before == Some(EntryState::Requested),
                     "a timer of {:?}, which was {:?} (IC24, IC25)",
