@@ -9,8 +9,8 @@ use std::time::Duration;
 use thiserror::Error;
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
-        Profile, ReportedErrors, ServerFeature, Streams,
+        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, InvalidRequestRate,
+        ManagementServer, Node, Profile, RequestRate, ResourceErrors, ServerFeature, Streams,
     },
     service::Variant,
 };
@@ -45,7 +45,7 @@ impl Bootstrap {
             config.profile.fallback = Fallback::Off;
         }
         if !self.guards.data_errors.is_on() {
-            config.profile.reported_errors = ReportedErrors::Ignored;
+            config.profile.resource_errors = ResourceErrors::Ignored;
         }
         config
     }
@@ -93,6 +93,9 @@ pub enum Inexpressible {
     /// The source is a file.
     #[error("resources come from files")]
     File,
+    /// The rate at which requests may be sent is none.
+    #[error("rate_limit_settings: {0}")]
+    RequestRate(#[from] InvalidRequestRate),
     /// The transport is not gRPC.
     #[error("the transport is {0}")]
     Transport(&'static str),
@@ -159,10 +162,16 @@ impl EnvoyBootstrap {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,
         };
-        Ok(ManagementServer::new(uri)
+        let server = ManagementServer::new(uri)
             .with_variant(variant)
             .with_streams(streams)
-            .with_transport(self.transport_id(&api.grpc_services)))
+            .with_transport(self.transport_id(&api.grpc_services));
+        Ok(match &api.rate_limit {
+            Some(limit) => {
+                server.with_request_rate(RequestRate::new(limit.max_tokens, limit.fill_rate)?)
+            }
+            None => server,
+        })
     }
 }
 

@@ -78,6 +78,8 @@ pub enum Timer {
     DoesNotExist,
     /// A resource has not been renewed within its time to live.
     TimeToLive,
+    /// A request that had to wait may be sent.
+    RequestRate,
     /// A channel on which nothing has been subscribed for a while is closed.
     Idle,
 }
@@ -89,6 +91,7 @@ impl fmt::Display for Timer {
             Self::Reconnect => "reconnect",
             Self::DoesNotExist => "does not exist",
             Self::TimeToLive => "time to live",
+            Self::RequestRate => "request rate",
             Self::Idle => "idle",
         })
     }

@@ -54,6 +54,12 @@ pub fn is_full_state_in_sotw(type_url: &str) -> bool {
     type_url == LISTENER || type_url == CLUSTER
 }
 
+/// Whether a wrapper without a resource can renew one of this type, rather than say that there is none.
+/// All but virtual hosts, which are asked for on demand (NA-05).
+pub(crate) fn has_heartbeats(type_url: &str) -> bool {
+    type_url != VIRTUAL_HOST
+}
+
 /// Where the type stands in the order of a make-before-break update; unknown types come last.
 pub(crate) fn update_rank(type_url: &str) -> usize {
     KNOWN.iter().position(|&(_, url)| url == type_url).unwrap_or(KNOWN.len())

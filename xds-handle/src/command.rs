@@ -34,6 +34,7 @@ pub(crate) enum Command {
     /// The verdict on an update: what of it is rejected.
     Settle(UpdateId, Vec<(ResourceName, Rejection)>),
     Inspect(Inspection),
+    ResetBackoff,
     ShutDown,
     /// Never answered: that the sender is dropped is the news.
     AwaitEnd(oneshot::Sender<Infallible>),

@@ -137,6 +137,7 @@ impl DriverSide {
             // In vain if the channel has ended meanwhile; the next one brings the response again.
             Command::Settle(update, rejected) => drop(client.settle(update, rejected, now)),
             Command::Inspect(inspection) => inspection.perform(client, now),
+            Command::ResetBackoff => client.reset_backoff(now),
             Command::ShutDown => client.shut_down(now),
             Command::AwaitEnd(guard) => {
                 self.waiting_for_end.retain(|waiting| !waiting.is_canceled());

@@ -160,6 +160,12 @@ impl ClientHandle {
         WeakClientHandle { commands: Arc::downgrade(&self.commands), desk: Arc::clone(&self.desk) }
     }
 
+    /// Says that the network is back: servers that would be tried again after a pause are tried at once,
+    /// and the pauses start over (BO-06). Never blocks.
+    pub fn reset_backoff(&self) {
+        self.send(Command::ResetBackoff);
+    }
+
     /// Closes the stream to the server and ends every watch (SB-17). Returns at once;
     /// [`ended`](Self::ended) waits for it. What was commanded before still counts.
     pub fn shut_down(&self) {

@@ -131,7 +131,8 @@ pub fn delta_response(bytes: &[u8]) -> String {
         Err(why) => return format!("(undecodable response: {why})"),
     };
     let text = |resource: &proto::Resource| {
-        let head = format!("{}@{}", resource.name, resource.version);
+        let aliases: String = resource.aliases.iter().map(|alias| format!("+{alias}")).collect();
+        let head = format!("{}@{}{aliases}", resource.name, resource.version);
         match resource.resource.as_ref().map(|any| Toy::decode(&*any.value)) {
             Some(Ok(toy)) => format!("{head}={}", toy.text),
             Some(Err(_)) => format!("{head}=~"),

@@ -4,6 +4,7 @@
 //! failed, are still tried, and are subscribed to the same names. The first response of one of them
 //! makes it the active one again and ends what comes behind it (FB-08). The next server is turned to
 //! when the active one fails while something is wanted of which nothing is known (FB-03 to FB-05).
+//! Where they [take turns](Fallback::Failover) instead, the active one is the only one that is used.
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -18,6 +19,9 @@ use super::{
 };
 use crate::{id::ChannelId, text::ResourceName, time::Time};
 
+/// How often in a row the first server fails before the next one has its turn ([`Fallback::Failover`]).
+const FAILURES_OF_THE_FIRST: u32 = 2;
+
 /// The authority of names that state none.
 pub(crate) const DEFAULT: usize = 0;
 
@@ -30,6 +34,7 @@ pub(crate) struct Authority {
     servers: Vec<usize>,
     /// By type. What one stream carries turns together.
     relied_on: Vec<Reliance>,
+    fallback: Fallback,
 }
 
 /// Which of the servers of an authority counts for a type, as positions in their order.
@@ -52,7 +57,7 @@ impl Authority {
         let mut positions = |servers: &[ManagementServer]| {
             let mut found: Vec<usize> = Vec::new();
             let usable = match config.profile.fallback {
-                Fallback::On => servers.len(),
+                Fallback::On | Fallback::Failover => servers.len(),
                 Fallback::Off => 1,
             };
             for server in servers.iter().take(usable) {
@@ -67,16 +72,20 @@ impl Authority {
             }
             found
         };
-        let relied_on = alloc::vec![Reliance::default(); config.types.len()];
+        let new = |name, servers| Self {
+            name,
+            servers,
+            relied_on: alloc::vec![Reliance::default(); config.types.len()],
+            fallback: config.profile.fallback,
+        };
         let top_level = positions(&config.servers);
-        let servers = top_level.clone();
-        let mut all = Vec::from([Self { name: None, servers, relied_on: relied_on.clone() }]);
+        let mut all = Vec::from([new(None, top_level.clone())]);
         for authority in &config.authorities {
             let own = positions(&authority.servers);
             // An authority without servers uses those of the top level (FE-03).
             let servers = if own.is_empty() { top_level.clone() } else { own };
             let name = Some(Arc::clone(&authority.name));
-            all.push(Self { name, servers, relied_on: relied_on.clone() });
+            all.push(new(name, servers));
         }
         all
     }
@@ -90,7 +99,21 @@ impl Authority {
     /// Whether names of the authority are subscribed to on a server at present.
     pub(crate) fn uses(&self, upstream: usize, type_index: usize) -> bool {
         let active = self.reliance(type_index).active;
-        self.servers.iter().take(active + 1).any(|&server| server == upstream)
+        let first = match self.fallback {
+            Fallback::Failover => active,
+            Fallback::On | Fallback::Off => 0,
+        };
+        let used = self.servers.iter().take(active + 1).skip(first);
+        used.into_iter().any(|&server| server == upstream)
+    }
+
+    /// The server to turn to once a stream to the one that is relied on has ended, where they take turns;
+    /// `has_answered` and `failures` are those of the first one.
+    fn next_in_turn(&self, type_index: usize, has_answered: bool, failures: u32) -> Option<usize> {
+        let active = self.reliance(type_index).active;
+        let is_over = active > 0 || (!has_answered && failures >= FAILURES_OF_THE_FIRST);
+        let next = (active + 1) % self.servers.len().max(1);
+        (self.fallback == Fallback::Failover && is_over && next != active).then_some(next)
     }
 
     fn reliance(&self, type_index: usize) -> Reliance {
@@ -189,7 +212,9 @@ impl Client {
     /// The server that an authority relies on for these types has failed: turns to the next one that
     /// has not, if something is wanted of which nothing is known.
     pub(super) fn fall_back(&mut self, authority: usize, types: &[usize], now: Time) {
-        if !types.iter().any(|&type_index| self.lacks_something(authority, type_index)) {
+        if self.config.profile.fallback != Fallback::On
+            || !types.iter().any(|&type_index| self.lacks_something(authority, type_index))
+        {
             return;
         }
         let mut has_turned = false;
@@ -209,6 +234,25 @@ impl Client {
         if has_turned {
             self.connect_if_wanted(now);
             self.announce();
+        }
+    }
+
+    /// A stream of the lane has ended. Where servers take turns, the next one has its own if nobody has to
+    /// wait for this one (FB-22 to FB-24).
+    pub(super) fn fail_over(&mut self, lane: usize, now: Time) {
+        for authority in 0..self.upstreams.authorities.len() {
+            for type_index in self.relying_on(lane, authority) {
+                let Some(state) = self.upstreams.authorities.get(authority) else { return };
+                let first = state.servers.first().copied().unwrap_or(usize::MAX);
+                let first = self.upstreams.lane_of(first, type_index);
+                let Some(first) = first.and_then(|lane| self.upstreams.lanes.get(lane)) else {
+                    continue;
+                };
+                let (has_answered, failures) = (first.has_answered, first.failures);
+                if let Some(next) = state.next_in_turn(type_index, has_answered, failures) {
+                    self.set_active(authority, type_index, next, now);
+                }
+            }
         }
     }
 

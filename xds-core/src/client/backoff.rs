@@ -36,27 +36,89 @@ impl BackoffPolicy {
     }
 }
 
+impl BackoffPolicy {
+    /// Envoy's: anything up to 500 ms, up to twice as much after each further failure, at most 30 s.
+    /// Any response makes the next failure a first one (D8, D9).
+    ///
+    /// A draw from nothing up to a bound is a draw around half the bound, either way by all of it.
+    #[must_use]
+    pub const fn envoy() -> Self {
+        Self {
+            initial: Duration::from_millis(250),
+            growth_percent: 100,
+            jitter_percent: 100,
+            max: Duration::from_secs(15),
+            young: Duration::ZERO,
+        }
+    }
+}
+
 impl Default for BackoffPolicy {
     fn default() -> Self {
         Self::grpc()
     }
 }
 
-/// Where a server stands on its way through the delays.
+/// Where a lane stands on its way through the delays.
+///
+/// Connecting and streaming have series of their own: ten minutes without a connection say nothing of
+/// how long to wait after the first stream that fails (X20, S1.019).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backoff {
+pub(crate) struct Pauses {
+    connecting: Backoff,
+    streaming: Backoff,
+}
+
+/// How a channel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Before there was a connection.
+    Unconnected,
+    /// Without a response, or soon after the first.
+    Early,
+    /// After it had served for a while.
+    Served,
+}
+
+impl Pauses {
+    /// There is a connection: the next failure to connect is a first one again.
+    pub(crate) fn note_connected(&mut self) {
+        self.connecting.reset();
+    }
+
+    /// Nothing has failed so far.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The delay before the next attempt.
+    pub(crate) fn after(&mut self, end: End, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+        match end {
+            End::Unconnected => self.connecting.next(policy, rng),
+            End::Early => self.streaming.next(policy, rng),
+            End::Served => {
+                self.streaming.reset();
+                // The wait after a good stream is a floor, not the first of a series.
+                Backoff::default().next(policy, rng)
+            }
+        }
+    }
+}
+
+/// One series of delays.
+#[derive(Clone, Debug, Default)]
+struct Backoff {
     /// The delay after the last failure, before jitter; `None` after a good stream.
     last: Option<Duration>,
 }
 
 impl Backoff {
-    /// A response was received and the stream lived on: the next failure is a first one again.
-    pub(crate) fn reset(&mut self) {
+    /// The next failure is a first one again.
+    fn reset(&mut self) {
         self.last = None;
     }
 
-    /// The delay before the next attempt.
-    pub(crate) fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
+    fn next(&mut self, policy: &BackoffPolicy, rng: &mut Rng) -> Duration {
         let delay = match self.last {
             None => policy.initial,
             Some(last) => last.saturating_mul(policy.growth_percent.saturating_add(100)) / 100,
@@ -83,5 +145,21 @@ mod tests {
         assert_eq!(delays[12], 120_000);
         backoff.reset();
         assert_eq!(backoff.next(&policy, &mut rng), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn envoys_delays_are_drawn_from_nothing_up_to_a_bound_that_doubles() {
+        let (policy, mut rng) = (BackoffPolicy::envoy(), Rng::new(1));
+        for (failures, bound) in [(1, 500), (2, 1_000), (3, 2_000), (7, 30_000), (9, 30_000)] {
+            let mut drawn = Vec::new();
+            for _ in 0..1_000 {
+                let mut backoff = Backoff::default();
+                let delays = (0..failures).map(|_| backoff.next(&policy, &mut rng).as_millis());
+                drawn.extend(delays.last());
+            }
+            assert!(drawn.iter().all(|&millis| millis <= bound));
+            assert!(drawn.iter().any(|&millis| millis < bound / 10));
+            assert!(drawn.iter().any(|&millis| millis > bound * 9 / 10));
+        }
     }
 }

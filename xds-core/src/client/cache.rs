@@ -7,6 +7,7 @@
 use alloc::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
+    vec::Vec,
 };
 
 use bytes::Bytes;
@@ -324,6 +325,18 @@ impl Cache {
             entry.version = self.versions.take_back(entry.stamp >> 1);
         }
         was_renewed
+    }
+
+    /// Takes back what was noted of every resource that the response under judgement has unchanged.
+    pub(crate) fn take_back_renewals(&mut self) {
+        let unchanged: Vec<Slot> = self
+            .iter()
+            .filter(|(slot, _)| self.is_in_response(*slot))
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in unchanged {
+            self.take_back_renewal(slot);
+        }
     }
 
     /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no

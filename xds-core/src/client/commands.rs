@@ -41,6 +41,9 @@ impl Client {
             .config
             .position_of(type_url.as_str())
             .ok_or_else(|| InvalidWatch::UnknownType(type_url.clone()))?;
+        if self.config.is_ambiguous(type_url.as_str()) {
+            return Err(InvalidWatch::AmbiguousType(type_url.clone()));
+        }
         let watch = match interest {
             Interest::Name(name) => {
                 self.check_name(name)?;
@@ -87,6 +90,7 @@ impl Client {
         let slot = self.types.get_mut(type_index)?.interest.subscriptions.at_mut(subscription)?;
         self.watches.link(watch, slot.first_watch);
         slot.first_watch = watch.0.slot();
+        self.start_fetch(type_index, subscription, now);
         self.turn_from_failed_server(authority, type_index, now);
         self.tell_what_is_known(watch, type_index, entry, authority);
         Some(watch)
@@ -115,14 +119,7 @@ impl Client {
                 existing
             }
             None => {
-                let subscription = Subscription {
-                    entry,
-                    authority,
-                    first_watch: Slot::NONE,
-                    state: SubscriptionState::Wanted,
-                    told: 0,
-                    timer: 0,
-                };
+                let subscription = Subscription::new(entry, authority);
                 let slot = known.interest.subscriptions.push_back(subscription)?.slot();
                 known.cache.get_mut(entry)?.subscription = slot;
                 slot
@@ -158,6 +155,7 @@ impl Client {
         let cursor = Cursor { marker, ..Cursor::default() };
         let watch = self.watches.add(type_index, Target::Wildcard(cursor))?;
         known.interest.wildcards.push(watch);
+        self.start_fetch_of_everything(type_index, now);
         self.turn_from_failed_server(DEFAULT, type_index, now);
         let known = self.types.get(type_index)?;
         let is_concluded = !matches!(known.interest.collection, Collection::Requested);
@@ -195,6 +193,7 @@ impl Client {
                 DEFAULT
             }
         };
+        self.discard_settled_fetches();
         self.reset_if_unused(authority, now);
         self.note_idleness(now);
         self.announce();

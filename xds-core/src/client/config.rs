@@ -1,14 +1,15 @@
-//! What a client is told at construction: who it is, where its server is, and how it behaves where
-//! the field disagrees.
+//! What a client is told at construction: who it is, where its servers are, and how much a peer may
+//! make it hold. How it behaves where the field disagrees is in `profile.rs`.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
-use core::time::Duration;
-
 use prost::Message as _;
 
+pub(super) use super::profile::{
+    ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate, WildcardForm,
+};
 use super::{
-    backoff::BackoffPolicy,
     features::{ServerFeature, ServerFeatures},
+    pace::RequestRate,
     resource_type::ResourceType,
 };
 use crate::{proto, service::Variant};
@@ -46,7 +47,8 @@ impl ClientConfig {
         }
     }
 
-    /// Lets resources of one more type be watched.
+    /// Lets resources of one more type be watched. What is registered twice under one type URL cannot
+    /// be watched at all (CA-13).
     #[must_use]
     pub fn with_type(mut self, resource_type: impl ResourceType + 'static) -> Self {
         self.types.push(Arc::new(resource_type));
@@ -73,6 +75,11 @@ impl ClientConfig {
     pub fn with_authority(mut self, authority: Authority) -> Self {
         self.authorities.push(authority);
         self
+    }
+
+    /// Whether two types are registered under the type URL.
+    pub(crate) fn is_ambiguous(&self, type_url: &str) -> bool {
+        self.types.iter().filter(|known| known.type_url() == type_url).count() > 1
     }
 
     pub(crate) fn position_of(&self, type_url: &str) -> Option<usize> {
@@ -140,11 +147,6 @@ impl Node {
 
 const USER_AGENT: &str = "xds-core";
 
-/// The client feature of taking resources out of wrappers in SotW (B08).
-const RESOURCE_IN_SOTW: &str = "xds.config.resource-in-sotw";
-/// The client feature of TTLs and heartbeats (B09).
-const RESOURCE_TTL: &str = "xds.config.supports-resource-ttl";
-
 /// A management server as the client sees it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -162,6 +164,8 @@ pub struct ManagementServer {
     pub features: ServerFeatures,
     /// How the adapter reaches the server.
     pub transport: TransportId,
+    /// How fast requests may go to the server; `None` sets no limit.
+    pub request_rate: Option<RequestRate>,
 }
 
 impl ManagementServer {
@@ -175,6 +179,7 @@ impl ManagementServer {
             streams: Streams::default(),
             features: ServerFeatures::NONE,
             transport: TransportId::default(),
+            request_rate: None,
         }
     }
 
@@ -196,6 +201,13 @@ impl ManagementServer {
     #[must_use]
     pub fn with_variant(mut self, variant: Variant) -> Self {
         self.variant = variant;
+        self
+    }
+
+    /// Limits how fast requests go to the server, over each stream (BO-10).
+    #[must_use]
+    pub fn with_request_rate(mut self, rate: RequestRate) -> Self {
+        self.request_rate = Some(rate);
         self
     }
 
@@ -279,164 +291,6 @@ impl Authority {
     pub fn with_server(mut self, server: ManagementServer) -> Self {
         self.servers.push(server);
         self
-    }
-}
-
-/// What becomes of a cached resource when the server deletes it or sends an invalid one (X11, A88).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataErrorPolicy {
-    /// It stays in use; watchers get an ambient error (gRPC's default).
-    KeepCached,
-    /// A deleted one is dropped, and watchers are told to stop using it, and so is one that the server
-    /// reports as not found; while the newest version is invalid, the last valid one stays (a proxy's
-    /// way, S0.018, S0.120).
-    DropDeleted,
-    /// It is dropped in either case (gRPC's `fail_on_data_errors`).
-    DropCached,
-}
-
-/// How a subscription to everything of a full-state type is put on the wire (X02).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WildcardForm {
-    /// An empty list in the type's first request: understood by servers old and new.
-    LegacyEmpty,
-    /// The name `*`, as types other than listeners and clusters always need.
-    Explicit,
-}
-
-/// Whether notices that the application has not handled yet hold back reading (B52, IC34).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadGate {
-    /// The next response waits until every notice of the last one was
-    /// [handled](super::Client::handled).
-    Notices,
-    /// Responses are read as they come; watchers see the newest state.
-    Off,
-}
-
-/// The decisions on which implementations differ, as plain data.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Profile {
-    /// What data errors do to cached resources, unless the server's entry says otherwise (X11).
-    pub data_errors: DataErrorPolicy,
-    /// How a wildcard goes on the wire (X02).
-    pub wildcard: WildcardForm,
-    /// The code in `error_detail` of a NACK (D3).
-    pub nack_code: i32,
-    /// How long a subscribed resource may be missing before it is taken not to exist, counted from
-    /// the moment the subscription was handed to the transport (S1.025, D10). `None` waits for
-    /// ever.
-    pub does_not_exist_after: Option<Duration>,
-    /// The same where the server has [`ServerFeature::ResourceTimerIsTransientError`], and the
-    /// conclusion is that something is wrong with the server (S3.042).
-    pub timeout_after: Option<Duration>,
-    /// How long a channel without subscriptions stays open (D6). `None` keeps it open.
-    pub idle_close: Option<Duration>,
-    /// The delays between attempts to reach the server (S1.011, X23).
-    pub backoff: BackoffPolicy,
-    /// Whether connection trouble is told to watchers (D17).
-    pub connectivity_errors: ConnectivityErrors,
-    /// Whether unhandled notices hold back reading.
-    pub read_gate: ReadGate,
-    /// The client features stated in the node (SB-03).
-    pub client_features: Vec<String>,
-    /// Whether names of the form `xdstp://...` state an authority.
-    pub federation: Federation,
-    /// Whether servers behind the first one are used.
-    pub fallback: Fallback,
-    /// Whether errors that a server reports for single resources count.
-    pub reported_errors: ReportedErrors,
-}
-
-/// Whether `resource_errors` of responses are read (TP3, S3.100).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportedErrors {
-    /// They are.
-    Used,
-    /// They are not: the field is one like any other that is not known.
-    Ignored,
-}
-
-/// Whether `xdstp://` names are read as such (A47, FE-14).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Federation {
-    /// They state an authority, which must be configured.
-    On,
-    /// They are names like any other.
-    Off,
-}
-
-/// Whether a client turns to further servers while the first one fails (A71, FB-20).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fallback {
-    /// It does.
-    On,
-    /// Only the first server of each list is ever used.
-    Off,
-}
-
-/// Whether watchers learn that the management server cannot be reached (D17).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectivityErrors {
-    /// They do, once per failure (A57).
-    Reported,
-    /// They do not: the last configuration stays and only logs tell.
-    Hidden,
-}
-
-impl Profile {
-    /// The behaviour of gRPC clients: the default.
-    #[must_use]
-    pub fn grpc() -> Self {
-        Self {
-            data_errors: DataErrorPolicy::KeepCached,
-            wildcard: WildcardForm::LegacyEmpty,
-            nack_code: 3,
-            does_not_exist_after: Some(Duration::from_secs(15)),
-            timeout_after: Some(Duration::from_secs(30)),
-            idle_close: Some(Duration::from_secs(30)),
-            backoff: BackoffPolicy::grpc(),
-            connectivity_errors: ConnectivityErrors::Reported,
-            read_gate: ReadGate::Notices,
-            client_features: Vec::from([
-                "envoy.lb.does_not_support_overprovisioning".into(),
-                RESOURCE_IN_SOTW.into(),
-                RESOURCE_TTL.into(),
-            ]),
-            federation: Federation::On,
-            fallback: Fallback::On,
-            reported_errors: ReportedErrors::Used,
-        }
-    }
-
-    /// The behaviour of a proxy: absence deletes, connection trouble stays out of sight.
-    #[must_use]
-    pub fn envoy() -> Self {
-        Self {
-            data_errors: DataErrorPolicy::DropDeleted,
-            nack_code: 13,
-            idle_close: None,
-            connectivity_errors: ConnectivityErrors::Hidden,
-            client_features: Vec::from([RESOURCE_IN_SOTW.into(), RESOURCE_TTL.into()]),
-            ..Self::grpc()
-        }
-    }
-}
-
-impl Profile {
-    /// How long a subscribed resource of the server may be missing.
-    pub(crate) fn missing_after(&self, server: &ManagementServer) -> Option<Duration> {
-        match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
-            true => self.timeout_after,
-            false => self.does_not_exist_after,
-        }
-    }
-}
-
-impl Default for Profile {
-    fn default() -> Self {
-        Self::grpc()
     }
 }
 

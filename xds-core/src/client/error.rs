@@ -208,6 +208,9 @@ pub enum InvalidWatch {
     /// The type was not registered with the client (CA-14).
     #[error("resource type {0} is not registered")]
     UnknownType(TypeUrl),
+    /// Two types are registered under the type URL, and only one can be meant (CA-13).
+    #[error("two resource types are registered as {0}")]
+    AmbiguousType(TypeUrl),
     /// A name must not be empty, and `*` is asked for as a wildcard.
     #[error("{0:?} is not a resource name")]
     InvalidName(ResourceName),

@@ -138,6 +138,18 @@ impl TypeInterest {
 }
 
 impl Subscription {
+    /// A name that is wanted, and that no server has been told of.
+    pub(crate) fn new(entry: Slot, authority: usize) -> Self {
+        Self {
+            entry,
+            authority,
+            first_watch: Slot::NONE,
+            state: SubscriptionState::Wanted,
+            told: 0,
+            timer: 0,
+        }
+    }
+
     pub(crate) fn is_wanted(&self) -> bool {
         self.state == SubscriptionState::Wanted
     }

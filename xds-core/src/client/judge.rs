@@ -15,6 +15,7 @@ use alloc::{sync::Arc, vec::Vec};
 use bytes::Bytes;
 
 use super::{
+    aliases::Moved,
     authorities::DEFAULT,
     cache::Cache,
     config::{ClientLimits, DataErrorPolicy},
@@ -62,6 +63,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) scope: &'a [bool],
     /// The position of the server.
     pub(crate) upstream: usize,
+    /// What the response's aliases did to subscriptions.
+    pub(crate) moved: &'a mut Vec<Moved>,
 }
 
 impl Judge<'_> {
@@ -70,6 +73,9 @@ impl Judge<'_> {
         let before = self.cache.sequence();
         let mut reading = self.read(response, frame);
         let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
+        if self.refuses_all(&reading) {
+            return self.refuse_all(reading, before);
+        }
         for &slot in &reading.recovered {
             if !self.cache.is_duplicate(slot) {
                 self.clear_error(slot);
@@ -195,7 +201,8 @@ impl Judge<'_> {
             .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
             .collect::<Vec<_>>();
         for (slot, state, has_resource) in absent {
-            if has_resource && state == EntryState::DoesNotExist {
+            let is_kept = !self.drops(&WatchErrorKind::Deleted);
+            if has_resource && state == EntryState::DoesNotExist && is_kept {
                 continue; // The deletion was reported and the resource kept: said once (D7).
             }
             self.data_error(slot, EntryState::DoesNotExist, WatchErrorKind::Deleted);
@@ -232,15 +239,7 @@ impl Judge<'_> {
         // Under a wildcard, what is deleted but kept must not pile up without end.
         let is_one_too_many =
             self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
-        let drops = match self.data_errors {
-            DataErrorPolicy::KeepCached => false,
-            DataErrorPolicy::DropDeleted => matches!(
-                kind,
-                WatchErrorKind::Deleted | WatchErrorKind::Reported { code: NOT_FOUND, .. }
-            ),
-            DataErrorPolicy::DropCached => kind.category() == ErrorCategory::Data,
-        };
-        if drops || is_one_too_many {
+        if self.drops(&kind) || is_one_too_many {
             self.cache.drop_resource(slot);
         }
         self.note_told(slot);
@@ -261,6 +260,19 @@ impl Judge<'_> {
         self.settle(slot);
         if self.cache.get(slot).is_some_and(Entry::is_tombstone) {
             self.cache.bury(slot);
+        }
+    }
+
+    /// Whether an error ends the use of a resource that came earlier. That is for the server to say that
+    /// reports the error, not for the one that sent the resource (DE-27).
+    pub(crate) fn drops(&self, kind: &WatchErrorKind) -> bool {
+        match self.data_errors {
+            DataErrorPolicy::KeepCached => false,
+            DataErrorPolicy::DropDeleted => matches!(
+                kind,
+                WatchErrorKind::Deleted | WatchErrorKind::Reported { code: NOT_FOUND, .. }
+            ),
+            DataErrorPolicy::DropCached => kind.category() == ErrorCategory::Data,
         }
     }
 

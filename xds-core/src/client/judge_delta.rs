@@ -22,6 +22,7 @@ use super::{
 use crate::{
     slab::Slot,
     text::Version,
+    types,
     wire::{delta_response::DeltaResponse, resource::Wrapped},
 };
 
@@ -44,6 +45,9 @@ impl Judge<'_> {
         let before = self.cache.sequence();
         let (mut reading, beside) = self.read_delta(response, frame);
         let reported = self.read_errors(response.resource_errors(), &mut reading.faults);
+        if self.refuses_all(&reading) {
+            return self.refuse_all(reading, before);
+        }
 
         self.renew(beside.unchanged);
         self.rewrap(&reading);
@@ -128,6 +132,7 @@ impl Judge<'_> {
                 return;
             }
         };
+        self.resolve_aliases(name, wrapper.aliases);
         let Some(slot) = self.find_or_expect(name, index, reading) else { return };
         match self.cache.mark(slot) {
             Mark::First => {
@@ -145,7 +150,8 @@ impl Judge<'_> {
 
     /// A wrapper without a resource: of the version in use it is a heartbeat (DX-33), with a TTL of
     /// another version it lacks its resource (DX-34), and otherwise it says that the resource, or what
-    /// an alias stands for, does not exist (D21, DX-39).
+    /// an alias stands for, does not exist (D21, DX-39). A virtual host has no heartbeats: there it says
+    /// that always (NA-05).
     fn read_empty<'f>(
         &mut self,
         index: usize,
@@ -157,20 +163,21 @@ impl Judge<'_> {
         const NOT_IN_USE: &str =
             "it has a TTL but no content, and its version is not the one in use";
         let slot = self.find(wrapped.name).filter(|&slot| self.may_come_from_here(slot));
+        let has_heartbeats = types::has_heartbeats(self.resource_type.type_url().as_str());
         let is_in_use = slot.and_then(|slot| self.cache.get(slot)).is_some_and(|entry| {
             entry.bytes.is_some() && self.cache.version_of(entry).as_str() == wrapper.version
         });
         match slot {
-            Some(slot) if is_in_use => match self.cache.mark(slot) {
+            Some(slot) if has_heartbeats && is_in_use => match self.cache.mark(slot) {
                 Mark::First => reading.heartbeats.push((slot, wrapper)),
                 mark => self.note_repeated(slot, mark, reading),
             },
-            Some(slot) if wrapper.ttl.is_some() => {
+            Some(slot) if has_heartbeats && wrapper.ttl.is_some() => {
                 self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
             }
             _ => {
                 self.read_absence(wrapped.name, reading, beside);
-                for alias in wrapped.aliases() {
+                for alias in wrapped.aliases().iter() {
                     self.read_absence(alias, reading, beside);
                 }
             }
@@ -248,7 +255,8 @@ impl Judge<'_> {
     /// the answer to the subscription (B03).
     fn conclude_absent(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot) else { return };
-        if entry.state == EntryState::DoesNotExist {
+        let is_kept = entry.bytes.is_none() || !self.drops(&WatchErrorKind::Deleted);
+        if entry.state == EntryState::DoesNotExist && is_kept {
             return; // It was said before.
         }
         let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;

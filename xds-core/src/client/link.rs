@@ -6,12 +6,14 @@ use core::time::Duration;
 use super::{
     Client,
     authorities::DEFAULT,
+    backoff::End,
     config::{ConnectivityErrors, ReadGate},
     error::{ChannelError, WatchError, WatchErrorKind},
     event::Call,
     features::ServerFeature,
     interest::Collection,
     machine::Machine,
+    pace::Bucket,
     status::EntryState,
     timers::{Armed, Subject},
     upstream::{Carries, Channel, Lane, Link},
@@ -43,6 +45,19 @@ impl Client {
                 Link::Idle | Link::BackingOff(_) => {}
             }
         }
+    }
+
+    /// What waits for its next attempt need not wait any longer, and what failed before no longer makes
+    /// pauses longer.
+    pub(super) fn end_pauses(&mut self, now: Time) {
+        for lane in &mut self.upstreams.lanes {
+            lane.pauses.reset();
+            if let Link::BackingOff(_) = lane.link {
+                lane.link = Link::Idle;
+            }
+        }
+        self.connect_if_wanted(now);
+        self.forget_failures_of_idle_servers();
     }
 
     fn open(&mut self, lane: usize, now: Time) {
@@ -87,9 +102,14 @@ impl Client {
                 channel.debts =
                     (gate == ReadGate::Notices).then_some(Debts { channel: id, open: 0 });
                 channel.idle_since = is_idle.then_some(now);
-                let upstream = channel.upstream;
-                if let Some(server) = self.upstreams.servers.get_mut(upstream) {
+                if let Some((channel, server)) = self.upstreams.channel_and_server(id) {
+                    let rate = server.server.request_rate;
+                    channel.answers = self.config.profile.answers;
+                    channel.bucket = rate.map(|rate| Bucket::full(rate, now));
                     server.tally.opened();
+                }
+                if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
+                    lane.pauses.note_connected();
                 }
                 self.connect_if_wanted(now);
                 self.announce();
@@ -100,13 +120,15 @@ impl Client {
 
     /// Tells the driver of each channel that has something to send, once until it has sent it all.
     pub(super) fn announce(&mut self) {
+        let now = self.clock.now();
         for lane in 0..self.upstreams.lanes.len() {
             let Some(id) = self.upstreams.on_lane(lane) else { continue };
             let types = &self.types;
             if let Some((channel, server)) = self.upstreams.channel_and_server(id)
                 && channel.is_open
                 && !channel.announced
-                && (!channel.acks.is_empty() || channel.next_dirty(types, &server.serves).is_some())
+                && channel.may_send(now)
+                && channel.has_something_to_say(types, &server.serves)
             {
                 channel.announced = true;
                 self.outbox.writable(id);
@@ -121,7 +143,9 @@ impl Client {
         channel.responded.get_or_insert(now);
         let lane = channel.lane;
         server.tally.responded();
-        if self.upstreams.lanes.get_mut(lane).is_some_and(|lane| lane.error.take().is_some()) {
+        let Some(answering) = self.upstreams.lanes.get_mut(lane) else { return };
+        (answering.has_answered, answering.failures) = (true, 0);
+        if answering.error.take().is_some() {
             for authority in 0..self.upstreams.authorities.len() {
                 let relying = self.relying_on(lane, authority);
                 self.tell_of_the_server(authority, &relying);
@@ -145,24 +169,24 @@ impl Client {
             return;
         };
         self.forget_what_was_sent(&mut channel);
+        self.discard_settled_fetches();
         self.upstreams.epoch += 1;
         let epoch = self.upstreams.epoch;
         // What happens to a stream of which nothing is wanted any more says nothing to the others.
         let is_wanted = self.is_lane_wanted(channel.lane);
 
         let policy = &self.config.profile.backoff;
-        let has_served_well =
-            channel.responded.is_some_and(|responded| now.since(responded) >= policy.young);
+        let end = match channel.responded {
+            _ if !channel.is_open => End::Unconnected,
+            Some(responded) if now.since(responded) >= policy.young => End::Served,
+            Some(_) | None => End::Early,
+        };
         let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) else { return };
-        if has_served_well {
-            lane.backoff.reset();
-        }
-        let delay = lane.backoff.next(policy, &mut self.rng);
-        if has_served_well {
-            // The wait after a good stream is a floor, not the first of a series.
-            lane.backoff.reset();
-        }
+        let delay = lane.pauses.after(end, policy, &mut self.rng);
         lane.link = Link::BackingOff(now.after(delay));
+        if channel.responded.is_none() {
+            lane.failures = lane.failures.saturating_add(1);
+        }
         lane.ended = epoch;
         // A stream that delivered something ends without an error to anybody, whatever its status
         // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
@@ -180,6 +204,9 @@ impl Client {
                 server.tally.failed(wanted);
             }
             self.on_server_failure(channel.lane, is_news, now);
+        }
+        if is_wanted {
+            self.fail_over(channel.lane, now);
         }
         // Other streams of the server may have waited for this one to open.
         self.connect_if_wanted(now);
@@ -239,7 +266,8 @@ impl Client {
     /// The connectivity error came or went: beside a resource in use it is ambient, otherwise it is
     /// the reason why there is none (S3.032, S3.033, X16).
     pub(super) fn tell_of_the_server(&mut self, authority: usize, types: &[usize]) {
-        if types.is_empty() {
+        let is_hidden = self.config.profile.connectivity_errors == ConnectivityErrors::Hidden;
+        if types.is_empty() || is_hidden {
             return;
         }
         let ids: Vec<_> = self.watches.ids().collect();
@@ -298,7 +326,9 @@ impl Client {
             [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
         };
         let earliest = self.upstreams.lanes.iter().filter_map(earliest);
-        earliest.chain(self.next_expiry()).min_by_key(|due| (due.at, due.why))
+        let apart =
+            [self.next_expiry(), self.next_fetch(), self.next_request()].into_iter().flatten();
+        earliest.chain(apart).min_by_key(|due| (due.at, due.why))
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
@@ -313,6 +343,7 @@ impl Client {
         self.connect_if_wanted(now);
         self.forget_failures_of_idle_servers();
         self.expire_due(now);
+        self.conclude_fetches(now);
         for lane in 0..self.upstreams.lanes.len() {
             while let Some((upstream, armed)) = self.due_timer(lane, now) {
                 self.conclude_missing(upstream, armed);
@@ -330,10 +361,10 @@ impl Client {
         self.announce();
     }
 
-    /// What went wrong when somebody was last interested says nothing to whoever comes next.
+    /// What went wrong when somebody was last interested says nothing to whoever comes next. A lane that
+    /// only waits for another one to open has somebody.
     fn forget_failures_of_idle_servers(&mut self) {
         for lane in 0..self.upstreams.lanes.len() {
-            // One that only waits for another of its server to open is not idle.
             let is_wanted = self.is_lane_wanted(lane);
             if let Some(lane) = self.upstreams.lanes.get_mut(lane)
                 && lane.link == Link::Idle
@@ -372,9 +403,10 @@ impl Client {
                 let _ = channel.timers.pop();
             }
         }
+        self.discard_settled_fetches();
     }
 
-    fn is_running(&self, armed: &Armed) -> bool {
+    pub(super) fn is_running(&self, armed: &Armed) -> bool {
         let Some(known) = self.types.get(armed.type_index) else { return false };
         match armed.subject {
             Subject::Subscription(key) => known
@@ -389,7 +421,7 @@ impl Client {
 
     /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
     /// server is in trouble (S3.043, S3.044).
-    fn conclude_missing(&mut self, position: usize, armed: Armed) {
+    pub(super) fn conclude_missing(&mut self, position: usize, armed: Armed) {
         if !self.is_running(&armed) {
             return;
         }

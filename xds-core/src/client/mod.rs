@@ -18,6 +18,7 @@
 //!
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
+mod aliases;
 mod authorities;
 mod backoff;
 mod cache;
@@ -32,6 +33,7 @@ mod event;
 mod expiry;
 mod faults;
 mod features;
+mod fetch;
 mod frames;
 mod interest;
 mod judge;
@@ -43,7 +45,10 @@ mod names;
 mod naming;
 mod notify;
 mod outbox;
+mod pace;
+mod profile;
 mod reading;
+mod refusal;
 mod requests;
 mod resource_type;
 mod responses;
@@ -65,11 +70,7 @@ use alloc::{sync::Arc, vec::Vec};
 pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
-    config::{
-        Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
-        Federation, ManagementServer, Node, Profile, ReadGate, ReportedErrors, Streams,
-        TransportId, WildcardForm,
-    },
+    config::{Authority, ClientConfig, ClientLimits, ManagementServer, Node, Streams, TransportId},
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
         ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
@@ -78,6 +79,11 @@ pub use self::{
     features::{FeatureWarning, ServerFeature, ServerFeatures},
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
+    pace::{InvalidRequestRate, RequestRate},
+    profile::{
+        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
+        RejectionUnit, ResourceErrors, TimerStart, WildcardForm,
+    },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,
@@ -121,8 +127,7 @@ struct TypeState {
 impl Client {
     /// A client that watches nothing yet, and therefore connects to nothing yet (SB-02).
     ///
-    /// The same config, seed and calls give the same outputs in every process. Of two types
-    /// registered under one type URL the first counts.
+    /// The same config, seed and calls give the same outputs in every process.
     #[must_use]
     pub fn new(config: ClientConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
@@ -153,7 +158,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The type is not registered, the name is empty, `*` or too long, or the client is shut down.
+    /// The type is not registered, or is twice, the name is empty, `*` or too long, or the client is shut down.
     /// Nothing has changed then.
     pub fn watch(
         &mut self,
@@ -208,6 +213,16 @@ impl Client {
     #[must_use]
     pub fn awaits(&self, update: UpdateId) -> bool {
         self.is_under_review(update)
+    }
+
+    /// Says that the network is back: whatever waits for its next attempt to reach a server makes it now,
+    /// and what failed before no longer makes pauses longer (BO-06). Attempts that are under way go on,
+    /// and to each server one channel opens at a time.
+    ///
+    /// An application that says so again and again takes away the pauses that spare the servers.
+    pub fn reset_backoff(&mut self, now: Time) {
+        let now = self.clock.advance(now);
+        self.end_pauses(now);
     }
 
     /// Closes all channels, ends all watches and does nothing any more (SB-17).

@@ -12,6 +12,7 @@ use super::{
     event::{Change, Notice, Output, Resource},
     interest::Collection,
     outbox::Queued,
+    profile::AnswerTiming,
     watches::{News, Target, Watch},
 };
 use crate::{id::WatchId, slab::Slot, text::ResourceName, time::Time};
@@ -179,6 +180,7 @@ impl Client {
     /// Reading no longer waits for the watcher.
     pub(super) fn forgive(&mut self, id: WatchId, now: Time) {
         let owed = self.watches.get_mut(id).map(Watch::take_owed).unwrap_or_default();
+        let is_owed = !owed.is_empty();
         for channel in owed {
             if let Some(channel) = self.upstreams.channel_mut(channel)
                 && let Some(debts) = &mut channel.debts
@@ -186,6 +188,9 @@ impl Client {
                 debts.open = debts.open.saturating_sub(1);
                 channel.settle_timers(now);
             }
+        }
+        if is_owed && self.config.profile.answers == AnswerTiming::AfterNotices {
+            self.announce();
         }
     }
 

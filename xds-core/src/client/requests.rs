@@ -11,6 +11,7 @@ use super::{
     event::{RequestCause, Transmit},
     interest::Collection,
     machine::{Form, Machine, Rendered, WildcardStep},
+    profile::TimerStart,
     sotw,
     status::EntryState,
     timers::Subject,
@@ -70,6 +71,10 @@ impl Client {
         if !channel.is_open {
             return None;
         }
+        if !channel.may_send(now) {
+            channel.announced = false;
+            return None;
+        }
         let ack = channel.acks.pop_front();
         channel.settle_timers(now);
         let type_index = match &ack {
@@ -80,6 +85,9 @@ impl Client {
             channel.announced = false;
             return None;
         };
+        if let Some(bucket) = &mut channel.bucket {
+            bucket.take(now);
+        }
         self.render(id, type_index, ack, now, frame)
     }
 
@@ -165,6 +173,9 @@ impl Client {
     }
 
     fn arm_timers(&mut self, id: ChannelId, type_index: usize, rendered: &Rendered, now: Time) {
+        if self.config.profile.timer_start != TimerStart::Handover {
+            return;
+        }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
         let Some(after) = self.config.profile.missing_after(&server.server) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };

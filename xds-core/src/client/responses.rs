@@ -1,10 +1,13 @@
 //! One response, from the bytes to the queued answer: what belongs to the channel. What belongs to the
 //! type is in `judge.rs`.
 
+use alloc::vec::Vec;
+
 use bytes::Bytes;
 
 use super::{
     ChannelError, Client, Context,
+    aliases::Moved,
     authorities::DEFAULT,
     judge::Judge,
     review::Settlement,
@@ -107,6 +110,7 @@ impl Client {
         let accepted =
             server.held.get(type_index).map(|held| held.version.clone()).unwrap_or_default();
         let stats_before = self.stats;
+        let mut moved = Vec::new();
         let judge = Judge {
             resource_type: &*known.resource_type,
             context: Context { server: &server.server, profile: &self.config.profile },
@@ -128,6 +132,7 @@ impl Client {
             scope: server.serves.of(type_index),
             upstream,
             now,
+            moved: &mut moved,
         };
         let verdict = match response {
             AnyResponse::Sotw(response) => judge.judge(response, frame),
@@ -135,6 +140,7 @@ impl Client {
         };
         let has_overruled = known.cache.take_overruled();
         server.tally.judged(type_index, stats_before, self.stats);
+        self.note_moved(type_index, &moved);
         if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.debts = debts;
             channel.settle_timers(now);
@@ -144,6 +150,20 @@ impl Client {
         }
         self.limit_tombstones(type_index);
         self.queue_answer(id, type_index, response.version().into(), nonce, verdict, now);
+    }
+}
+
+impl Client {
+    /// The streams to the servers of an authority say something else once watches have moved.
+    fn note_moved(&mut self, type_index: usize, moved: &[Moved]) {
+        for &Moved { authority, from, to } in moved {
+            self.upstreams.machines_of(authority, type_index, |machine| {
+                machine.sent_mut().note_unwanted(from);
+                if let Some(to) = to {
+                    machine.sent_mut().note_wanted(to);
+                }
+            });
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use bytes::Bytes;
 
 use super::{
     Client,
+    aliases::asked_for_by,
     authorities::DEFAULT,
     cache::Cache,
     error::{ChannelError, InvalidSettlement},
@@ -44,6 +45,7 @@ use crate::{
     slab::Slot,
     text::{ResourceName, Version},
     time::Time,
+    wire::resource::Aliases,
 };
 
 /// What one channel waits for.
@@ -248,7 +250,11 @@ impl Preview<'_> {
                 _ => response.version(),
             };
             let metadata = one.wrapper.and_then(|wrapper| wrapper.metadata);
-            if let Some(News { name, bytes, value }) = self.look_at(&one, frame) {
+            let aliases = match response {
+                AnyResponse::Delta(_) => one.wrapper.unwrap_or_default().aliases,
+                AnyResponse::Sotw(_) => Aliases::default(),
+            };
+            if let Some(News { name, bytes, value }) = self.look_at(&one, aliases, frame) {
                 unseen.push(Resource {
                     value,
                     metadata: metadata.map(Bytes::copy_from_slice),
@@ -260,7 +266,12 @@ impl Preview<'_> {
         unseen
     }
 
-    fn look_at(&mut self, one: &Unwrapped<'_>, frame: &Bytes) -> Option<News> {
+    fn look_at(
+        &mut self,
+        one: &Unwrapped<'_>,
+        aliases: Aliases<'_>,
+        frame: &Bytes,
+    ) -> Option<News> {
         let Body::Resource(value) = one.body else { return None };
         if one.wrapper.is_none() && self.cache.is_plain_repeat(self.guess, value) {
             self.guess = self.cache.following(self.guess);
@@ -277,6 +288,11 @@ impl Preview<'_> {
             }
             None => self.has_wildcard,
         };
+        let is_in_use = slot
+            .and_then(|slot| self.cache.get(slot)?.bytes.as_deref())
+            .is_some_and(|bytes| bytes == value);
+        let mut asked = asked_for_by(self.naming, self.cache, self.interest, name, aliases);
+        let is_wanted = is_wanted || (!is_in_use && asked.next().is_some());
         if !is_wanted || self.settlement.verdict(name).is_some() {
             return None;
         }

@@ -4,7 +4,7 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::wire::resource::{RawResource, Wrapped};
+use crate::wire::resource::{Aliases, RawResource, Wrapped};
 
 /// One resource of a response.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub(crate) struct Wrapper<'f> {
     pub(crate) version: &'f str,
     pub(crate) metadata: Option<&'f [u8]>,
     pub(crate) ttl: Option<Duration>,
+    pub(crate) aliases: Aliases<'f>,
 }
 
 /// Why nothing could be taken out, and what the wrapper called it if that can be told (trap 12).
@@ -71,7 +72,8 @@ pub(crate) fn unwrap_delta<'f>(
         }
         Some(Ok(any)) => Body::Resource(any.value),
     };
-    let wrapper = Wrapper { version: wrapped.version, metadata: wrapped.metadata, ttl };
+    let (version, metadata) = (wrapped.version, wrapped.metadata);
+    let wrapper = Wrapper { version, metadata, ttl, aliases: wrapped.aliases() };
     Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper) })
 }
 

@@ -24,10 +24,12 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use super::{
     TypeState,
     authorities::Authority,
-    backoff::Backoff,
+    backoff::Pauses,
     config::{ClientConfig, ManagementServer, Streams},
     error::{ChannelError, Source},
     machine::Machine,
+    pace::Bucket,
+    profile::AnswerTiming,
     review::Reviews,
     tally::Tally,
     timers::DoesNotExistTimers,
@@ -65,6 +67,8 @@ pub(crate) struct Upstream {
     /// The position of the first of its lanes.
     pub(crate) first_lane: usize,
     pub(crate) serves: Scopes,
+    /// What is waited for from the moment it is wanted, where that is how long a resource may take.
+    pub(crate) fetches: DoesNotExistTimers,
     pub(crate) tally: Tally,
 }
 
@@ -87,7 +91,11 @@ pub(crate) struct Lane {
     pub(crate) upstream: usize,
     pub(crate) carries: Carries,
     pub(crate) link: Link,
-    pub(crate) backoff: Backoff,
+    pub(crate) pauses: Pauses,
+    /// How many channels in a row have ended without a response.
+    pub(crate) failures: u32,
+    /// Whether there ever was a response.
+    pub(crate) has_answered: bool,
     /// Why the server cannot be used, from the first failure until the next response.
     pub(crate) error: Option<ChannelError>,
     /// The number of the last channel of this lane that ended, in the count of all.
@@ -140,6 +148,10 @@ pub(crate) struct Channel {
     pub(crate) timers: DoesNotExistTimers,
     /// Responses that wait for a verdict from outside.
     pub(crate) reviews: Reviews,
+    /// When responses are answered.
+    pub(crate) answers: AnswerTiming,
+    /// `None` where requests may go as fast as they come.
+    pub(crate) bucket: Option<Bucket>,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
 }
@@ -172,7 +184,9 @@ impl Upstreams {
                 upstream,
                 carries,
                 link: Link::Idle,
-                backoff: Backoff::default(),
+                pauses: Pauses::default(),
+                failures: 0,
+                has_answered: false,
                 error: None,
                 ended: 0,
             };
@@ -193,6 +207,7 @@ impl Upstreams {
                 sources: sources.collect(),
                 held: alloc::vec![HeldState::default(); config.types.len()],
                 first_lane,
+                fetches: DoesNotExistTimers::default(),
                 tally: Tally::new(config.types.len()),
                 serves: Scopes::new(&authorities, upstream, config.types.len()),
                 server,
@@ -341,6 +356,8 @@ impl Channel {
             machines,
             timers: DoesNotExistTimers::default(),
             reviews: Reviews::default(),
+            answers: AnswerTiming::OnJudgement,
+            bucket: None,
             debts: None,
         }
     }
@@ -366,6 +383,22 @@ impl Channel {
             types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
         };
         self.machines().find(is_dirty).map(|(type_index, _)| type_index)
+    }
+
+    /// Whether there is an answer to send, or something has changed in interest.
+    pub(crate) fn has_something_to_say(&self, types: &[TypeState], serves: &Scopes) -> bool {
+        !self.acks.is_empty() || self.next_dirty(types, serves).is_some()
+    }
+
+    /// Whether a request may be sent now.
+    pub(crate) fn may_send(&self, now: Time) -> bool {
+        !self.is_applying() && self.bucket.is_none_or(|bucket| bucket.next() <= now)
+    }
+
+    /// Whether requests wait for watchers.
+    pub(crate) fn is_applying(&self) -> bool {
+        let has_debts = self.debts.as_ref().is_some_and(|debts| debts.open > 0);
+        self.answers == AnswerTiming::AfterNotices && has_debts
     }
 
     /// Whether the next response may be read (B52).

@@ -143,6 +143,15 @@ impl Watches {
         self.watches.at_mut(slot).map(|watch| &mut watch.target)
     }
 
+    /// The watches of one name, from its first on.
+    pub(crate) fn of_name(&self, first: Slot) -> Vec<WatchId> {
+        let next = |id: &WatchId| match self.get(*id).map(|watch| &watch.target) {
+            Some(Target::Name { next, .. }) => self.watches.key(*next).map(WatchId),
+            _ => None,
+        };
+        core::iter::successors(self.watches.key(first).map(WatchId), next).collect()
+    }
+
     /// Notes news for all watches of one name.
     pub(crate) fn tell_all(
         &mut self,

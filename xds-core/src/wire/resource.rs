@@ -30,10 +30,15 @@ pub(crate) struct Wrapped<'a> {
     pub(crate) metadata: Option<&'a [u8]>,
     /// Whether caching proxies must pass the resource on without keeping it.
     pub(crate) do_not_cache: bool,
+    has_aliases: bool,
     any: Option<&'a [u8]>,
     ttl: Option<&'a [u8]>,
     message: &'a [u8],
 }
+
+/// The other names in a [`Wrapped`] resource, as they lie in it; `None` where it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aliases<'a>(Option<&'a [u8]>);
 
 /// Why a TTL cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -85,7 +90,10 @@ impl<'a> Wrapped<'a> {
                 VERSION => wrapped.version = field.string()?,
                 RESOURCE => wrapped.any = Some(field.block()?),
                 NAME => wrapped.name = field.string()?,
-                ALIASES => drop(field.string()?),
+                ALIASES => {
+                    field.string()?;
+                    wrapped.has_aliases = true;
+                }
                 TTL => wrapped.ttl = Some(field.block()?),
                 CACHE_CONTROL => wrapped.do_not_cache = is_set(field.block()?, 1)?,
                 RESOURCE_NAME => long_name = string_field(field.block()?, 1)?,
@@ -106,13 +114,19 @@ impl<'a> Wrapped<'a> {
     }
 
     /// The other names of the resource (X06).
-    pub(crate) fn aliases(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        strings(self.message, ALIASES)
+    pub(crate) fn aliases(&self) -> Aliases<'a> {
+        Aliases(self.has_aliases.then_some(self.message))
     }
 
     /// How long the resource may be used unless it is sent again (B09); `None` for ever.
     pub(crate) fn ttl(&self) -> Result<Option<Duration>, InvalidTtl> {
         self.ttl.map(duration).transpose()
+    }
+}
+
+impl<'a> Aliases<'a> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.0.into_iter().flat_map(|message| strings(message, ALIASES))
     }
 }
 
@@ -187,7 +201,7 @@ mod tests {
         let message = wrapper().encode_to_vec();
         let wrapped = Wrapped::parse(&message).unwrap();
         assert_eq!((wrapped.name, wrapped.version), ("foo", "7"));
-        assert_eq!(wrapped.aliases().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(wrapped.aliases().iter().collect::<Vec<_>>(), ["a", "b"]);
         let any = wrapped.any().unwrap().unwrap();
         assert_eq!((any.type_url, any.value), (&b"t/x"[..], &b"body"[..]));
         assert_eq!(wrapped.ttl(), Ok(Some(Duration::new(10, 5))));

@@ -2,11 +2,12 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [features=a,b] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off] [federation=off] [reported-errors=off] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all |
 //! | `unwatch LABEL` | ends the watch |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
+//! | `reset-backoff` | the application says that the network is back |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
 //! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME`, which was removed, or `!NAME=CODE[:TEXT]`, an error |
@@ -56,6 +57,7 @@ pub enum Command {
     Unwatch(String),
     Busy(String),
     Done(String),
+    ResetBackoff,
     ShutDown,
     Respond(Response),
     Update(Update),
@@ -123,6 +125,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("unwatch", _) => Command::Unwatch(one()?),
         ("busy", _) => Command::Busy(one()?),
         ("done", _) => Command::Done(one()?),
+        ("reset-backoff", []) => Command::ResetBackoff,
         ("shut-down", []) => Command::ShutDown,
         ("respond", [type_name, words @ ..]) => {
             Command::Respond(response::parse(type_name, words)?)

@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, Profile, ReadGate, ReportedErrors, ServerFeatures, Streams,
-        Verdict, WildcardForm,
+        ManagementServer, Node, Profile, ReadGate, RequestRate, ResourceErrors, ServerFeatures,
+        Streams, Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -29,6 +29,7 @@ pub(super) fn client_config(
         "jitter",
         "data-errors",
         "features",
+        "rate",
         "external",
         "tombstones",
         "name-bytes",
@@ -45,7 +46,8 @@ pub(super) fn client_config(
         "federation",
         "reported-errors",
     ];
-    if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+    let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
+    if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("a client has no option `{key}`"));
     }
     let number = |key: &str| match option(key).map(str::parse::<usize>) {
@@ -68,11 +70,13 @@ pub(super) fn client_config(
     if option("federation") == Some("off") {
         profile.federation = Federation::Off;
     }
-    if option("fallback") == Some("off") {
-        profile.fallback = Fallback::Off;
+    match option("fallback") {
+        Some("off") => profile.fallback = Fallback::Off,
+        Some("failover") => profile.fallback = Fallback::Failover,
+        _ => {}
     }
     if option("reported-errors") == Some("off") {
-        profile.reported_errors = ReportedErrors::Ignored;
+        profile.resource_errors = ResourceErrors::Ignored;
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
@@ -97,10 +101,14 @@ pub(super) fn client_config(
         Some("delta") => Variant::Incremental,
         _ => Variant::StateOfTheWorld,
     };
-    let features = option("features").unwrap_or_default().split(',');
-    let (features, warnings) = ServerFeatures::parse(features);
+    let rate = option("rate").map(request_rate).transpose()?;
+    let features = option("features").unwrap_or_default();
+    let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
-        let server = ManagementServer::new(uri).with_features(features);
+        let own = option(&format!("features@{uri}")).unwrap_or(features);
+        let (own, _) = ServerFeatures::parse(own.split(','));
+        let mut server = ManagementServer::new(uri).with_features(own);
+        server.request_rate = rate;
         server.with_streams(streams).with_variant(variant)
     };
     let mut uris = option("servers").unwrap_or("sim").split(',');
@@ -128,4 +136,13 @@ pub(super) fn client_config(
     limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
     Ok((config, warnings))
+}
+
+/// `BURST/PER_SECOND`.
+fn request_rate(text: &str) -> Result<RequestRate, String> {
+    let wrong = || format!("`{text}` is no rate such as 100/10");
+    let (burst, per_second) = text.split_once('/').ok_or_else(wrong)?;
+    let burst = burst.parse().map_err(|_| wrong())?;
+    let per_second = per_second.parse().map_err(|_| wrong())?;
+    RequestRate::new(burst, per_second).map_err(|why| why.to_string())
 }

@@ -87,6 +87,7 @@ impl Stage {
             }
             Command::Busy(label) => self.world.make_busy(self.labelled(&label)?),
             Command::Done(label) => self.world.make_done(self.labelled(&label)?),
+            Command::ResetBackoff => self.world.client.reset_backoff(self.world.now()),
             Command::ShutDown => self.world.client.shut_down(self.world.now()),
             Command::Respond(response) => {
                 let channel = self.channel_for(Some(&response.type_name))?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message as _;
-use xds_core::proto;
+use xds_core::{proto, types};
 
 use super::response::{ResourceError, resource_error};
 use crate::Toy;
@@ -74,7 +74,10 @@ fn resource(item: &str) -> Result<Versioned, String> {
     let (name, version) =
         head.rsplit_once('@').ok_or_else(|| format!("`{item}` is not NAME@VERSION=TEXT"))?;
     let (type_name, name) = match name.split_once('/') {
-        Some((before, name)) if !before.ends_with(':') => (Some(before.to_owned()), name),
+        // Names of virtual hosts have a slash as well.
+        Some((before, name)) if types::by_short_name(before).is_some() => {
+            (Some(before.to_owned()), name)
+        }
         _ => (None, name),
     };
     Ok(Versioned { type_name, name: name.into(), version: version.into(), aliases, ttl, text })

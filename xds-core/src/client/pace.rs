@@ -1,0 +1,148 @@
+//! How fast requests go to a server (BO-10).
+//!
+//! Requests are rendered when the transport has room for them, so there is no queue of requests that
+//! could grow: what has to wait is said later, in fewer requests, and is gone with its stream.
+
+use core::time::Duration;
+
+use thiserror::Error;
+
+use super::Client;
+use crate::time::{Deadline, Time, Timer};
+
+/// The requests that each stream to a server may carry: a bucket of tokens, of which every request takes
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestRate {
+    burst: u32,
+    /// The time in which one token comes back; more than zero.
+    interval: Duration,
+}
+
+/// Why a rate is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidRequestRate {
+    /// No request could ever be sent.
+    #[error("a bucket without tokens lets nothing through")]
+    NoTokens,
+    /// What comes back in a second is not a number, or not more than zero, or next to nothing.
+    #[error("tokens must come back at a rate of more than zero")]
+    Rate,
+}
+
+impl RequestRate {
+    /// `burst` requests at once, and `per_second` more each second.
+    ///
+    /// # Errors
+    ///
+    /// Nothing would get through, or `per_second` is no rate.
+    pub fn new(burst: u32, per_second: f64) -> Result<Self, InvalidRequestRate> {
+        if burst == 0 {
+            return Err(InvalidRequestRate::NoTokens);
+        }
+        let interval = Duration::try_from_secs_f64(per_second.recip());
+        let interval = interval.map_err(|_| InvalidRequestRate::Rate)?;
+        let is_rate = per_second > 0.0;
+        if is_rate { Ok(Self { burst, interval }) } else { Err(InvalidRequestRate::Rate) }
+    }
+
+    /// Envoy's, where it has a limit and nothing else is said: a hundred at once, ten more each second.
+    #[must_use]
+    pub const fn envoy() -> Self {
+        Self { burst: 100, interval: Duration::from_millis(100) }
+    }
+}
+
+/// The bucket of one channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    rate: RequestRate,
+    /// How many tokens there were at `counted`.
+    tokens: u32,
+    counted: Time,
+}
+
+impl Bucket {
+    pub(crate) fn full(rate: RequestRate, now: Time) -> Self {
+        Self { rate, tokens: rate.burst, counted: now }
+    }
+
+    /// When a request may be sent; it may be in the past.
+    pub(crate) fn next(&self) -> Time {
+        match self.tokens {
+            0 => self.counted.after(self.rate.interval),
+            _ => self.counted,
+        }
+    }
+
+    /// Takes a token for a request that is sent now.
+    pub(crate) fn take(&mut self, now: Time) {
+        let interval = self.rate.interval.as_nanos().max(1);
+        let returned = now.since(self.counted).as_nanos() / interval;
+        let room = self.rate.burst - self.tokens;
+        match u32::try_from(returned).ok().filter(|&returned| returned < room) {
+            Some(returned) => {
+                self.tokens += returned;
+                self.counted = self.counted.after(self.rate.interval.saturating_mul(returned));
+            }
+            None => (self.tokens, self.counted) = (self.rate.burst, now),
+        }
+        self.tokens = self.tokens.saturating_sub(1);
+    }
+}
+
+impl Client {
+    /// When a stream may say what it has to say, of those that have to wait for that.
+    pub(super) fn next_request(&self) -> Option<Deadline> {
+        let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
+            let server = self.upstreams.servers.get(channel.upstream)?;
+            let at = channel.bucket.as_ref()?.next();
+            let has_something = !channel.announced
+                && !channel.is_applying()
+                && channel.has_something_to_say(&self.types, &server.serves);
+            has_something.then_some(at)
+        });
+        held_back.min().map(|at| Deadline { at, why: Timer::RequestRate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_rate_lets_something_through() {
+        for (burst, per_second, expected) in [
+            (0, 1.0, Err(InvalidRequestRate::NoTokens)),
+            (1, f64::NAN, Err(InvalidRequestRate::Rate)),
+            (1, 0.0, Err(InvalidRequestRate::Rate)),
+            (1, -0.0, Err(InvalidRequestRate::Rate)),
+            (1, -1.0, Err(InvalidRequestRate::Rate)),
+            (1, f64::MIN_POSITIVE, Err(InvalidRequestRate::Rate)),
+            (100, 10.0, Ok(RequestRate::envoy())),
+            (5, f64::INFINITY, Ok(RequestRate { burst: 5, interval: Duration::ZERO })),
+        ] {
+            assert_eq!(RequestRate::new(burst, per_second), expected, "{burst} {per_second}");
+        }
+    }
+
+    #[test]
+    fn tokens_come_back_one_by_one_until_the_bucket_is_full() {
+        let mut bucket = Bucket::full(RequestRate::new(2, 10.0).unwrap(), at(0));
+        assert_eq!(bucket.next(), at(0));
+        bucket.take(at(0));
+        bucket.take(at(10));
+        assert_eq!(bucket.next(), at(100), "counted from when the bucket was full");
+        bucket.take(at(110));
+        assert_eq!(bucket.next(), at(200));
+        bucket.take(at(5_000));
+        assert_eq!(bucket.next(), at(5_000), "one is left");
+        bucket.take(at(5_000));
+        assert_eq!(bucket.next(), at(5_100));
+    }
+}

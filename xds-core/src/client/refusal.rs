@@ -1,0 +1,62 @@
+//! A response that is refused whole for what is bad in it (D2, [`RejectionUnit::Response`]).
+//!
+//! It is read like any other, so that its NACK names all that is bad. Then nothing of it is used: no
+//! resource, no heartbeat, no deletion, no error that the server reports. Resources that it would have
+//! changed stay as they are, with the error beside them that their newest version was refused.
+
+use alloc::sync::Arc;
+
+use super::{
+    faults::Place,
+    judge::Judge,
+    profile::RejectionUnit,
+    reading::{Candidate, DUPLICATE, Reading},
+    resource_type::Rejection,
+};
+
+/// Why a good resource is refused.
+const NOT_ALONE: &str = "refused with its response, in which something else is bad";
+
+impl Judge<'_> {
+    /// Whether what is bad in the response spoils all of it.
+    pub(crate) fn refuses_all(&self, reading: &Reading<'_>) -> bool {
+        match self.context.profile.rejection_unit {
+            RejectionUnit::Resource => false,
+            RejectionUnit::Response => {
+                reading.faults.count() > 0
+                    || !reading.repeated.is_empty()
+                    || reading.candidates.iter().any(|candidate| candidate.verdict.is_err())
+            }
+        }
+    }
+
+    /// Refuses the response; `before` is the number of the newest change before it. Returns the message
+    /// of the NACK.
+    pub(crate) fn refuse_all(mut self, mut reading: Reading<'_>, before: u64) -> Option<Arc<str>> {
+        self.cache.take_back_renewals();
+        for Candidate { index, slot, bytes, verdict, .. } in reading.candidates {
+            if self.cache.is_duplicate(slot) {
+                continue;
+            }
+            let rejection = match verdict {
+                Ok(_) => Rejection::new(NOT_ALONE),
+                Err(rejection) => {
+                    let name = self.cache.get(slot).map(|entry| entry.name.as_str());
+                    reading.faults.add(Place::Resource(index), name, rejection.reason());
+                    rejection
+                }
+            };
+            self.reject(slot, rejection);
+            if bytes.len() <= self.limits.rejected_resource_bytes {
+                self.cache.keep_rejected(slot, bytes);
+            }
+        }
+        for &slot in &reading.repeated {
+            self.reject(slot, Rejection::new(DUPLICATE));
+        }
+        self.cache.end_response();
+        self.note_collection(self.cache.sequence() != before);
+        self.stats.resources_invalid += reading.faults.count();
+        reading.faults.into_message()
+    }
+}

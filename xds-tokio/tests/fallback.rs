@@ -1,0 +1,23 @@
+//! Servers behind one that cannot be dialled at all.
+
+mod support;
+
+use support::{CLUSTER, FakeServer, config, value};
+use xds_core::client::ManagementServer;
+use xds_tokio::{Client, ClientOptions};
+
+#[tokio::test]
+async fn a_server_whose_address_is_no_address_is_one_that_fails() {
+    for bad in ["", "::::", "http://not a host", "unix:"] {
+        let mut server = FakeServer::start().await;
+        let mut config = config(server.address);
+        config.servers.insert(0, ManagementServer::new(bad));
+        let client = Client::connect(config, ClientOptions::default().with_seed(7));
+        let mut watch = client.watch(CLUSTER, "a");
+        let mut stream = server.stream().await;
+        stream.request().await;
+        stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+        assert_eq!(value(&mut watch).await.name.as_str(), "a", "behind {bad:?}");
+    }
+    println!("covers: FB-18");
+}
