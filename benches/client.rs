@@ -14,13 +14,12 @@ use prost::Message as _;
 use xds_benches::{
     frames::{self, CLUSTERS, Clusters},
     ratio::Ratios,
+    subscribed::Subscribed,
 };
 use xds_core::{
-    ChannelId, Client, Frame, Time, TypeUrl,
-    client::{
-        ChannelEvent, ClientConfig, Context, Interest, ManagementServer, Node, Notice, OpaqueType,
-        Output, Rejection, ResourceType, Value,
-    },
+    TypeUrl,
+    client::{Context, OpaqueType, Rejection, ResourceType, Value},
+    service::Variant,
     types,
 };
 
@@ -55,7 +54,7 @@ fn main() {
     ratios.measure(
         &mut group,
         FIRST_LOAD,
-        || Subscribed::to_everything(OpaqueType::new(types::CLUSTER)),
+        || to_everything(OpaqueType::new(types::CLUSTER)),
         |mut client| {
             client.receive(&first);
             client
@@ -64,14 +63,14 @@ fn main() {
     ratios.measure(
         &mut group,
         FIRST_LOAD_DECODED,
-        || Subscribed::to_everything(DecodedCluster::default()),
+        || to_everything(DecodedCluster::default()),
         |mut client| {
             client.receive(&first);
             client
         },
     );
 
-    let mut wildcard = Subscribed::to_everything(OpaqueType::new(types::CLUSTER));
+    let mut wildcard = to_everything(OpaqueType::new(types::CLUSTER));
     wildcard.receive(&first);
     let mut turn = changes.iter().cycle();
     ratios.measure(
@@ -83,7 +82,7 @@ fn main() {
         },
     );
 
-    let mut named = Subscribed::by_name();
+    let mut named = Subscribed::by_name(CLUSTERS);
     named.receive(&first);
     let mut turn = changes.iter().cycle();
     ratios.measure(
@@ -117,6 +116,10 @@ const ONE_CHANGED: &str = "one changed";
 const ONE_CHANGED_NAMED: &str = "one changed, named watches";
 const NAMES_REQUEST: &str = "encoding the request with all names";
 
+fn to_everything(resource_type: impl ResourceType + 'static) -> Subscribed {
+    Subscribed::to_everything(Variant::StateOfTheWorld, resource_type)
+}
+
 /// Decodes the envelope, then one cluster after the other.
 fn decode(frame: &Bytes, mut take: impl FnMut(Cluster)) {
     let response = DiscoveryResponse::decode(&**frame).expect("our own frame");
@@ -133,84 +136,6 @@ fn named_request() -> Vec<u8> {
         ..Default::default()
     }
     .encode_to_vec()
-}
-
-/// A client whose subscription is on the wire.
-struct Subscribed {
-    client: Client,
-    channel: ChannelId,
-}
-
-impl Subscribed {
-    fn to_everything(resource_type: impl ResourceType + 'static) -> Self {
-        Self::new(resource_type, |client, clusters| {
-            client.watch(clusters, Interest::Wildcard, Time::ZERO).expect("a registered type");
-        })
-    }
-
-    fn by_name() -> Self {
-        Self::new(OpaqueType::new(types::CLUSTER), |client, clusters| {
-            for index in 0..CLUSTERS {
-                let name = frames::name(index);
-                client.watch(clusters, Interest::Name(&name), Time::ZERO).expect("a good name");
-            }
-        })
-    }
-
-    fn new(
-        resource_type: impl ResourceType + 'static,
-        watch: impl FnOnce(&mut Client, &TypeUrl),
-    ) -> Self {
-        let config = ClientConfig::new(Node::new("bench"), ManagementServer::new("bench"))
-            .with_type(resource_type);
-        let mut client = Client::new(config, 1, Time::ZERO);
-        watch(&mut client, &TypeUrl::from(types::CLUSTER));
-        let Some(Output::Open(channel, _)) = client.poll_output() else {
-            unreachable!("the first watch opens a channel")
-        };
-        client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
-        let mut subscribed = Self { client, channel };
-        subscribed.drain();
-        subscribed
-    }
-
-    /// From the frame to the notices taken and the ACK rendered. Returns how many resources were
-    /// told of.
-    fn receive(&mut self, frame: &Bytes) -> usize {
-        self.client.handle_event(ChannelEvent::Message(self.channel, frame.clone()), Time::ZERO);
-        self.drain()
-    }
-
-    fn drain(&mut self) -> usize {
-        let mut told = 0;
-        let mut request = Frame::default();
-        while let Some(output) = self.client.poll_output() {
-            match output {
-                Output::Writable(channel) => {
-                    while self.client.poll_transmit(channel, Time::ZERO, &mut request).is_some() {
-                        black_box(&request);
-                    }
-                }
-                Output::Notify(watch, Notice::Behind) => {
-                    while let Some(change) = self.client.next_change(watch) {
-                        told += usize::from(matches!(
-                            change,
-                            xds_core::client::Change::Resource { .. }
-                        ));
-                        black_box(change);
-                    }
-                    self.client.handled(watch, Time::ZERO);
-                }
-                Output::Notify(watch, notice) => {
-                    told += 1;
-                    black_box(notice);
-                    self.client.handled(watch, Time::ZERO);
-                }
-                _ => {}
-            }
-        }
-        told
-    }
 }
 
 /// Clusters that are decoded in full, as a proxy needs them.

@@ -40,9 +40,25 @@ impl Clusters {
     /// A response with all of them, the `changed`-th with another timeout.
     #[must_use]
     pub fn response(&self, version: u64, changed: Option<usize>) -> Bytes {
+        self.response_with(version, |index| changed == Some(index))
+    }
+
+    /// A response with all of them, every second one with another timeout.
+    #[must_use]
+    pub fn response_with_every_second_changed(&self, version: u64) -> Bytes {
+        self.response_with(version, |index| index % 2 == 0)
+    }
+
+    /// The length of all of them together, in bytes.
+    #[must_use]
+    pub fn payload(&self) -> usize {
+        self.encoded.iter().map(Bytes::len).sum()
+    }
+
+    fn response_with(&self, version: u64, is_changed: impl Fn(usize) -> bool) -> Bytes {
         let resource = |(index, encoded): (usize, &Bytes)| proto::Any {
             type_url: types::CLUSTER.into(),
-            value: match changed == Some(index) {
+            value: match is_changed(index) {
                 true => cluster(index, 1_000 + version).encode_to_vec().into(),
                 false => encoded.clone(),
             },

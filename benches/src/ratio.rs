@@ -53,12 +53,22 @@ impl Ratios {
     pub fn print(&self, work: &str, baseline: &str, aim: Option<f64>) {
         let median = |name: &str| self.medians.iter().find(|(n, _)| *n == name).map(|(_, t)| *t);
         let Some((work_time, baseline_time)) = median(work).zip(median(baseline)) else { return };
-        let ratio = work_time / baseline_time;
-        let verdict = match aim {
-            Some(aim) if ratio <= aim => format!("  aim <= {aim}: met"),
-            Some(aim) => format!("  aim <= {aim}: missed"),
-            None => String::new(),
-        };
-        println!("ratio  {work} / {baseline} = {ratio:.3}{verdict}");
+        print_ratio(work, baseline, work_time / baseline_time, aim);
     }
+}
+
+/// Prints a ratio, and what it should be at most.
+pub fn print_ratio(work: &str, baseline: &str, ratio: f64, aim: Option<f64>) {
+    let verdict = match aim {
+        Some(aim) if ratio <= aim => format!("  aim <= {aim}: met"),
+        Some(aim) => format!("  aim <= {aim}: missed"),
+        None => String::new(),
+    };
+    println!("ratio  {work} / {baseline} = {ratio:.3}{verdict}");
+}
+
+/// Whether the benchmarks only have to show that they run: `cargo bench -- --test`.
+#[must_use]
+pub fn is_test_run() -> bool {
+    std::env::args().any(|argument| argument == "--test")
 }

@@ -1,4 +1,4 @@
-"""`run [envoy|grpc|go]...`: plays the checks of the peers named, or of all."""
+"""`run [envoy|grpc|differential|go]...`: plays the checks of the peers named, or of all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from driver import envoy_checks, go_checks, grpc_checks, workspace
+from driver import differential_checks, envoy_checks, go_checks, grpc_checks, workspace
 from driver.checks import PeerReport, Skip, comment
 
 PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     envoy_checks.NAME: envoy_checks.run,
     grpc_checks.NAME: grpc_checks.run,
+    differential_checks.NAME: differential_checks.run,
     go_checks.NAME: go_checks.run,
 }
 
@@ -67,11 +68,11 @@ def run_peer(name: str, run_dir: Path) -> PeerReport:
 
 def print_summary(reports: list[PeerReport]) -> None:
     """One line for each peer: what was tested, and how much."""
-    print(f"\n{'peer':<8}{'version':<52}{'checks':>7}{'failed':>7}{'seconds':>9}")
+    print(f"\n{'peer':<14}{'version':<52}{'checks':>7}{'failed':>7}{'seconds':>9}")
     for report in reports:
         version = f"skipped: {report.skip_reason}" if report.skip_reason else report.version
         checks = report.passed + report.failed
-        print(f"{report.peer:<8}{version:<52}{checks:>7}{report.failed:>7}{report.seconds:>9.1f}")
+        print(f"{report.peer:<14}{version:<52}{checks:>7}{report.failed:>7}{report.seconds:>9.1f}")
     print()
 
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 # Long enough for a busy machine with two cores; a passing check never waits for it.
 PATIENCE = 15.0
-INTERVAL = 0.05
+INTERVAL = 0.02
 # How long nothing may happen where nothing should: who repeats itself does so within milliseconds.
 SILENCE = 3.0
 

@@ -113,9 +113,21 @@ def xds_binary() -> Path:
     if shutil.which("cargo") is None:
         raise PreparationFailed("cargo is not installed and XDS_BIN is not set: there is nothing to test")
     comment("building xds")
-    _run(["cargo", "build", "--quiet", "-p", "xds-cli"], cwd=CHECKOUT)
+    return _cargo_build("-p", "xds-cli", product="xds")
+
+
+def example(name: str) -> Path:
+    """A program of the package `xds-tests`, freshly built."""
+    if shutil.which("cargo") is None:
+        raise Skip("cargo is not installed")
+    comment(f"building {name}")
+    return _cargo_build("-p", "xds-tests", "--example", name, product=f"examples/{name}")
+
+
+def _cargo_build(*what: str, product: str) -> Path:
+    _run(["cargo", "build", "--quiet", *what], cwd=CHECKOUT)
     metadata = _run(["cargo", "metadata", "--no-deps", "--format-version", "1"], cwd=CHECKOUT)
-    return Path(json.loads(metadata)["target_directory"]) / "debug" / "xds"
+    return Path(json.loads(metadata)["target_directory"]) / "debug" / product
 
 
 def go_server() -> Path:

@@ -1,0 +1,350 @@
+//! The same frames for the client that is published as `xds-client`, side by side with ours.
+//!
+//! Its transport cannot be replaced from outside, so both clients read from a socket, through tonic. What
+//! that alone costs is measured with a client that reads frames and looks at nothing. One thread runs
+//! client and server, so times are work.
+//!
+//! Not part of the usual run; `benches/README.md` says how to run it, and what that crate cannot do.
+
+#[path = "../xds-tokio/tests/support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use criterion::Criterion;
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use prost::Message as _;
+use tokio::runtime::Runtime;
+use xds_benches::{
+    frames::{self, CLUSTERS, Clusters},
+    ratio::{Ratios, is_test_run},
+};
+use xds_client::{ProstCodec, ResourceEvent, TokioRuntime, TonicTransportBuilder, XdsClient};
+use xds_core::{
+    client::{ClientConfig, ManagementServer, Node, OpaqueType},
+    types,
+};
+use xds_tokio::{Client, ClientHandle, ClientOptions, WatchAll};
+
+use self::support::{FakeServer, FakeStream, RawClient};
+
+const TRANSPORT: &str = "transport alone";
+const OURS_FIRST: &str = "ours, first load";
+const THEIRS_FIRST: &str = "xds-client, first load";
+const THEIRS_FIRST_DECODED: &str = "xds-client, first load, all decoded";
+const OURS_CHANGED: &str = "ours, one changed";
+const THEIRS_CHANGED: &str = "xds-client, one changed";
+const OURS_NAMED: &str = "ours, 1,000 more watches";
+const THEIRS_NAMED: &str = "xds-client, 1,000 more watches";
+const NAMES: usize = 1_000;
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(4))
+        .without_plots()
+        .configure_from_args();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a machine with sockets");
+    let count = if is_test_run() { 1_000 } else { CLUSTERS };
+    let clusters = Clusters::new(count);
+    let first = clusters.response(1, None);
+    let changes = [2, 3].map(|version| clusters.response(version, Some(count / 2)));
+    println!("{count} clusters, {} bytes each on average", first.len() / count);
+
+    let mut ratios = Ratios::default();
+    let mut group = criterion.benchmark_group("published");
+
+    let mut bare = runtime.block_on(Bare::open());
+    ratios.measure(&mut group, TRANSPORT, || (), |()| runtime.block_on(bare.receive(&first)));
+
+    ratios.measure(
+        &mut group,
+        OURS_FIRST,
+        || runtime.block_on(Ours::open()),
+        |mut ours| {
+            runtime.block_on(ours.receive(&first, count));
+            ours
+        },
+    );
+    ratios.measure(
+        &mut group,
+        THEIRS_FIRST,
+        || runtime.block_on(Theirs::<Opaque>::open()),
+        |mut theirs| {
+            runtime.block_on(theirs.receive(&first, count));
+            theirs
+        },
+    );
+    ratios.measure(
+        &mut group,
+        THEIRS_FIRST_DECODED,
+        || runtime.block_on(Theirs::<Decoded>::open()),
+        |mut theirs| {
+            runtime.block_on(theirs.receive(&first, count));
+            theirs
+        },
+    );
+
+    let mut ours = runtime.block_on(Ours::open());
+    runtime.block_on(ours.receive(&first, count));
+    let mut turn = changes.iter().cycle();
+    ratios.measure(
+        &mut group,
+        OURS_CHANGED,
+        || turn.next().expect("a cycle has no end"),
+        |frame| runtime.block_on(ours.receive(frame, 1)),
+    );
+    drop(ours);
+    let mut theirs = runtime.block_on(Theirs::<Opaque>::open());
+    runtime.block_on(theirs.receive(&first, count));
+    let mut turn = changes.iter().cycle();
+    ratios.measure(
+        &mut group,
+        THEIRS_CHANGED,
+        || turn.next().expect("a cycle has no end"),
+        // It tells of all resources, changed or not.
+        |frame| runtime.block_on(theirs.receive(frame, count)),
+    );
+    drop(theirs);
+
+    measure_named(&mut ratios, &mut group, &runtime);
+    group.finish();
+
+    println!();
+    for (theirs, ours) in [
+        (THEIRS_FIRST, OURS_FIRST),
+        (THEIRS_FIRST_DECODED, OURS_FIRST),
+        (THEIRS_CHANGED, OURS_CHANGED),
+        (THEIRS_NAMED, OURS_NAMED),
+    ] {
+        ratios.print(theirs, ours, None);
+    }
+    for work in [OURS_FIRST, THEIRS_FIRST, THEIRS_FIRST_DECODED, OURS_CHANGED, THEIRS_CHANGED] {
+        ratios.print(work, TRANSPORT, None);
+    }
+}
+
+/// Watches by name, added to a client that has one already, until the server knows all of them.
+fn measure_named(
+    ratios: &mut Ratios,
+    group: &mut criterion::BenchmarkGroup<'_, criterion::measurement::WallTime>,
+    runtime: &Runtime,
+) {
+    let names: Vec<String> = (1..=NAMES).map(frames::name).collect();
+    let mut requests = 0;
+    ratios.measure(
+        group,
+        OURS_NAMED,
+        || runtime.block_on(Ours::open_named()),
+        |(server, mut stream, client, first)| {
+            runtime.block_on(async {
+                let watches: Vec<_> =
+                    names.iter().map(|name| client.watch(types::CLUSTER, name.as_str())).collect();
+                requests = requests_until(&mut stream, NAMES + 1).await;
+                (server, stream, client, first, watches)
+            })
+        },
+    );
+    println!("ours: {requests} request for {NAMES} watches");
+    ratios.measure(
+        group,
+        THEIRS_NAMED,
+        || runtime.block_on(Theirs::<Opaque>::open_named()),
+        |(server, mut stream, client, first)| {
+            runtime.block_on(async {
+                let mut watches = Vec::with_capacity(NAMES);
+                for name in &names {
+                    watches.push(client.watch::<Opaque>(name.as_str()).await);
+                }
+                requests = requests_until(&mut stream, NAMES + 1).await;
+                (server, stream, client, first, watches)
+            })
+        },
+    );
+    println!("xds-client: {requests} requests for {NAMES} watches");
+}
+
+/// Takes requests until one has as many names; returns how many that took.
+async fn requests_until(stream: &mut FakeStream, names: usize) -> usize {
+    for count in 1.. {
+        if stream.request().await.resource_names.len() == names {
+            return count;
+        }
+    }
+    unreachable!("there is no last number")
+}
+
+/// A client that reads and answers, and knows nothing.
+struct Bare {
+    _server: FakeServer,
+    stream: FakeStream,
+    client: RawClient,
+}
+
+impl Bare {
+    async fn open() -> Self {
+        let mut server = FakeServer::start().await;
+        let client = RawClient::open(server.address).await;
+        client.subscribe(types::CLUSTER, &[]);
+        let mut stream = server.stream().await;
+        stream.request().await;
+        Self { _server: server, stream, client }
+    }
+
+    async fn receive(&mut self, frame: &Bytes) {
+        self.stream.send(frame.clone());
+        self.client.message().await;
+        self.client.subscribe(types::CLUSTER, &[]);
+        self.stream.request().await;
+    }
+}
+
+struct Ours {
+    _server: FakeServer,
+    stream: FakeStream,
+    _client: ClientHandle,
+    watch: WatchAll,
+}
+
+impl Ours {
+    async fn open() -> Self {
+        let mut server = FakeServer::start().await;
+        let client = Self::client(&server);
+        let watch = client.watch_all(types::CLUSTER);
+        let mut stream = server.stream().await;
+        stream.request().await;
+        Self { _server: server, stream, _client: client, watch }
+    }
+
+    async fn open_named() -> (FakeServer, FakeStream, ClientHandle, xds_tokio::Watch) {
+        let mut server = FakeServer::start().await;
+        let client = Self::client(&server);
+        let first = client.watch(types::CLUSTER, frames::name(0));
+        let mut stream = server.stream().await;
+        stream.request().await;
+        (server, stream, client, first)
+    }
+
+    fn client(server: &FakeServer) -> ClientHandle {
+        let server = ManagementServer::new(server.address.to_string());
+        let config = ClientConfig::new(Node::new("bench"), server)
+            .with_type(OpaqueType::new(types::CLUSTER));
+        Client::connect(config, ClientOptions::default())
+    }
+
+    /// From the frame to the ACK and the changes that follow from it.
+    async fn receive(&mut self, frame: &Bytes, changes: usize) {
+        self.stream.send(frame.clone());
+        for _ in 0..changes {
+            self.watch.next().await.expect("the client lives").expect("a sound watch");
+        }
+        self.watch.handled();
+        self.stream.request().await;
+    }
+}
+
+struct Theirs<T: xds_client::Resource> {
+    _server: FakeServer,
+    stream: FakeStream,
+    _client: XdsClient,
+    watch: xds_client::ResourceWatcher<T>,
+}
+
+impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
+    async fn open() -> Self {
+        let mut server = FakeServer::start().await;
+        let client = Self::client(&server);
+        let watch = client.watch::<T>("").await;
+        let mut stream = server.stream().await;
+        stream.request().await;
+        Self { _server: server, stream, _client: client, watch }
+    }
+
+    async fn open_named() -> (FakeServer, FakeStream, XdsClient, xds_client::ResourceWatcher<T>) {
+        let mut server = FakeServer::start().await;
+        let client = Self::client(&server);
+        let first = client.watch::<T>(frames::name(0)).await;
+        let mut stream = server.stream().await;
+        stream.request().await;
+        (server, stream, client, first)
+    }
+
+    fn client(server: &FakeServer) -> XdsClient {
+        let node = xds_client::Node::new("bench", "1").with_id("bench");
+        let config = xds_client::ClientConfig::new(node, format!("http://{}", server.address));
+        let transport = TonicTransportBuilder::new().with_max_decoding_message_size(256 << 20);
+        XdsClient::builder(config, transport, ProstCodec, TokioRuntime).build()
+    }
+
+    async fn receive(&mut self, frame: &Bytes, changes: usize) {
+        self.stream.send(frame.clone());
+        for _ in 0..changes {
+            match self.watch.next().await {
+                Some(ResourceEvent::ResourceChanged { result: Ok(_), .. }) => {}
+                other => panic!("no resource but {other:?}"),
+            }
+        }
+        self.stream.request().await;
+    }
+}
+
+/// A cluster as the published client can hold it with the least work: its name and its bytes.
+#[derive(Debug)]
+struct Opaque {
+    _bytes: Bytes,
+}
+
+/// The first field of a cluster; all others are passed over.
+#[derive(prost::Message)]
+struct Name {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+impl xds_client::Resource for Opaque {
+    type Message = (Name, Bytes);
+    const TYPE_URL: xds_client::resource::TypeUrl =
+        xds_client::resource::TypeUrl::new(types::CLUSTER);
+
+    fn deserialize(bytes: Bytes) -> xds_client::Result<Self::Message> {
+        let name = Name::decode(&*bytes).map_err(xds_client::Error::Decode)?;
+        Ok((name, bytes))
+    }
+
+    fn name(message: &Self::Message) -> &str {
+        &message.0.name
+    }
+
+    fn validate((_, bytes): Self::Message) -> xds_client::Result<Self> {
+        Ok(Self { _bytes: bytes })
+    }
+}
+
+/// A cluster as it is meant to be held.
+#[derive(Debug)]
+struct Decoded {
+    _cluster: Cluster,
+}
+
+impl xds_client::Resource for Decoded {
+    type Message = Cluster;
+    const TYPE_URL: xds_client::resource::TypeUrl =
+        xds_client::resource::TypeUrl::new(types::CLUSTER);
+
+    fn deserialize(bytes: Bytes) -> xds_client::Result<Cluster> {
+        Cluster::decode(bytes).map_err(xds_client::Error::Decode)
+    }
+
+    fn name(message: &Cluster) -> &str {
+        &message.name
+    }
+
+    fn validate(message: Cluster) -> xds_client::Result<Self> {
+        Ok(Self { _cluster: message })
+    }
+}

@@ -1,0 +1,118 @@
+//! A client beyond its first request, driven by hand: no runtime, no clock, no network.
+
+use std::hint::black_box;
+
+use bytes::Bytes;
+use xds_core::{
+    ChannelId, Client, Frame, Time, TypeUrl,
+    client::{
+        Change, ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, OpaqueType,
+        Output, ResourceType,
+    },
+    service::Variant,
+    types,
+};
+
+use crate::frames;
+
+/// A client whose subscription is on the wire.
+#[derive(Debug)]
+pub struct Subscribed {
+    client: Client,
+    channel: ChannelId,
+}
+
+impl Subscribed {
+    /// To every resource of a type.
+    #[must_use]
+    pub fn to_everything(variant: Variant, resource_type: impl ResourceType + 'static) -> Self {
+        let type_url = resource_type.type_url().clone();
+        Self::new(config(variant, resource_type), |client| {
+            client.watch(&type_url, Interest::Wildcard, Time::ZERO).expect("a registered type");
+        })
+    }
+
+    /// To as many clusters by name.
+    #[must_use]
+    pub fn by_name(count: usize) -> Self {
+        let config = config(Variant::StateOfTheWorld, OpaqueType::new(types::CLUSTER));
+        let clusters = TypeUrl::from(types::CLUSTER);
+        Self::new(config, |client| {
+            for index in 0..count {
+                let name = frames::name(index);
+                client.watch(&clusters, Interest::Name(&name), Time::ZERO).expect("a good name");
+            }
+        })
+    }
+
+    fn new(config: ClientConfig, watch: impl FnOnce(&mut Client)) -> Self {
+        let mut client = Client::new(config, 1, Time::ZERO);
+        watch(&mut client);
+        let Some(Output::Open(channel, _)) = client.poll_output() else {
+            unreachable!("the first watch opens a channel")
+        };
+        client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+        let mut subscribed = Self { client, channel };
+        subscribed.drain();
+        subscribed
+    }
+
+    /// Watches more clusters and renders what has to be sent for them. Returns how many requests that
+    /// took.
+    pub fn watch(&mut self, names: &[String]) -> usize {
+        let clusters = TypeUrl::from(types::CLUSTER);
+        for name in names {
+            self.client.watch(&clusters, Interest::Name(name), Time::ZERO).expect("a good name");
+        }
+        self.drain().requests
+    }
+
+    /// From the frame to the notices taken and the ACK rendered. Returns how many resources were
+    /// told of.
+    pub fn receive(&mut self, frame: &Bytes) -> usize {
+        self.client.handle_event(ChannelEvent::Message(self.channel, frame.clone()), Time::ZERO);
+        self.drain().told
+    }
+
+    fn drain(&mut self) -> Drained {
+        let mut drained = Drained::default();
+        let mut request = Frame::default();
+        while let Some(output) = self.client.poll_output() {
+            match output {
+                Output::Writable(channel) => {
+                    while self.client.poll_transmit(channel, Time::ZERO, &mut request).is_some() {
+                        drained.requests += 1;
+                        black_box(&request);
+                    }
+                }
+                Output::Notify(watch, Notice::Behind) => {
+                    while let Some(change) = self.client.next_change(watch) {
+                        let is_resource = matches!(change, Change::Resource { .. });
+                        drained.told += usize::from(is_resource);
+                        black_box(change);
+                    }
+                    self.client.handled(watch, Time::ZERO);
+                }
+                Output::Notify(watch, notice) => {
+                    drained.told += 1;
+                    black_box(notice);
+                    self.client.handled(watch, Time::ZERO);
+                }
+                _ => {}
+            }
+        }
+        drained
+    }
+}
+
+#[derive(Default)]
+struct Drained {
+    /// Resources told of.
+    told: usize,
+    requests: usize,
+}
+
+fn config(variant: Variant, resource_type: impl ResourceType + 'static) -> ClientConfig {
+    let server = ManagementServer::new("bench").with_variant(variant);
+    ClientConfig::new(Node::new("bench"), server).with_type(resource_type)
+}

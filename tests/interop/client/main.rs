@@ -1,0 +1,137 @@
+//! A client in gRPC's profile whose subscriptions somebody else decides on, for the differential run
+//! of `tests/interop`.
+//!
+//! JSON commands come on standard input, one a line:
+//!
+//! ```text
+//! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
+//! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}    and nothing else of these types
+//! {"command": "close"}                                     ends all watches; the client stays
+//! ```
+//!
+//! Notices are printed as JSON events, one a line. It ends when its standard input does.
+
+mod validation;
+
+use core::{future::poll_fn, pin::pin, task::Poll};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader, stdin},
+    select,
+};
+use xds_core::{
+    client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice, OpaqueType},
+    types,
+};
+use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
+
+use self::validation::Validated;
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase")]
+enum Command {
+    Open { servers: Vec<String>, node: String },
+    Want { names: BTreeMap<String, BTreeSet<String>> },
+    Close,
+}
+
+// One thread: all changes of one command reach the client before it says anything.
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<()> {
+    println!("{}", json!({ "event": "ready", "version": env!("CARGO_PKG_VERSION") }));
+    let mut application = Application::default();
+    let mut lines = BufReader::new(stdin()).lines();
+    loop {
+        select! {
+            line = lines.next_line() => match line? {
+                Some(line) => application.obey(serde_json::from_str(&line)?)?,
+                None => return Ok(()),
+            },
+            event = application.next_event() => println!("{event}"),
+        }
+    }
+}
+
+/// What an application holds: its client, and its watches by type and name.
+#[derive(Default)]
+struct Application {
+    client: Option<ClientHandle>,
+    watches: BTreeMap<(String, String), Watch>,
+}
+
+impl Application {
+    fn obey(&mut self, command: Command) -> io::Result<()> {
+        match command {
+            Command::Open { servers, node } => self.open(servers, node),
+            Command::Want { names } => self.want(&names),
+            Command::Close => {
+                self.watches.clear();
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&mut self, servers: Vec<String>, node: String) -> io::Result<()> {
+        let mut servers = servers.into_iter().map(ManagementServer::new);
+        let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
+        let config = ClientConfig::new(Node::new(node), first)
+            .with_type(Validated::listeners())
+            .with_type(OpaqueType::new(types::ROUTE_CONFIGURATION))
+            .with_type(Validated::clusters())
+            .with_type(OpaqueType::new(types::CLUSTER_LOAD_ASSIGNMENT));
+        let config = servers.fold(config, ClientConfig::with_fallback);
+        self.client = Some(Client::connect(config, ClientOptions::default()));
+        Ok(())
+    }
+
+    /// New watches first, as an application does that must not lose what both states share.
+    fn want(&mut self, names: &BTreeMap<String, BTreeSet<String>>) -> io::Result<()> {
+        let client = self.client.as_ref().ok_or_else(|| misuse("nothing is open"))?;
+        for (type_url, names) in names {
+            for name in names {
+                self.watches
+                    .entry((type_url.clone(), name.clone()))
+                    .or_insert_with(|| client.watch(type_url.as_str(), name.as_str()));
+            }
+        }
+        self.watches.retain(|(type_url, name), _| {
+            names.get(type_url).is_none_or(|wanted| wanted.contains(name))
+        });
+        Ok(())
+    }
+
+    /// The next notice of any watch, as an event. Pending while there is no watch.
+    async fn next_event(&mut self) -> Json {
+        poll_fn(|cx| {
+            for ((type_url, name), watch) in &mut self.watches {
+                if let Poll::Ready(Some(notice)) = pin!(watch.next()).poll(cx) {
+                    return Poll::Ready(event(type_url, name, notice));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+fn misuse(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+fn event(type_url: &str, name: &str, notice: Result<Notice, InvalidWatch>) -> Json {
+    let (what, text) = match notice {
+        Ok(Notice::Changed(Ok(resource))) => ("value", resource.version.to_string()),
+        Ok(Notice::Changed(Err(error))) => ("error", error.to_string()),
+        Ok(Notice::Ambient(Some(error))) => ("ambient", error.to_string()),
+        Ok(Notice::Ambient(None)) => ("cleared", String::new()),
+        Ok(other) => ("other", format!("{other:?}")),
+        Err(invalid) => ("invalid", invalid.to_string()),
+    };
+    json!({ "event": what, "type_url": type_url, "name": name, "text": text })
+}

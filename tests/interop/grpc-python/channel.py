@@ -1,0 +1,57 @@
+"""gRPC C-core as nothing but a client of management servers: a channel that resolves its target.
+
+Runs in the virtual environment of `requirements-grpc.txt`. It makes one channel to `xds:///svc`, has it
+resolve, and obeys JSON commands on standard input:
+
+    {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
+    {"command": "close"}                                    the channel, and with it all subscriptions
+
+It prints the channel's states as JSON events, and ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import grpc
+
+
+def _say(**event: object) -> None:
+    print(json.dumps(event), flush=True)
+
+
+def _open(servers: list[str], node: str) -> grpc.Channel:
+    # A bootstrap file of the environment would be preferred to ours.
+    os.environ.pop("GRPC_XDS_BOOTSTRAP", None)
+    os.environ["GRPC_XDS_BOOTSTRAP_CONFIG"] = json.dumps(
+        {
+            "xds_servers": [
+                {"server_uri": server, "channel_creds": [{"type": "insecure"}], "server_features": ["xds_v3"]}
+                for server in servers
+            ],
+            "node": {"id": node},
+        }
+    )
+    channel = grpc.insecure_channel("xds:///svc")
+    # Without a call, somebody has to ask for a connection.
+    channel.subscribe(lambda state: _say(event="state", state=state.name), try_to_connect=True)
+    return channel
+
+
+def main() -> None:
+    channel: grpc.Channel | None = None
+    _say(event="ready", version=grpc.__version__)
+    for line in sys.stdin:
+        words = json.loads(line)
+        if words["command"] == "open":
+            channel = _open(words["servers"], words["node"])
+        elif channel is not None:
+            channel.close()
+    # Not a normal end: C-core's threads may hold that up for seconds.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
