@@ -10,7 +10,7 @@ use thiserror::Error;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
-        Profile, ReportedErrors, ServerFeature, Streams,
+        Profile, ServerFeature, Streams,
     },
     service::Variant,
 };
@@ -43,9 +43,6 @@ impl Bootstrap {
         }
         if !self.guards.fallback.is_on() {
             config.profile.fallback = Fallback::Off;
-        }
-        if !self.guards.data_errors.is_on() {
-            config.profile.reported_errors = ReportedErrors::Ignored;
         }
         config
     }

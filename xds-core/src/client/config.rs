@@ -345,17 +345,6 @@ pub struct Profile {
     pub federation: Federation,
     /// Whether servers behind the first one are used.
     pub fallback: Fallback,
-    /// Whether errors that a server reports for single resources count.
-    pub reported_errors: ReportedErrors,
-}
-
-/// Whether `resource_errors` of responses are read (TP3, S3.100).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportedErrors {
-    /// They are.
-    Used,
-    /// They are not: the field is one like any other that is not known.
-    Ignored,
 }
 
 /// Whether `xdstp://` names are read as such (A47, FE-14).
@@ -406,7 +395,6 @@ impl Profile {
             ]),
             federation: Federation::On,
             fallback: Fallback::On,
-            reported_errors: ReportedErrors::Used,
         }
     }
 

@@ -67,8 +67,7 @@ pub use self::{
     commands::Interest,
     config::{
         Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
-        Federation, ManagementServer, Node, Profile, ReadGate, ReportedErrors, Streams,
-        TransportId, WildcardForm,
+        Federation, ManagementServer, Node, Profile, ReadGate, Streams, TransportId, WildcardForm,
     },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
