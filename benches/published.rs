@@ -17,12 +17,13 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use prost::Message as _;
 use tokio::runtime::Runtime;
 use xds_benches::{
+    decoded::DecodedCluster,
     frames::{self, CLUSTERS, Clusters},
     ratio::{Ratios, is_test_run},
 };
 use xds_client::{ProstCodec, ResourceEvent, TokioRuntime, TonicTransportBuilder, XdsClient};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Node, OpaqueType},
+    client::{ClientConfig, ManagementServer, Node, OpaqueType, ResourceType},
     types,
 };
 use xds_tokio::{Client, ClientHandle, ClientOptions, WatchAll};
@@ -31,6 +32,7 @@ use self::support::{FakeServer, FakeStream, RawClient};
 
 const TRANSPORT: &str = "transport alone";
 const OURS_FIRST: &str = "ours, first load";
+const OURS_FIRST_DECODED: &str = "ours, first load, all decoded";
 const THEIRS_FIRST: &str = "xds-client, first load";
 const THEIRS_FIRST_DECODED: &str = "xds-client, first load, all decoded";
 const OURS_CHANGED: &str = "ours, one changed";
@@ -65,7 +67,16 @@ fn main() {
     ratios.measure(
         &mut group,
         OURS_FIRST,
-        || runtime.block_on(Ours::open()),
+        || runtime.block_on(Ours::open(opaque())),
+        |mut ours| {
+            runtime.block_on(ours.receive(&first, count));
+            ours
+        },
+    );
+    ratios.measure(
+        &mut group,
+        OURS_FIRST_DECODED,
+        || runtime.block_on(Ours::open(DecodedCluster::default())),
         |mut ours| {
             runtime.block_on(ours.receive(&first, count));
             ours
@@ -90,7 +101,7 @@ fn main() {
         },
     );
 
-    let mut ours = runtime.block_on(Ours::open());
+    let mut ours = runtime.block_on(Ours::open(opaque()));
     runtime.block_on(ours.receive(&first, count));
     let mut turn = changes.iter().cycle();
     ratios.measure(
@@ -118,13 +129,20 @@ fn main() {
     println!();
     for (theirs, ours) in [
         (THEIRS_FIRST, OURS_FIRST),
-        (THEIRS_FIRST_DECODED, OURS_FIRST),
+        (THEIRS_FIRST_DECODED, OURS_FIRST_DECODED),
         (THEIRS_CHANGED, OURS_CHANGED),
         (THEIRS_NAMED, OURS_NAMED),
     ] {
         ratios.print(theirs, ours, None);
     }
-    for work in [OURS_FIRST, THEIRS_FIRST, THEIRS_FIRST_DECODED, OURS_CHANGED, THEIRS_CHANGED] {
+    for work in [
+        OURS_FIRST,
+        OURS_FIRST_DECODED,
+        THEIRS_FIRST,
+        THEIRS_FIRST_DECODED,
+        OURS_CHANGED,
+        THEIRS_CHANGED,
+    ] {
         ratios.print(work, TRANSPORT, None);
     }
 }
@@ -204,6 +222,10 @@ impl Bare {
     }
 }
 
+fn opaque() -> OpaqueType {
+    OpaqueType::new(types::CLUSTER)
+}
+
 struct Ours {
     _server: FakeServer,
     stream: FakeStream,
@@ -212,9 +234,9 @@ struct Ours {
 }
 
 impl Ours {
-    async fn open() -> Self {
+    async fn open(resource_type: impl ResourceType + 'static) -> Self {
         let mut server = FakeServer::start().await;
-        let client = Self::client(&server);
+        let client = Self::client(&server, resource_type);
         let watch = client.watch_all(types::CLUSTER);
         let mut stream = server.stream().await;
         stream.request().await;
@@ -223,17 +245,16 @@ impl Ours {
 
     async fn open_named() -> (FakeServer, FakeStream, ClientHandle, xds_tokio::Watch) {
         let mut server = FakeServer::start().await;
-        let client = Self::client(&server);
+        let client = Self::client(&server, opaque());
         let first = client.watch(types::CLUSTER, frames::name(0));
         let mut stream = server.stream().await;
         stream.request().await;
         (server, stream, client, first)
     }
 
-    fn client(server: &FakeServer) -> ClientHandle {
+    fn client(server: &FakeServer, resource_type: impl ResourceType + 'static) -> ClientHandle {
         let server = ManagementServer::new(server.address.to_string());
-        let config = ClientConfig::new(Node::new("bench"), server)
-            .with_type(OpaqueType::new(types::CLUSTER));
+        let config = ClientConfig::new(Node::new("bench"), server).with_type(resource_type);
         Client::connect(config, ClientOptions::default())
     }
 
