@@ -55,6 +55,41 @@ pub enum CallCredentials {
     JwtTokenFile(PathBuf),
 }
 
+/// The system's roots, nothing shown of the client, and files that are read again every ten minutes.
+impl Default for TlsFiles {
+    fn default() -> Self {
+        Self { ca_certificate: None, identity: None, refresh_interval: DEFAULT_REFRESH }
+    }
+}
+
+impl TlsFiles {
+    /// Checks the server against the roots in a file instead of the system's.
+    #[must_use]
+    pub fn with_ca_certificate(mut self, file: impl Into<PathBuf>) -> Self {
+        self.ca_certificate = Some(file.into());
+        self
+    }
+
+    /// Shows a certificate to the server (mTLS).
+    #[must_use]
+    pub fn with_identity(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        private_key: impl Into<PathBuf>,
+    ) -> Self {
+        let (certificate, private_key) = (certificate.into(), private_key.into());
+        self.identity = Some(IdentityFiles { certificate, private_key });
+        self
+    }
+
+    /// Sets how often the files are read again.
+    #[must_use]
+    pub fn with_refresh_interval(mut self, interval: Duration) -> Self {
+        self.refresh_interval = interval;
+        self
+    }
+}
+
 impl ChannelCredentials {
     /// The first supported entry of a list (BS-08). A supported one with a bad configuration is an
     /// error even if a later one would do (BS-09).
@@ -89,8 +124,7 @@ impl ChannelCredentials {
 
 impl TlsFiles {
     fn read(config: Option<&Field<'_>>) -> Result<Self, BootstrapError> {
-        let mut files =
-            Self { ca_certificate: None, identity: None, refresh_interval: DEFAULT_REFRESH };
+        let mut files = Self::default();
         let Some(config) = config else { return Ok(files) };
         config.object()?;
         let path =

@@ -1,7 +1,8 @@
 //! From a configuration to a client of `xds-core`.
 //!
 //! Servers in their order, authorities, the node, and what guards turn off in the core go over.
-//! Credentials stay behind: the adapter that dials finds them with [`Bootstrap::entry_of`].
+//! Credentials and services stay behind: a server has their name only, and the adapter that dials is
+//! told what each name stands for ([`Bootstrap::all_servers`], [`EnvoyBootstrap::transports`]).
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use thiserror::Error;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, ManagementServer, Node,
-        Profile, ServerFeature, Streams,
+        Profile, ReportedErrors, ServerFeature, Streams,
     },
     service::Variant,
 };
@@ -43,27 +44,27 @@ impl Bootstrap {
         if !self.guards.fallback.is_on() {
             config.profile.fallback = Fallback::Off;
         }
+        if !self.guards.data_errors.is_on() {
+            config.profile.reported_errors = ReportedErrors::Ignored;
+        }
         config
     }
 
     /// The entry that a server of [`Bootstrap::client_config`] was made from, for its credentials.
-    /// The first of several that differ in credentials alone.
     #[must_use]
     pub fn entry_of(&self, server: &ManagementServer) -> Option<&XdsServer> {
-        let of_authorities = self.authorities.values().flat_map(|entry| &entry.servers);
-        self.servers
-            .iter()
-            .chain(of_authorities)
-            .find(|entry| entry.management_server(&self.guards) == *server)
+        self.all_servers().find(|entry| entry.management_server(&self.guards) == *server)
     }
 }
 
 impl XdsServer {
-    /// The server as the core sees it: aggregated, and the complete state, as gRPC has it.
+    /// The server as the core sees it: aggregated, and the complete state, as gRPC has it. Its
+    /// credentials are named, not told.
     #[must_use]
     pub fn management_server(&self, guards: &Guards) -> ManagementServer {
         let mut server = ManagementServer::new(self.uri.clone())
-            .with_features(self.features.iter().copied().collect());
+            .with_features(self.features.iter().copied().collect())
+            .with_transport(self.transport_id());
         if !guards.data_errors.is_on() {
             // Before A88, a deletion dropped what was deleted (S3.100).
             let keeps = self.has(ServerFeature::IgnoreResourceDeletion);
@@ -99,7 +100,8 @@ pub enum Inexpressible {
 
 impl EnvoyBootstrap {
     /// The client that follows listeners and clusters as a proxy does, without any resource type. A
-    /// server's URI is the cluster's name or the target, of its first service.
+    /// server's URI is the cluster's name or the target, of its first service; all of its services are
+    /// in [`EnvoyBootstrap::transports`], under the name of the server's transport.
     ///
     /// # Errors
     ///
@@ -157,7 +159,10 @@ impl EnvoyBootstrap {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,
         };
-        Ok(ManagementServer::new(uri).with_variant(variant).with_streams(streams))
+        Ok(ManagementServer::new(uri)
+            .with_variant(variant)
+            .with_streams(streams)
+            .with_transport(self.transport_id(&api.grpc_services)))
     }
 }
 

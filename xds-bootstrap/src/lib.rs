@@ -79,6 +79,7 @@ mod json;
 mod node;
 mod server;
 mod source;
+mod transport;
 
 pub use credentials::{CallCredentials, ChannelCredentials, IdentityFiles, TlsFiles};
 pub use error::{BootstrapError, ErrorKind, Warning, WarningKind};

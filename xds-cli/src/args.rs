@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 use xds_core::{ResourceName, TypeUrl, types};
+use xds_tokio::credentials::CredentialsError;
 
 /// Serve and watch xDS, the protocol by which proxies and gRPC clients get their configuration.
 #[derive(Debug, Parser)]
@@ -74,13 +75,21 @@ pub(crate) enum ServeOutput {
 /// What does not decode, or what no proxy would take, is rejected with its reason.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
-    /// The management server, as in 127.0.0.1:18000 or unix:/run/xds.sock.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) server: String,
+    /// The management server, as in 127.0.0.1:18000, https://xds.example:443 or unix:/run/xds.sock.
+    #[arg(long, value_name = "ADDR", required_unless_present = "bootstrap")]
+    pub(crate) server: Option<String>,
 
-    /// Who to say we are.
-    #[arg(long, value_name = "ID", default_value = "xds-watch")]
-    pub(crate) node: String,
+    /// Take servers, authorities, credentials and node from a bootstrap of gRPC, a file in JSON, and
+    /// do as gRPC does rather than a proxy.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "fallback"])]
+    pub(crate) bootstrap: Option<PathBuf>,
+
+    /// Who to say we are: xds-watch, or the bootstrap's node, unless given.
+    #[arg(long, value_name = "ID")]
+    pub(crate) node: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) channel: ChannelArgs,
 
     /// Ask for changes only: the incremental (delta) variant of the protocol.
     #[arg(long)]
@@ -109,6 +118,57 @@ pub(crate) struct WatchArgs {
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
     #[arg(required = true, value_name = "TYPE[:NAME]")]
     pub(crate) subscriptions: Vec<Subscription>,
+}
+
+/// How the channel to servers on the command line is secured.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "TLS (any of these asks for it, as https:// does)")]
+pub(crate) struct ChannelArgs {
+    /// Speak TLS, and believe whom the system's root certificates vouch for.
+    #[arg(long, conflicts_with = "bootstrap")]
+    pub(crate) tls: bool,
+
+    /// Believe whom the root certificates in this file vouch for instead (PEM).
+    #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// Show the server this certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "bootstrap")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// The private key of the certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "cert", conflicts_with = "bootstrap")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Expect the server's certificate to be for this name rather than for the host in its address.
+    #[arg(long, value_name = "NAME", conflicts_with = "bootstrap")]
+    pub(crate) server_name: Option<String>,
+
+    /// Send the JWT in this file with each call; it is read for each.
+    #[arg(long, value_name = "FILE", conflicts_with = "bootstrap")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+impl ChannelArgs {
+    /// Whether any of them is given.
+    pub(crate) fn says_tls(&self) -> bool {
+        let files = [&self.ca, &self.cert, &self.key, &self.token_file];
+        self.tls || self.server_name.is_some() || files.iter().any(|file| file.is_some())
+    }
+
+    /// The flag that names the file that something is wrong with, to stand before what is.
+    pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
+        let flags = [
+            ("--ca", &self.ca),
+            ("--cert", &self.cert),
+            ("--key", &self.key),
+            ("--token-file", &self.token_file),
+        ];
+        let is_it =
+            |path: &Option<PathBuf>| path.as_deref().is_some_and(|it| Some(it) == why.path());
+        let flag = flags.into_iter().find(|(_, path)| is_it(path));
+        flag.map_or_else(|| "TLS: ".into(), |(flag, _)| format!("{flag}: "))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,7 +3,8 @@
 use std::{io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
-use xds_tokio::client::InvalidAddress;
+use xds_bootstrap::BootstrapError;
+use xds_tokio::{client::InvalidAddress, credentials::CredentialsError};
 
 use crate::commands::demo::DemoFailure;
 
@@ -15,6 +16,15 @@ pub(crate) enum Failure {
     Address(#[from] InvalidAddress),
     #[error("cannot resolve {address}: {why}")]
     Resolve { address: String, why: io::Error },
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
+    #[error("{place}: {why}")]
+    Server { place: String, why: Box<Self> },
+    /// The field, with what separates it from the rest.
+    #[error("{field}{why}")]
+    Credentials { field: String, why: CredentialsError },
+    #[error("there is no server to watch")]
+    NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
     #[error("cannot start: {0}")]
@@ -37,7 +47,11 @@ impl Failure {
         match self {
             Self::Output(_) if self.is_silent() => ExitCode::SUCCESS,
             Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
-            Self::Directory { .. }
+            Self::Server { why, .. } => why.exit_code(),
+            Self::Bootstrap(_)
+            | Self::Credentials { .. }
+            | Self::NoServer
+            | Self::Directory { .. }
             | Self::Runtime(_)
             | Self::Serving(_)
             | Self::Output(_)

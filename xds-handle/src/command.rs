@@ -4,7 +4,10 @@ use core::{convert::Infallible, fmt};
 use std::sync::Arc;
 
 use futures_channel::{mpsc::UnboundedSender, oneshot};
-use xds_core::{Client, ResourceName, Time, TypeUrl, client::InvalidWatch};
+use xds_core::{
+    Client, ResourceName, Time, TypeUrl, UpdateId,
+    client::{InvalidWatch, Rejection},
+};
 
 use crate::slot::{AllSlot, DriverView, NamedSlot};
 
@@ -28,6 +31,8 @@ pub(crate) enum Command {
     Handled(Slot),
     /// The watcher of everything asks for more.
     Pull(Arc<AllSlot>),
+    /// The verdict on an update: what of it is rejected.
+    Settle(UpdateId, Vec<(ResourceName, Rejection)>),
     Inspect(Inspection),
     ShutDown,
     /// Never answered: that the sender is dropped is the news.

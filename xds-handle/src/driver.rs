@@ -15,6 +15,7 @@ use xds_core::{
 
 use crate::{
     command::{Command, Slot, Unclaimed},
+    review::Desk,
     slot::{AllSlot, DriverView as _},
 };
 
@@ -30,6 +31,7 @@ pub struct DriverSide {
     handles_gone: bool,
     /// Only ever looked up: its order shows nowhere.
     slots: HashMap<WatchId, Slot>,
+    desk: Arc<Desk>,
     waiting_for_end: Vec<oneshot::Sender<Infallible>>,
 }
 
@@ -50,12 +52,13 @@ pub enum Turn {
 const COMMANDS_PER_TURN: usize = 1_000;
 
 impl DriverSide {
-    pub(crate) fn new(commands: UnboundedReceiver<Command>) -> Self {
+    pub(crate) fn new(commands: UnboundedReceiver<Command>, desk: Arc<Desk>) -> Self {
         Self {
             commands,
             ready: None,
             handles_gone: false,
             slots: HashMap::new(),
+            desk,
             waiting_for_end: Vec::new(),
         }
     }
@@ -92,12 +95,13 @@ impl DriverSide {
     }
 
     /// The next thing that the transports have to do, if any. Notices are taken to their watches on
-    /// the way.
+    /// the way, and updates to whoever reviews them.
     #[must_use]
     pub fn poll_output(&mut self, client: &mut Client, now: Time) -> Option<Output> {
         loop {
             match client.poll_output()? {
                 Output::Notify(watch, notice) => self.notify(watch, notice, client, now),
+                Output::Update(id, update) => self.desk.put(id, update, |id| client.awaits(id)),
                 output => return Some(output),
             }
         }
@@ -130,6 +134,8 @@ impl DriverSide {
             }
             Command::Handled(slot) => settle(&slot, client, now),
             Command::Pull(slot) => pull(&slot, client, now),
+            // In vain if the channel has ended meanwhile; the next one brings the response again.
+            Command::Settle(update, rejected) => drop(client.settle(update, rejected, now)),
             Command::Inspect(inspection) => inspection.perform(client, now),
             Command::ShutDown => client.shut_down(now),
             Command::AwaitEnd(guard) => {
@@ -191,5 +197,6 @@ impl Drop for DriverSide {
     fn drop(&mut self) {
         // The slots of watches that were never made end with their commands in the queue.
         self.slots.values().for_each(|slot| slot.view().end());
+        self.desk.end();
     }
 }

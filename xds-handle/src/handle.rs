@@ -12,8 +12,11 @@ use xds_core::{
 
 use crate::{
     command::{Command, Commands, Inspection, Slot, Unclaimed},
+    decode::Decode,
+    review::{Desk, Reviews},
     slot::{AllSlot, NamedSlot},
     snapshot::ResourceSnapshot,
+    typed::{TypedWatch, TypedWatchAll},
     wall_clock,
     watch::{Watch, WatchAll},
 };
@@ -23,6 +26,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ClientHandle {
     commands: Commands,
+    desk: Arc<Desk>,
 }
 
 /// The client has been shut down, or its driver was dropped.
@@ -31,15 +35,35 @@ pub struct ClientHandle {
 pub struct ClientEnded;
 
 impl ClientHandle {
-    pub(crate) fn new(commands: Commands) -> Self {
-        Self { commands }
+    pub(crate) fn new(commands: Commands, desk: Arc<Desk>) -> Self {
+        Self { commands, desk }
     }
 
-    /// Watches one resource. Never blocks; may be called from anywhere.
+    /// Watches one resource of a type that the client decodes to `T`, which takes
+    /// [`Typed`](crate::Typed) in its configuration. Never blocks; may be called from anywhere.
+    ///
+    /// What is known already arrives at once. A watch that cannot be made says so as its first and
+    /// last item.
+    pub fn watch<T: Decode>(&self, name: impl Into<ResourceName>) -> TypedWatch<T> {
+        TypedWatch::new(self.watch_untyped(T::type_url(), name))
+    }
+
+    /// Watches every resource of a type that the client decodes to `T`; otherwise as
+    /// [`watch`](Self::watch).
+    pub fn watch_all<T: Decode>(&self) -> TypedWatchAll<T> {
+        TypedWatchAll::new(self.watch_all_untyped(T::type_url()))
+    }
+
+    /// Watches one resource of a type that is known at run time. Never blocks; may be called from
+    /// anywhere.
     ///
     /// What is known already arrives at once. A watch that cannot be made says so as its first and
     /// last item: see [`Watch`].
-    pub fn watch(&self, type_url: impl Into<TypeUrl>, name: impl Into<ResourceName>) -> Watch {
+    pub fn watch_untyped(
+        &self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+    ) -> Watch {
         let slot = Arc::new(NamedSlot::default());
         self.send(Command::Watch {
             type_url: type_url.into(),
@@ -50,13 +74,21 @@ impl ClientHandle {
     }
 
     /// Watches every resource of a type that the server has for this node (S0.104). Never blocks.
-    pub fn watch_all(&self, type_url: impl Into<TypeUrl>) -> WatchAll {
+    pub fn watch_all_untyped(&self, type_url: impl Into<TypeUrl>) -> WatchAll {
         let slot = Arc::new(AllSlot::default());
         self.send(Command::WatchAll {
             type_url: type_url.into(),
             slot: Unclaimed::new(Slot::All(Arc::clone(&slot))),
         });
         WatchAll::new(slot, self.commands.clone())
+    }
+
+    /// What comes of a type whose resources wait for a verdict from outside
+    /// ([`Verdict::External`](xds_core::client::Verdict)). Several reviewers of a type share the work.
+    /// What comes while there is none waits, and its channel with it.
+    pub fn reviews(&self, type_url: impl Into<TypeUrl>) -> Reviews {
+        let commands = Arc::downgrade(&self.commands);
+        Reviews::new(Arc::clone(&self.desk), commands, type_url.into())
     }
 
     /// How often things happened since the client was made.
@@ -125,7 +157,7 @@ impl ClientHandle {
     /// A way to the client that does not keep it alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakClientHandle {
-        WeakClientHandle { commands: Arc::downgrade(&self.commands) }
+        WeakClientHandle { commands: Arc::downgrade(&self.commands), desk: Arc::clone(&self.desk) }
     }
 
     /// Closes the stream to the server and ends every watch (SB-17). Returns at once;
@@ -162,6 +194,7 @@ impl ClientHandle {
 #[derive(Clone, Debug)]
 pub struct WeakClientHandle {
     commands: Weak<UnboundedSender<Command>>,
+    desk: Arc<Desk>,
 }
 
 impl WeakClientHandle {
@@ -169,6 +202,7 @@ impl WeakClientHandle {
     /// does, which should not be long.
     #[must_use]
     pub fn upgrade(&self) -> Option<ClientHandle> {
-        self.commands.upgrade().map(ClientHandle::new)
+        let commands = self.commands.upgrade()?;
+        Some(ClientHandle::new(commands, Arc::clone(&self.desk)))
     }
 }

@@ -15,6 +15,11 @@
 //!        └───────────── slot: the newest notice ◀────────────┘
 //! ```
 //!
+//! [`ClientHandle::watch`] and [`ClientHandle::watch_all`] give decoded resources to a program that knows
+//! its types; the untyped ones are for those that learn them at run time. For types whose resources
+//! somebody outside has to judge, [`ClientHandle::reviews`] hands out what came.
+//!
+//!
 //! - **Nothing blocks a command.** Commands go into a queue that takes them all; the driver applies
 //!   what is ready in one turn, so a hundred thousand watches become one request.
 //! - **Nothing queues up on the way back.** A [`Watch`] has room for the newest value and the
@@ -51,19 +56,27 @@
 #![deny(missing_docs)]
 
 mod command;
+mod decode;
 mod driver;
 mod handle;
+mod review;
 mod slot;
 mod snapshot;
+mod typed;
 mod wall_clock;
 mod watch;
 
 use std::sync::Arc;
 
 pub use self::{
+    decode::{Decode, Typed},
     driver::{DriverSide, Turn},
     handle::{ClientEnded, ClientHandle, WeakClientHandle},
+    review::{NotInUpdate, Review, Reviews},
     snapshot::{FailedSnapshot, ResourceSnapshot},
+    typed::{
+        InvalidTypedWatch, TypedChange, TypedNotice, TypedResource, TypedWatch, TypedWatchAll,
+    },
     watch::{Watch, WatchAll},
 };
 
@@ -71,5 +84,7 @@ pub use self::{
 #[must_use]
 pub fn channel() -> (ClientHandle, DriverSide) {
     let (sender, receiver) = futures_channel::mpsc::unbounded();
-    (ClientHandle::new(Arc::new(sender)), DriverSide::new(receiver))
+    let desk = Arc::default();
+    let side = DriverSide::new(receiver, Arc::clone(&desk));
+    (ClientHandle::new(Arc::new(sender), desk), side)
 }

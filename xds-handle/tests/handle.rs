@@ -12,7 +12,7 @@ use xds_handle::{ClientEnded, Turn};
 #[test]
 fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
     let mut rig = Rig::opened();
-    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     let bell = Bell::default();
     assert!(bell.poll(&mut watch).is_pending());
     rig.drive();
@@ -36,7 +36,7 @@ fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
 #[test]
 fn only_the_newest_value_waits_and_it_replaces_an_older_ambient_error() {
     let mut rig = Rig::opened_with(ReadGate::Off);
-    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     rig.respond(CLUSTER, "2", &[]);
@@ -58,9 +58,9 @@ fn only_the_newest_value_waits_and_it_replaces_an_older_ambient_error() {
 #[test]
 fn a_watch_that_cannot_be_made_says_so_first_and_last() {
     let mut rig = Rig::opened();
-    let mut unknown = rig.handle.watch("t/unknown", "a");
-    let mut unnamed = rig.handle.watch(CLUSTER, "");
-    let mut all = rig.handle.watch_all("t/unknown");
+    let mut unknown = rig.handle.watch_untyped("t/unknown", "a");
+    let mut unnamed = rig.handle.watch_untyped(CLUSTER, "");
+    let mut all = rig.handle.watch_all_untyped("t/unknown");
     rig.drive();
     let bell = Bell::default();
     let Poll::Ready(Some(Err(InvalidWatch::UnknownType(type_url)))) = bell.poll(&mut unknown)
@@ -80,7 +80,7 @@ fn a_watch_that_cannot_be_made_says_so_first_and_last() {
 #[test]
 fn reading_waits_until_the_next_item_is_asked_for() {
     let mut rig = Rig::opened();
-    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     assert!(!rig.wants_read(), "not taken yet");
@@ -96,8 +96,8 @@ fn reading_waits_until_the_next_item_is_asked_for() {
 #[test]
 fn reading_goes_on_once_the_item_is_said_to_be_handled_or_the_watch_is_dropped() {
     let mut rig = Rig::opened();
-    let mut watch = rig.handle.watch(CLUSTER, "a");
-    let other = rig.handle.watch(CLUSTER, "a");
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
+    let other = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     let bell = Bell::default();
@@ -114,7 +114,7 @@ fn reading_goes_on_once_the_item_is_said_to_be_handled_or_the_watch_is_dropped()
 #[test]
 fn a_notice_that_crosses_the_word_handled_is_not_taken_for_handled() {
     let mut rig = Rig::opened();
-    let mut watch = rig.handle.watch(CLUSTER, "a");
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     let bell = Bell::default();
@@ -135,7 +135,7 @@ fn a_notice_that_crosses_the_word_handled_is_not_taken_for_handled() {
 #[test]
 fn a_collection_is_pulled_in_batches_and_read_on_when_all_is_taken() {
     let mut rig = Rig::opened();
-    let mut all = rig.handle.watch_all(CLUSTER);
+    let mut all = rig.handle.watch_all_untyped(CLUSTER);
     rig.drive();
     let names: Vec<String> = (0..1_000).map(|n| format!("c{n:04}")).collect();
     let resources: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
@@ -176,7 +176,7 @@ fn a_collection_is_pulled_in_batches_and_read_on_when_all_is_taken() {
 #[test]
 fn a_watch_dropped_before_the_driver_looked_leaves_no_trace() {
     let mut rig = Rig::opened();
-    drop(rig.handle.watch(CLUSTER, "a"));
+    drop(rig.handle.watch_untyped(CLUSTER, "a"));
     rig.drive();
     assert_eq!(rig.requests.len(), 0);
     assert_eq!(rig.client.watch_count(), 0);
@@ -185,8 +185,9 @@ fn a_watch_dropped_before_the_driver_looked_leaves_no_trace() {
 #[test]
 fn a_hundred_thousand_watches_become_one_request() {
     let mut rig = Rig::opened();
-    let watches: Vec<_> =
-        (0..100_000).map(|n| rig.handle.watch(ENDPOINTS, format!("e{n}").as_str())).collect();
+    let watches: Vec<_> = (0..100_000)
+        .map(|n| rig.handle.watch_untyped(ENDPOINTS, format!("e{n}").as_str()))
+        .collect();
     let mut turns = 0;
     while rig.turn() == Turn::More {
         turns += 1;
@@ -202,15 +203,15 @@ fn a_hundred_thousand_watches_become_one_request() {
 #[test]
 fn shutting_down_ends_every_stream_and_whoever_waits() {
     let mut rig = Rig::opened();
-    let mut watch = rig.handle.watch(CLUSTER, "a");
-    let mut all = rig.handle.watch_all(ENDPOINTS);
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
+    let mut all = rig.handle.watch_all_untyped(ENDPOINTS);
     rig.drive();
     let handle = rig.handle.clone();
     let mut ended = Box::pin(handle.ended());
     let mut stats = Box::pin(handle.stats());
     assert!(poll_once(&mut ended).is_pending());
     handle.shut_down();
-    let mut late = handle.watch(CLUSTER, "b");
+    let mut late = handle.watch_untyped(CLUSTER, "b");
     let mut status = Box::pin(handle.status());
     assert!(poll_once(&mut stats).is_pending());
     assert!(poll_once(&mut status).is_pending());
@@ -225,7 +226,7 @@ fn shutting_down_ends_every_stream_and_whoever_waits() {
     assert_eq!(bell.poll(&mut late), Poll::Ready(None));
     assert!(poll_once(&mut ended).is_ready());
     assert_eq!(poll_once(&mut status), Poll::Ready(Err(ClientEnded)));
-    let mut even_later = handle.watch(CLUSTER, "c");
+    let mut even_later = handle.watch_untyped(CLUSTER, "c");
     assert_eq!(bell.poll(&mut even_later), Poll::Ready(Some(Err(InvalidWatch::ShutDown))));
     assert_eq!(poll_once(&mut Box::pin(handle.stats())), Poll::Ready(Err(ClientEnded)));
 }
@@ -233,8 +234,8 @@ fn shutting_down_ends_every_stream_and_whoever_waits() {
 #[test]
 fn a_dead_driver_wakes_its_watchers() {
     let mut rig = Rig::opened();
-    let mut watch = rig.handle.watch(CLUSTER, "a");
-    let mut unseen = rig.handle.watch(CLUSTER, "a");
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
+    let mut unseen = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     let (bell, other) = (Bell::default(), Bell::default());
     assert!(bell.poll(&mut watch).is_pending());
@@ -247,7 +248,7 @@ fn a_dead_driver_wakes_its_watchers() {
 #[test]
 fn the_client_ends_with_the_last_handle_and_the_last_watch() {
     let mut rig = Rig::opened();
-    let watch = rig.handle.watch(CLUSTER, "a");
+    let watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drop_handle();
     assert_eq!(rig.turn(), Turn::Drained, "a watch is left");
     drop(watch);
@@ -258,7 +259,7 @@ fn the_client_ends_with_the_last_handle_and_the_last_watch() {
 #[test]
 fn status_and_stats_are_what_watchers_hold() {
     let mut rig = Rig::opened();
-    let _watch = rig.handle.watch(CLUSTER, "a");
+    let _watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     let handle = rig.handle.clone();

@@ -26,7 +26,7 @@ fn is_recent(time: SystemTime) -> bool {
 fn status_has_the_resource_in_use_and_the_update_that_failed() {
     println!("covers: S3.058 IC32");
     let mut rig = Rig::opened();
-    let _watch = rig.handle.watch(CLUSTER, "a");
+    let _watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     rig.respond(CLUSTER, "2", &[]);
@@ -46,7 +46,8 @@ fn status_has_the_resource_in_use_and_the_update_that_failed() {
 fn client_status_has_dates_of_the_wall_clock() {
     println!("covers: CM-01 CM-09 B31");
     let mut rig = Rig::opened();
-    let _watches = (rig.handle.watch(CLUSTER, "a"), rig.handle.watch(ENDPOINTS, "e"));
+    let _watches =
+        (rig.handle.watch_untyped(CLUSTER, "a"), rig.handle.watch_untyped(ENDPOINTS, "e"));
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
 
@@ -75,7 +76,7 @@ fn metrics_are_exported_where_the_application_is() {
     }
 
     let mut rig = Rig::opened();
-    let _watch = rig.handle.watch(CLUSTER, "a");
+    let _watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drive();
     rig.respond(CLUSTER, "1", &[("a", "one")]);
     let handle = rig.handle.clone();
@@ -89,7 +90,7 @@ fn metrics_are_exported_where_the_application_is() {
 fn looking_on_keeps_no_client_alive() {
     let mut rig = Rig::opened();
     let weak = rig.handle.downgrade();
-    let watch = rig.handle.watch(CLUSTER, "a");
+    let watch = rig.handle.watch_untyped(CLUSTER, "a");
     rig.drop_handle();
     rig.drive();
     assert!(weak.upgrade().is_some(), "a watch keeps the client alive");

@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = Client::connect(config, ClientOptions::default());
-    let mut everything = client.watch_all(type_url);
+    let mut everything = client.watch_all_untyped(type_url);
 
     let csds = CsdsService::new();
     csds.register("xds:///example", &client);

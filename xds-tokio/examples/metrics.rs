@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = Client::connect(config, ClientOptions::default());
-    let mut watch = client.watch(type_url, name.as_str());
+    let mut watch = client.watch_untyped(type_url, name.as_str());
     let mut scrapes = interval(Duration::from_secs(10));
     loop {
         select! {

@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = Client::connect(config, ClientOptions::default());
-    let mut watch = client.watch(type_url, name.as_str());
+    let mut watch = client.watch_untyped(type_url, name.as_str());
     loop {
         select! {
             _ = signal::ctrl_c() => return Ok(()),

@@ -27,7 +27,7 @@
 //! let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
 //!     .with_type(OpaqueType::new(CLUSTER));
 //! let client = Client::connect(config, ClientOptions::default());
-//! let mut web = client.watch(CLUSTER, "web");
+//! let mut web = client.watch_untyped(CLUSTER, "web");
 //! let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
 //! assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
 //! # Ok(())
@@ -37,10 +37,32 @@
 //! # The client
 //!
 //! [`Client::connect`] starts a driver task and returns a [`ClientHandle`], whose
-//! [`watch`](ClientHandle::watch) and [`watch_all`](ClientHandle::watch_all) are streams. Every
+//! [`watch`](ClientHandle::watch) and [`watch_all`](ClientHandle::watch_all) are streams of decoded
+//! resources; the untyped ones take types that are known at run time only. Every
 //! attempt to reach the server dials anew, pings find out when it is gone, and the core decides when
 //! to try again. Which resource types there are, and what makes a resource valid, is in
 //! [`ClientConfig`](xds_core::client::ClientConfig).
+//!
+//! # Credentials
+//!
+//! A server whose address says `https://` is spoken to over TLS. Anything else that a channel needs has a
+//! name, which the core's [`ManagementServer`](xds_core::client::ManagementServer) carries and
+//! [`ClientOptions`] explains. A bootstrap has them all:
+//!
+//! ```
+//! use xds_bootstrap::Bootstrap;
+//! use xds_core::{client::OpaqueType, types::LISTENER};
+//! use xds_tokio::{Client, ClientHandle, ClientOptions};
+//!
+//! fn connect(bootstrap: &Bootstrap) -> ClientHandle {
+//!     let config = bootstrap.client_config().with_type(OpaqueType::new(LISTENER));
+//!     Client::connect(config, ClientOptions::default().with_bootstrap(bootstrap))
+//! }
+//! ```
+//!
+//! A server whose transport has no explanation is not dialled: nothing falls back to an insecure channel.
+//! Files are read for every connection, and in between at their refresh interval; what they last held
+//! that was sound is used while they hold nothing that is.
 //!
 //! # The management server
 //!
@@ -60,14 +82,11 @@
 //! Both sides log through `tracing`: connections at INFO, rejected responses and failures at WARN,
 //! messages in the protocol's shorthand `(V=version,R=names,N=nonce,T=type)` at DEBUG. What is inside
 //! resources is not logged at any level, unless the application gives a [`PayloadPrinter`] for TRACE.
-//!
-//! # Not yet
-//!
-//! TLS, the incremental variant, and one stream per type.
 #![deny(missing_docs)]
 
 pub mod client;
 mod clock;
+pub mod credentials;
 pub mod csds;
 mod grpc;
 mod keepalive;
@@ -76,9 +95,12 @@ pub mod server;
 mod shorthand;
 
 pub use client::{Client, ClientOptions};
+pub use credentials::Credentials;
 pub use keepalive::Keepalive;
 pub use payload::{PayloadPrinter, SizesOnly};
 pub use server::{AdsService, ManagementServer, ServerHandle, ServerOptions};
 pub use xds_handle::{
-    ClientEnded, ClientHandle, FailedSnapshot, ResourceSnapshot, Watch, WatchAll, WeakClientHandle,
+    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
+    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
+    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };

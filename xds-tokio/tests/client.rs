@@ -21,7 +21,7 @@ fn options() -> ClientOptions {
 async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
 
     let first = stream.request().await;
@@ -43,7 +43,8 @@ async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
 async fn a_bad_resource_is_nacked_with_its_reason_and_the_good_one_is_used() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let (mut good, mut bad) = (client.watch(CLUSTER, "good"), client.watch(CLUSTER, "b"));
+    let (mut good, mut bad) =
+        (client.watch_untyped(CLUSTER, "good"), client.watch_untyped(CLUSTER, "b"));
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("good", "fine"), ("b", "bad")]);
@@ -62,7 +63,7 @@ async fn the_first_request_does_not_wait_for_response_headers() {
     // SB-19: such a server and a client that waits for headers would wait for each other for ever.
     let mut server = FakeServer::start_with(Headers::AfterFirstRequest).await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     assert_eq!(stream.request().await.resource_names, ["a"]);
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -75,11 +76,12 @@ async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
     let names = |from: usize| (from..from + 100_000).map(|n| format!("e{n}"));
-    let mut watches: Vec<_> = names(0).map(|name| client.watch(ENDPOINTS, name.as_str())).collect();
+    let mut watches: Vec<_> =
+        names(0).map(|name| client.watch_untyped(ENDPOINTS, name.as_str())).collect();
     let mut stream = server.stream().await;
     assert_eq!(stream.request().await.resource_names.len(), 100_000);
 
-    watches.extend(names(100_000).map(|name| client.watch(ENDPOINTS, name.as_str())));
+    watches.extend(names(100_000).map(|name| client.watch_untyped(ENDPOINTS, name.as_str())));
     assert_eq!(stream.request().await.resource_names.len(), 200_000);
     client.stats().await.unwrap();
     give_way().await;
@@ -91,7 +93,7 @@ async fn a_hundred_thousand_watches_are_one_request_also_in_mid_stream() {
 async fn the_next_response_is_read_once_the_last_one_is_handled() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -111,7 +113,7 @@ async fn the_next_response_is_read_once_the_last_one_is_handled() {
 async fn a_wildcard_watch_brings_everything_and_then_what_changes() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut all = client.watch_all(CLUSTER);
+    let mut all = client.watch_all_untyped(CLUSTER);
     let mut stream = server.stream().await;
     assert!(stream.request().await.resource_names.is_empty());
     stream.respond(CLUSTER, "1", "n1", &[("a", "one"), ("b", "one")]);
@@ -142,7 +144,7 @@ async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_strea
     let mut config = config(server.address);
     config.limits.response_bytes = 1_000;
     let client = Client::connect(config, options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", &"x".repeat(5_000))]);
@@ -163,7 +165,7 @@ async fn a_response_over_the_limit_is_reported_with_the_limit_and_the_next_strea
 async fn a_response_of_more_than_four_mebibytes_is_taken() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", &"x".repeat(9 << 20))]);
@@ -174,7 +176,7 @@ async fn a_response_of_more_than_four_mebibytes_is_taken() {
 async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options().with_max_request_bytes(1_000));
-    let mut watch = client.watch(CLUSTER, "a".repeat(2_000).as_str());
+    let mut watch = client.watch_untyped(CLUSTER, "a".repeat(2_000).as_str());
     let error = no_value(&mut watch).await;
     let WatchErrorKind::Unavailable(ChannelError::Status { code: 8, message }) = error.kind()
     else {
@@ -182,7 +184,7 @@ async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
     };
     assert!(message.contains("limit of 1000 bytes"), "{message}");
     drop(watch);
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     no_value(&mut watch).await;
     let mut stream = server.stream().await;
     assert_eq!(stream.request().await.resource_names, ["a"]);
@@ -194,7 +196,7 @@ async fn a_request_over_the_limit_ends_the_stream_with_the_limit_in_words() {
 async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.close(Status::permission_denied("not you"));
@@ -212,7 +214,7 @@ async fn a_status_of_the_server_reaches_the_watcher_as_it_was_said() {
 async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -236,7 +238,7 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let client = Client::connect(config(address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let error = no_value(&mut watch).await;
     let WatchErrorKind::Unavailable(ChannelError::Unreachable(why)) = error.kind() else {
         panic!("unexpected {error}");
@@ -256,10 +258,10 @@ async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
 #[tokio::test]
 async fn an_address_that_cannot_be_dialled_is_unreachable() {
     let mut config = config(([127, 0, 0, 1], 1).into());
-    config.servers = vec![xds_core::client::ManagementServer::new("https://127.0.0.1:1")];
+    config.servers = vec![xds_core::client::ManagementServer::new("xds://127.0.0.1:1")];
     let client = Client::connect(config, options());
-    let error = no_value(&mut client.watch(CLUSTER, "a")).await;
-    assert!(error.to_string().contains("TLS"), "{error}");
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
+    assert!(error.to_string().contains("is not the address of a server"), "{error}");
     println!("covers: FM-07");
 }
 
@@ -270,7 +272,7 @@ async fn a_frozen_server_is_found_out_by_keepalive() {
     let address = listener.local_addr().unwrap();
     let keepalive = Keepalive::new(Duration::from_millis(100), Duration::from_millis(100));
     let client = Client::connect(config(address), options().with_keepalive(keepalive));
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let (_connection, _) = soon(listener.accept()).await.unwrap();
     let error = no_value(&mut watch).await;
     let WatchErrorKind::Unavailable(ChannelError::Status { code: 14, message }) = error.kind()
@@ -286,7 +288,7 @@ async fn shutting_down_closes_the_stream_and_ends_the_watches() {
     let mut server = FakeServer::start().await;
     let (client, driver) = Client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     client.shut_down();
@@ -303,7 +305,7 @@ async fn the_driver_ends_with_the_last_handle_and_watch() {
     let mut server = FakeServer::start().await;
     let (client, driver) = Client::driver(config(server.address), options());
     let driver = tokio::spawn(driver);
-    let watch = client.watch(CLUSTER, "a");
+    let watch = client.watch_untyped(CLUSTER, "a");
     drop(client);
     let mut stream = server.stream().await;
     stream.request().await;
@@ -317,7 +319,7 @@ async fn the_driver_ends_with_the_last_handle_and_watch() {
 async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
     let server = FakeServer::start().await;
     let (client, driver) = Client::driver(config(server.address), options());
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     drop(driver);
     assert!(matches!(soon(watch.next()).await, None | Some(Err(_))));
     soon(client.ended()).await;
@@ -327,8 +329,8 @@ async fn a_client_whose_driver_is_dropped_tells_its_watchers() {
 async fn what_is_unwatched_before_the_connection_is_up_does_not_disturb_what_follows() {
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    drop(client.watch(CLUSTER, "a"));
-    let mut watch = client.watch(ENDPOINTS, "e");
+    drop(client.watch_untyped(CLUSTER, "a"));
+    let mut watch = client.watch_untyped(ENDPOINTS, "e");
     let mut stream = server.stream().await;
     let first = stream.request().await;
     assert_eq!((first.type_url.as_str(), first.resource_names), (ENDPOINTS, vec!["e".into()]));
@@ -359,7 +361,7 @@ async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
     let address = address.recv().expect("the server starts");
     let client = Client::connect(config(address), options());
     let names = (0..20_000).map(|n| format!("{n:0>100}"));
-    let _watches: Vec<_> = names.map(|name| client.watch(ENDPOINTS, name)).collect();
+    let _watches: Vec<_> = names.map(|name| client.watch_untyped(ENDPOINTS, name)).collect();
 
     let stuck = async {
         let mut last = 0;

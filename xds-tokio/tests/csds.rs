@@ -69,7 +69,7 @@ async fn a_stream_answers_every_question_with_what_watchers_hold_by_then() {
     let service = CsdsService::new();
     service.register("xds:///a", &client);
     let admin = Admin::start(&service).await;
-    let mut watch = client.watch(CLUSTER, "a");
+    let mut watch = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
 
@@ -125,7 +125,7 @@ async fn one_call_gets_one_answer_of_all_clients_in_order() {
     let second = Client::connect(config(server.address), options());
     service.register("xds:///first", &first);
     service.register("#server", &second);
-    let _watches = (first.watch(CLUSTER, "a"), second.watch(ENDPOINTS, "b"));
+    let _watches = (first.watch_untyped(CLUSTER, "a"), second.watch_untyped(ENDPOINTS, "b"));
     let answer = admin.fetch(&any_question()).await.unwrap();
     let told: Vec<_> = answer
         .config
@@ -160,7 +160,7 @@ async fn contents_are_left_out_as_asked_and_those_of_secrets_unless_asked() {
     println!("covers: CM-06 B31");
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), options());
-    let mut watch = client.watch(SECRET, "key");
+    let mut watch = client.watch_untyped(SECRET, "key");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(SECRET, "1", "n1", &[("key", "hush")]);

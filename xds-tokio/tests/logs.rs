@@ -91,7 +91,7 @@ async fn a_rejection_is_a_warning_on_both_sides_with_who_what_and_why() {
     set(&handle, CLUSTER, "a", "bad").await;
     let mut observations = handle.observations();
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     while !matches!(
         soon(observations.next()).await,
@@ -116,7 +116,7 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -138,7 +138,7 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     let (handle, address) = serve(ServerOptions::default()).await;
     set(&handle, SECRET, "key", "hush-hush").await;
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut key = client.watch(SECRET, "key");
+    let mut key = client.watch_untyped(SECRET, "key");
     value(&mut key).await;
     assert!(!log.lines(&["TRACE", "payloads=16 bytes"]).is_empty(), "{}", log.text());
     assert!(log.text().contains("R=[key]"));
@@ -152,7 +152,7 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     }
     let options = ClientOptions::default().with_payload_printer(Printer);
     let client = Client::connect(config(address), options);
-    let mut key = client.watch(SECRET, "key");
+    let mut key = client.watch_untyped(SECRET, "key");
     value(&mut key).await;
     assert_eq!(log.lines(&["TRACE", "hush-hush"]).len(), 1);
 }
@@ -164,7 +164,7 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     soon(async {
         while client.stats().await.unwrap().server_failures < 3 {
@@ -190,7 +190,7 @@ async fn a_stream_that_ends_without_a_response_is_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.close(Status::unavailable("overload"));
@@ -204,7 +204,7 @@ async fn the_planned_end_of_a_stream_is_not_a_warning() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
@@ -223,7 +223,7 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     let (log, _guard) = Log::start();
     let mut server = FakeServer::start().await;
     let client = Client::connect(config(server.address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);

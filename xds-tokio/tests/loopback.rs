@@ -46,8 +46,8 @@ async fn what_is_set_is_watched_changes_and_is_deleted() {
     let (handle, address, _serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "one").await;
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
-    let mut later = client.watch(ENDPOINTS, "later");
+    let mut a = client.watch_untyped(CLUSTER, "a");
+    let mut later = client.watch_untyped(ENDPOINTS, "later");
     assert_eq!(value(&mut a).await.bytes, resource("a", "one"));
     a.handled();
     set(&handle, CLUSTER, "a", "two").await;
@@ -67,7 +67,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
     set(&handle, CLUSTER, "a", "bad").await;
     let mut observations = handle.observations();
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     let error = no_value(&mut a).await;
     assert!(matches!(error.kind(), WatchErrorKind::Invalid(_)), "{error}");
     a.handled();
@@ -81,7 +81,7 @@ async fn a_bad_resource_is_nacked_once_and_nothing_is_sent_again() {
     assert!(reason.contains("it is bad"), "{reason}");
     // A change of another type makes a round trip; the rejected response is not sent again.
     set(&handle, ENDPOINTS, "e", "one").await;
-    let mut e = client.watch(ENDPOINTS, "e");
+    let mut e = client.watch_untyped(ENDPOINTS, "e");
     value(&mut e).await;
     e.handled();
     let rows = handle.status().await.unwrap();
@@ -99,7 +99,7 @@ async fn a_client_survives_a_restart_of_the_server() {
     let (handle, address, serving) = serve(anywhere()).await;
     set(&handle, CLUSTER, "a", "one").await;
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     value(&mut a).await;
     a.handled();
     soon(handle.shut_down()).await;
@@ -130,7 +130,7 @@ async fn a_large_collection_arrives_whole_and_in_order() {
     }
     handle.apply(transaction).await.unwrap();
     let client = Client::connect(config(address), ClientOptions::default());
-    let mut all = client.watch_all(CLUSTER);
+    let mut all = client.watch_all_untyped(CLUSTER);
     let mut seen = 0;
     while seen < 20_000 {
         match next_change(&mut all).await {
@@ -154,8 +154,8 @@ async fn many_clients_all_end_at_the_newest_state() {
     for n in 0..CLIENTS {
         let client = Client::connect(config(address), ClientOptions::default());
         tasks.push(tokio::spawn(async move {
-            let mut endpoints = client.watch(ENDPOINTS, "e");
-            let mut clusters = client.watch_all(CLUSTER);
+            let mut endpoints = client.watch_untyped(ENDPOINTS, "e");
+            let mut clusters = client.watch_all_untyped(CLUSTER);
             // Both at once: reading waits until each has dealt with what came.
             let newest_endpoints = async {
                 let last = resource("e", &(ROUNDS - 1).to_string());
@@ -209,7 +209,7 @@ async fn a_quiet_connection_stays_alive_through_its_keepalive() {
     let options = ClientOptions::default()
         .with_keepalive(Keepalive::new(Duration::from_millis(20), Duration::from_secs(10)));
     let client = Client::connect(config(address), options);
-    let mut a = client.watch(CLUSTER, "a");
+    let mut a = client.watch_untyped(CLUSTER, "a");
     value(&mut a).await;
     a.handled();
     // Ten times the interval of pings, with nothing else on the wire.

@@ -2,6 +2,7 @@
 
 use prost::Message as _;
 use serde_json::json;
+use xds_bootstrap::{ChannelCredentials, TlsFiles};
 use xds_core::{
     Client, Frame, Time, TypeUrl,
     client::{ChannelEvent, ClientConfig, Interest, OpaqueType, Output},
@@ -58,4 +59,52 @@ fn the_node_is_the_bootstraps_and_the_user_agent_the_librarys() {
     );
     let metadata = node.metadata.expect("it is given").fields;
     assert_eq!(metadata["k"].kind, Some(Kind::StringValue("v".into())));
+}
+
+#[test]
+fn one_uri_with_other_credentials_is_another_server() {
+    println!("covers: FE-16 BS-25");
+    let token = json!([{ "type": "jwt_token_file", "config": { "jwt_token_file": "/t" } }]);
+    let tls = |config: serde_json::Value| json!({ "server_uri": "a", "channel_creds": [{ "type": "tls", "config": config }] });
+    let mut with_token = tls(json!({}));
+    with_token["call_creds"] = token;
+    let same =
+        json!({ "server_uri": "a", "channel_creds": [{ "type": "new" }, { "type": "tls" }] });
+    let entries = [
+        ("one", tls(json!({}))),
+        ("two", same),
+        ("three", tls(json!({ "ca_certificate_file": "/ca" }))),
+        ("four", with_token),
+        ("five", crate::server("a")),
+    ];
+    let authorities = entries
+        .iter()
+        .map(|(name, entry)| ((*name).into(), json!({ "xds_servers": [entry] })))
+        .collect::<serde_json::Map<_, _>>();
+    let bootstrap = load(&with_top("authorities", authorities.into()));
+    let config = bootstrap.client_config().with_type(OpaqueType::new(types::CLUSTER));
+    let now = Time::ZERO;
+    let mut client = Client::new(config, 1, now);
+    let clusters = TypeUrl::from(types::CLUSTER);
+    for (authority, _) in &entries {
+        let name = format!("xdstp://{authority}/envoy.config.cluster.v3.Cluster/c");
+        client.watch(&clusters, Interest::Name(&name), now).expect("the authority is known");
+    }
+    let mut credentials = Vec::new();
+    while let Some(output) = client.poll_output() {
+        if let Output::Open(_, call) = output {
+            let entry = bootstrap.entry_of(&call.server).expect("the server is of the bootstrap");
+            assert_eq!(entry.transport_id(), call.server.transport);
+            credentials.push((entry.channel_credentials.clone(), entry.call_credentials.len()));
+        }
+    }
+    // The second is the first, and the last is the bootstrap's own server.
+    let (tls, with_ca) = (TlsFiles::default(), TlsFiles::default().with_ca_certificate("/ca"));
+    let expected = [
+        (ChannelCredentials::Tls(tls.clone()), 0),
+        (ChannelCredentials::Tls(with_ca), 0),
+        (ChannelCredentials::Tls(tls), 1),
+        (ChannelCredentials::Insecure, 0),
+    ];
+    assert_eq!(credentials, expected);
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use xds_bootstrap::{
     BootstrapError, ErrorKind, Inexpressible,
     envoy::{
-        ApiConfigSource, ApiType, ApiVersion, ConfigSource, EnvoyBootstrap, GrpcTarget, NodeIn,
-        Specifier, Target,
+        ApiConfigSource, ApiType, ApiVersion, ConfigSource, EnvoyBootstrap, GrpcService,
+        GrpcTarget, NodeIn, Specifier, Target,
     },
 };
 use xds_core::{client::Streams, service::Variant, types};
@@ -487,4 +487,40 @@ fn what_the_core_cannot_do_is_said() {
     assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));
     let kind = source(json!({})).expect_err("nothing is said");
     assert!(matches!(kind.kind(), ErrorKind::InvalidValue(_)));
+}
+
+#[test]
+fn services_that_take_turns_are_told_under_the_name_of_their_servers_transport() {
+    println!("covers: B18");
+    let mut value = proxy();
+    value["dynamic_resources"]["ads_config"]["grpc_services"] = services(&["one", "two"]);
+    let own = |names: &[&str], authority: &str| {
+        let mut api = grpc("AGGREGATED_GRPC");
+        api["grpc_services"] = services(names);
+        json!({ "api_config_source": api, "authorities": [{ "name": authority }] })
+    };
+    value["config_sources"] = json!([own(&["one", "two"], "same"), own(&["one"], "other")]);
+    let bootstrap = envoy(&value).expect("it is right");
+    let transports: Vec<_> = bootstrap.transports().collect();
+    let names = |services: &[GrpcService]| -> Vec<String> {
+        let name = |service: &GrpcService| match &service.target {
+            GrpcTarget::Envoy { cluster_name, .. } => cluster_name.clone(),
+            other => panic!("unexpected {other:?}"),
+        };
+        services.iter().map(name).collect()
+    };
+    let listed: Vec<_> = transports.iter().map(|(id, list)| (id.as_str(), names(list))).collect();
+    assert_eq!(
+        listed,
+        [
+            ("dynamic_resources.ads_config", vec!["one".to_owned(), "two".to_owned()]),
+            ("config_sources[1]", vec!["one".to_owned()]),
+        ]
+    );
+    let config = bootstrap.client_config().expect("it can");
+    let server = first_server(&config);
+    assert_eq!((&*server.uri, server.transport.as_str()), ("one", "dynamic_resources.ads_config"));
+    let of = |authority: usize| &config.authorities[authority].servers[0];
+    assert_eq!(of(0), server, "the same services are the same server");
+    assert_eq!((&*of(1).uri, of(1).transport.as_str()), ("one", "config_sources[1]"));
 }

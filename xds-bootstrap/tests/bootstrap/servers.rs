@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use xds_bootstrap::{
     Bootstrap, CallCredentials, ChannelCredentials, ErrorKind, Guard, Guards, XdsServer,
 };
-use xds_core::client::{DataErrorPolicy, Fallback, Federation, ServerFeature};
+use xds_core::client::{DataErrorPolicy, Fallback, Federation, ReportedErrors, ServerFeature};
 
 use crate::{first_server, load, refusal, server, warnings, with};
 
@@ -166,8 +166,8 @@ fn known_features_are_taken_and_unknown_ones_of_any_type_passed_over() {
 
 #[test]
 fn guards_keep_features_out_of_use() {
-    // S3.100 but for the response fields; DL-15 and FE-14 as far as they are configuration.
-    println!("covers: BS-12 BS-14 BS-23 BS-24 S2.064 S2.065 S3.024 S3.099");
+    // DL-15 and FE-14 as far as they are configuration.
+    println!("covers: BS-12 BS-14 BS-23 BS-24 S2.064 S2.065 S3.024 S3.099 S3.100");
     let mut value = with(json!({
         "server_features": ["fail_on_data_errors", "resource_timer_is_transient_error",
                             "trusted_xds_server", "ignore_resource_deletion"],
@@ -217,6 +217,9 @@ fn guards_keep_features_out_of_use() {
     );
     let profile = guarded.client_config().profile;
     assert_eq!((profile.federation, profile.fallback), (Federation::Off, Fallback::Off));
+    // What that does to a response is in 28-reported-errors.txt.
+    assert_eq!(profile.reported_errors, ReportedErrors::Ignored);
+    assert_eq!(config.profile.reported_errors, ReportedErrors::Used);
     // Without the guard of data errors, deletions drop what is deleted.
     let plain = json!({ "xds_servers": [server("a")] }).to_string();
     let plain = Bootstrap::from_json_with(&plain, off).expect("it loads");

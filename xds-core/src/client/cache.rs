@@ -252,10 +252,11 @@ impl Cache {
     pub(crate) fn blame_response(&mut self, slot: Slot) {
         self.overrule(slot);
         let source = self.source;
-        if let Some(entry) = self.get_mut(slot)
-            && entry.bytes.is_none()
-        {
-            entry.source = source;
+        if let Some(entry) = self.get_mut(slot) {
+            entry.detail().blamed_by = source;
+            if entry.bytes.is_none() {
+                entry.source = source;
+            }
         }
         let current = self.versions.current();
         let Some(received) = self.versions.received(current) else { return };

@@ -160,6 +160,8 @@ pub struct ManagementServer {
     pub streams: Streams,
     /// What the bootstrap says the server can do.
     pub features: ServerFeatures,
+    /// How the adapter reaches the server.
+    pub transport: TransportId,
 }
 
 impl ManagementServer {
@@ -172,6 +174,7 @@ impl ManagementServer {
             variant: Variant::default(),
             streams: Streams::default(),
             features: ServerFeatures::NONE,
+            transport: TransportId::default(),
         }
     }
 
@@ -201,6 +204,46 @@ impl ManagementServer {
     pub fn with_streams(mut self, streams: Streams) -> Self {
         self.streams = streams;
         self
+    }
+
+    /// Chooses how the adapter reaches the server.
+    #[must_use]
+    pub fn with_transport(mut self, transport: impl Into<TransportId>) -> Self {
+        self.transport = transport.into();
+        self
+    }
+}
+
+/// How an adapter reaches a server: with which credentials, through which services. It is the name of
+/// something that the adapter was told of; the empty one is what the adapter does unless told otherwise.
+///
+/// The core reads nothing into it. Servers that differ in it share no stream (FE-16).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransportId(Arc<str>);
+
+impl TransportId {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the adapter is left to do what it does unless told otherwise.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&str> for TransportId {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<String> for TransportId {
+    fn from(name: String) -> Self {
+        Self(name.into())
     }
 }
 
@@ -302,6 +345,17 @@ pub struct Profile {
     pub federation: Federation,
     /// Whether servers behind the first one are used.
     pub fallback: Fallback,
+    /// Whether errors that a server reports for single resources count.
+    pub reported_errors: ReportedErrors,
+}
+
+/// Whether `resource_errors` of responses are read (TP3, S3.100).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportedErrors {
+    /// They are.
+    Used,
+    /// They are not: the field is one like any other that is not known.
+    Ignored,
 }
 
 /// Whether `xdstp://` names are read as such (A47, FE-14).
@@ -352,6 +406,7 @@ impl Profile {
             ]),
             federation: Federation::On,
             fallback: Fallback::On,
+            reported_errors: ReportedErrors::Used,
         }
     }
 

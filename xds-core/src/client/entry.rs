@@ -44,6 +44,8 @@ pub(super) struct Detail {
     /// What came beside the resource in use, if it came in a wrapper.
     pub(super) wrapping: Option<Box<Wrapping>>,
     error: Option<WatchError>,
+    /// The position of the server that the error came from.
+    pub(super) blamed_by: u32,
     /// The update that brought the error, if one did.
     pub(super) failed: Option<FailedUpdate>,
     /// How many channels had ended when the error came up, plus one.
@@ -99,11 +101,16 @@ impl Entry {
         self.source as usize
     }
 
-    /// Whether there is a resource, it came from this server, and the server has not deleted it since:
-    /// one that is kept in use all the same must be sent again if it comes back.
+    /// Whether there is a resource, it came from this server, and neither has the server deleted it
+    /// since nor another one found fault with it: one that is kept in use all the same must be sent
+    /// again if it comes back.
     pub(crate) fn is_held_from(&self, upstream: usize) -> bool {
         let is_deleted = self.state == EntryState::DoesNotExist;
-        self.bytes.is_some() && !is_deleted && self.source as usize == upstream
+        let is_blamed = |detail: &Detail| detail.error.is_some() && detail.blamed_by != self.source;
+        self.bytes.is_some()
+            && !is_deleted
+            && self.source as usize == upstream
+            && !self.detail_if_any().is_some_and(is_blamed)
     }
 
     /// Whether the entry is only kept so that wildcard watches hear of its deletion.

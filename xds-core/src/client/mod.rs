@@ -67,7 +67,8 @@ pub use self::{
     commands::Interest,
     config::{
         Authority, ClientConfig, ClientLimits, ConnectivityErrors, DataErrorPolicy, Fallback,
-        Federation, ManagementServer, Node, Profile, ReadGate, Streams, WildcardForm,
+        Federation, ManagementServer, Node, Profile, ReadGate, ReportedErrors, Streams,
+        TransportId, WildcardForm,
     },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
@@ -201,6 +202,12 @@ impl Client {
     ) -> Result<(), InvalidSettlement> {
         let now = self.clock.advance(now);
         self.settle_update(update, rejected.into_iter().collect(), now)
+    }
+
+    /// Whether an update waits for a verdict. One whose channel has ended does not.
+    #[must_use]
+    pub fn awaits(&self, update: UpdateId) -> bool {
+        self.is_under_review(update)
     }
 
     /// Closes all channels, ends all watches and does nothing any more (SB-17).

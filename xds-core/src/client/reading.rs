@@ -19,6 +19,7 @@ use bytes::Bytes;
 
 use super::{
     cache::Mark,
+    config::ReportedErrors,
     entry::Entry,
     error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
@@ -276,6 +277,9 @@ impl Judge<'_> {
         faults: &mut Faults,
     ) -> Vec<(Slot, WatchErrorKind)> {
         let mut reported = Vec::new();
+        if self.context.profile.reported_errors == ReportedErrors::Ignored {
+            return reported;
+        }
         for (index, error) in errors.enumerate() {
             let place = Place::Error(index);
             let RawResourceError { name, code, message } = match error {

@@ -144,6 +144,12 @@ impl Client {
         review.update.take_if(|_| review.id == id)
     }
 
+    pub(super) fn is_under_review(&self, id: UpdateId) -> bool {
+        let channel = self.upstreams.channel(id.channel);
+        let review = channel.and_then(|channel| channel.reviews.open.as_ref());
+        review.is_some_and(|review| review.id == id)
+    }
+
     pub(super) fn settle_update(
         &mut self,
         id: UpdateId,

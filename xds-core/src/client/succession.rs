@@ -13,7 +13,7 @@ use super::{
     error::{WatchError, WatchErrorKind},
     status::EntryState,
     timers::Subject,
-    watches::News,
+    watches::{News, Target},
 };
 use crate::{id::ChannelId, service::Variant, slab::Slot, time::Time};
 
@@ -21,7 +21,9 @@ impl TypeState {
     /// What only a wildcard covers and another server sent.
     fn leftovers(&self, upstream: usize) -> impl Iterator<Item = Slot> {
         let is_left = move |entry: &super::entry::Entry| {
-            entry.bytes.is_some() && entry.subscription.is_none() && entry.source() != upstream
+            let is_ended = entry.state == EntryState::DoesNotExist;
+            let is_of_another = entry.source() != upstream;
+            entry.bytes.is_some() && entry.subscription.is_none() && is_of_another && !is_ended
         };
         self.cache.iter().filter(move |(_, entry)| is_left(entry)).map(|(slot, _)| slot)
     }
@@ -34,11 +36,7 @@ impl Client {
         let profile = &self.config.profile;
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let (upstream, after) = (channel.upstream, profile.missing_after(&server.server));
-        let keeps = server.server.data_errors(profile) == DataErrorPolicy::KeepCached;
-        if server.server.variant != Variant::Incremental
-            || keeps
-            || !self.relies_on(upstream, type_index)
-        {
+        if server.server.variant != Variant::Incremental || !self.relies_on(upstream, type_index) {
             return;
         }
         let Some((after, known)) = after.zip(self.types.get_mut(type_index)) else { return };
@@ -62,15 +60,35 @@ impl Client {
         let leftovers: Vec<Slot> = known.leftovers(upstream).collect();
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
         let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let keeps = server.server.data_errors(&self.config.profile) == DataErrorPolicy::KeepCached;
         let Some(source) = server.sources.get(type_index).cloned() else { return };
         for slot in leftovers {
             let name = self.types.get(type_index).and_then(|known| known.cache.get(slot));
             let name = name.map(|entry| entry.name.clone());
             let error = WatchError::new(WatchErrorKind::DoesNotExist(after), name, &source);
-            self.end_resource(type_index, slot, error);
+            match keeps {
+                true => self.blame_kept(type_index, slot, error),
+                false => self.end_resource(type_index, slot, error),
+            }
         }
         self.tell_wildcards(type_index);
         self.limit_tombstones(type_index);
+    }
+
+    /// The resource of a wildcard stays in use, with an error beside it.
+    fn blame_kept(&mut self, type_index: usize, slot: Slot, error: WatchError) {
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        let Some(entry) = known.cache.get_mut(slot) else { return };
+        for &watch in &known.interest.wildcards {
+            if let Some(Target::Wildcard(cursor)) =
+                self.watches.get_mut(watch).map(|watch| &mut watch.target)
+            {
+                cursor.note_told(slot, entry);
+            }
+        }
+        entry.state = EntryState::DoesNotExist;
+        entry.set_error(error, self.upstreams.epoch);
+        known.cache.touch_ambient(slot);
     }
 
     fn relies_on(&self, upstream: usize, type_index: usize) -> bool {

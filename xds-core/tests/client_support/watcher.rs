@@ -20,6 +20,8 @@ pub struct Watcher {
     pub name: Option<String>,
     /// Whether it has taken a notice that it is not done with.
     pub is_busy: bool,
+    /// Whether some server has said what no server should.
+    pub is_lied_to: bool,
     /// The resources in use.
     view: BTreeMap<String, Held>,
     /// Each of them as it was told last, with its version.
@@ -64,6 +66,7 @@ impl Watcher {
             kind,
             name,
             is_busy: false,
+            is_lied_to: false,
             view: BTreeMap::new(),
             told: BTreeMap::new(),
             collection: None,
@@ -106,8 +109,7 @@ impl Watcher {
             Change::Resource { name, result: Ok(resource) } => {
                 let told = self.told.insert(name.to_string(), resource.clone());
                 // A liar may have taken it back in between, under the same version.
-                let is_lie = resource.version.as_str() == "lie";
-                let is_news = is_lie || told.as_ref() != Some(&resource);
+                let is_news = self.is_lied_to || told.as_ref() != Some(&resource);
                 prop_assert!(is_news, "{} is told again (IC16)", name);
                 let held = Held { bytes: resource.bytes, ambient: Ambient::Well };
                 self.view.insert(name.to_string(), held);

@@ -17,7 +17,8 @@ use prost::{Message as _, bytes::Bytes};
 use xds_core::{
     ChannelId, Client, Frame, Time,
     client::{
-        ChannelEvent, ClientConfig, ManagementServer, Node, OpaqueType, Output, Profile, ReadGate,
+        ChannelError, ChannelEvent, ClientConfig, ManagementServer, Node, OpaqueType, Output,
+        Profile, ReadGate,
     },
     proto, types,
 };
@@ -48,10 +49,15 @@ impl Rig {
             .with_type(OpaqueType::new(CLUSTER))
             .with_type(OpaqueType::new(ENDPOINTS))
             .with_profile(profile);
+        Self::opened_as(config)
+    }
+
+    /// The same with other types; clusters must be among them.
+    pub(crate) fn opened_as(config: ClientConfig) -> Self {
         let (handle, side) = channel();
         let client = Client::new(config, 1, Time::ZERO);
         let mut rig = Self { client, handle, requests: Vec::new(), side, channel: None, nonces: 0 };
-        let first = rig.handle.watch(CLUSTER, "first");
+        let first = rig.handle.watch_untyped(CLUSTER, "first");
         rig.drive();
         drop(first);
         rig.drive();
@@ -116,6 +122,20 @@ impl Rig {
             ChannelEvent::Message(self.channel.unwrap(), Bytes::from(response.encode_to_vec()));
         self.client.handle_event(event, Time::ZERO);
         self.obey();
+    }
+
+    /// The stream ends, and there is a new one.
+    pub(crate) fn reconnect(&mut self) {
+        let status = ChannelError::Status { code: 14, message: "gone".into() };
+        let event = ChannelEvent::Closed(self.channel.take().unwrap(), status);
+        self.client.handle_event(event, Time::ZERO);
+        self.obey();
+        while self.channel.is_none() {
+            let deadline = self.client.poll_timeout().expect("there is another attempt");
+            self.client.handle_timeout(deadline.at);
+            self.obey();
+        }
+        self.transmit();
     }
 
     pub(crate) fn wants_read(&self) -> bool {

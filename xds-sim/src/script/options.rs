@@ -5,7 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, Profile, ReadGate, ServerFeatures, Streams, Verdict, WildcardForm,
+        ManagementServer, Node, Profile, ReadGate, ReportedErrors, ServerFeatures, Streams,
+        Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -42,6 +43,7 @@ pub(super) fn client_config(
         "variant",
         "fallback",
         "federation",
+        "reported-errors",
     ];
     if let Some((key, _)) = options.iter().find(|(key, _)| !known.contains(&key.as_str())) {
         return Err(format!("a client has no option `{key}`"));
@@ -68,6 +70,9 @@ pub(super) fn client_config(
     }
     if option("fallback") == Some("off") {
         profile.fallback = Fallback::Off;
+    }
+    if option("reported-errors") == Some("off") {
+        profile.reported_errors = ReportedErrors::Ignored;
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,

@@ -1,56 +1,118 @@
 //! The forms in which a management server's address may be written.
 
+use core::net::SocketAddr;
+use std::path::PathBuf;
+
+use http::uri::Authority;
 use thiserror::Error;
-use tonic::transport::Endpoint;
 
 /// Why an address is not one that can be dialled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidAddress {
-    /// It is neither `host:port`, nor `http://host:port`, nor `unix:path`.
+    /// It is in none of the forms that [`check_address`] tells.
     #[error("{0:?} is not the address of a server")]
     Malformed(String),
-    /// It asks for TLS, which this version does not speak yet.
-    #[error("{0:?} asks for TLS, which is not supported yet")]
-    TlsNotSupported(String),
 }
 
 /// Checks the address of a management server, as
 /// [`ManagementServer::uri`](xds_core::client::ManagementServer::uri) has it, without dialling it.
 ///
-/// `host:port`, `http://host:port`, `dns:///host:port` and `unix:path` are understood. A client that
-/// is given anything else reports it to its watchers as a server that cannot be reached.
+/// | form | is |
+/// |---|---|
+/// | `host:port`, `dns:///host:port` | a name, or an IP address |
+/// | `http://host:port` | the same, never over TLS |
+/// | `https://host:port` | the same over TLS: with the system's roots, unless credentials say otherwise |
+/// | `ipv4:address:port,...`, `ipv6:[address]:port,...` | addresses to try in this order |
+/// | `unix:path`, `unix:///path` | a socket of this machine |
+///
+/// A client that is given anything else reports it to its watchers as a server that cannot be reached.
 ///
 /// # Errors
 ///
 /// Why the address cannot be dialled.
 pub fn check_address(address: &str) -> Result<(), InvalidAddress> {
-    endpoint(address).map(drop)
+    Target::parse(address).map(drop)
 }
 
-/// What dials the address.
-pub(crate) fn endpoint(address: &str) -> Result<Endpoint, InvalidAddress> {
-    let malformed = || InvalidAddress::Malformed(address.to_owned());
-    if address.starts_with("https:") {
-        return Err(InvalidAddress::TlsNotSupported(address.to_owned()));
+/// An address, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) place: Place,
+    pub(crate) scheme: Scheme,
+    /// What calls name as their `:authority`.
+    pub(crate) authority: Authority,
+}
+
+/// Where to dial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A name to resolve, or an IP address, without brackets.
+    Host(String, u16),
+    /// At least one.
+    Addresses(Vec<SocketAddr>),
+    Unix(PathBuf),
+}
+
+/// What an address says of TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Unstated,
+    Http,
+    Https,
+}
+
+impl Target {
+    pub(crate) fn parse(address: &str) -> Result<Self, InvalidAddress> {
+        Self::read(address).ok_or_else(|| InvalidAddress::Malformed(address.to_owned()))
     }
-    if let Some(path) = address.strip_prefix("unix:") {
-        if path.trim_start_matches('/').is_empty() {
-            return Err(malformed());
+
+    /// The host that a certificate has to be for, without brackets.
+    pub(crate) fn host(&self) -> &str {
+        self.authority.host().trim_start_matches('[').trim_end_matches(']')
+    }
+
+    fn read(address: &str) -> Option<Self> {
+        if let Some(path) = address.strip_prefix("unix:") {
+            // An absolute path may be written as a URI.
+            let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
+            let place = Place::Unix(path.into());
+            let is_path = !path.trim_start_matches('/').is_empty();
+            let authority = Authority::from_static("localhost");
+            return is_path.then_some(Self { place, scheme: Scheme::Unstated, authority });
         }
-        return Endpoint::from_shared(address.to_owned()).map_err(|_| malformed());
+        for (scheme, is_family) in [
+            ("ipv4:", SocketAddr::is_ipv4 as fn(&SocketAddr) -> bool),
+            ("ipv6:", SocketAddr::is_ipv6),
+        ] {
+            if let Some(list) = address.strip_prefix(scheme) {
+                let addresses: Vec<SocketAddr> = list
+                    .split(',')
+                    .map(|one| one.parse().ok().filter(is_family))
+                    .collect::<Option<_>>()?;
+                let authority = addresses.first()?.to_string().parse().ok()?;
+                let place = Place::Addresses(addresses);
+                return Some(Self { place, scheme: Scheme::Unstated, authority });
+            }
+        }
+        let (scheme, rest) = if let Some(rest) = address.strip_prefix("http://") {
+            (Scheme::Http, rest.strip_suffix('/').unwrap_or(rest))
+        } else if let Some(rest) = address.strip_prefix("https://") {
+            (Scheme::Https, rest.strip_suffix('/').unwrap_or(rest))
+        } else {
+            let name = address.strip_prefix("dns:");
+            (Scheme::Unstated, name.map_or(address, |name| name.trim_start_matches('/')))
+        };
+        let authority: Authority = rest.parse().ok()?;
+        // Credentials have no business in an address that is logged.
+        if authority.as_str().contains('@') {
+            return None;
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16()?;
+        let place = Place::Host(host, port);
+        (!authority.host().is_empty()).then_some(Self { place, scheme, authority })
     }
-    let host = address.strip_prefix("dns:").map_or(address, |name| name.trim_start_matches('/'));
-    let uri = if host.starts_with("http://") { host.to_owned() } else { format!("http://{host}") };
-    let parsed: http::Uri = uri.parse().map_err(|_| malformed())?;
-    let has_host = parsed.host().is_some_and(|host| !host.is_empty());
-    let has_path = parsed.path() != "/" || parsed.query().is_some();
-    // Credentials have no business in an address that is logged.
-    let has_user = parsed.authority().is_some_and(|authority| authority.as_str().contains('@'));
-    if !has_host || parsed.port_u16().is_none() || has_path || has_user {
-        return Err(malformed());
-    }
-    Endpoint::from_shared(uri).map_err(|_| malformed())
 }
 
 #[cfg(test)]
@@ -59,19 +121,35 @@ mod tests {
 
     #[test]
     fn the_usual_forms_are_understood() {
-        for address in [
-            "127.0.0.1:18000",
-            "localhost:1",
-            "[::1]:18000",
-            "http://xds.example:80",
-            "http://xds.example:80/",
-            "dns:///xds.example:443",
-            "dns:xds.example:443",
-            "unix:/run/xds.sock",
-            "unix:///run/xds.sock",
+        let host = |host: &str, port| Place::Host(host.into(), port);
+        let socket = || Place::Unix("/run/xds.sock".into());
+        for (address, scheme, place, authority) in [
+            ("127.0.0.1:1", Scheme::Unstated, host("127.0.0.1", 1), "127.0.0.1:1"),
+            ("localhost:1", Scheme::Unstated, host("localhost", 1), "localhost:1"),
+            ("[::1]:18000", Scheme::Unstated, host("::1", 18000), "[::1]:18000"),
+            ("http://xds.example:80", Scheme::Http, host("xds.example", 80), "xds.example:80"),
+            ("http://xds.example:80/", Scheme::Http, host("xds.example", 80), "xds.example:80"),
+            ("https://xds.example:443", Scheme::Https, host("xds.example", 443), "xds.example:443"),
+            ("dns:///a.b:443", Scheme::Unstated, host("a.b", 443), "a.b:443"),
+            ("dns:a.b:443", Scheme::Unstated, host("a.b", 443), "a.b:443"),
+            ("unix:/run/xds.sock", Scheme::Unstated, socket(), "localhost"),
+            ("unix:///run/xds.sock", Scheme::Unstated, socket(), "localhost"),
         ] {
-            assert_eq!(check_address(address), Ok(()), "{address}");
+            let authority = Authority::from_static(authority);
+            assert_eq!(
+                Target::parse(address),
+                Ok(Target { place, scheme, authority }),
+                "{address}"
+            );
         }
+        let addresses = |list: &[&str]| {
+            Place::Addresses(list.iter().map(|one| one.parse().expect("an address")).collect())
+        };
+        let target = Target::parse("ipv4:10.0.0.1:80,10.0.0.2:81").expect("a list");
+        assert_eq!(target.place, addresses(&["10.0.0.1:80", "10.0.0.2:81"]));
+        assert_eq!((target.authority.as_str(), target.host()), ("10.0.0.1:80", "10.0.0.1"));
+        let target = Target::parse("ipv6:[::1]:80").expect("a list");
+        assert_eq!((target.place.clone(), target.host()), (addresses(&["[::1]:80"]), "::1"));
     }
 
     #[test]
@@ -83,8 +161,18 @@ mod tests {
             "ftp://xds.example:21",
             "a b:1",
             "h:1/path",
+            "https://h:1/path",
+            "https://h",
+            "user@h:1",
             "h:99999",
+            "dns://8.8.8.8/h:1",
+            "ipv4:",
+            "ipv4:localhost:1",
+            "ipv4:[::1]:1",
+            "ipv4:10.0.0.1:80,",
+            "ipv6:10.0.0.1:80",
             "unix:",
+            "unix:///",
         ] {
             assert_eq!(
                 check_address(address),
@@ -92,9 +180,5 @@ mod tests {
                 "{address}"
             );
         }
-        assert!(matches!(
-            check_address("https://xds.example:443"),
-            Err(InvalidAddress::TlsNotSupported(_))
-        ));
     }
 }

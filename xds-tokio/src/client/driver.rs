@@ -8,7 +8,7 @@ use core::{
     task::Poll,
     time::Duration,
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use tokio::{
     select,
@@ -18,7 +18,7 @@ use tokio::{
 use tonic::Code;
 use xds_core::{
     ChannelId, Client, Frame,
-    client::{ChannelError, ChannelEvent, ClientConfig, Output},
+    client::{Call, ChannelError, ChannelEvent, ClientConfig, Output, TransportId},
 };
 use xds_handle::{DriverSide, Turn};
 
@@ -39,6 +39,8 @@ pub(crate) struct Driver {
     /// One per channel of the core; few.
     links: Vec<Link>,
     options: ClientOptions,
+    /// How many attempts at the services behind a server have failed, which decides whose turn it is.
+    turns: BTreeMap<TransportId, usize>,
     max_response_bytes: usize,
     clock: Clock,
     log: Log,
@@ -60,6 +62,7 @@ impl Driver {
             side,
             links: Vec::new(),
             options,
+            turns: BTreeMap::new(),
             max_response_bytes,
             clock,
             log,
@@ -125,11 +128,15 @@ impl Driver {
             }
             News::Unreachable(why) => {
                 self.log.unreachable(link, &why);
-                self.links.swap_remove(at);
+                let link = self.links.swap_remove(at);
+                self.next_turn(&link);
                 ChannelEvent::Closed(id, ChannelError::Unreachable(why.into()))
             }
             News::Ended(status) => {
                 let link = self.links.swap_remove(at);
+                if link.responses == 0 {
+                    self.next_turn(&link);
+                }
                 match over_size_limit(&status, self.max_response_bytes) {
                     Some(why) => {
                         self.log.undeliverable(&link, why);
@@ -147,12 +154,23 @@ impl Driver {
         self.client.handle_event(event, self.clock.now());
     }
 
+    /// The service that a link failed with has had its turn. Several links may have tried the same one.
+    fn next_turn(&mut self, failed: &Link) {
+        let turn = self.turns.entry(failed.server.transport.clone()).or_default();
+        *turn = (*turn).max(failed.turn.wrapping_add(1));
+    }
+
+    fn dial(&self, id: ChannelId, call: Call) -> Link {
+        let turn = self.turns.get(&call.server.transport).copied().unwrap_or_default();
+        Link::dial(id, call, &self.options, self.max_response_bytes, turn)
+    }
+
     /// Does what the core wants of the transports; its notices go to their watches.
     fn obey(&mut self) {
         while let Some(output) = self.side.poll_output(&mut self.client, self.clock.now()) {
             match output {
                 Output::Open(id, call) => {
-                    let link = Link::dial(id, call, &self.options, self.max_response_bytes);
+                    let link = self.dial(id, call);
                     self.log.dialing(&link);
                     self.links.push(link);
                 }

@@ -17,22 +17,20 @@
 use core::{
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_core::Stream as _;
-use http::uri::PathAndQuery;
-use tokio::time::timeout;
-use tonic::{Request, Status, Streaming, client::Grpc, transport::Channel};
+use http::{header::AUTHORIZATION, uri::PathAndQuery};
+use tonic::{Request, Status, Streaming, client::Grpc, metadata::MetadataMap, transport::Channel};
 use xds_core::{
     ChannelId,
     client::{Call, ManagementServer},
 };
 
-use super::{address, options::ClientOptions};
+use super::{dial::dial, options::ClientOptions, service::Service};
 use crate::grpc::{RawCodec, with_causes};
 
 type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
@@ -41,10 +39,14 @@ type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
 pub(crate) struct Link {
     pub(crate) id: ChannelId,
     pub(crate) server: Arc<ManagementServer>,
+    /// The address that is dialled, where it is not the server's own.
+    pub(crate) target: Option<Arc<str>>,
     /// How many responses it has brought.
     pub(crate) responses: u64,
     /// Whether the core has something to send.
     pub(crate) has_requests: bool,
+    /// Which of the services behind the server it tries: so many failed before.
+    pub(crate) turn: usize,
     /// The method to call.
     path: PathAndQuery,
     requests: mpsc::Sender<Bytes>,
@@ -53,12 +55,18 @@ pub(crate) struct Link {
 }
 
 enum Stage {
-    Dialing(Future<Result<Channel, String>>, mpsc::Receiver<Bytes>),
-    Connected(Channel, mpsc::Receiver<Bytes>),
+    Dialing(Future<Result<Connection, String>>, mpsc::Receiver<Bytes>),
+    Connected(Box<Connection>, mpsc::Receiver<Bytes>),
     Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
     /// The connection is held as long as the stream that runs on it.
     Streaming(Channel, Box<Streaming<Bytes>>),
     Over,
+}
+
+/// A connection, and the service that it is to.
+struct Connection {
+    channel: Channel,
+    service: Service,
 }
 
 /// What a link has to say.
@@ -81,21 +89,28 @@ impl Link {
         target: Call,
         options: &ClientOptions,
         max_response_bytes: usize,
+        turn: usize,
     ) -> Self {
         // One sender always has a slot of its own; there is no other.
         let (requests, queue) = mpsc::channel(0);
         let path = target.grpc_path().map(PathAndQuery::from_static);
-        let dial =
-            Box::pin(dial(Arc::clone(&target.server.uri), Method::of(&path), options.clone()));
+        let service = options.transports.service(&target.server, turn);
+        let stands_in = |service: &Service| {
+            Some(service.shared_target()).filter(|address| **address != *target.server.uri)
+        };
+        let address = service.as_ref().ok().and_then(stands_in);
+        let connecting = Box::pin(connect(service, path.is_some(), options.clone()));
         Self {
             id,
             server: target.server,
+            target: address,
             path: path.unwrap_or(PathAndQuery::from_static("/")),
             responses: 0,
             has_requests: false,
             requests,
+            turn,
             max_response_bytes,
-            stage: Stage::Dialing(dial, queue),
+            stage: Stage::Dialing(connecting, queue),
         }
     }
 
@@ -109,8 +124,8 @@ impl Link {
         loop {
             match core::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Dialing(mut dial, queue) => match dial.as_mut().poll(cx) {
-                    Poll::Ready(Ok(channel)) => {
-                        self.stage = Stage::Connected(channel, queue);
+                    Poll::Ready(Ok(connection)) => {
+                        self.stage = Stage::Connected(Box::new(connection), queue);
                         return Poll::Ready(News::Opened);
                     }
                     Poll::Ready(Err(why)) => return Poll::Ready(News::Unreachable(why)),
@@ -119,10 +134,11 @@ impl Link {
                         return Poll::Pending;
                     }
                 },
-                Stage::Connected(channel, queue) => {
+                Stage::Connected(connection, queue) => {
                     let path = self.path.clone();
                     let limit = self.max_response_bytes;
-                    let call = Box::pin(call(channel.clone(), path, queue, limit));
+                    let channel = connection.channel.clone();
+                    let call = Box::pin(call(*connection, path, queue, limit));
                     self.stage = Stage::Calling(channel, call);
                 }
                 Stage::Calling(channel, mut call) => match call.as_mut().poll(cx) {
@@ -210,57 +226,32 @@ pub(crate) enum Reads {
     No,
 }
 
-/// Whether a discovery service has the method that is to be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
-    Exists,
-    Missing,
-}
-
-impl Method {
-    fn of(path: &Option<PathAndQuery>) -> Self {
-        if path.is_some() { Self::Exists } else { Self::Missing }
-    }
-}
-
-/// When the operating system probes a silent connection, and how often after that.
-const PROBE_AFTER: Duration = Duration::from_secs(30);
-const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// A connection of its own for every attempt: one that mends itself would hide failures.
-async fn dial(
-    address: Arc<str>,
-    method: Method,
+/// Connects, unless it is known beforehand that nothing could be called.
+async fn connect(
+    service: Result<Service, String>,
+    has_method: bool,
     options: ClientOptions,
-) -> Result<Channel, String> {
-    if method == Method::Missing {
+) -> Result<Connection, String> {
+    if !has_method {
         return Err("no discovery service has such a stream for this type".into());
     }
-    let keepalive = options.keepalive;
-    let endpoint = address::endpoint(&address)
-        .map_err(|why| why.to_string())?
-        .connect_timeout(options.connect_timeout)
-        .http2_keep_alive_interval(keepalive.interval)
-        .keep_alive_timeout(keepalive.timeout)
-        .keep_alive_while_idle(true)
-        .tcp_keepalive(Some(PROBE_AFTER.min(keepalive.interval)))
-        .tcp_keepalive_interval(Some(PROBE_INTERVAL))
-        .tcp_keepalive_retries(Some(3))
-        .tcp_nodelay(true);
-    match timeout(options.connect_timeout, endpoint.connect()).await {
-        Ok(Ok(channel)) => Ok(channel),
-        Ok(Err(error)) => Err(with_causes(&error)),
-        Err(_) => Err(format!("no connection within {:?}", options.connect_timeout)),
-    }
+    let service = service?;
+    Ok(Connection { channel: dial(&service, &options).await?, service })
 }
 
 async fn call(
-    channel: Channel,
+    Connection { channel, service }: Connection,
     path: PathAndQuery,
     requests: mpsc::Receiver<Bytes>,
     max_response_bytes: usize,
 ) -> Result<Streaming<Bytes>, Status> {
+    let mut headers = service.metadata().clone();
+    for authorization in service.credentials().authorizations().await? {
+        headers.append(AUTHORIZATION, authorization);
+    }
+    let mut request = Request::new(requests);
+    *request.metadata_mut() = MetadataMap::from_headers(headers);
     let mut grpc = Grpc::new(channel).max_decoding_message_size(max_response_bytes);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
-    grpc.streaming(Request::new(requests), path, RawCodec).await.map(tonic::Response::into_inner)
+    grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
 }

@@ -38,7 +38,12 @@ impl Log {
     }
 
     pub(crate) fn dialing(&self, link: &Link) {
-        debug!(node = %self.node, server = %link.server.uri, stream = %link.id, "connecting");
+        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        match &link.target {
+            None => debug!(%node, %server, %stream, "connecting"),
+            // One of several services behind the server.
+            Some(target) => debug!(%node, %server, %stream, %target, "connecting"),
+        }
     }
 
     pub(crate) fn opened(&self, link: &Link) {
@@ -122,8 +127,8 @@ impl Log {
         let (node, server) = (&self.node, &link.server.uri);
         warn!(
             %node, %server, stream = %link.id, seconds,
-            "no response is read: watchers have not handled their last notice, or the server does \
-             not take our answers"
+            "no response is read: watchers have not handled their last notice, an update is not \
+             settled, or the server does not take our answers"
         );
     }
 

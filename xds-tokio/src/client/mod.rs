@@ -4,15 +4,20 @@
 //! |---|---|
 //! | `driver.rs` | the loop: commands, news, deadlines in; outputs obeyed, requests rendered |
 //! | `link.rs` | one channel: dial, call, one queued request, responses when they are wanted |
-//! | `address.rs` | the forms of a server's address |
+//! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
+//! | `address.rs`, `resolve.rs` | the forms of a server's address, and the addresses behind a name |
+//! | `service.rs` | which services stand behind a server, and whose turn it is |
 //! | `log.rs` | what is logged at which level |
 //! | `options.rs` | timeouts, keepalive, limits |
 
 mod address;
+mod dial;
 mod driver;
 mod link;
 mod log;
 mod options;
+mod resolve;
+mod service;
 
 use xds_core::client::ClientConfig;
 use xds_handle::ClientHandle;
@@ -20,6 +25,12 @@ use xds_handle::ClientHandle;
 pub use self::{
     address::{InvalidAddress, check_address},
     options::ClientOptions,
+    resolve::{Resolve, Resolving, SystemResolver},
+    service::Service,
+};
+pub(crate) use self::{
+    address::{Scheme, Target},
+    dial::{ALPN_HTTP2, Security, Tls},
 };
 
 /// Where clients over gRPC are started. There are no values of this type: a running client is

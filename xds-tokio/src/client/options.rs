@@ -3,7 +3,18 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use xds_bootstrap::{
+    Bootstrap,
+    envoy::{EnvoyBootstrap, GrpcService},
+};
+use xds_core::client::TransportId;
+
+use super::{
+    resolve::{Resolve, SystemResolver},
+    service::{Service, Transports},
+};
 use crate::{
+    credentials::Credentials,
     keepalive::Keepalive,
     payload::{PayloadPrinter, Printer},
 };
@@ -19,7 +30,8 @@ pub struct ClientOptions {
     /// What the core's randomness starts from; `None`, the default, draws it. Two clients with one
     /// seed would come back to a restarted server at the same moment.
     pub seed: Option<u64>,
-    /// How long connecting may take, name resolution included; 20 s by default, as in gRPC.
+    /// How long connecting may take: resolving the name, trying every address behind it, and TLS; 20 s
+    /// by default, as in gRPC.
     pub connect_timeout: Duration,
     /// How a dead connection is found out; without it a server that vanished is never noticed.
     pub keepalive: Keepalive,
@@ -27,6 +39,8 @@ pub struct ClientOptions {
     /// it ends the stream with `RESOURCE_EXHAUSTED`.
     pub max_request_bytes: usize,
     pub(crate) printer: Printer,
+    pub(crate) transports: Transports,
+    pub(crate) resolver: Arc<dyn Resolve>,
 }
 
 impl Default for ClientOptions {
@@ -37,6 +51,8 @@ impl Default for ClientOptions {
             keepalive: Keepalive::CLIENT,
             max_request_bytes: 256 << 20,
             printer: Printer::default(),
+            transports: Transports::default(),
+            resolver: Arc::new(SystemResolver),
         }
     }
 }
@@ -53,6 +69,59 @@ impl ClientOptions {
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// States the credentials of the servers that name this transport. The default name is that of
+    /// servers that name none.
+    #[must_use]
+    pub fn with_credentials(mut self, transport: TransportId, credentials: Credentials) -> Self {
+        self.transports.set_credentials(transport, credentials);
+        self
+    }
+
+    /// States the services that stand for the servers that name this transport. The first one is
+    /// connected to; when that fails, or its stream ends without a response, the next one is the turn,
+    /// and after the last the first again (B18). The core decides when.
+    #[must_use]
+    pub fn with_services(
+        mut self,
+        transport: TransportId,
+        services: impl IntoIterator<Item = Service>,
+    ) -> Self {
+        self.transports.set_services(transport, services.into_iter().collect());
+        self
+    }
+
+    /// Takes the credentials of every server of a bootstrap.
+    #[must_use]
+    pub fn with_bootstrap(self, bootstrap: &Bootstrap) -> Self {
+        bootstrap.all_servers().fold(self, |options, server| {
+            options.with_credentials(server.transport_id(), Credentials::from(server))
+        })
+    }
+
+    /// Takes the services of every server of a proxy's bootstrap. What the name of a cluster stands for,
+    /// and what the credentials in a service of Google's form are, only `service` knows.
+    ///
+    /// # Errors
+    ///
+    /// Those of `service`.
+    pub fn with_envoy_bootstrap<E>(
+        self,
+        bootstrap: &EnvoyBootstrap,
+        mut service: impl FnMut(&GrpcService) -> Result<Service, E>,
+    ) -> Result<Self, E> {
+        bootstrap.transports().try_fold(self, |options, (transport, services)| {
+            let services: Vec<_> = services.iter().map(&mut service).collect::<Result<_, E>>()?;
+            Ok(options.with_services(transport, services))
+        })
+    }
+
+    /// Replaces the operating system's resolver of names.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: impl Resolve + 'static) -> Self {
+        self.resolver = Arc::new(resolver);
         self
     }
 

@@ -17,7 +17,7 @@
 //! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
 //!     .with_type(OpaqueType::new(CLUSTER));
 //! let client = Client::connect(config, ClientOptions::default());
-//! let web = client.watch(CLUSTER, "web");
+//! let web = client.watch_untyped(CLUSTER, "web");
 //!
 //! let csds = CsdsService::new();
 //! csds.register("xds:///web", &client);

@@ -3,6 +3,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod tls;
+
 use core::{
     future::poll_fn,
     pin::Pin,
@@ -14,14 +16,23 @@ use std::{convert::Infallible, net::SocketAddr};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use futures_core::Stream;
 use prost::Message as _;
-use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::mpsc,
+    task::JoinHandle,
+    time::timeout,
+};
 use tonic::{
     Request, Status, Streaming,
     body::Body,
     codec::{
         Codec, DecodeBuf, Decoder, EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride,
     },
-    transport::{Channel, Endpoint, server::TcpIncoming},
+    transport::{
+        Channel, Endpoint,
+        server::{Connected, TcpIncoming},
+    },
 };
 use xds_core::{
     client::{
@@ -132,6 +143,10 @@ pub(crate) struct FakeServer {
 
 /// One stream of a client.
 pub(crate) struct FakeStream {
+    /// What the call carries.
+    pub(crate) headers: http::HeaderMap,
+    /// What it is addressed to, with the scheme.
+    pub(crate) uri: http::Uri,
     requests: mpsc::UnboundedReceiver<Option<Bytes>>,
     responses: mpsc::UnboundedSender<Result<Bytes, Status>>,
 }
@@ -147,11 +162,23 @@ impl FakeServer {
 
     pub(crate) fn start_on(listener: TcpListener, headers: Headers) -> Self {
         let address = listener.local_addr().unwrap();
+        Self::start_with_incoming(address, TcpIncoming::from(listener), headers)
+    }
+
+    /// A server of connections that are made elsewhere.
+    pub(crate) fn start_with_incoming<IO>(
+        address: SocketAddr,
+        incoming: impl Stream<Item = std::io::Result<IO>> + Send + 'static,
+        headers: Headers,
+    ) -> Self
+    where
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
         let (sender, streams) = mpsc::unbounded_channel();
         let service = FakeAds { streams: sender, headers };
         let task = tokio::spawn(async move {
             tonic::transport::Server::builder()
-                .serve_with_incoming(service, TcpIncoming::from(listener))
+                .serve_with_incoming(service, incoming)
                 .await
                 .unwrap();
         });
@@ -234,10 +261,8 @@ impl tower_service::Service<http::Request<Body>> for FakeAds {
     fn call(&mut self, call: http::Request<Body>) -> Self::Future {
         let Self { streams, headers } = self.clone();
         Box::pin(async move {
-            assert_eq!(
-                call.uri().path(),
-                "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
-            );
+            assert!(call.uri().path().starts_with("/envoy.service."), "{}", call.uri());
+            let (call_headers, uri) = (call.headers().clone(), call.uri().clone());
             let mut incoming = Streaming::new_request(Raw, call.into_body(), None, Some(1 << 30));
             let (request_sender, requests) = mpsc::unbounded_channel();
             let (responses, outgoing) = mpsc::unbounded_channel();
@@ -246,7 +271,7 @@ impl tower_service::Service<http::Request<Body>> for FakeAds {
             {
                 let _ = request_sender.send(Some(first));
             }
-            let _ = streams.send(FakeStream { requests, responses });
+            let _ = streams.send(FakeStream { headers: call_headers, uri, requests, responses });
             tokio::spawn(async move {
                 while let Ok(Some(request)) = incoming.message().await {
                     if request_sender.send(Some(request)).is_err() {

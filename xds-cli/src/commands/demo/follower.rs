@@ -85,7 +85,7 @@ impl Follower {
         self.watched.retain(|key, _| needed.contains(key));
         for key in needed {
             if !self.watched.contains_key(&key) {
-                let watch = self.client.watch(key.type_url.clone(), key.name.clone());
+                let watch = self.client.watch_untyped(key.type_url.clone(), key.name.clone());
                 self.watched.insert(key, Watched { watch, known: Known::default() });
             }
         }

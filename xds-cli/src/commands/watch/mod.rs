@@ -5,12 +5,14 @@
 //! | `watches.rs` | everything that is watched, as one stream of events |
 //! | `events.rs` | what there is to say |
 //! | `text.rs`, `ndjson.rs`, `yaml.rs` | the three ways to say it |
+//! | `upstream.rs` | where to watch: the flags' servers, or a bootstrap's |
 //! | `address.rs` | whether the server's address is one |
 
 mod address;
 mod events;
 mod ndjson;
 mod text;
+mod upstream;
 mod watches;
 mod yaml;
 
@@ -21,13 +23,12 @@ use tokio::{
     select,
     time::{Duration, timeout},
 };
-use xds_core::{
-    client::{ClientConfig, ConnectivityErrors, ManagementServer, Node, Profile, Streams},
-    service::Variant,
-};
-use xds_tokio::{Client, ClientOptions};
+use xds_core::client::ClientConfig;
+use xds_tokio::Client;
 
-use self::{events::Event, ndjson::Ndjson, text::Text, watches::Watches, yaml::Yaml};
+use self::{
+    events::Event, ndjson::Ndjson, text::Text, upstream::Upstream, watches::Watches, yaml::Yaml,
+};
 use crate::{
     args::{Subscription, WatchArgs, WatchOutput},
     failure::Failure,
@@ -38,10 +39,10 @@ use crate::{
 
 pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failure> {
     let mut stop = Stop::after(args.lifetime)?;
-    select! {
+    let Upstream { config, options, server } = select! {
         () = stop.requested() => return Ok(()),
-        checked = check_addresses(&args) => checked?,
-    }
+        upstream = upstream::of(&args) => upstream?,
+    };
     let subscriptions: BTreeSet<Subscription> = args.subscriptions.iter().cloned().collect();
     let mut printer: Box<dyn Printer> = match args.output {
         WatchOutput::Text => Box::new(Text::new(Style::of(color, &io::stdout()))),
@@ -49,9 +50,9 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
         WatchOutput::Yaml => Box::new(Yaml),
     };
 
-    let options = ClientOptions::default().with_payload_printer(JsonPayloads);
-    let client = Client::connect(config(&args, &subscriptions), options);
-    printer.begin(&args, &subscriptions)?;
+    let config = with_types(config, &subscriptions);
+    printer.begin(&server, config.node.id(), &subscriptions)?;
+    let client = Client::connect(config, options.with_payload_printer(JsonPayloads));
     let mut watches = Watches::new(&client, subscriptions);
     loop {
         select! {
@@ -70,12 +71,10 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     Ok(())
 }
 
-async fn check_addresses(args: &WatchArgs) -> Result<(), Failure> {
-    address::check(&args.server).await?;
-    for fallback in &args.fallback {
-        address::check(fallback).await?;
-    }
-    Ok(())
+fn with_types(config: ClientConfig, subscriptions: &BTreeSet<Subscription>) -> ClientConfig {
+    let mut types: Vec<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
+    types.dedup();
+    types.into_iter().fold(config, |config, type_url| config.with_type(EnvoyType::new(type_url)))
 }
 
 /// How long closing the stream may take.
@@ -83,7 +82,12 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A way to print what changes.
 trait Printer {
-    fn begin(&mut self, _args: &WatchArgs, _: &BTreeSet<Subscription>) -> Result<(), Failure> {
+    fn begin(
+        &mut self,
+        _server: &str,
+        _node: &str,
+        _: &BTreeSet<Subscription>,
+    ) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -92,24 +96,4 @@ trait Printer {
     fn end(&mut self, _stats: &xds_core::client::ClientStats) -> Result<(), Failure> {
         Ok(())
     }
-}
-
-/// A client that does what a proxy does, except that it tells of connection trouble.
-fn config(args: &WatchArgs, subscriptions: &BTreeSet<Subscription>) -> ClientConfig {
-    let mut profile = Profile::envoy();
-    profile.connectivity_errors = ConnectivityErrors::Reported;
-    let node = Node::new(args.node.as_str());
-    let variant = if args.delta { Variant::Incremental } else { Variant::StateOfTheWorld };
-    let streams = if args.per_type { Streams::PerType } else { Streams::Aggregated };
-    let server = |address: &String| {
-        ManagementServer::new(address.as_str()).with_variant(variant).with_streams(streams)
-    };
-    let config = ClientConfig::new(node, server(&args.server));
-    let config = args.fallback.iter().map(server).fold(config, ClientConfig::with_fallback);
-    let mut types: Vec<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
-    types.dedup();
-    types
-        .into_iter()
-        .fold(config, |config, type_url| config.with_type(EnvoyType::new(type_url)))
-        .with_profile(profile)
 }

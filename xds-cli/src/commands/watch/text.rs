@@ -10,7 +10,7 @@ use super::{
     events::{Event, News, State},
 };
 use crate::{
-    args::{Subscription, WatchArgs},
+    args::Subscription,
     facts::summary,
     failure::Failure,
     json_diff::{Difference, differences},
@@ -33,11 +33,12 @@ impl Text {
 impl Printer for Text {
     fn begin(
         &mut self,
-        args: &WatchArgs,
+        server: &str,
+        node: &str,
         subscriptions: &BTreeSet<Subscription>,
     ) -> Result<(), Failure> {
         let wanted: Vec<String> = subscriptions.iter().map(|it| escaped(&it.to_string())).collect();
-        let (server, node) = (escaped(&args.server), escaped(&args.node));
+        let (server, node) = (escaped(server), escaped(node));
         let wanted = wanted.join(", ");
         self.say(&format!("watching {wanted} on {server} as {node}"))
     }

@@ -60,8 +60,8 @@ impl Watches {
         let watched = subscriptions.into_iter().map(|subscription| {
             let type_url = subscription.type_url.clone();
             let watch = match subscription.name.clone() {
-                Some(name) => Kind::One(client.watch(type_url, name)),
-                None => Kind::All(client.watch_all(type_url)),
+                Some(name) => Kind::One(client.watch_untyped(type_url, name)),
+                None => Kind::All(client.watch_all_untyped(type_url)),
             };
             Watched::new(subscription, watch)
         });

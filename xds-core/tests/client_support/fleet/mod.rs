@@ -80,6 +80,11 @@ impl Setup {
         TYPES.into_iter().fold(config, |config, it| config.with_type(Picky(TypeUrl::from(it))))
     }
 
+    /// Whether what only the server behind the preferred one had can be left over: such goes with time.
+    fn may_have_leftovers(self) -> bool {
+        self.servers == Servers::Fallback && self.variant == Variant::Incremental
+    }
+
     /// The position of the server that is preferred for a name.
     pub fn preferred(self, name: &str) -> usize {
         usize::from(self.servers == Servers::Fallback && name.starts_with("xdstp:"))
@@ -98,6 +103,8 @@ pub struct World {
     watch_ids: BTreeSet<WatchId>,
     /// The last version and nonce that any server gave.
     number: u64,
+    /// Whether some server has said what no server should.
+    has_lied: bool,
     /// What happened, rendered only if it went wrong.
     pub trace: Vec<Box<dyn Debug>>,
 }
@@ -114,6 +121,7 @@ impl World {
             channel_ids: BTreeSet::new(),
             watch_ids: BTreeSet::new(),
             number: 0,
+            has_lied: false,
             trace: Vec::new(),
         }
     }
@@ -182,7 +190,9 @@ impl World {
         let id = self.client.watch(&TypeUrl::from(TYPES[kind]), interest, self.now);
         let id = id.expect("a registered type and a good name");
         prop_assert!(self.watch_ids.insert(id), "{} is reused (rule 7)", id);
-        self.watchers.push(Watcher::new(id, kind, name));
+        let mut watcher = Watcher::new(id, kind, name);
+        watcher.is_lied_to = self.has_lied;
+        self.watchers.push(watcher);
         Ok(())
     }
 
@@ -321,6 +331,8 @@ impl World {
     /// The server says what no server should. A stream on which that cannot be read is over, though
     /// its server hears of it only later.
     fn forge(&mut self, at: usize, bytes: &[u8]) {
+        self.has_lied = true;
+        self.watchers.iter_mut().for_each(|watcher| watcher.is_lied_to = true);
         let peer = &mut self.peers[at];
         let before = self.client.stats();
         let message = ChannelEvent::Message(peer.channel, Bytes::copy_from_slice(bytes));
@@ -350,6 +362,7 @@ impl World {
                 let is_concluded = Some(state) != before && before.is_some();
                 prop_assert!(
                     due.why == Timer::TimeToLive
+                        || self.setup.may_have_leftovers()
                         || !is_concluded
                         || before == Some(EntryState::Requested),
                     "a timer of {:?}, which was {:?} (IC24, IC25)",

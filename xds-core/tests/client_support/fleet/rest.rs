@@ -6,13 +6,13 @@ use std::time::Duration;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     Timer,
-    client::{DataErrorPolicy, EntryState, ResourceStatus},
+    client::{EntryState, ResourceStatus},
     service::Variant,
 };
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    Servers, World,
+    World,
 };
 
 impl World {
@@ -145,17 +145,13 @@ impl World {
         if !is_named && name.starts_with("xdstp:") {
             return Ok(()); // A wildcard asks nobody for it.
         }
-        // What only another server had is kept where what is deleted is kept.
-        let is_ended = is_named
-            || self.setup.servers == Servers::One
-            || self.setup.data_errors != DataErrorPolicy::KeepCached;
         match self.stores[self.setup.preferred(name)].of(kind).get(name) {
             Some(held) => {
                 let bytes = status.bytes.map(|bytes| bytes.to_vec());
                 prop_assert_eq!(bytes, Some(held.to_bytes(name)), "{} (IL1)", status);
                 prop_assert_eq!(status.state, EntryState::Acked, "{}", status);
             }
-            None if self.setup.variant == Variant::Incremental && is_ended => {
+            None if self.setup.variant == Variant::Incremental => {
                 // What was rejected and never had is not among the versions held, so that a new stream
                 // hears nothing of its end.
                 let is_lost = !is_named && status.state == EntryState::Nacked;

@@ -1,0 +1,155 @@
+//! Where to watch, as a client's configuration: the flags' servers, or those of a bootstrap.
+
+use std::{env, path::Path};
+
+use tracing::warn;
+use xds_bootstrap::{
+    Bootstrap, BootstrapSource, CallCredentials, ChannelCredentials, Guards, TlsFiles, XdsServer,
+};
+use xds_core::{
+    client::{
+        ClientConfig, ConnectivityErrors, ManagementServer, Node, Profile, Streams, TransportId,
+    },
+    service::Variant,
+};
+use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
+
+use super::address;
+use crate::{
+    args::{ChannelArgs, WatchArgs},
+    failure::Failure,
+};
+
+/// Where to watch.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    /// Without any resource type.
+    pub(super) config: ClientConfig,
+    /// With the credentials.
+    pub(super) options: ClientOptions,
+    /// The server that is turned to first.
+    pub(super) server: String,
+}
+
+/// Reads what there is to read, so that mistakes are told before anything is dialled.
+pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
+    let mut upstream = match (&args.bootstrap, &args.server) {
+        (Some(file), _) => of_bootstrap(file, args.node.as_deref()).await?,
+        (None, Some(server)) => of_flags(args, server).await?,
+        // The definition of the arguments refuses it.
+        (None, None) => return Err(Failure::NoServer),
+    };
+    let config = &mut upstream.config;
+    let of_authorities = config.authorities.iter_mut().flat_map(|it| &mut it.servers);
+    for server in config.servers.iter_mut().chain(of_authorities) {
+        if args.delta {
+            server.variant = Variant::Incremental;
+        }
+        if args.per_type {
+            server.streams = Streams::PerType;
+        }
+    }
+    Ok(upstream)
+}
+
+/// A client that does what a proxy does, except that it tells of connection trouble.
+async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
+    for address in args.fallback.iter().map(String::as_str).chain([server]) {
+        address::check(address).await?;
+    }
+    let mut profile = Profile::envoy();
+    profile.connectivity_errors = ConnectivityErrors::Reported;
+    let node = Node::new(args.node.as_deref().unwrap_or(NODE));
+    let config = ClientConfig::new(node, ManagementServer::new(server)).with_profile(profile);
+    let fallback = args.fallback.iter().map(|address| ManagementServer::new(address.as_str()));
+    let config = fallback.fold(config, ClientConfig::with_fallback);
+    let mut options = ClientOptions::default();
+    if let Some(credentials) = credentials(&args.channel)? {
+        let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
+        credentials.check().await.map_err(named)?;
+        options = options.with_credentials(TransportId::default(), credentials);
+    }
+    Ok(Upstream { config, options, server: server.to_owned() })
+}
+
+/// Who to say we are unless told otherwise.
+const NODE: &str = "xds-watch";
+
+/// What the flags say of the channel; `None` if they leave it to the address.
+fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
+    if !flags.says_tls() {
+        return Ok(None);
+    }
+    let mut files = TlsFiles::default();
+    if let Some(ca) = &flags.ca {
+        files = files.with_ca_certificate(ca);
+    }
+    if let (Some(certificate), Some(key)) = (&flags.cert, &flags.key) {
+        files = files.with_identity(certificate, key);
+    }
+    let mut credentials = Credentials::tls(files);
+    if let Some(token) = &flags.token_file {
+        credentials =
+            credentials.with_call_credentials(&CallCredentials::JwtTokenFile(token.clone()));
+    }
+    if let Some(name) = &flags.server_name {
+        let named = |why| Failure::Credentials { field: "--server-name: ".into(), why };
+        credentials = credentials.with_server_name(name).map_err(named)?;
+    }
+    Ok(Some(credentials))
+}
+
+/// A client that does what gRPC does with the bootstrap.
+async fn of_bootstrap(file: &Path, node: Option<&str>) -> Result<Upstream, Failure> {
+    let guards = Guards::from_variables(|name| env::var(name).ok());
+    let mut bootstrap = BootstrapSource::File(file.to_owned()).load(guards)?;
+    for warning in &bootstrap.warnings {
+        warn!("{}: {warning}", file.display());
+    }
+    if let Some(node) = node {
+        bootstrap.node.id = node.to_owned();
+    }
+    for (field, server) in fields(&bootstrap) {
+        let place = format!("{}: {field}", file.display());
+        address::check(&server.uri).await.map_err(|why| Failure::Server {
+            place: format!("{place}.server_uri"),
+            why: why.into(),
+        })?;
+        Credentials::from(server).check().await.map_err(|why| Failure::Credentials {
+            field: format!("{place}: {}", field_of(server, &why)),
+            why,
+        })?;
+    }
+    let options = ClientOptions::default().with_bootstrap(&bootstrap);
+    let server = bootstrap.servers.first().map(|server| server.uri.to_string());
+    let config = bootstrap.client_config();
+    Ok(Upstream { config, options, server: server.unwrap_or_default() })
+}
+
+/// The servers of a bootstrap with the paths of their entries.
+fn fields(bootstrap: &Bootstrap) -> impl Iterator<Item = (String, &XdsServer)> {
+    let own = bootstrap.servers.iter().enumerate();
+    let own = own.map(|(at, server)| (format!("xds_servers[{at}]"), server));
+    let of_authorities = bootstrap.authorities.iter().flat_map(|(name, entry)| {
+        let servers = entry.servers.iter().enumerate();
+        servers.map(move |(at, it)| (format!("authorities[{name:?}].xds_servers[{at}]"), it))
+    });
+    own.chain(of_authorities)
+}
+
+/// The field that names the file that something is wrong with.
+fn field_of(server: &XdsServer, why: &CredentialsError) -> &'static str {
+    let Some(path) = why.path() else { return "" };
+    let ChannelCredentials::Tls(files) = &server.channel_credentials else { return "" };
+    let identity = files.identity.as_ref();
+    let is = |file: Option<&std::path::PathBuf>| file.is_some_and(|file| file == path);
+    if is(files.ca_certificate.as_ref()) {
+        "ca_certificate_file: "
+    } else if is(identity.map(|own| &own.certificate)) {
+        "certificate_file: "
+    } else if is(identity.map(|own| &own.private_key)) {
+        "private_key_file: "
+    } else {
+        "jwt_token_file: "
+    }
+}

@@ -1,0 +1,185 @@
+//! Watches of decoded resources.
+
+mod rig;
+
+use core::{any::Any as _, task::Poll};
+use std::sync::Arc;
+
+use prost::{Message, Name, bytes::Bytes};
+use rig::{Bell, CLUSTER, ENDPOINTS, Rig};
+use xds_core::{
+    TypeUrl,
+    client::{
+        ClientConfig, Context, InvalidWatch, ManagementServer, Node, OpaqueType, Profile, ReadGate,
+        Rejection, WatchErrorKind,
+    },
+};
+use xds_handle::{Decode, InvalidTypedWatch, Typed, TypedChange, TypedNotice};
+
+/// A resource of the rig, as prost would generate it: a name, and a text beside it.
+#[derive(Clone, PartialEq, Message)]
+struct Cluster {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    extra: String,
+}
+
+impl Name for Cluster {
+    const PACKAGE: &'static str = "envoy.config.cluster.v3";
+    const NAME: &'static str = "Cluster";
+}
+
+/// What a program keeps of endpoints: how long their name is, which must be odd.
+#[derive(Debug, PartialEq)]
+struct Length(usize);
+
+impl Decode for Length {
+    fn type_url() -> TypeUrl {
+        ENDPOINTS.into()
+    }
+
+    fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+        let cluster = <Cluster as Message>::decode(resource.clone());
+        let length = cluster.map_err(|why| Rejection::new(why.to_string()))?.name.len();
+        if length % 2 == 0 { Err(Rejection::new("it is even")) } else { Ok(Self(length)) }
+    }
+}
+
+/// Never registered.
+#[derive(Debug)]
+struct Other;
+
+impl Decode for Other {
+    fn type_url() -> TypeUrl {
+        CLUSTER.into()
+    }
+
+    fn decode(_: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+        Ok(Self)
+    }
+}
+
+fn rig() -> Rig {
+    let mut profile = Profile::grpc();
+    profile.read_gate = ReadGate::Off;
+    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+        .with_type(Typed::<Cluster>::new())
+        .with_type(Typed::<Length>::default())
+        .with_profile(profile);
+    Rig::opened_as(config)
+}
+
+#[test]
+fn a_watch_yields_what_was_decoded_once_for_all() {
+    let mut rig = rig();
+    let mut watch = rig.handle.watch::<Cluster>("a");
+    let mut again = rig.handle.watch::<Cluster>("a");
+    let bell = Bell::default();
+    assert!(bell.poll(&mut watch).is_pending());
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let Poll::Ready(Some(Ok(TypedNotice::Changed(Ok(first))))) = bell.poll(&mut watch) else {
+        panic!("no value");
+    };
+    assert_eq!((first.name.as_str(), first.extra.as_str()), ("a", "one"));
+    assert_eq!(first.resource.version.as_str(), "1");
+    let Poll::Ready(Some(Ok(TypedNotice::Changed(Ok(second))))) = bell.poll(&mut again) else {
+        panic!("no value");
+    };
+    assert!(Arc::ptr_eq(&first.value, &second.value));
+    watch.handled();
+
+    rig.respond(CLUSTER, "2", &[]);
+    let Poll::Ready(Some(Ok(TypedNotice::Ambient(Some(error))))) = bell.poll(&mut watch) else {
+        panic!("no ambient error");
+    };
+    assert_eq!(error.kind(), &WatchErrorKind::Deleted);
+}
+
+#[test]
+fn a_watch_of_everything_yields_what_was_decoded() {
+    let mut rig = rig();
+    let mut all = rig.handle.watch_all::<Cluster>();
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one"), ("b", "two")]);
+    let bell = Bell::default();
+    let mut names = Vec::new();
+    loop {
+        let step = bell.poll(&mut all);
+        rig.drive();
+        match step {
+            Poll::Ready(Some(Ok(TypedChange::Resource { name, result: Ok(cluster) }))) => {
+                assert_eq!(name.as_str(), cluster.name);
+                names.push(cluster.name.clone());
+            }
+            Poll::Ready(Some(Ok(TypedChange::Collection(Ok(()))))) => {}
+            Poll::Pending if names.len() == 2 => break,
+            Poll::Pending => {}
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert_eq!(names, ["a", "b"]);
+    all.handled();
+}
+
+#[test]
+fn what_does_not_decode_is_rejected() {
+    let mut rig = rig();
+    let mut odd = rig.handle.watch::<Length>("abc");
+    let mut even = rig.handle.watch::<Length>("ab");
+    rig.drive();
+    rig.requests.clear();
+    rig.respond(ENDPOINTS, "1", &[("abc", ""), ("ab", "")]);
+    let bell = Bell::default();
+    let Poll::Ready(Some(Ok(TypedNotice::Changed(Ok(length))))) = bell.poll(&mut odd) else {
+        panic!("no value");
+    };
+    assert_eq!(*length.value, Length(3));
+    assert!((*length.value).type_id() == core::any::TypeId::of::<Length>());
+    let Poll::Ready(Some(Ok(TypedNotice::Changed(Err(error))))) = bell.poll(&mut even) else {
+        panic!("no error");
+    };
+    assert!(error.to_string().contains("it is even"), "{error}");
+    let nack = rig.requests[0].error_detail.as_ref().expect("it is a NACK");
+    assert!(nack.message.contains("it is even"), "{}", nack.message);
+}
+
+#[test]
+fn a_watch_for_what_the_client_does_not_decode_to_says_so_and_ends() {
+    let mut rig = rig();
+    let mut watch = rig.handle.watch::<Other>("a");
+    let mut all = rig.handle.watch_all::<Other>();
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let bell = Bell::default();
+    let Poll::Ready(Some(Err(why))) = bell.poll(&mut watch) else { panic!("not refused") };
+    let InvalidTypedWatch::NotDecoded { type_url, wanted } = &why else { panic!("{why}") };
+    assert!(type_url == CLUSTER && wanted.ends_with("Other"), "{why}");
+    assert!(matches!(bell.poll(&mut watch), Poll::Ready(None)));
+    let why = loop {
+        match bell.poll(&mut all) {
+            Poll::Ready(Some(Err(why))) => break why,
+            Poll::Ready(None) => panic!("nothing is said"),
+            _ => rig.drive(),
+        }
+    };
+    assert!(matches!(why, InvalidTypedWatch::NotDecoded { .. }), "{why}");
+    assert!(matches!(bell.poll(&mut all), Poll::Ready(None)));
+
+    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+        .with_type(OpaqueType::new(CLUSTER));
+    let mut rig = Rig::opened_as(config);
+    let mut unknown = rig.handle.watch::<Length>("a");
+    let mut opaque = rig.handle.watch::<Cluster>("a");
+    rig.drive();
+    assert!(matches!(
+        bell.poll(&mut unknown),
+        Poll::Ready(Some(Err(InvalidTypedWatch::Watch(InvalidWatch::UnknownType(_)))))
+    ));
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    assert!(matches!(
+        bell.poll(&mut opaque),
+        Poll::Ready(Some(Err(InvalidTypedWatch::NotDecoded { .. })))
+    ));
+}

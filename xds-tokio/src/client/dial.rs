@@ -1,0 +1,213 @@
+//! One attempt to connect: every address behind a name in turn, TLS where it is asked for, HTTP/2.
+
+use core::{
+    future::{Ready, ready},
+    net::SocketAddr,
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::{fmt::Write as _, io, sync::Arc};
+
+use http::{Uri, uri};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    select,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{
+    address::{Place, Target},
+    options::ClientOptions,
+    service::Service,
+};
+use crate::{grpc::with_causes, keepalive::Keepalive};
+
+/// A connection of its own for every attempt: one that mends itself would hide failures.
+///
+/// An attempt is over when a connection is up, when no address behind the service's name has taken one,
+/// or after [`ClientOptions::connect_timeout`].
+pub(crate) async fn dial(service: &Service, options: &ClientOptions) -> Result<Channel, String> {
+    let limit = options.connect_timeout;
+    match timeout(limit, connect(service, options)).await {
+        Ok(done) => done,
+        Err(_) => Err(format!("no connection within {limit:?}")),
+    }
+}
+
+async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, String> {
+    let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
+    let security = service.credentials().security(&target).await.map_err(|why| why.to_string())?;
+    let (tls, scheme) = match security {
+        Security::Plain => (None, uri::Scheme::HTTP),
+        Security::Tls(tls) => (Some(tls), uri::Scheme::HTTPS),
+    };
+    let io = match target.place {
+        Place::Host(host, port) => {
+            let addresses = options.resolver.resolve(&host, port).await;
+            let addresses = addresses.map_err(|why| format!("cannot resolve {host:?}: {why}"))?;
+            first_to_connect(addresses, options.keepalive, tls).await?
+        }
+        Place::Addresses(addresses) => first_to_connect(addresses, options.keepalive, tls).await?,
+        #[cfg(unix)]
+        Place::Unix(path) => {
+            let connecting = tokio::net::UnixStream::connect(path);
+            secured(connecting.await.map_err(|why| why.to_string())?, tls).await?
+        }
+        #[cfg(not(unix))]
+        Place::Unix(_) => return Err("this system has no such sockets".into()),
+    };
+    let authority = service.authority().cloned().unwrap_or(target.authority);
+    let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
+    let origin = origin.map_err(|why| why.to_string())?;
+    let keepalive = options.keepalive;
+    // The connection is there already; the endpoint's own address is used for nothing.
+    Endpoint::from_static("http://localhost")
+        .origin(origin)
+        .http2_keep_alive_interval(keepalive.interval)
+        .keep_alive_timeout(keepalive.timeout)
+        .keep_alive_while_idle(true)
+        .connect_with_connector(Once(Some(io)))
+        .await
+        .map_err(|error| with_causes(&error))
+}
+
+/// What a connection is protected by.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    Plain,
+    Tls(Tls),
+}
+
+/// What a TLS handshake needs.
+#[derive(Clone)]
+pub(crate) struct Tls {
+    pub(crate) config: Arc<rustls::ClientConfig>,
+    pub(crate) server_name: ServerName<'static>,
+}
+
+impl core::fmt::Debug for Tls {
+    /// Without the configuration, which holds a private key.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tls").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+/// How long an address is waited for before the next one is tried beside it (gRFC A61): one that
+/// swallows packets must not use up the whole attempt.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+
+/// How many failures are told of at most.
+const TOLD_FAILURES: usize = 8;
+
+/// The addresses in their order, the next one as soon as one has failed or takes long. The first
+/// connection that is up, TLS included, is the one; the attempt fails when all of them have (S1.034).
+async fn first_to_connect(
+    addresses: Vec<SocketAddr>,
+    keepalive: Keepalive,
+    tls: Option<Tls>,
+) -> Result<Box<dyn Io>, String> {
+    let is_only_one = addresses.len() == 1;
+    let mut waiting = addresses.into_iter();
+    // Dropping it ends whatever is still on its way.
+    let mut attempts = JoinSet::new();
+    let mut failures: Vec<(SocketAddr, String)> = Vec::new();
+    loop {
+        if let Some(address) = waiting.next() {
+            let tls = tls.clone();
+            attempts.spawn(async move { (address, to_address(address, keepalive, tls).await) });
+        } else if attempts.is_empty() {
+            break;
+        }
+        select! {
+            Some(done) = attempts.join_next() => match done {
+                Ok((_, Ok(io))) => return Ok(io),
+                Ok((address, Err(why))) => failures.push((address, why)),
+                // Only a runtime that shuts down ends an attempt.
+                Err(why) => return Err(why.to_string()),
+            },
+            () = sleep(NEXT_ADDRESS_AFTER), if waiting.len() > 0 => {}
+        }
+    }
+    Err(match failures.as_slice() {
+        [] => "the name has no addresses".into(),
+        [(_, why)] if is_only_one => why.clone(),
+        all => {
+            let mut text = format!("none of {} addresses can be reached", all.len());
+            for (at, (address, why)) in all.iter().take(TOLD_FAILURES).enumerate() {
+                let separator = if at == 0 { ": " } else { "; " };
+                // Writing to a string cannot fail.
+                let _ = write!(text, "{separator}{address}: {why}");
+            }
+            text
+        }
+    })
+}
+
+/// When the operating system probes a silent connection, and how often after that, where it can be told.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+#[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+
+async fn to_address(
+    address: SocketAddr,
+    keepalive: Keepalive,
+    tls: Option<Tls>,
+) -> Result<Box<dyn Io>, String> {
+    let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
+    // The system counts in whole seconds.
+    let probe_after = PROBE_AFTER.min(keepalive.interval).max(Duration::from_secs(1));
+    let probes = TcpKeepalive::new().with_time(probe_after);
+    #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
+    let probes = probes.with_interval(PROBE_INTERVAL).with_retries(3);
+    let set = || -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        SockRef::from(&socket).set_tcp_keepalive(&probes)
+    };
+    set().map_err(|why| format!("cannot set up the socket: {why}"))?;
+    secured(socket, tls).await
+}
+
+async fn secured(socket: impl Io + 'static, tls: Option<Tls>) -> Result<Box<dyn Io>, String> {
+    let Some(Tls { config, server_name }) = tls else { return Ok(Box::new(socket)) };
+    let stream = TlsConnector::from(config)
+        .connect(server_name, socket)
+        .await
+        .map_err(|why| format!("TLS: {why}"))?;
+    if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
+        return Err("TLS: the server did not agree to speak HTTP/2 (ALPN h2)".into());
+    }
+    Ok(Box::new(stream))
+}
+
+/// What HTTP/2 is called when the protocol above TLS is negotiated; gRPC insists on it.
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
+
+/// A byte stream in both directions.
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Gives out the one connection there is.
+struct Once(Option<Box<dyn Io>>);
+
+impl tower_service::Service<Uri> for Once {
+    type Response = TokioIo<Box<dyn Io>>;
+    type Error = io::Error;
+    type Future = Ready<io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let io = self.0.take().map(TokioIo::new);
+        ready(io.ok_or_else(|| io::ErrorKind::NotConnected.into()))
+    }
+}

@@ -1,0 +1,123 @@
+//! Which services stand behind a management server, and which of them is dialled.
+
+use core::fmt;
+use std::{collections::BTreeMap, sync::Arc};
+
+use http::{HeaderMap, HeaderName, HeaderValue, uri::Authority};
+use xds_core::client::{ManagementServer, TransportId};
+
+use crate::credentials::Credentials;
+
+/// A gRPC service that a client can connect to: where it is, how the channel is secured, what calls
+/// carry.
+#[derive(Clone)]
+pub struct Service {
+    target: Arc<str>,
+    credentials: Credentials,
+    authority: Option<Authority>,
+    metadata: HeaderMap,
+}
+
+impl Service {
+    /// The service at an address in one of the forms of [`check_address`](super::check_address).
+    #[must_use]
+    pub fn new(target: impl Into<Arc<str>>, credentials: Credentials) -> Self {
+        let target = target.into();
+        Self { target, credentials, authority: None, metadata: HeaderMap::new() }
+    }
+
+    /// Names another `:authority` in calls than the one in the address.
+    #[must_use]
+    pub fn with_authority(mut self, authority: Authority) -> Self {
+        self.authority = Some(authority);
+        self
+    }
+
+    /// Adds a header to every call. Its value may be a secret: it is not printed.
+    #[must_use]
+    pub fn with_metadata(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
+        value.set_sensitive(true);
+        self.metadata.append(name, value);
+        self
+    }
+
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(crate) fn shared_target(&self) -> Arc<str> {
+        Arc::clone(&self.target)
+    }
+
+    pub(crate) const fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    pub(crate) const fn authority(&self) -> Option<&Authority> {
+        self.authority.as_ref()
+    }
+
+    pub(crate) const fn metadata(&self) -> &HeaderMap {
+        &self.metadata
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service")
+            .field("target", &self.target)
+            .field("credentials", &self.credentials)
+            .field("authority", &self.authority)
+            .field("metadata", &self.metadata.keys())
+            .finish()
+    }
+}
+
+/// What the names of transports stand for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transports {
+    known: BTreeMap<TransportId, Transport>,
+    /// For servers that name no transport.
+    default: Credentials,
+}
+
+#[derive(Clone, Debug)]
+enum Transport {
+    /// The server at its own address.
+    Direct(Credentials),
+    /// Others that stand for it, at least one.
+    Services(Arc<[Service]>),
+}
+
+impl Transports {
+    pub(crate) fn set_credentials(&mut self, id: TransportId, credentials: Credentials) {
+        self.known.insert(id, Transport::Direct(credentials));
+    }
+
+    pub(crate) fn set_services(&mut self, id: TransportId, services: Arc<[Service]>) {
+        self.known.insert(id, Transport::Services(services));
+    }
+
+    /// The service to connect to at an attempt, when so many before it have failed: all of them in turn
+    /// (B18).
+    pub(crate) fn service(
+        &self,
+        server: &ManagementServer,
+        failures: usize,
+    ) -> Result<Service, String> {
+        let direct = |credentials: &Credentials| Service::new(&*server.uri, credentials.clone());
+        match self.known.get(&server.transport) {
+            Some(Transport::Direct(credentials)) => Ok(direct(credentials)),
+            Some(Transport::Services(services)) => failures
+                .checked_rem(services.len())
+                .and_then(|at| services.get(at))
+                .cloned()
+                .ok_or_else(|| "no service stands behind the server".into()),
+            None if server.transport.is_default() => Ok(direct(&self.default)),
+            // Least of all is it dialled without protection.
+            None => {
+                Err(format!("nothing is known of the transport {:?}", server.transport.as_str()))
+            }
+        }
+    }
+}

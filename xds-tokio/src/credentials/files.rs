@@ -1,0 +1,42 @@
+//! Reading of small files.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use super::error::CredentialsError;
+
+/// The longest file that is read, in bytes. All roots of a system are a fifth of that.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The content of a file.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
+    let unreadable = |why: io::Error| CredentialsError::Unreadable {
+        path: path.to_owned(),
+        why: why.to_string().into(),
+    };
+    let mut content = Vec::new();
+    // One byte more than is taken, so that a longer file is seen to be longer.
+    let limit = MAX_BYTES as u64 + 1;
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(limit).read_to_end(&mut content).map_err(unreadable)?;
+    match content.len() > MAX_BYTES {
+        true => Err(CredentialsError::TooLong { path: path.to_owned(), limit: MAX_BYTES }),
+        false => Ok(content),
+    }
+}
+
+/// Reads files where that may take its time.
+pub(super) async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
+) -> Result<T, CredentialsError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // Only a runtime that shuts down ends the work.
+        Err(why) => {
+            Err(CredentialsError::Unreadable { path: "".into(), why: why.to_string().into() })
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A token in a file, as what a call carries (gRFC A97).
+//!
+//! An xDS client makes a call per stream, so the file is read for every call: a token is as new as its
+//! file. If that fails, the last token goes on being used while it is valid. A call without a token is
+//! not made; when the next one is tried is the core's backoff.
+
+use core::{fmt, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use base64::{
+    Engine as _,
+    alphabet::URL_SAFE,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use http::HeaderValue;
+use serde_json::Value;
+
+use super::{
+    error::CredentialsError,
+    files::{self, off_the_runtime},
+};
+
+/// A token is as good as expired this long before it is: a call takes its time to arrive.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// The file, and the last sound token in it.
+pub(super) struct TokenSource {
+    /// `None` where it is of a kind that cannot be used.
+    path: Option<PathBuf>,
+    last: Mutex<Option<Token>>,
+}
+
+#[derive(Clone)]
+struct Token {
+    /// `Bearer` and the token.
+    header: HeaderValue,
+    expires: SystemTime,
+}
+
+impl Token {
+    fn is_valid_at(&self, now: SystemTime) -> bool {
+        now.checked_add(MARGIN).is_some_and(|soon| soon < self.expires)
+    }
+}
+
+impl TokenSource {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path: Some(path), last: Mutex::default() }
+    }
+
+    /// Nothing that can be used.
+    pub(super) fn unknown() -> Self {
+        Self { path: None, last: Mutex::default() }
+    }
+
+    /// The value of an `authorization` header.
+    pub(super) async fn current(self: &Arc<Self>) -> Result<HeaderValue, CredentialsError> {
+        let source = Arc::clone(self);
+        off_the_runtime(move || source.token_at(SystemTime::now())).await
+    }
+
+    fn token_at(&self, now: SystemTime) -> Result<HeaderValue, CredentialsError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.read(now) {
+            Ok(token) => Ok(last.insert(token).header.clone()),
+            Err(why) => {
+                last.take_if(|token| !token.is_valid_at(now));
+                last.as_ref().map(|token| token.header.clone()).ok_or(why)
+            }
+        }
+    }
+
+    fn read(&self, now: SystemTime) -> Result<Token, CredentialsError> {
+        let path = self.path.as_ref().ok_or(CredentialsError::Unsupported)?;
+        let content = files::read(path)?;
+        let token =
+            parse(content.trim_ascii()).ok_or_else(|| CredentialsError::NoToken(path.clone()))?;
+        match token.is_valid_at(now) {
+            true => Ok(token),
+            false => Err(CredentialsError::TokenExpired(path.clone())),
+        }
+    }
+}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TokenSource").field(&self.path).finish()
+    }
+}
+
+/// Base64 as in URLs, padded or not.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// A JWT, of which only the expiry matters here: whether it is genuine is for the server to say.
+fn parse(text: &[u8]) -> Option<Token> {
+    let mut parts = text.split(|&byte| byte == b'.');
+    let (_header, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let claims: Value = serde_json::from_slice(&BASE64.decode(claims).ok()?).ok()?;
+    let expires = Duration::try_from_secs_f64(claims.get("exp")?.as_f64()?).ok()?;
+    let mut header = HeaderValue::from_bytes(&[b"Bearer ", text].concat()).ok()?;
+    header.set_sensitive(true);
+    Some(Token { header, expires: UNIX_EPOCH.checked_add(expires)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(claims: &str) -> Vec<u8> {
+        format!("e30.{}.c2ln", BASE64.encode(claims)).into_bytes()
+    }
+
+    #[test]
+    fn a_token_is_three_parts_with_an_expiry_in_the_second() {
+        let parsed = parse(&token(r#"{"exp": 1700000000.5}"#)).expect("it is one");
+        assert_eq!(parsed.expires, UNIX_EPOCH + Duration::from_millis(1_700_000_000_500));
+        assert!(parsed.header.is_sensitive());
+        let unpadded = String::from_utf8(token(r#"{"exp": 17000000}"#)).expect("it is text");
+        assert!(parse(unpadded.replace('=', "").as_bytes()).is_some());
+        for text in [
+            b"".to_vec(),
+            b"one".to_vec(),
+            b"e30.e30".to_vec(),
+            b"e30.e30.e30".to_vec(),
+            b"e30.!!.e30".to_vec(),
+            [&token(r#"{"exp": 17}"#), &b".e30"[..]].concat(),
+            [&token(r#"{"exp": 17}"#), &b"\n1"[..]].concat(),
+            token(r#"{"exp": "17"}"#),
+            token(r#"{"exp": -1}"#),
+            token(r#"{"exp": 1e300}"#),
+            token("[]"),
+        ] {
+            assert!(parse(&text).is_none(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_ends_within_the_margin_is_not_sent() {
+        let expires = UNIX_EPOCH + Duration::from_secs(1_000);
+        let token = Token { header: HeaderValue::from_static("x"), expires };
+        assert!(token.is_valid_at(expires - MARGIN - Duration::from_nanos(1)));
+        assert!(!token.is_valid_at(expires - MARGIN));
+        assert!(!token.is_valid_at(expires + MARGIN));
+    }
+}

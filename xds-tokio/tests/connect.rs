@@ -1,0 +1,232 @@
+//! Where a client connects to: every address behind a name, every service behind a server.
+
+mod support;
+
+use core::{net::SocketAddr, time::Duration};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use support::{CLUSTER, FakeServer, config, no_value, soon, value};
+use tokio::net::TcpListener;
+use tonic::Status;
+use xds_bootstrap::envoy::{EnvoyBootstrap, GrpcService, GrpcTarget};
+use xds_core::client::{
+    ClientConfig, ManagementServer, OpaqueType, ReadGate, Streams, TransportId, WatchErrorKind,
+};
+use xds_tokio::{
+    Client, ClientOptions, Credentials,
+    client::{Resolve, Resolving, Service},
+};
+
+/// A name that has these addresses, and how often it was asked for.
+#[derive(Clone, Debug)]
+struct Addresses(Arc<Mutex<(Vec<SocketAddr>, usize)>>);
+
+impl Addresses {
+    fn new(addresses: &[SocketAddr]) -> Self {
+        Self(Arc::new(Mutex::new((addresses.to_vec(), 0))))
+    }
+
+    fn questions(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+}
+
+impl Resolve for Addresses {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        Box::pin(async move {
+            if (host, port) != ("xds.example", 443) {
+                return Err(io::Error::other("no such host"));
+            }
+            let mut known = self.0.lock().unwrap();
+            known.1 += 1;
+            Ok(known.0.clone())
+        })
+    }
+}
+
+fn named(uri: &str) -> ClientConfig {
+    let mut config = config(([127, 0, 0, 1], 1).into());
+    config.servers = vec![ManagementServer::new(uri)];
+    config
+}
+
+/// An address on which nothing listens.
+async fn refusing() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
+    println!("covers: S1.034");
+    let mut server = FakeServer::start().await;
+    let unused = FakeServer::start().await;
+    let resolver = Addresses::new(&[refusing().await, server.address, unused.address]);
+    let options = ClientOptions::default().with_resolver(resolver.clone());
+    let client = Client::connect(named("dns:///xds.example:443"), options);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    assert_eq!(stream.uri.authority().map(|name| name.as_str()), Some("xds.example:443"));
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    // The first news is the value: the address that refused was no failure of the server.
+    value(&mut watch).await;
+    assert_eq!(client.stats().await.unwrap().server_failures, 0);
+    assert_eq!(resolver.questions(), 1);
+
+    // Every attempt asks for the name anew and begins with the first address.
+    watch.handled();
+    stream.close(Status::unavailable("come again"));
+    let mut stream = server.stream().await;
+    stream.request().await;
+    assert_eq!(resolver.questions(), 2);
+}
+
+#[tokio::test]
+async fn an_attempt_fails_when_every_address_has() {
+    println!("covers: S1.034 S1.017");
+    let (first, second) = (refusing().await, refusing().await);
+    let resolver = Addresses::new(&[first, second]);
+    let options = ClientOptions::default().with_resolver(resolver.clone());
+    let client = Client::connect(named("xds.example:443"), options.clone());
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+    let told = [&format!("{first}: "), &format!("; {second}: "), "none of 2 addresses", "refused"];
+    assert!(told.iter().all(|words| error.contains(&**words)), "{error}");
+
+    for (uri, words) in [
+        ("other.example:443", "cannot resolve \"other.example\": no such host"),
+        ("ipv4:127.0.0.1:1,127.0.0.1:2", "127.0.0.1:2: "),
+    ] {
+        let client = Client::connect(named(uri), options.clone());
+        let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let none = ClientOptions::default().with_resolver(Addresses::new(&[]));
+    let client = Client::connect(named("xds.example:443"), none);
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+    assert!(error.contains("no addresses"), "{error}");
+}
+
+#[tokio::test]
+async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
+    println!("covers: S1.034");
+    // Its queue of connections is full, so another one is neither taken nor refused.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let full = socket.listen(1).unwrap();
+    let address = full.local_addr().unwrap();
+    let mut queue = Vec::new();
+    while let Ok(Ok(connection)) =
+        tokio::time::timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(address))
+            .await
+    {
+        queue.push(connection);
+    }
+    let mut server = FakeServer::start().await;
+    let resolver = Addresses::new(&[address, server.address]);
+    let options = ClientOptions::default().with_resolver(resolver);
+    let client = Client::connect(named("xds.example:443"), options);
+    let _watch = client.watch_untyped(CLUSTER, "a");
+    server.stream().await.request().await;
+    assert_eq!(client.stats().await.unwrap().server_failures, 0);
+}
+
+#[tokio::test]
+async fn services_behind_a_server_take_turns_when_one_fails() {
+    println!("covers: B18");
+    let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
+    let text = r#"{
+        "node": { "id": "n", "cluster": "c" },
+        "dynamic_resources": { "cds_config": { "ads": {} }, "ads_config": {
+            "api_type": "GRPC", "grpc_services": [
+                { "envoy_grpc": { "cluster_name": "nobody" } },
+                { "envoy_grpc": { "cluster_name": "one", "authority": "own.name" },
+                  "initial_metadata": [{ "key": "x-team", "value": "mesh" }] },
+                { "envoy_grpc": { "cluster_name": "two" } }
+            ]
+        } }
+    }"#;
+    let bootstrap = EnvoyBootstrap::from_json(text).expect("it is right");
+    let nobody = refusing().await;
+    let addresses = (one.address, two.address);
+    let service = move |service: &GrpcService| {
+        let GrpcTarget::Envoy { cluster_name, authority } = &service.target else {
+            return Err("only clusters are known");
+        };
+        let address = match cluster_name.as_str() {
+            "nobody" => nobody,
+            "one" => addresses.0,
+            _ => addresses.1,
+        };
+        let mut known = Service::new(address.to_string(), Credentials::insecure());
+        if !authority.is_empty() {
+            known = known.with_authority(authority.parse().map_err(|_| "no authority")?);
+        }
+        for header in &service.initial_metadata {
+            let name = header.key.parse().map_err(|_| "no header's name")?;
+            known = known.with_metadata(name, header.value.parse().map_err(|_| "no value")?);
+        }
+        Ok(known)
+    };
+    let options =
+        ClientOptions::default().with_envoy_bootstrap(&bootstrap, service).expect("all are known");
+    assert!(!format!("{options:?}").contains("mesh"), "a header may be a secret");
+    let mut config = bootstrap.client_config().expect("it can");
+    config.profile.backoff.initial = Duration::from_millis(20);
+    config.profile.backoff.max = Duration::from_millis(50);
+    config.profile.read_gate = ReadGate::Off;
+    let client = Client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
+    let _watch = client.watch_untyped(CLUSTER, "a");
+
+    // The first refuses, so it is the second's turn; who served is come back to.
+    for _ in 0..2 {
+        let mut stream = one.stream().await;
+        assert_eq!(stream.uri.authority().map(|name| name.as_str()), Some("own.name"));
+        assert_eq!(stream.headers.get("x-team").map(|value| value.as_bytes()), Some(&b"mesh"[..]));
+        stream.request().await;
+        stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+        stream.request().await;
+        stream.close(Status::unavailable("come again"));
+    }
+    // Who ends the stream without an answer is not.
+    let mut stream = one.stream().await;
+    stream.request().await;
+    stream.close(Status::unavailable("not now"));
+    let mut stream = two.stream().await;
+    assert!(!stream.headers.contains_key("x-team"));
+    stream.request().await;
+    stream.close(Status::unavailable("not now"));
+    // The first has its turn again, and refuses again.
+    one.stream().await.request().await;
+}
+
+#[tokio::test]
+async fn streams_that_fail_together_take_one_turn() {
+    println!("covers: B18");
+    let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
+    let service =
+        |server: &FakeServer| Service::new(server.address.to_string(), Credentials::default());
+    let id = TransportId::from("both");
+    let options = ClientOptions::default().with_services(id, [service(&one), service(&two)]);
+    let mut config = named("cluster-of-control-planes");
+    let server = config.servers[0].clone().with_transport("both");
+    config.servers = vec![server.with_streams(Streams::PerType)];
+    let client = Client::connect(config, options);
+    let _clusters = client.watch_untyped(CLUSTER, "a");
+    let _endpoints = client.watch_untyped(support::ENDPOINTS, "a");
+    let (mut first, mut second) = (one.stream().await, one.stream().await);
+    first.request().await;
+    second.request().await;
+    first.close(Status::unavailable("not now"));
+    second.close(Status::unavailable("not now"));
+    two.stream().await;
+    two.stream().await;
+
+    let nobody = ClientOptions::default().with_services(TransportId::default(), []);
+    let client = Client::connect(named("127.0.0.1:1"), nobody);
+    let error = soon(no_value(&mut client.watch_untyped(CLUSTER, "a"))).await;
+    assert!(matches!(error.kind(), WatchErrorKind::Unavailable(_)), "{error}");
+    assert!(error.to_string().contains("no service"), "{error}");
+}

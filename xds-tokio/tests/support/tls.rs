@@ -1,0 +1,234 @@
+//! Certificates made for one test, and servers that show them.
+
+use core::{
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use futures_core::Stream;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::WebPkiClientVerifier,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinHandle,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tonic::transport::server::Connected;
+
+use super::{FakeServer, Headers, soon};
+
+/// A certificate authority.
+pub(crate) struct Ca {
+    issuer: Issuer<'static, KeyPair>,
+    pub(crate) pem: String,
+}
+
+/// A certificate and its key, in PEM form.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) private_key: String,
+}
+
+impl Ca {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// A certificate for these names, or of nobody in particular.
+    pub(crate) fn issue(&self, names: &[&str]) -> Identity {
+        let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer);
+        Identity { certificate: certificate.unwrap().pem(), private_key: key.serialize_pem() }
+    }
+}
+
+/// Which clients a server takes.
+pub(crate) enum Clients<'a> {
+    Anybody,
+    /// Those with a certificate of this authority.
+    Of(&'a Ca),
+}
+
+/// A server that speaks TLS.
+pub(crate) struct TlsServer {
+    pub(crate) fake: FakeServer,
+    handshakes: mpsc::UnboundedReceiver<Result<Option<CertificateDer<'static>>, String>>,
+    accepting: JoinHandle<()>,
+}
+
+impl TlsServer {
+    pub(crate) async fn start(own: &Identity, clients: Clients<'_>) -> Self {
+        Self::start_on(([127, 0, 0, 1], 0).into(), own, clients, &[b"h2"]).await
+    }
+
+    pub(crate) async fn start_on(
+        address: SocketAddr,
+        own: &Identity,
+        clients: Clients<'_>,
+        protocols: &[&[u8]],
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(server_config(own, clients, protocols)));
+        let (done, connections) = mpsc::unbounded_channel();
+        let (told, handshakes) = mpsc::unbounded_channel();
+        let accepting = tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let shaken = acceptor.accept(socket).await;
+                let news = match &shaken {
+                    Ok(stream) => Ok(stream
+                        .get_ref()
+                        .1
+                        .peer_certificates()
+                        .and_then(|chain| chain.first())
+                        .map(|certificate| certificate.clone().into_owned())),
+                    Err(why) => Err(why.to_string()),
+                };
+                let _ = told.send(news);
+                if let Ok(stream) = shaken {
+                    let _ = done.send(Ok(Secured(stream)));
+                }
+            }
+        });
+        let fake = FakeServer::start_with_incoming(address, Accepted(connections), Headers::AtOnce);
+        Self { fake, handshakes, accepting }
+    }
+
+    /// The certificate that the next client shows, or why there is no connection.
+    pub(crate) async fn handshake(&mut self) -> Result<Option<CertificateDer<'static>>, String> {
+        soon(self.handshakes.recv()).await.expect("the server runs")
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+fn server_config(own: &Identity, clients: Clients<'_>, protocols: &[&[u8]]) -> ServerConfig {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = match clients {
+        Clients::Anybody => builder.with_no_client_auth(),
+        Clients::Of(ca) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(der(&ca.pem)).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.unwrap())
+        }
+    };
+    let key = PrivateKeyDer::from_pem_slice(own.private_key.as_bytes()).unwrap();
+    let mut config = builder.with_single_cert(vec![der(&own.certificate)], key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    config
+}
+
+/// The first certificate of a PEM text.
+pub(crate) fn der(pem: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+}
+
+/// A directory that goes with the test.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("xds-tokio-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// Puts a file in place as an operator does: whole, under its name.
+    pub(crate) fn write(&self, name: &str, content: &str) -> PathBuf {
+        let (path, new) = (self.path(name), self.path("new"));
+        std::fs::write(&new, content).unwrap();
+        std::fs::rename(new, &path).unwrap();
+        path
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        Path::join(&self.0, name)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Accepted(mpsc::UnboundedReceiver<io::Result<Secured>>);
+
+impl Stream for Accepted {
+    type Item = io::Result<Secured>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+struct Secured(TlsStream<TcpStream>);
+
+impl Connected for Secured {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Secured {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Secured {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,313 @@
+//! Channels over TLS: whom the client believes, what it shows, and how it follows its files.
+
+mod support;
+
+use core::{net::SocketAddr, time::Duration};
+use std::path::PathBuf;
+
+use support::{
+    CLUSTER, FakeStream, config, no_value, soon,
+    tls::{Ca, Clients, Directory, Identity, TlsServer, der},
+    value,
+};
+use tokio::time::sleep;
+use tonic::Status;
+use xds_bootstrap::{Bootstrap, TlsFiles};
+use xds_core::{
+    client::{ClientConfig, TransportId},
+    types::CLUSTER_LOAD_ASSIGNMENT,
+};
+use xds_tokio::{Client, ClientOptions, Credentials};
+
+/// A client's configuration for the server at `address`, reached as `transport` says.
+fn over(transport: &str, address: SocketAddr) -> ClientConfig {
+    let mut config = config(address);
+    config.servers[0] = config.servers[0].clone().with_transport(transport);
+    config
+}
+
+fn options(credentials: Credentials) -> ClientOptions {
+    ClientOptions::default().with_seed(7).with_credentials(TransportId::from("tls"), credentials)
+}
+
+/// Files that trust `ca`.
+fn trusting(directory: &Directory, ca: &Ca) -> TlsFiles {
+    TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem))
+}
+
+/// Files that show `identity` as well.
+fn showing(files: TlsFiles, directory: &Directory, identity: &Identity) -> TlsFiles {
+    let certificate = directory.write("cert.pem", &identity.certificate);
+    files.with_identity(certificate, directory.write("key.pem", &identity.private_key))
+}
+
+/// Why the first attempt to connect fails.
+async fn failure(address: SocketAddr, credentials: Credentials) -> String {
+    let client = Client::connect(over("tls", address), options(credentials));
+    no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string()
+}
+
+/// Answers the stream's first request, and has the client use the answer.
+async fn answer(stream: &mut FakeStream) {
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+}
+
+#[tokio::test]
+async fn a_server_is_believed_if_a_given_root_vouches_for_its_name() {
+    println!("covers: B42");
+    let (ca, other) = (Ca::new("ours"), Ca::new("theirs"));
+    let mut server = TlsServer::start(&ca.issue(&["127.0.0.1"]), Clients::Anybody).await;
+    let address = server.fake.address;
+    let directory = Directory::new();
+
+    let credentials = Credentials::tls(trusting(&directory, &ca));
+    credentials.check().await.expect("the files are right");
+    let client = Client::connect(over("tls", address), options(credentials));
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.fake.stream().await;
+    assert_eq!(stream.uri.scheme_str(), Some("https"));
+    assert_eq!(stream.uri.authority().map(ToString::to_string), Some(address.to_string()));
+    assert!(!stream.headers.contains_key("authorization"));
+    answer(&mut stream).await;
+    value(&mut watch).await;
+    assert_eq!(server.handshake().await, Ok(None), "the client shows no certificate");
+
+    let theirs = directory.write("other.pem", &other.pem);
+    let why = failure(address, Credentials::tls(TlsFiles::default().with_ca_certificate(theirs)));
+    let why = why.await;
+    assert!(why.contains("TLS: ") && why.contains("UnknownIssuer"), "{why}");
+}
+
+#[tokio::test]
+async fn a_certificate_must_be_for_the_host_unless_another_name_is_expected() {
+    let ca = Ca::new("ours");
+    let mut server = TlsServer::start(&ca.issue(&["xds.example"]), Clients::Anybody).await;
+    let address = server.fake.address;
+    let directory = Directory::new();
+    let credentials = Credentials::tls(trusting(&directory, &ca));
+    let why = failure(address, credentials.clone()).await;
+    assert!(why.contains("not valid for"), "{why}");
+
+    let credentials = credentials.with_server_name("xds.example").expect("it is a name");
+    let client = Client::connect(over("tls", address), options(credentials.clone()));
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.fake.stream().await;
+    answer(&mut stream).await;
+    value(&mut watch).await;
+    assert!(credentials.with_server_name("not a name").is_err());
+}
+
+#[tokio::test]
+async fn a_server_may_ask_who_the_client_is() {
+    println!("covers: B42");
+    let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
+    let own = ca.issue(&["127.0.0.1"]);
+    let mut server = TlsServer::start(&own, Clients::Of(&clients)).await;
+    let address = server.fake.address;
+    let directory = Directory::new();
+    let files = trusting(&directory, &ca);
+
+    let anonymous = failure(address, Credentials::tls(files.clone())).await;
+    assert!(server.handshake().await.is_err(), "{anonymous}");
+
+    let identity = clients.issue(&["client"]);
+    let credentials = Credentials::tls(showing(files, &directory, &identity));
+    let client = Client::connect(over("tls", address), options(credentials));
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.fake.stream().await;
+    answer(&mut stream).await;
+    value(&mut watch).await;
+    loop {
+        // The anonymous client may have come again.
+        if let Ok(Some(shown)) = server.handshake().await {
+            assert_eq!(shown, der(&identity.certificate));
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_new_connection_has_what_is_in_the_files_by_then() {
+    println!("covers: B42");
+    let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
+    let own = ca.issue(&["127.0.0.1"]);
+    let mut server = TlsServer::start(&own, Clients::Of(&clients)).await;
+    let directory = Directory::new();
+    let first = clients.issue(&["first"]);
+    let files = showing(trusting(&directory, &ca), &directory, &first);
+    let client =
+        Client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
+    let _watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.fake.stream().await;
+    assert_eq!(server.handshake().await, Ok(Some(der(&first.certificate))));
+
+    let second = clients.issue(&["second"]);
+    directory.write("key.pem", &second.private_key);
+    directory.write("cert.pem", &second.certificate);
+    stream.request().await;
+    stream.close(Status::unavailable("come again"));
+    let mut stream = server.fake.stream().await;
+    assert_eq!(server.handshake().await, Ok(Some(der(&second.certificate))));
+
+    // Half of a replacement is no identity; the last whole one stays in use.
+    directory.write("key.pem", &clients.issue(&["third"]).private_key);
+    stream.request().await;
+    stream.close(Status::unavailable("come again"));
+    let mut stream = server.fake.stream().await;
+    assert_eq!(server.handshake().await, Ok(Some(der(&second.certificate))));
+
+    // Nor is a file that is away.
+    std::fs::remove_file(directory.path("ca.pem")).unwrap();
+    stream.request().await;
+    stream.close(Status::unavailable("come again"));
+    server.fake.stream().await;
+    assert_eq!(server.handshake().await, Ok(Some(der(&second.certificate))));
+}
+
+#[tokio::test]
+async fn files_are_read_between_connections_at_their_interval() {
+    println!("covers: B42");
+    let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
+    let own = ca.issue(&["127.0.0.1"]);
+    let mut server = TlsServer::start(&own, Clients::Of(&clients)).await;
+    let directory = Directory::new();
+    let files = showing(trusting(&directory, &ca), &directory, &clients.issue(&["first"]))
+        .with_refresh_interval(Duration::from_millis(20));
+    let client =
+        Client::connect(over("tls", server.fake.address), options(Credentials::tls(files)));
+    let _watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.fake.stream().await;
+    server.handshake().await.expect("the first identity is one");
+
+    let second = clients.issue(&["second"]);
+    directory.write("key.pem", &second.private_key);
+    directory.write("cert.pem", &second.certificate);
+    sleep(Duration::from_millis(500)).await;
+    directory.write("cert.pem", "broken");
+    stream.request().await;
+    stream.close(Status::unavailable("come again"));
+    // Nobody connected while the second one was there.
+    server.fake.stream().await;
+    assert_eq!(server.handshake().await, Ok(Some(der(&second.certificate))));
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_file_is_said_of_that_file() {
+    let ca = Ca::new("ours");
+    let identity = ca.issue(&["client"]);
+    let directory = Directory::new();
+    let good = || trusting(&directory, &ca);
+    let (cert, key) = ("cert.pem", "key.pem");
+    let text = directory.write("text", "hello");
+    let long = directory.write("long", &"x".repeat((1 << 20) + 1));
+    let cut = directory.write("cut", identity.certificate.trim_end().rsplit_once('\n').unwrap().0);
+    let garbled = directory
+        .write("garbled", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    let stranger = directory.write("stranger", &ca.issue(&["other"]).private_key);
+    showing(good(), &directory, &identity);
+    let root = |path: PathBuf| TlsFiles::default().with_ca_certificate(path);
+    let own = |cert: PathBuf, key: PathBuf| good().with_identity(cert, key);
+    let path = |name: &str| directory.path(name);
+    for (files, name, words) in [
+        (root(path("nowhere")), "nowhere", "cannot read"),
+        (root(long), "long", "longer than"),
+        (root(text.clone()), "text", "not a list of certificates"),
+        (root(cut), "cut", "not a list of certificates"),
+        (root(garbled), "garbled", "BadEncoding"),
+        (own(path("nowhere"), path(key)), "nowhere", "cannot read"),
+        (own(path(cert), path("nowhere")), "nowhere", "cannot read"),
+        (own(text.clone(), path(key)), "text", "not a list of certificates"),
+        (own(path(cert), text), "text", "not a private key"),
+        (own(path(cert), stranger), "stranger", "cert.pem"),
+    ] {
+        let credentials = Credentials::tls(files);
+        let why = credentials.check().await.expect_err("it is wrong").to_string();
+        assert!(why.contains(&*path(name).to_string_lossy()) && why.contains(words), "{why}");
+        let told = failure(([127, 0, 0, 1], 1).into(), credentials.clone()).await;
+        assert!(told.contains(&why), "{told}");
+        assert!(!format!("{why}{told}{credentials:?}").contains("BEGIN"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_agree_on_http2_is_not_spoken_to() {
+    let ca = Ca::new("ours");
+    let own = ca.issue(&["127.0.0.1"]);
+    let anywhere = ([127, 0, 0, 1], 0).into();
+    let server = TlsServer::start_on(anywhere, &own, Clients::Anybody, &[]).await;
+    let directory = Directory::new();
+    let why = failure(server.fake.address, Credentials::tls(trusting(&directory, &ca))).await;
+    assert!(why.contains("HTTP/2"), "{why}");
+}
+
+#[tokio::test]
+async fn an_address_and_its_credentials_must_agree_and_nothing_falls_back_to_insecure() {
+    let ca = Ca::new("ours");
+    let server = TlsServer::start(&ca.issue(&["127.0.0.1"]), Clients::Anybody).await;
+    let address = server.fake.address;
+    let directory = Directory::new();
+    let tls = Credentials::tls(trusting(&directory, &ca));
+    for (uri, transport, credentials, words) in [
+        (format!("http://{address}"), "tls", tls.clone(), "the credentials say TLS"),
+        (
+            format!("https://{address}"),
+            "tls",
+            Credentials::insecure(),
+            "the credentials say insecure",
+        ),
+        (address.to_string(), "other", tls, "nothing is known of the transport \"other\""),
+        // The system's roots do not know the authority of this test, if there are any.
+        (format!("https://{address}"), "", Credentials::insecure(), "root"),
+    ] {
+        let mut config = over(transport, address);
+        config.servers[0].uri = uri.as_str().into();
+        let client = Client::connect(config, options(credentials));
+        let why = no_value(&mut client.watch_untyped(CLUSTER, "a")).await.to_string();
+        let is_unknown = words == "root" && why.contains("UnknownIssuer");
+        assert!(is_unknown || why.contains(words), "{uri}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn a_bootstrap_is_all_that_a_client_needs_to_know() {
+    println!("covers: B42 BS-08 FE-16");
+    let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
+    let own = ca.issue(&["127.0.0.1"]);
+    let mut server = TlsServer::start(&own, Clients::Of(&clients)).await;
+    let directory = Directory::new();
+    let (one, two) = (clients.issue(&["one"]), clients.issue(&["two"]));
+    let write = |name: &str, text: &str| directory.write(name, text).to_string_lossy().into_owned();
+    let entry = |identity: &Identity, name: &str| {
+        serde_json::json!({
+            "server_uri": server.fake.address.to_string(),
+            "channel_creds": [{ "type": "google_default" }, { "type": "tls", "config": {
+                "ca_certificate_file": write("ca", &ca.pem),
+                "certificate_file": write(&format!("{name}.cert"), &identity.certificate),
+                "private_key_file": write(&format!("{name}.key"), &identity.private_key),
+            } }, { "type": "insecure" }],
+        })
+    };
+    let text = serde_json::json!({
+        "xds_servers": [entry(&one, "one")],
+        "authorities": { "a": { "xds_servers": [entry(&two, "two")] } },
+        "node": { "id": "n" },
+    });
+    let bootstrap = Bootstrap::from_json(&text.to_string()).expect("it is right");
+    let options = ClientOptions::default().with_bootstrap(&bootstrap);
+    let endpoints = xds_core::client::OpaqueType::new(CLUSTER_LOAD_ASSIGNMENT);
+    let client = Client::connect(bootstrap.client_config().with_type(endpoints), options);
+
+    // The same server under two sets of credentials is two servers, each with a stream of its own.
+    let _first = client.watch_untyped(CLUSTER_LOAD_ASSIGNMENT, "e");
+    let mut stream = server.fake.stream().await;
+    assert_eq!(stream.request().await.resource_names, ["e"]);
+    assert_eq!(server.handshake().await, Ok(Some(der(&one.certificate))));
+    let name = "xdstp://a/envoy.config.endpoint.v3.ClusterLoadAssignment/e";
+    let _second = client.watch_untyped(CLUSTER_LOAD_ASSIGNMENT, name);
+    let mut stream = server.fake.stream().await;
+    assert_eq!(stream.request().await.resource_names, [name]);
+    assert_eq!(server.handshake().await, Ok(Some(der(&two.certificate))));
+    client.shut_down();
+    soon(client.ended()).await;
+}

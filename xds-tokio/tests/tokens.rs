@@ -1,0 +1,134 @@
+//! Tokens of call credentials: fresh in every call, never where they could be read, never printed.
+
+mod support;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use support::{
+    CLUSTER, FakeServer, config, no_value, soon,
+    tls::{Ca, Clients, Directory, TlsServer},
+};
+use tonic::Status;
+use xds_bootstrap::{CallCredentials, TlsFiles};
+use xds_core::client::{ChannelError, ClientConfig, TransportId, WatchErrorKind};
+use xds_tokio::{Client, ClientOptions, Credentials};
+
+/// A token that is valid for so many seconds, with something in it to tell it by.
+fn token(seconds: i64, mark: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let expires = i64::try_from(now).unwrap() + seconds;
+    let claims = format!("{{\"exp\": {expires}, \"mark\": \"{mark}\"}}");
+    format!("e30.{}.c2lnbmF0dXJl", URL_SAFE_NO_PAD.encode(claims))
+}
+
+struct Stage {
+    directory: Directory,
+    server: TlsServer,
+    credentials: Credentials,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let ca = Ca::new("ours");
+        let server = TlsServer::start(&ca.issue(&["127.0.0.1"]), Clients::Anybody).await;
+        let directory = Directory::new();
+        let files = TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem));
+        let calls = CallCredentials::JwtTokenFile(directory.path("token"));
+        let credentials = Credentials::tls(files).with_call_credentials(&calls);
+        Self { directory, server, credentials }
+    }
+
+    fn config(&self) -> ClientConfig {
+        let mut config = config(self.server.fake.address);
+        config.servers[0] = config.servers[0].clone().with_transport("tls");
+        config
+    }
+
+    fn options(&self) -> ClientOptions {
+        let (id, credentials) = (TransportId::from("tls"), self.credentials.clone());
+        ClientOptions::default().with_seed(7).with_credentials(id, credentials)
+    }
+
+    /// What the next call carries.
+    async fn bearer(&mut self) -> String {
+        let mut stream = self.server.fake.stream().await;
+        let header = stream.headers.get("authorization").expect("the call is authorized");
+        let header = header.to_str().unwrap().to_owned();
+        stream.request().await;
+        stream.close(Status::unavailable("come again"));
+        header
+    }
+}
+
+#[tokio::test]
+async fn every_call_carries_the_token_that_is_in_the_file() {
+    println!("covers: B42");
+    let mut stage = Stage::new().await;
+    let (first, second) = (token(3_600, "first"), token(3_600, "second"));
+    stage.directory.write("token", &format!("{first}\n"));
+    stage.credentials.check().await.expect("the file is right");
+    let client = Client::connect(stage.config(), stage.options());
+    let _watch = client.watch_untyped(CLUSTER, "a");
+    assert_eq!(stage.bearer().await, format!("Bearer {first}"));
+    stage.directory.write("token", &second);
+    // A call may have been on its way.
+    while stage.bearer().await != format!("Bearer {second}") {}
+    // What cannot be read, or is none, or is older than the clock, does not replace one that is valid.
+    for bad in [None, Some("no token".to_owned()), Some(token(-5, "old"))] {
+        match &bad {
+            Some(text) => drop(stage.directory.write("token", text)),
+            None => std::fs::remove_file(stage.directory.path("token")).unwrap(),
+        }
+        assert_eq!(stage.bearer().await, format!("Bearer {second}"));
+        assert_eq!(stage.bearer().await, format!("Bearer {second}"));
+    }
+}
+
+#[tokio::test]
+async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_only() {
+    println!("covers: B42");
+    let stage = Stage::new().await;
+    let path = stage.directory.path("token").to_string_lossy().into_owned();
+    for (content, code, words) in [
+        (None, 14, "cannot read"),
+        (Some("secret".to_owned()), 16, "not a JWT"),
+        (Some(token(-5, "secret")), 16, "expired"),
+        // Within the margin of half a minute.
+        (Some(token(20, "secret")), 16, "expired"),
+    ] {
+        if let Some(content) = &content {
+            stage.directory.write("token", content);
+        }
+        let client = Client::connect(stage.config(), stage.options());
+        let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
+        let WatchErrorKind::Unavailable(ChannelError::Status { code: found, message }) =
+            error.kind()
+        else {
+            panic!("unexpected {error}");
+        };
+        assert_eq!(*found, code, "{message}");
+        assert!(message.contains(words) && message.contains(&path), "{message}");
+        let printed = format!("{message} {:?} {:?}", stage.credentials, stage.options());
+        assert!(content.is_none_or(|content| !printed.contains(&content)), "{printed}");
+        client.shut_down();
+        soon(client.ended()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_sent_over_tls_only() {
+    println!("covers: B42");
+    let directory = Directory::new();
+    let path = directory.write("token", &token(3_600, "secret"));
+    let server = FakeServer::start().await;
+    let credentials =
+        Credentials::insecure().with_call_credentials(&CallCredentials::JwtTokenFile(path));
+    let why = credentials.check().await.expect_err("it would be sent in the clear");
+    assert!(why.to_string().contains("only be sent over TLS"), "{why}");
+    let id = TransportId::default();
+    let options = ClientOptions::default().with_credentials(id, credentials);
+    let client = Client::connect(config(server.address), options);
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
+    assert!(error.to_string().contains("only be sent over TLS"), "{error}");
+}
