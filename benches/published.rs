@@ -161,8 +161,10 @@ fn measure_named(
         || runtime.block_on(Ours::open_named()),
         |(server, mut stream, client, first)| {
             runtime.block_on(async {
-                let watches: Vec<_> =
-                    names.iter().map(|name| client.watch(types::CLUSTER, name.as_str())).collect();
+                let watches: Vec<_> = names
+                    .iter()
+                    .map(|name| client.watch_untyped(types::CLUSTER, name.as_str()))
+                    .collect();
                 requests = requests_until(&mut stream, NAMES + 1).await;
                 (server, stream, client, first, watches)
             })
@@ -237,7 +239,7 @@ impl Ours {
     async fn open(resource_type: impl ResourceType + 'static) -> Self {
         let mut server = FakeServer::start().await;
         let client = Self::client(&server, resource_type);
-        let watch = client.watch_all(types::CLUSTER);
+        let watch = client.watch_all_untyped(types::CLUSTER);
         let mut stream = server.stream().await;
         stream.request().await;
         Self { _server: server, stream, _client: client, watch }
@@ -246,7 +248,7 @@ impl Ours {
     async fn open_named() -> (FakeServer, FakeStream, ClientHandle, xds_tokio::Watch) {
         let mut server = FakeServer::start().await;
         let client = Self::client(&server, opaque());
-        let first = client.watch(types::CLUSTER, frames::name(0));
+        let first = client.watch_untyped(types::CLUSTER, frames::name(0));
         let mut stream = server.stream().await;
         stream.request().await;
         (server, stream, client, first)
