@@ -6,8 +6,7 @@
 //!
 //! Not part of the usual run; `benches/README.md` says how to run it, and what that crate cannot do.
 
-#[path = "../xds-tokio/tests/support/mod.rs"]
-mod support;
+mod wire;
 
 use std::time::Duration;
 
@@ -24,11 +23,12 @@ use xds_benches::{
 use xds_client::{ProstCodec, ResourceEvent, TokioRuntime, TonicTransportBuilder, XdsClient};
 use xds_core::{
     client::{ClientConfig, ManagementServer, Node, OpaqueType, ResourceType},
+    proto::DiscoveryRequest,
     types,
 };
 use xds_tokio::{Client, ClientHandle, ClientOptions, WatchAll};
 
-use self::support::{FakeServer, FakeStream, RawClient};
+use self::wire::{FrameClient, FrameServer, FrameStream};
 
 const TRANSPORT: &str = "transport alone";
 const OURS_FIRST: &str = "ours, first load";
@@ -190,7 +190,7 @@ fn measure_named(
 }
 
 /// Takes requests until one has as many names; returns how many that took.
-async fn requests_until(stream: &mut FakeStream, names: usize) -> usize {
+async fn requests_until(stream: &mut FrameStream, names: usize) -> usize {
     for count in 1.. {
         if stream.request().await.resource_names.len() == names {
             return count;
@@ -199,18 +199,22 @@ async fn requests_until(stream: &mut FakeStream, names: usize) -> usize {
     unreachable!("there is no last number")
 }
 
+fn subscription() -> DiscoveryRequest {
+    DiscoveryRequest { type_url: types::CLUSTER.into(), ..DiscoveryRequest::default() }
+}
+
 /// A client that reads and answers, and knows nothing.
 struct Bare {
-    _server: FakeServer,
-    stream: FakeStream,
-    client: RawClient,
+    _server: FrameServer,
+    stream: FrameStream,
+    client: FrameClient,
 }
 
 impl Bare {
     async fn open() -> Self {
-        let mut server = FakeServer::start().await;
-        let client = RawClient::open(server.address).await;
-        client.subscribe(types::CLUSTER, &[]);
+        let mut server = FrameServer::start().await;
+        let client = FrameClient::open(server.address).await;
+        client.send(&subscription());
         let mut stream = server.stream().await;
         stream.request().await;
         Self { _server: server, stream, client }
@@ -218,8 +222,8 @@ impl Bare {
 
     async fn receive(&mut self, frame: &Bytes) {
         self.stream.send(frame.clone());
-        self.client.message().await;
-        self.client.subscribe(types::CLUSTER, &[]);
+        self.client.frame().await;
+        self.client.send(&subscription());
         self.stream.request().await;
     }
 }
@@ -229,15 +233,15 @@ fn opaque() -> OpaqueType {
 }
 
 struct Ours {
-    _server: FakeServer,
-    stream: FakeStream,
+    _server: FrameServer,
+    stream: FrameStream,
     _client: ClientHandle,
     watch: WatchAll,
 }
 
 impl Ours {
     async fn open(resource_type: impl ResourceType + 'static) -> Self {
-        let mut server = FakeServer::start().await;
+        let mut server = FrameServer::start().await;
         let client = Self::client(&server, resource_type);
         let watch = client.watch_all_untyped(types::CLUSTER);
         let mut stream = server.stream().await;
@@ -245,8 +249,8 @@ impl Ours {
         Self { _server: server, stream, _client: client, watch }
     }
 
-    async fn open_named() -> (FakeServer, FakeStream, ClientHandle, xds_tokio::Watch) {
-        let mut server = FakeServer::start().await;
+    async fn open_named() -> (FrameServer, FrameStream, ClientHandle, xds_tokio::Watch) {
+        let mut server = FrameServer::start().await;
         let client = Self::client(&server, opaque());
         let first = client.watch_untyped(types::CLUSTER, frames::name(0));
         let mut stream = server.stream().await;
@@ -254,7 +258,7 @@ impl Ours {
         (server, stream, client, first)
     }
 
-    fn client(server: &FakeServer, resource_type: impl ResourceType + 'static) -> ClientHandle {
+    fn client(server: &FrameServer, resource_type: impl ResourceType + 'static) -> ClientHandle {
         let server = ManagementServer::new(server.address.to_string());
         let config = ClientConfig::new(Node::new("bench"), server).with_type(resource_type);
         Client::connect(config, ClientOptions::default())
@@ -272,15 +276,15 @@ impl Ours {
 }
 
 struct Theirs<T: xds_client::Resource> {
-    _server: FakeServer,
-    stream: FakeStream,
+    _server: FrameServer,
+    stream: FrameStream,
     _client: XdsClient,
     watch: xds_client::ResourceWatcher<T>,
 }
 
 impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
     async fn open() -> Self {
-        let mut server = FakeServer::start().await;
+        let mut server = FrameServer::start().await;
         let client = Self::client(&server);
         let watch = client.watch::<T>("").await;
         let mut stream = server.stream().await;
@@ -288,8 +292,8 @@ impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
         Self { _server: server, stream, _client: client, watch }
     }
 
-    async fn open_named() -> (FakeServer, FakeStream, XdsClient, xds_client::ResourceWatcher<T>) {
-        let mut server = FakeServer::start().await;
+    async fn open_named() -> (FrameServer, FrameStream, XdsClient, xds_client::ResourceWatcher<T>) {
+        let mut server = FrameServer::start().await;
         let client = Self::client(&server);
         let first = client.watch::<T>(frames::name(0)).await;
         let mut stream = server.stream().await;
@@ -297,7 +301,7 @@ impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
         (server, stream, client, first)
     }
 
-    fn client(server: &FakeServer) -> XdsClient {
+    fn client(server: &FrameServer) -> XdsClient {
         let node = xds_client::Node::new("bench", "1").with_id("bench");
         let config = xds_client::ClientConfig::new(node, format!("http://{}", server.address));
         let transport = TonicTransportBuilder::new().with_max_decoding_message_size(256 << 20);
