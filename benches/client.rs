@@ -3,7 +3,7 @@
 //! Baselines, on the same frame in the same run: a full prost decode that is dropped or kept, and a
 //! copy into memory that has been touched before.
 
-use std::{hint::black_box, sync::Arc, time::Duration};
+use std::{hint::black_box, time::Duration};
 
 use bytes::Bytes;
 use criterion::Criterion;
@@ -12,13 +12,13 @@ use envoy_types::pb::envoy::{
 };
 use prost::Message as _;
 use xds_benches::{
+    decoded::DecodedCluster,
     frames::{self, CLUSTERS, Clusters},
     ratio::Ratios,
     subscribed::Subscribed,
 };
 use xds_core::{
-    TypeUrl,
-    client::{Context, OpaqueType, Rejection, ResourceType, Value},
+    client::{OpaqueType, ResourceType},
     service::Variant,
     types,
 };
@@ -136,29 +136,4 @@ fn named_request() -> Vec<u8> {
         ..Default::default()
     }
     .encode_to_vec()
-}
-
-/// Clusters that are decoded in full, as a proxy needs them.
-#[derive(Debug)]
-struct DecodedCluster {
-    type_url: Arc<TypeUrl>,
-}
-
-impl Default for DecodedCluster {
-    fn default() -> Self {
-        Self { type_url: Arc::new(TypeUrl::from(types::CLUSTER)) }
-    }
-}
-
-impl ResourceType for DecodedCluster {
-    fn type_url(&self) -> &TypeUrl {
-        &self.type_url
-    }
-
-    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
-        match Cluster::decode(&**bytes) {
-            Ok(cluster) => Ok(Some(Value::new(cluster))),
-            Err(why) => Err(Rejection::new(why.to_string())),
-        }
-    }
 }

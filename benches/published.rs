@@ -6,8 +6,7 @@
 //!
 //! Not part of the usual run; `benches/README.md` says how to run it, and what that crate cannot do.
 
-#[path = "../xds-tokio/tests/support/mod.rs"]
-mod support;
+mod wire;
 
 use std::time::Duration;
 
@@ -17,20 +16,23 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use prost::Message as _;
 use tokio::runtime::Runtime;
 use xds_benches::{
+    decoded::DecodedCluster,
     frames::{self, CLUSTERS, Clusters},
     ratio::{Ratios, is_test_run},
 };
 use xds_client::{ProstCodec, ResourceEvent, TokioRuntime, TonicTransportBuilder, XdsClient};
 use xds_core::{
-    client::{ClientConfig, ManagementServer, Node, OpaqueType},
+    client::{ClientConfig, ManagementServer, Node, OpaqueType, ResourceType},
+    proto::DiscoveryRequest,
     types,
 };
 use xds_tokio::{Client, ClientHandle, ClientOptions, WatchAll};
 
-use self::support::{FakeServer, FakeStream, RawClient};
+use self::wire::{FrameClient, FrameServer, FrameStream};
 
 const TRANSPORT: &str = "transport alone";
 const OURS_FIRST: &str = "ours, first load";
+const OURS_FIRST_DECODED: &str = "ours, first load, all decoded";
 const THEIRS_FIRST: &str = "xds-client, first load";
 const THEIRS_FIRST_DECODED: &str = "xds-client, first load, all decoded";
 const OURS_CHANGED: &str = "ours, one changed";
@@ -65,7 +67,16 @@ fn main() {
     ratios.measure(
         &mut group,
         OURS_FIRST,
-        || runtime.block_on(Ours::open()),
+        || runtime.block_on(Ours::open(opaque())),
+        |mut ours| {
+            runtime.block_on(ours.receive(&first, count));
+            ours
+        },
+    );
+    ratios.measure(
+        &mut group,
+        OURS_FIRST_DECODED,
+        || runtime.block_on(Ours::open(DecodedCluster::default())),
         |mut ours| {
             runtime.block_on(ours.receive(&first, count));
             ours
@@ -90,7 +101,7 @@ fn main() {
         },
     );
 
-    let mut ours = runtime.block_on(Ours::open());
+    let mut ours = runtime.block_on(Ours::open(opaque()));
     runtime.block_on(ours.receive(&first, count));
     let mut turn = changes.iter().cycle();
     ratios.measure(
@@ -118,13 +129,20 @@ fn main() {
     println!();
     for (theirs, ours) in [
         (THEIRS_FIRST, OURS_FIRST),
-        (THEIRS_FIRST_DECODED, OURS_FIRST),
+        (THEIRS_FIRST_DECODED, OURS_FIRST_DECODED),
         (THEIRS_CHANGED, OURS_CHANGED),
         (THEIRS_NAMED, OURS_NAMED),
     ] {
         ratios.print(theirs, ours, None);
     }
-    for work in [OURS_FIRST, THEIRS_FIRST, THEIRS_FIRST_DECODED, OURS_CHANGED, THEIRS_CHANGED] {
+    for work in [
+        OURS_FIRST,
+        OURS_FIRST_DECODED,
+        THEIRS_FIRST,
+        THEIRS_FIRST_DECODED,
+        OURS_CHANGED,
+        THEIRS_CHANGED,
+    ] {
         ratios.print(work, TRANSPORT, None);
     }
 }
@@ -143,8 +161,10 @@ fn measure_named(
         || runtime.block_on(Ours::open_named()),
         |(server, mut stream, client, first)| {
             runtime.block_on(async {
-                let watches: Vec<_> =
-                    names.iter().map(|name| client.watch(types::CLUSTER, name.as_str())).collect();
+                let watches: Vec<_> = names
+                    .iter()
+                    .map(|name| client.watch_untyped(types::CLUSTER, name.as_str()))
+                    .collect();
                 requests = requests_until(&mut stream, NAMES + 1).await;
                 (server, stream, client, first, watches)
             })
@@ -170,7 +190,7 @@ fn measure_named(
 }
 
 /// Takes requests until one has as many names; returns how many that took.
-async fn requests_until(stream: &mut FakeStream, names: usize) -> usize {
+async fn requests_until(stream: &mut FrameStream, names: usize) -> usize {
     for count in 1.. {
         if stream.request().await.resource_names.len() == names {
             return count;
@@ -179,18 +199,22 @@ async fn requests_until(stream: &mut FakeStream, names: usize) -> usize {
     unreachable!("there is no last number")
 }
 
+fn subscription() -> DiscoveryRequest {
+    DiscoveryRequest { type_url: types::CLUSTER.into(), ..DiscoveryRequest::default() }
+}
+
 /// A client that reads and answers, and knows nothing.
 struct Bare {
-    _server: FakeServer,
-    stream: FakeStream,
-    client: RawClient,
+    _server: FrameServer,
+    stream: FrameStream,
+    client: FrameClient,
 }
 
 impl Bare {
     async fn open() -> Self {
-        let mut server = FakeServer::start().await;
-        let client = RawClient::open(server.address).await;
-        client.subscribe(types::CLUSTER, &[]);
+        let mut server = FrameServer::start().await;
+        let client = FrameClient::open(server.address).await;
+        client.send(&subscription());
         let mut stream = server.stream().await;
         stream.request().await;
         Self { _server: server, stream, client }
@@ -198,42 +222,45 @@ impl Bare {
 
     async fn receive(&mut self, frame: &Bytes) {
         self.stream.send(frame.clone());
-        self.client.message().await;
-        self.client.subscribe(types::CLUSTER, &[]);
+        self.client.frame().await;
+        self.client.send(&subscription());
         self.stream.request().await;
     }
 }
 
+fn opaque() -> OpaqueType {
+    OpaqueType::new(types::CLUSTER)
+}
+
 struct Ours {
-    _server: FakeServer,
-    stream: FakeStream,
+    _server: FrameServer,
+    stream: FrameStream,
     _client: ClientHandle,
     watch: WatchAll,
 }
 
 impl Ours {
-    async fn open() -> Self {
-        let mut server = FakeServer::start().await;
-        let client = Self::client(&server);
-        let watch = client.watch_all(types::CLUSTER);
+    async fn open(resource_type: impl ResourceType + 'static) -> Self {
+        let mut server = FrameServer::start().await;
+        let client = Self::client(&server, resource_type);
+        let watch = client.watch_all_untyped(types::CLUSTER);
         let mut stream = server.stream().await;
         stream.request().await;
         Self { _server: server, stream, _client: client, watch }
     }
 
-    async fn open_named() -> (FakeServer, FakeStream, ClientHandle, xds_tokio::Watch) {
-        let mut server = FakeServer::start().await;
-        let client = Self::client(&server);
-        let first = client.watch(types::CLUSTER, frames::name(0));
+    async fn open_named() -> (FrameServer, FrameStream, ClientHandle, xds_tokio::Watch) {
+        let mut server = FrameServer::start().await;
+        let client = Self::client(&server, opaque());
+        let first = client.watch_untyped(types::CLUSTER, frames::name(0));
         let mut stream = server.stream().await;
         stream.request().await;
         (server, stream, client, first)
     }
 
-    fn client(server: &FakeServer) -> ClientHandle {
+    fn client(server: &FrameServer, resource_type: impl ResourceType + 'static) -> ClientHandle {
         let server = ManagementServer::new(server.address.to_string());
-        let config = ClientConfig::new(Node::new("bench"), server)
-            .with_type(OpaqueType::new(types::CLUSTER));
+        let config = ClientConfig::new(Node::new("bench"), server).with_type(resource_type);
         Client::connect(config, ClientOptions::default())
     }
 
@@ -249,15 +276,15 @@ impl Ours {
 }
 
 struct Theirs<T: xds_client::Resource> {
-    _server: FakeServer,
-    stream: FakeStream,
+    _server: FrameServer,
+    stream: FrameStream,
     _client: XdsClient,
     watch: xds_client::ResourceWatcher<T>,
 }
 
 impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
     async fn open() -> Self {
-        let mut server = FakeServer::start().await;
+        let mut server = FrameServer::start().await;
         let client = Self::client(&server);
         let watch = client.watch::<T>("").await;
         let mut stream = server.stream().await;
@@ -265,8 +292,8 @@ impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
         Self { _server: server, stream, _client: client, watch }
     }
 
-    async fn open_named() -> (FakeServer, FakeStream, XdsClient, xds_client::ResourceWatcher<T>) {
-        let mut server = FakeServer::start().await;
+    async fn open_named() -> (FrameServer, FrameStream, XdsClient, xds_client::ResourceWatcher<T>) {
+        let mut server = FrameServer::start().await;
         let client = Self::client(&server);
         let first = client.watch::<T>(frames::name(0)).await;
         let mut stream = server.stream().await;
@@ -274,7 +301,7 @@ impl<T: xds_client::Resource + std::fmt::Debug> Theirs<T> {
         (server, stream, client, first)
     }
 
-    fn client(server: &FakeServer) -> XdsClient {
+    fn client(server: &FrameServer) -> XdsClient {
         let node = xds_client::Node::new("bench", "1").with_id("bench");
         let config = xds_client::ClientConfig::new(node, format!("http://{}", server.address));
         let transport = TonicTransportBuilder::new().with_max_decoding_message_size(256 << 20);

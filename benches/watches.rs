@@ -12,11 +12,13 @@ use xds_benches::{
 };
 use xds_core::types;
 
-const FEW: usize = 1_000;
 const MANY: usize = 100_000;
-/// As many times few as many are.
-const FEW_TIMES: &str = "1,000 watches, 100 times";
-const MANY_AT_ONCE: &str = "100,000 watches";
+/// The same number of watches in all, in clients of so many each.
+const BATCHES: [(usize, &str); 3] = [
+    (1_000, "1,000 watches, 100 times"),
+    (10_000, "10,000 watches, 10 times"),
+    (MANY, "100,000 watches"),
+];
 const NAMES_REQUEST: &str = "encoding the request with 100,000 names";
 
 fn main() {
@@ -28,36 +30,32 @@ fn main() {
         .configure_from_args();
     let mut ratios = Ratios::default();
     let mut group = criterion.benchmark_group("watches");
-    // The client has one watch already: these are added in mid-stream.
+    // Each client has one watch already: these are added in mid-stream.
     let names: Vec<String> = (1..=MANY).map(frames::name).collect();
-    let (few, rest) = names.split_at(FEW);
-    let times = if is_test_run() { 1 } else { rest.len() / FEW + 1 };
-    ratios.measure(
-        &mut group,
-        FEW_TIMES,
-        || (0..times).map(|_| Subscribed::by_name(1)).collect::<Vec<_>>(),
-        |mut clients| {
-            for client in &mut clients {
-                assert_eq!(client.watch(few), 1, "one request");
-            }
-            clients
-        },
-    );
-    ratios.measure(
-        &mut group,
-        MANY_AT_ONCE,
-        || Subscribed::by_name(1),
-        |mut client| {
-            assert_eq!(client.watch(&names), 1, "one request");
-            client
-        },
-    );
+    for (size, name) in BATCHES {
+        let clients = if is_test_run() { 1 } else { MANY / size };
+        ratios.measure(
+            &mut group,
+            name,
+            || (0..clients).map(|_| Subscribed::by_name(1)).collect::<Vec<_>>(),
+            |mut clients| {
+                for client in &mut clients {
+                    let names = names.get(..size).expect("no batch is larger than all");
+                    assert_eq!(client.watch(names), 1, "one request");
+                }
+                clients
+            },
+        );
+    }
     ratios.measure(&mut group, NAMES_REQUEST, || (), |()| black_box(encode(&names)));
     group.finish();
 
     println!();
-    ratios.print(MANY_AT_ONCE, FEW_TIMES, None);
-    ratios.print(MANY_AT_ONCE, NAMES_REQUEST, None);
+    let [few, some, many] = BATCHES.map(|(_, name)| name);
+    ratios.print(some, few, None);
+    ratios.print(many, some, None);
+    ratios.print(many, few, None);
+    ratios.print(many, NAMES_REQUEST, None);
 }
 
 /// What prost takes for the request alone.

@@ -3,6 +3,7 @@
 //! Absolute times on a shared machine are noise. Every benchmark therefore measures its baselines in
 //! the same run and prints how many times as long the work took.
 
+pub mod decoded;
 pub mod endpoints;
 pub mod frames;
 pub mod ratio;

@@ -75,7 +75,8 @@ pub(crate) enum ServeOutput {
 /// What does not decode, or what no proxy would take, is rejected with its reason.
 #[derive(Args, Debug)]
 pub(crate) struct WatchArgs {
-    /// The management server, as in 127.0.0.1:18000, https://xds.example:443 or unix:/run/xds.sock.
+    /// The management server, as in 127.0.0.1:18000 or unix:/run/xds.sock; with https:// before it
+    /// over TLS.
     #[arg(long, value_name = "ADDR", required_unless_present = "bootstrap")]
     pub(crate) server: Option<String>,
 

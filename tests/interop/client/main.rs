@@ -97,7 +97,7 @@ impl Application {
             for name in names {
                 self.watches
                     .entry((type_url.clone(), name.clone()))
-                    .or_insert_with(|| client.watch(type_url.as_str(), name.as_str()));
+                    .or_insert_with(|| client.watch_untyped(type_url.as_str(), name.as_str()));
             }
         }
         self.watches.retain(|(type_url, name), _| {

@@ -78,8 +78,8 @@ pub struct Profile {
     pub rejection_unit: RejectionUnit,
     /// When the wait for a resource begins (D10).
     pub timer_start: TimerStart,
-    /// Whether errors that a server reports for single resources count.
-    pub reported_errors: ReportedErrors,
+    /// Whether errors that a server reports for single resources count (TP3).
+    pub resource_errors: ResourceErrors,
 }
 
 /// When a response is answered (D12).
@@ -114,12 +114,12 @@ pub enum TimerStart {
     Subscription,
 }
 
-/// Whether `resource_errors` of responses are read (TP3, DE-16, S3.100).
+/// Whether errors that a server reports for single resources count (TP3, S3.036).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportedErrors {
-    /// They are.
-    Used,
-    /// They are not: the field is one like any other that is not known.
+pub enum ResourceErrors {
+    /// They do.
+    Heeded,
+    /// They are passed over, as if the server had said nothing of these resources (DE-16, S3.100).
     Ignored,
 }
 
@@ -179,7 +179,7 @@ impl Profile {
             answers: AnswerTiming::OnJudgement,
             rejection_unit: RejectionUnit::Resource,
             timer_start: TimerStart::Handover,
-            reported_errors: ReportedErrors::Used,
+            resource_errors: ResourceErrors::Heeded,
         }
     }
 

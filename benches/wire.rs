@@ -1,0 +1,195 @@
+//! Both ends of a stream of bare frames over gRPC: a server that says what it is told to, and a client
+//! that knows nothing of the protocol.
+
+use core::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::net::SocketAddr;
+
+use bytes::{Buf as _, BufMut as _, Bytes};
+use futures_core::Stream;
+use prost::Message as _;
+use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
+use tonic::{
+    Request, Status, Streaming,
+    body::Body,
+    codec::{
+        Codec, DecodeBuf, Decoder, EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride,
+    },
+    transport::{Endpoint, Server, server::TcpIncoming},
+};
+use xds_core::proto::DiscoveryRequest;
+
+const AGGREGATED: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+/// More than any frame here is long, in bytes.
+const MAX_FRAME: usize = 1 << 30;
+
+pub(crate) struct FrameServer {
+    pub(crate) address: SocketAddr,
+    streams: mpsc::UnboundedReceiver<FrameStream>,
+    task: JoinHandle<()>,
+}
+
+/// One stream of a client, from the server's side.
+pub(crate) struct FrameStream {
+    requests: mpsc::UnboundedReceiver<Bytes>,
+    responses: mpsc::UnboundedSender<Bytes>,
+}
+
+impl FrameServer {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let (sender, streams) = mpsc::unbounded_channel();
+        let serve = Server::builder()
+            .serve_with_incoming(Service { streams: sender }, TcpIncoming::from(listener));
+        let task = tokio::spawn(async move { serve.await.expect("a server without an end") });
+        Self { address, streams, task }
+    }
+
+    pub(crate) async fn stream(&mut self) -> FrameStream {
+        self.streams.recv().await.expect("the server runs")
+    }
+}
+
+impl Drop for FrameServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl FrameStream {
+    pub(crate) async fn request(&mut self) -> DiscoveryRequest {
+        let frame = self.requests.recv().await.expect("an open stream");
+        DiscoveryRequest::decode(frame).expect("a request")
+    }
+
+    pub(crate) fn send(&self, frame: Bytes) {
+        self.responses.send(frame).expect("an open stream");
+    }
+}
+
+#[derive(Clone)]
+struct Service {
+    streams: mpsc::UnboundedSender<FrameStream>,
+}
+
+impl tower_service::Service<http::Request<Body>> for Service {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = core::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: http::Request<Body>) -> Self::Future {
+        let mut incoming = Streaming::new_request(Frames, call.into_body(), None, Some(MAX_FRAME));
+        let (sender, requests) = mpsc::unbounded_channel();
+        // Reads on whether or not anybody asks, so that no client is ever held up.
+        tokio::spawn(async move {
+            while let Ok(Some(request)) = incoming.message().await {
+                if sender.send(request).is_err() {
+                    return;
+                }
+            }
+        });
+        let (responses, outgoing) = mpsc::unbounded_channel();
+        // Nobody waits for a stream any more when its server ends.
+        let _ = self.streams.send(FrameStream { requests, responses });
+        let no_override = SingleMessageCompressionOverride::default();
+        let body = EncodeBody::new_server(Frames, Unfailing(outgoing), None, no_override, None);
+        let mut response = http::Response::new(Body::new(body));
+        let grpc = http::HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(http::header::CONTENT_TYPE, grpc);
+        core::future::ready(Ok(response))
+    }
+}
+
+pub(crate) struct FrameClient {
+    requests: mpsc::UnboundedSender<Bytes>,
+    responses: Streaming<Bytes>,
+}
+
+impl FrameClient {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        let channel = endpoint.connect().await.expect("the server runs");
+        let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_FRAME);
+        grpc.ready().await.expect("the server runs");
+        let (requests, queue) = mpsc::unbounded_channel();
+        let path = http::uri::PathAndQuery::from_static(AGGREGATED);
+        let call = grpc.streaming(Request::new(Queue(queue)), path, Frames).await;
+        Self { requests, responses: call.expect("a sound call").into_inner() }
+    }
+
+    pub(crate) fn send(&self, request: &DiscoveryRequest) {
+        self.requests.send(request.encode_to_vec().into()).expect("an open stream");
+    }
+
+    pub(crate) async fn frame(&mut self) -> Bytes {
+        self.responses.message().await.expect("a sound stream").expect("an open stream")
+    }
+}
+
+struct Queue(mpsc::UnboundedReceiver<Bytes>);
+
+impl Stream for Queue {
+    type Item = Bytes;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// The same as a server's body has it.
+struct Unfailing(mpsc::UnboundedReceiver<Bytes>);
+
+impl Stream for Unfailing {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|next| next.map(Ok))
+    }
+}
+
+/// Messages as bytes.
+#[derive(Clone, Copy)]
+struct Frames;
+
+impl Codec for Frames {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Frames {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, frame: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put(frame);
+        Ok(())
+    }
+}
+
+impl Decoder for Frames {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, frame: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(frame.copy_to_bytes(frame.remaining())))
+    }
+}
