@@ -3,6 +3,7 @@
 //! A test says it by printing a line `covers: ID ID ..` when it has shown it. The programs are those
 //! of `cargo test --workspace`, run with `--show-output`: the test harness then prints what each test
 //! wrote under the test's name, so that the lines of tests that ran side by side cannot be mixed up.
+//! The harness's closing line of each program is printed, and all that a failing one had to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -41,15 +42,22 @@ pub(crate) fn run(root: &Path) -> Result<Results, Error> {
     let suites = build(root)?;
     eprintln!("running {} test programs", suites.len());
     for suite in suites {
+        // In cargo's words, for whoever reads its output.
+        println!("     Running {} ({})", suite.name, suite.executable.display());
         let output = Command::new(&suite.executable)
             .arg("--show-output")
             .current_dir(&suite.folder)
             .env("CARGO_MANIFEST_DIR", &suite.folder)
-            .stderr(Stdio::null())
             .output()
             .map_err(|source| Error::File { path: suite.executable.clone(), source })?;
         let stdout = String::from_utf8_lossy(&output.stdout);
-        if !output.status.success() {
+        if output.status.success() {
+            stdout.lines().filter(|line| line.starts_with("test result: ")).for_each(|line| {
+                println!("{line}");
+            });
+        } else {
+            println!("{stdout}");
+            eprintln!("{}", String::from_utf8_lossy(&output.stderr));
             let failed: Vec<&str> = with_verdict(&stdout, "FAILED").collect();
             results.failed.push(format!("{}: failed: {}", suite.name, failed.join(", ")));
         }
