@@ -10,7 +10,7 @@ use thiserror::Error;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, InvalidRequestRate,
-        ManagementServer, Node, Profile, RequestRate, ResourceErrors, ServerFeature, Streams,
+        ManagementServer, Node, Profile, ReportedErrors, RequestRate, ServerFeature, Streams,
     },
     service::Variant,
 };
@@ -45,7 +45,7 @@ impl Bootstrap {
             config.profile.fallback = Fallback::Off;
         }
         if !self.guards.data_errors.is_on() {
-            config.profile.resource_errors = ResourceErrors::Ignored;
+            config.profile.reported_errors = ReportedErrors::Ignored;
         }
         config
     }

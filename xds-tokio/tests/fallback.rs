@@ -13,7 +13,7 @@ async fn a_server_whose_address_is_no_address_is_one_that_fails() {
         let mut config = config(server.address);
         config.servers.insert(0, ManagementServer::new(bad));
         let client = Client::connect(config, ClientOptions::default().with_seed(7));
-        let mut watch = client.watch(CLUSTER, "a");
+        let mut watch = client.watch_untyped(CLUSTER, "a");
         let mut stream = server.stream().await;
         stream.request().await;
         stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use xds_bootstrap::{
     Bootstrap, CallCredentials, ChannelCredentials, ErrorKind, Guard, Guards, XdsServer,
 };
-use xds_core::client::{DataErrorPolicy, Fallback, Federation, ResourceErrors, ServerFeature};
+use xds_core::client::{DataErrorPolicy, Fallback, Federation, ReportedErrors, ServerFeature};
 
 use crate::{first_server, load, refusal, server, warnings, with};
 
@@ -218,8 +218,8 @@ fn guards_keep_features_out_of_use() {
     let profile = guarded.client_config().profile;
     assert_eq!((profile.federation, profile.fallback), (Federation::Off, Fallback::Off));
     // What that does to a response is in 28-reported-errors.txt.
-    assert_eq!(profile.resource_errors, ResourceErrors::Ignored);
-    assert_eq!(config.profile.resource_errors, ResourceErrors::Heeded);
+    assert_eq!(profile.reported_errors, ReportedErrors::Ignored);
+    assert_eq!(config.profile.reported_errors, ReportedErrors::Used);
     // Without the guard of data errors, deletions drop what is deleted.
     let plain = json!({ "xds_servers": [server("a")] }).to_string();
     let plain = Bootstrap::from_json_with(&plain, off).expect("it loads");

@@ -162,10 +162,10 @@ pub struct ManagementServer {
     pub streams: Streams,
     /// What the bootstrap says the server can do.
     pub features: ServerFeatures,
-    /// How the adapter reaches the server.
-    pub transport: TransportId,
     /// How fast requests may go to the server; `None` sets no limit.
     pub request_rate: Option<RequestRate>,
+    /// How the adapter reaches the server.
+    pub transport: TransportId,
 }
 
 impl ManagementServer {
@@ -178,8 +178,8 @@ impl ManagementServer {
             variant: Variant::default(),
             streams: Streams::default(),
             features: ServerFeatures::NONE,
-            transport: TransportId::default(),
             request_rate: None,
+            transport: TransportId::default(),
         }
     }
 

@@ -82,7 +82,7 @@ pub use self::{
     pace::{InvalidRequestRate, RequestRate},
     profile::{
         AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
-        RejectionUnit, ResourceErrors, TimerStart, WildcardForm,
+        RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
     },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
@@ -209,12 +209,6 @@ impl Client {
         self.settle_update(update, rejected.into_iter().collect(), now)
     }
 
-    /// Whether an update waits for a verdict. One whose channel has ended does not.
-    #[must_use]
-    pub fn awaits(&self, update: UpdateId) -> bool {
-        self.is_under_review(update)
-    }
-
     /// Says that the network is back: whatever waits for its next attempt to reach a server makes it now,
     /// and what failed before no longer makes pauses longer (BO-06). Attempts that are under way go on,
     /// and to each server one channel opens at a time.
@@ -223,6 +217,12 @@ impl Client {
     pub fn reset_backoff(&mut self, now: Time) {
         let now = self.clock.advance(now);
         self.end_pauses(now);
+    }
+
+    /// Whether an update waits for a verdict. One whose channel has ended does not.
+    #[must_use]
+    pub fn awaits(&self, update: UpdateId) -> bool {
+        self.is_under_review(update)
     }
 
     /// Closes all channels, ends all watches and does nothing any more (SB-17).

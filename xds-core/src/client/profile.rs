@@ -78,8 +78,8 @@ pub struct Profile {
     pub rejection_unit: RejectionUnit,
     /// When the wait for a resource begins (D10).
     pub timer_start: TimerStart,
-    /// Whether errors that a server reports for single resources count (TP3).
-    pub resource_errors: ResourceErrors,
+    /// Whether errors that a server reports for single resources count.
+    pub reported_errors: ReportedErrors,
 }
 
 /// When a response is answered (D12).
@@ -114,12 +114,12 @@ pub enum TimerStart {
     Subscription,
 }
 
-/// Whether errors that a server reports for single resources count (TP3, S3.036).
+/// Whether `resource_errors` of responses are read (TP3, DE-16, S3.100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResourceErrors {
-    /// They do.
-    Heeded,
-    /// They are passed over, as if the server had said nothing of these resources (DE-16, S3.100).
+pub enum ReportedErrors {
+    /// They are.
+    Used,
+    /// They are not: the field is one like any other that is not known.
     Ignored,
 }
 
@@ -179,7 +179,7 @@ impl Profile {
             answers: AnswerTiming::OnJudgement,
             rejection_unit: RejectionUnit::Resource,
             timer_start: TimerStart::Handover,
-            resource_errors: ResourceErrors::Heeded,
+            reported_errors: ReportedErrors::Used,
         }
     }
 

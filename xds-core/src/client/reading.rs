@@ -24,7 +24,7 @@ use super::{
     faults::{self, Faults, Place, Strangers},
     judge::Judge,
     naming::Naming,
-    profile::ResourceErrors,
+    profile::ReportedErrors,
     resource_type::{Rejection, Value},
     status::EntryState,
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
@@ -277,7 +277,7 @@ impl Judge<'_> {
         faults: &mut Faults,
     ) -> Vec<(Slot, WatchErrorKind)> {
         let mut reported = Vec::new();
-        if self.context.profile.resource_errors == ResourceErrors::Ignored {
+        if self.context.profile.reported_errors == ReportedErrors::Ignored {
             return reported;
         }
         for (index, error) in errors.enumerate() {

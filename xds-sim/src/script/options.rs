@@ -5,7 +5,7 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, Profile, ReadGate, RequestRate, ResourceErrors, ServerFeatures,
+        ManagementServer, Node, Profile, ReadGate, ReportedErrors, RequestRate, ServerFeatures,
         Streams, Verdict, WildcardForm,
     },
     service::Variant,
@@ -76,7 +76,7 @@ pub(super) fn client_config(
         _ => {}
     }
     if option("reported-errors") == Some("off") {
-        profile.resource_errors = ResourceErrors::Ignored;
+        profile.reported_errors = ReportedErrors::Ignored;
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
