@@ -70,7 +70,9 @@ use alloc::{sync::Arc, vec::Vec};
 pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
-    config::{Authority, ClientConfig, ClientLimits, ManagementServer, Node, Streams, TransportId},
+    config::{
+        Authority, ClientConfig, ClientLimits, ManagementServer, Node, NodeIn, Streams, TransportId,
+    },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
         ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
