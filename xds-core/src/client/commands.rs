@@ -1,5 +1,7 @@
 //! Beginning and ending watches.
 
+use alloc::boxed::Box;
+
 use super::{
     Client,
     authorities::DEFAULT,
@@ -152,7 +154,7 @@ impl Client {
     fn watch_everything(&mut self, type_index: usize, now: Time) -> Option<WatchId> {
         let known = self.types.get_mut(type_index)?;
         let marker = known.cache.add_cursor()?;
-        let cursor = Cursor { marker, ..Cursor::default() };
+        let cursor = Box::new(Cursor { marker, ..Cursor::default() });
         let watch = self.watches.add(type_index, Target::Wildcard(cursor))?;
         known.interest.wildcards.push(watch);
         self.start_fetch_of_everything(type_index, now);

@@ -64,7 +64,9 @@ impl DoesNotExistTimers {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Armed> {
-        self.queue.pop_front()
+        let first = self.queue.pop_front();
+        crate::room::give_back(&mut self.queue);
+        first
     }
 
     /// The time on the queue's own clock, which leaves out the pauses.
