@@ -27,6 +27,7 @@ mod config;
 mod csds;
 mod cursor;
 mod delta;
+mod due;
 mod entry;
 mod error;
 mod event;

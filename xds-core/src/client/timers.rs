@@ -69,6 +69,11 @@ impl DoesNotExistTimers {
         first
     }
 
+    /// The timers of a channel that is gone.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Armed> {
+        core::mem::take(&mut self.queue).into_iter()
+    }
+
     /// The time on the queue's own clock, which leaves out the pauses.
     fn reading_time(&self, now: Time) -> Time {
         let until = self.paused_since.unwrap_or(now).since(Time::ZERO);
