@@ -97,6 +97,7 @@ impl Judge<'_> {
         left.first_watch = Slot::NONE;
         left.state = SubscriptionState::Leaving;
         left.timer = 0;
+        left.was_alias = true;
         self.interest.note_unwanted(authority);
         self.moved.push(Moved { authority, from, to: is_new.then_some(to) });
         Some(())
@@ -109,6 +110,7 @@ impl Judge<'_> {
             Some(subscription) if subscription.is_wanted() => return Some((existing, false)),
             Some(subscription) => {
                 subscription.state = SubscriptionState::Wanted;
+                subscription.was_alias = false;
                 existing
             }
             None => {

@@ -128,8 +128,21 @@ impl Client {
             }
         };
         known.interest.note_wanted(authority);
-        self.upstreams
-            .machines_of(authority, type_index, |machine| machine.sent_mut().note_wanted(slot));
+        // An alias has had its answer: to get another one, it is asked for anew.
+        let asked_anew = known.interest.subscriptions.at_mut(slot)?;
+        let was_alias = core::mem::take(&mut asked_anew.was_alias);
+        let mut untold = 0;
+        self.upstreams.machines_of(authority, type_index, |machine| {
+            if was_alias && machine.sent_mut().take_back(slot) {
+                untold += 1;
+            }
+            machine.sent_mut().note_wanted(slot);
+        });
+        if let Some(known) = self.types.get_mut(type_index)
+            && let Some(subscription) = known.interest.subscriptions.at_mut(slot)
+        {
+            subscription.told = subscription.told.saturating_sub(untold);
+        }
         Some(slot)
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Subscription {
     /// The first of its watches; the others are linked behind.
     pub(crate) first_watch: Slot,
     pub(crate) state: SubscriptionState,
+    /// Whether the name turned out to be an alias, and its watches went on to the resource.
+    pub(crate) was_alias: bool,
     /// How many channels the name was sent on.
     pub(crate) told: usize,
     /// Arms the does-not-exist timer; zero where none runs.
@@ -143,6 +145,7 @@ impl Subscription {
             authority,
             first_watch: Slot::NONE,
             state: SubscriptionState::Wanted,
+            was_alias: false,
             told: 0,
             timer: 0,
         }

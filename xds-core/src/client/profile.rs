@@ -12,6 +12,7 @@ const RESOURCE_TTL: &str = "xds.config.supports-resource-ttl";
 
 /// What becomes of a cached resource when the server deletes it or sends an invalid one (X11, A88).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DataErrorPolicy {
     /// It stays in use; watchers get an ambient error (gRPC's default).
     KeepCached,
@@ -25,6 +26,7 @@ pub enum DataErrorPolicy {
 
 /// How a subscription to everything of a full-state type is put on the wire (X02).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WildcardForm {
     /// An empty list in the type's first request: understood by servers old and new.
     LegacyEmpty,
@@ -34,6 +36,7 @@ pub enum WildcardForm {
 
 /// Whether notices that the application has not handled yet hold back reading (B52, IC34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReadGate {
     /// The next response waits until every notice of the last one was
     /// [handled](super::Client::handled).
@@ -84,6 +87,7 @@ pub struct Profile {
 
 /// When a response is answered (D12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AnswerTiming {
     /// As soon as it has been judged, whatever watchers do with it.
     OnJudgement,
@@ -95,6 +99,7 @@ pub enum AnswerTiming {
 
 /// How much of a response is refused when something in it is bad (D2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RejectionUnit {
     /// The bad resources alone: the good ones are used (A46).
     Resource,
@@ -105,6 +110,7 @@ pub enum RejectionUnit {
 
 /// When the time begins after which a resource that has not come is taken not to exist (D10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TimerStart {
     /// When the subscription is handed to an open stream. The time stands still while responses
     /// cannot be read, and starts over on the next stream (S1.025, IC24).
@@ -116,6 +122,7 @@ pub enum TimerStart {
 
 /// Whether `resource_errors` of responses are read (TP3, DE-16, S3.100).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReportedErrors {
     /// They are.
     Used,
@@ -125,6 +132,7 @@ pub enum ReportedErrors {
 
 /// Whether `xdstp://` names are read as such (A47, FE-14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Federation {
     /// They state an authority, which must be configured.
     On,
@@ -134,6 +142,7 @@ pub enum Federation {
 
 /// Whether a client turns to further servers while the first one fails (D18, FB-20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fallback {
     /// It does as soon as one fails and something is wanted of which nothing is known. Those before it
     /// are tried all the while, and the first response of one of them turns back to it (A71).
@@ -148,6 +157,7 @@ pub enum Fallback {
 
 /// Whether watchers learn that the management server cannot be reached (D17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConnectivityErrors {
     /// They do, once per failure (A57).
     Reported,

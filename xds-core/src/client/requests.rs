@@ -113,6 +113,7 @@ impl Client {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();
+        channel.last_rendered = Some(type_index);
         let is_first_message = !core::mem::replace(&mut channel.node_sent, true);
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);

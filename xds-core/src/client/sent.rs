@@ -78,6 +78,16 @@ impl SentNames {
         self.note_change(subscription);
     }
 
+    /// Takes a name that is no longer wanted for one that was never sent. Returns whether it was.
+    pub(crate) fn take_back(&mut self, subscription: Slot) -> bool {
+        let was_sent = self.has(subscription);
+        if was_sent {
+            self.remove(subscription);
+            self.leaving = self.leaving.saturating_sub(1);
+        }
+        was_sent
+    }
+
     pub(crate) fn insert(&mut self, subscription: Slot) {
         let index = subscription.index();
         if self.bits.len() <= index / 64 {

@@ -133,6 +133,8 @@ pub(crate) struct Channel {
     /// When the first sound response arrived (S1.005).
     pub(crate) responded: Option<Time>,
     pub(crate) node_sent: bool,
+    /// The type of the last request.
+    pub(crate) last_rendered: Option<usize>,
     /// Whether a request has stated that something was held before.
     pub(crate) has_stated_held: bool,
     /// Since when nothing has been subscribed.
@@ -348,6 +350,7 @@ impl Channel {
             started: now,
             responded: None,
             node_sent: false,
+            last_rendered: None,
             has_stated_held: false,
             idle_since: None,
             acks: VecDeque::new(),
@@ -376,13 +379,21 @@ impl Channel {
         (self.first_type..).zip(&self.machines)
     }
 
-    /// The first type of which a request would say something that the server does not know (IC40).
+    /// The first type of which a request would say something that the server does not know (IC40). Where
+    /// requests have to wait for one another, types take turns: one that keeps changing must not keep the
+    /// others from being asked for.
     pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
         let is_dirty = |(type_index, machine): &(usize, &Machine)| {
             let scope = serves.of(*type_index);
             types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
         };
-        self.machines().find(is_dirty).map(|(type_index, _)| type_index)
+        let begin = match &self.bucket {
+            Some(_) => self.last_rendered.map_or(0, |last| last + 1),
+            None => 0,
+        };
+        let from = self.machines().filter(|(at, _)| *at >= begin);
+        let before = self.machines().filter(|(at, _)| *at < begin);
+        from.chain(before).find(is_dirty).map(|(type_index, _)| type_index)
     }
 
     /// Whether there is an answer to send, or something has changed in interest.
