@@ -8,6 +8,8 @@
 //! | the frame is stepped over, never decoded | `../wire/` |
 //! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
 //! | the good is taken into use, in the order of change | `judge.rs`, `cache.rs`, `frames.rs` |
+//! | a name turns out to be an alias of the resource | `aliases.rs` |
+//! | in a proxy's profile, one bad resource spoils the response | `refusal.rs` |
 //! | where a type asks for it, somebody outside has a say | `review.rs` |
 //! | what is not renewed in time goes again | `expiry.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |

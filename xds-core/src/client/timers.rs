@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use crate::{slab::Key, time::Time};
 
-/// The timers that run on one channel, in the order in which they will fire.
+/// The timers that run on one channel, or towards one server where time counts from the moment of
+/// interest on (D10), in the order in which they will fire.
 ///
 /// They measure time during which responses could be read. While watchers or unsent answers hold back
 /// reading, the queue stands still: otherwise a resource that lies unread in the transport would be

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! That is the state of a *lane*: the stream for all types of a server, or the one for a single type
-//! where streams are not aggregated. A channel that closes for lack of interest right after it was
-//! opened leaves through `BackingOff` as well, so that between two attempts there is always a pause
-//! (IC26).
+//! where streams are not aggregated. A channel that is closed from here right after it was opened, for
+//! lack of interest or to start over, leaves through `BackingOff` as well, so that between two attempts
+//! there is always a pause (IC26), unless the application says that the network is back (BO-06).
 //!
 //! Lifetimes are kept apart: the *server* keeps accepted versions and counters; the *lane* keeps the
 //! backoff and the standing error, so that streams of single types fail each for itself (NA-02); the
