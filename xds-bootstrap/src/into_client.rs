@@ -165,6 +165,7 @@ impl EnvoyBootstrap {
         let server = ManagementServer::new(uri)
             .with_variant(variant)
             .with_streams(streams)
+            .with_node_in(api.node)
             .with_transport(self.transport_id(&api.grpc_services));
         Ok(match &api.rate_limit {
             Some(limit) => {

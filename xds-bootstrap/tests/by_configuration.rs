@@ -10,7 +10,8 @@ use xds_bootstrap::{
 use xds_core::{
     ChannelId, Client, Time, TypeUrl, WatchId,
     client::{
-        ChannelEvent, ClientConfig, Interest, Notice, OpaqueType, Output, Streams, WatchErrorKind,
+        ChannelEvent, ClientConfig, Interest, Notice, OpaqueType, Output, RequestRate, Streams,
+        WatchErrorKind,
     },
     proto,
     service::Variant,
@@ -192,4 +193,23 @@ fn a_source_with_a_grpc_api_has_a_stream_for_each_type() {
     let path = |url| xds_core::service::grpc_path(Some(url), Variant::StateOfTheWorld);
     assert_eq!(driven.paths, [path(types::CLUSTER), path(types::LISTENER)]);
     println!("covers: S0.053 S0.055");
+}
+
+#[test]
+fn limits_on_requests_are_the_servers() {
+    let config = |limits: Value| {
+        let source = json!({ "api_config_source": {
+            "api_type": "GRPC", "grpc_services": [{ "envoy_grpc": { "cluster_name": "xds" } }],
+            "rate_limit_settings": limits } });
+        let bootstrap = json!({
+            "node": { "id": "n", "cluster": "c" }, "dynamic_resources": { "lds_config": source } });
+        let read = EnvoyBootstrap::from_json(&bootstrap.to_string()).expect("it is right");
+        read.client_config().map(|config| config.servers[0].request_rate)
+    };
+    assert_eq!(config(json!({})), Ok(Some(RequestRate::envoy())));
+    let stated = RequestRate::new(5, 2.5).expect("it is a rate");
+    assert_eq!(config(json!({ "max_tokens": 5, "fill_rate": 2.5 })), Ok(Some(stated)));
+    assert_eq!(config(json!(null)), Ok(None));
+    assert!(config(json!({ "max_tokens": 0 })).is_err(), "nothing would get through");
+    println!("covers: BO-10");
 }

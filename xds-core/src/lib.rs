@@ -126,6 +126,7 @@ mod id;
 mod index;
 pub mod proto;
 mod rng;
+mod room;
 pub mod server;
 pub mod service;
 mod slab;

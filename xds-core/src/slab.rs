@@ -74,10 +74,49 @@ struct Node<T> {
     generation: u32,
 }
 
+/// How many nodes lie together. A slab that grows neither moves what it has nor asks for much more than
+/// it needs, however large it is; one that stays small takes no more than a vector would.
+const CHUNK: usize = 1 << 10;
+
+/// Nodes by their position, in chunks of which only the first ever grows.
+#[derive(Clone, Debug)]
+struct Nodes<T>(Vec<Vec<Node<T>>>);
+
+impl<T> Nodes<T> {
+    fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * CHUNK;
+        full + self.0.last().map_or(0, Vec::len)
+    }
+
+    fn get(&self, index: usize) -> Option<&Node<T>> {
+        self.0.get(index / CHUNK)?.get(index % CHUNK)
+    }
+
+    fn get_mut(&mut self, index: usize) -> Option<&mut Node<T>> {
+        self.0.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
+    }
+
+    fn push(&mut self, node: Node<T>) {
+        match self.0.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(node),
+            last => {
+                let room = if last.is_none() { 1 } else { CHUNK };
+                let mut chunk = Vec::with_capacity(room);
+                chunk.push(node);
+                self.0.push(chunk);
+            }
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Node<T>> {
+        self.0.iter().flatten()
+    }
+}
+
 /// Values in slots, linked into one list.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
-    nodes: Vec<Node<T>>,
+    nodes: Nodes<T>,
     head: Slot,
     tail: Slot,
     free: Slot,
@@ -86,7 +125,13 @@ pub(crate) struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), head: Slot::NONE, tail: Slot::NONE, free: Slot::NONE, len: 0 }
+        Self {
+            nodes: Nodes(Vec::new()),
+            head: Slot::NONE,
+            tail: Slot::NONE,
+            free: Slot::NONE,
+            len: 0,
+        }
     }
 }
 
@@ -217,7 +262,9 @@ impl<T> Slab<T> {
 
     /// All values in the order of their slots, which is that of creation where nothing was removed.
     pub(crate) fn in_slot_order(&self) -> impl Iterator<Item = (Slot, &T)> {
-        (0u32..).zip(&self.nodes).filter_map(|(n, node)| Some((Slot(n), node.value.as_ref()?)))
+        (0u32..)
+            .zip(self.nodes.iter())
+            .filter_map(|(n, node)| Some((Slot(n), node.value.as_ref()?)))
     }
 
     fn slots(&self) -> impl Iterator<Item = Slot> {
@@ -277,6 +324,21 @@ mod tests {
         assert_eq!(slab.remove(first.slot()), Some(2), "a slot alone does not tell tenants apart");
         assert_eq!(slab.remove(first.slot()), None);
         assert_eq!(slab.len(), 0);
+    }
+
+    #[test]
+    fn slots_of_later_chunks_are_as_good_as_any() {
+        let mut slab = Slab::default();
+        let count = u32::try_from(3 * CHUNK + 1).unwrap_or_default();
+        let keys: Vec<_> = (0..count).filter_map(|n| slab.push_back(n)).collect();
+        assert_eq!(values(&slab), (0..count).collect::<Vec<_>>());
+        for (n, key) in (0..count).zip(&keys) {
+            assert_eq!((slab.get(*key), key.slot().index()), (Some(&n), n as usize));
+        }
+        let in_the_middle = keys[CHUNK];
+        assert_eq!(slab.remove(in_the_middle.slot()), Some(1024));
+        assert_eq!(slab.push_back(7).map(Key::slot), Some(in_the_middle.slot()));
+        assert_eq!(slab.len(), keys.len());
     }
 
     #[test]

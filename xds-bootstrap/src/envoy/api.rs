@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use xds_core::client::NodeIn;
+
 use super::message::{Message, read_enum, read_positive, read_u32};
 use crate::{
     error::{BootstrapError, ErrorKind},
@@ -58,17 +60,6 @@ pub enum ApiVersion {
     V2,
     /// The version in use.
     V3,
-}
-
-/// Which requests of a stream name the node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NodeIn {
-    /// All of them: what the message says where `set_node_on_first_message_only` is not set.
-    #[default]
-    EveryRequest,
-    /// The first one.
-    FirstRequest,
 }
 
 /// What a REST transport needs to know.

@@ -55,6 +55,9 @@ impl Judge<'_> {
     /// Whoever asks this server for an alias of the resource asks for the resource from now on. That is
     /// so even if the resource turns out to be bad: it is this one whose error they should hear of.
     pub(crate) fn resolve_aliases(&mut self, name: &str, aliases: Aliases<'_>) {
+        if aliases == Aliases::default() {
+            return;
+        }
         let asked = asked_for_by(self.naming(), self.cache, self.interest, name, aliases);
         let asked: Vec<Slot> = asked.filter(|&slot| self.sent.has(slot)).collect();
         for from in asked {
@@ -94,7 +97,6 @@ impl Judge<'_> {
         left.first_watch = Slot::NONE;
         left.state = SubscriptionState::Leaving;
         left.timer = 0;
-        self.interest.leaving += 1;
         self.interest.note_unwanted(authority);
         self.moved.push(Moved { authority, from, to: is_new.then_some(to) });
         Some(())
@@ -107,7 +109,6 @@ impl Judge<'_> {
             Some(subscription) if subscription.is_wanted() => return Some((existing, false)),
             Some(subscription) => {
                 subscription.state = SubscriptionState::Wanted;
-                self.interest.leaving -= 1;
                 existing
             }
             None => {

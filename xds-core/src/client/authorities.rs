@@ -213,6 +213,7 @@ impl Client {
     /// has not, if something is wanted of which nothing is known.
     pub(super) fn fall_back(&mut self, authority: usize, types: &[usize], now: Time) {
         if self.config.profile.fallback != Fallback::On
+            || !types.iter().any(|&type_index| self.has_next_server(authority, type_index))
             || !types.iter().any(|&type_index| self.lacks_something(authority, type_index))
         {
             return;
@@ -235,6 +236,13 @@ impl Client {
             self.connect_if_wanted(now);
             self.announce();
         }
+    }
+
+    /// Whether there is a server behind the one that an authority relies on for a type.
+    pub(super) fn has_next_server(&self, authority: usize, type_index: usize) -> bool {
+        self.upstreams.authorities.get(authority).is_some_and(|authority| {
+            authority.reliance(type_index).active + 1 < authority.servers.len()
+        })
     }
 
     /// A stream of the lane has ended. Where servers take turns, the next one has its own if nobody has to

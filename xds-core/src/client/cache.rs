@@ -329,6 +329,9 @@ impl Cache {
 
     /// Takes back what was noted of every resource that the response under judgement has unchanged.
     pub(crate) fn take_back_renewals(&mut self) {
+        if !self.versions.has_renewals() {
+            return;
+        }
         let unchanged: Vec<Slot> = self
             .iter()
             .filter(|(slot, _)| self.is_in_response(*slot))

@@ -1,5 +1,7 @@
 //! Beginning and ending watches.
 
+use alloc::boxed::Box;
+
 use super::{
     Client,
     authorities::DEFAULT,
@@ -98,7 +100,8 @@ impl Client {
 
     /// Something may be wanted of which nothing is known, from a server that cannot be used (FB-04).
     fn turn_from_failed_server(&mut self, authority: usize, type_index: usize, now: Time) {
-        if let Some((_, lane)) = self.upstreams.active(authority, type_index)
+        if self.has_next_server(authority, type_index)
+            && let Some((_, lane)) = self.upstreams.active(authority, type_index)
             && lane.error.is_some()
             && let Some(lane) = self.upstreams.lane_of(lane.upstream, type_index)
         {
@@ -115,7 +118,6 @@ impl Client {
             Some(subscription) if subscription.is_wanted() => return Some(existing),
             Some(subscription) => {
                 subscription.state = SubscriptionState::Wanted;
-                known.interest.leaving -= 1;
                 existing
             }
             None => {
@@ -152,7 +154,7 @@ impl Client {
     fn watch_everything(&mut self, type_index: usize, now: Time) -> Option<WatchId> {
         let known = self.types.get_mut(type_index)?;
         let marker = known.cache.add_cursor()?;
-        let cursor = Cursor { marker, ..Cursor::default() };
+        let cursor = Box::new(Cursor { marker, ..Cursor::default() });
         let watch = self.watches.add(type_index, Target::Wildcard(cursor))?;
         known.interest.wildcards.push(watch);
         self.start_fetch_of_everything(type_index, now);
@@ -193,9 +195,10 @@ impl Client {
                 DEFAULT
             }
         };
-        self.discard_settled_fetches();
         self.reset_if_unused(authority, now);
         self.note_idleness(now);
+        self.discard_settled_timers();
+        self.discard_settled_fetches();
         self.announce();
     }
 
@@ -217,7 +220,6 @@ impl Client {
         // FB-12).
         subscription.state = SubscriptionState::Leaving;
         let (authority, is_over) = (subscription.authority, subscription.is_over());
-        known.interest.leaving += 1;
         known.interest.note_unwanted(authority);
         let note = |machine: &mut super::machine::Machine| machine.sent_mut().note_unwanted(slot);
         self.upstreams.machines_of(authority, type_index, note);
@@ -231,9 +233,6 @@ impl Client {
     pub(super) fn drop_subscription(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.remove(slot) else { return };
-        if subscription.state == SubscriptionState::Leaving {
-            known.interest.leaving -= 1;
-        }
         // A wildcard covers it until the server is told that there is none any more.
         let covered =
             known.interest.wants_wildcard() || self.upstreams.has_wildcard_on_wire(type_index);
@@ -268,8 +267,17 @@ impl Client {
             .filter(|(_, entry)| entry.subscription.is_none())
             .map(|(slot, _)| slot)
             .collect();
+        if uncovered.is_empty() {
+            return;
+        }
         for slot in uncovered {
             known.cache.remove(slot);
+        }
+        // A version that still said so would keep servers from sending it again.
+        for server in &mut self.upstreams.servers {
+            if let Some(held) = server.held.get_mut(type_index) {
+                held.is_outdated = true;
+            }
         }
     }
 

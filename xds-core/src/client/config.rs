@@ -164,6 +164,8 @@ pub struct ManagementServer {
     pub features: ServerFeatures,
     /// How fast requests may go to the server; `None` sets no limit.
     pub request_rate: Option<RequestRate>,
+    /// Which requests name the node.
+    pub node_in: NodeIn,
     /// How the adapter reaches the server.
     pub transport: TransportId,
 }
@@ -179,6 +181,7 @@ impl ManagementServer {
             streams: Streams::default(),
             features: ServerFeatures::NONE,
             request_rate: None,
+            node_in: NodeIn::default(),
             transport: TransportId::default(),
         }
     }
@@ -201,6 +204,13 @@ impl ManagementServer {
     #[must_use]
     pub fn with_variant(mut self, variant: Variant) -> Self {
         self.variant = variant;
+        self
+    }
+
+    /// Says which requests name the node.
+    #[must_use]
+    pub fn with_node_in(mut self, node_in: NodeIn) -> Self {
+        self.node_in = node_in;
         self
     }
 
@@ -267,6 +277,17 @@ pub enum Streams {
     Aggregated,
     /// Each type has a stream of its own, to its own discovery service.
     PerType,
+}
+
+/// Which requests of a stream name the node (D4, S0.070).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeIn {
+    /// The first one.
+    #[default]
+    FirstRequest,
+    /// All of them, for servers that do not remember it.
+    EveryRequest,
 }
 
 /// Who answers for names that state an authority, as `xdstp://NAME/type/id` does (A47).

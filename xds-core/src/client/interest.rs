@@ -14,8 +14,6 @@ pub(crate) struct TypeInterest {
     /// The names that are wanted, or were until the server is told otherwise, in the order in which
     /// they were first asked for.
     pub(crate) subscriptions: Slab<Subscription>,
-    /// How many of them nobody wants any more.
-    pub(crate) leaving: usize,
     /// By authority: how many of its names are wanted.
     wanted: Vec<usize>,
     /// The watches of everything.

@@ -327,7 +327,14 @@ impl Judge<'_> {
             if is_first {
                 self.watches.tell(watch, News::Changed, self.outbox, self.debts);
             }
-            if has_changes {
+        }
+        self.tell_wildcards(has_changes);
+    }
+
+    /// Something of the collection has changed, if so.
+    pub(crate) fn tell_wildcards(&mut self, has_changes: bool) {
+        if has_changes {
+            for &watch in &self.interest.wildcards {
                 self.watches.tell(watch, News::Behind, self.outbox, self.debts);
             }
         }

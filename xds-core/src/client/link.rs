@@ -1,28 +1,21 @@
-//! Channels opening, failing and ending: the state machine drawn in `upstream.rs`, and all timers.
+//! Channels opening, failing and ending: the state machine drawn in `upstream.rs`.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::time::Duration;
 
 use super::{
     Client,
     authorities::DEFAULT,
     backoff::End,
     config::{ConnectivityErrors, ReadGate},
-    error::{ChannelError, WatchError, WatchErrorKind},
+    error::ChannelError,
     event::Call,
-    features::ServerFeature,
     interest::Collection,
     machine::Machine,
     pace::Bucket,
-    status::EntryState,
-    timers::{Armed, Subject},
-    upstream::{Carries, Channel, Lane, Link},
+    upstream::{Carries, Channel, Link},
     watches::{Debts, News, Target},
 };
-use crate::{
-    id::ChannelId,
-    time::{Deadline, Time, Timer},
-};
+use crate::{id::ChannelId, time::Time};
 
 impl Client {
     /// Opens the channels that are wanted and have nothing in their way. To each server one opens at
@@ -169,7 +162,6 @@ impl Client {
             return;
         };
         self.forget_what_was_sent(&mut channel);
-        self.discard_settled_fetches();
         self.upstreams.epoch += 1;
         let epoch = self.upstreams.epoch;
         // What happens to a stream of which nothing is wanted any more says nothing to the others.
@@ -210,6 +202,7 @@ impl Client {
         }
         // Other streams of the server may have waited for this one to open.
         self.connect_if_wanted(now);
+        self.announce();
     }
 
     /// Whoever relies on the server turns to the next one, or hears of it (FB-02, FB-03).
@@ -232,6 +225,7 @@ impl Client {
         if let Some(debts) = &channel.debts {
             self.watches.forget_debts(debts);
         }
+        self.hand_over_timers(channel);
         for type_index in 0..self.types.len() {
             let Some(machine) = channel.machine_mut(type_index) else { continue };
             for slot in machine.sent_mut().take_all() {
@@ -246,6 +240,8 @@ impl Client {
             }
             self.drop_uncovered(type_index);
         }
+        self.discard_settled_timers();
+        self.discard_settled_fetches();
     }
 
     /// The standing connectivity error of the server that an authority relies on for a type, where
@@ -307,168 +303,12 @@ impl Client {
         }
     }
 
-    // Timers.
-
-    /// The earliest deadline; the queue of outputs has been looked at before.
-    pub(super) fn next_deadline(&self) -> Option<Deadline> {
-        let earliest = |lane: &Lane| {
-            let channel = match lane.link {
-                Link::Idle => return None,
-                Link::BackingOff(at) => return Some(Deadline { at, why: Timer::Reconnect }),
-                Link::Open(id) => self.upstreams.channel(id)?,
-            };
-            let does_not_exist =
-                channel.timers.next().map(|at| Deadline { at, why: Timer::DoesNotExist });
-            let idle = channel
-                .idle_since
-                .zip(self.config.profile.idle_close)
-                .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
-            [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
-        };
-        let earliest = self.upstreams.lanes.iter().filter_map(earliest);
-        let apart =
-            [self.next_expiry(), self.next_fetch(), self.next_request()].into_iter().flatten();
-        earliest.chain(apart).min_by_key(|due| (due.at, due.why))
-    }
-
-    pub(super) fn on_timeout(&mut self, now: Time) {
-        for lane in 0..self.upstreams.lanes.len() {
-            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
-                && let Link::BackingOff(until) = lane.link
-                && until <= now
-            {
-                lane.link = Link::Idle;
-            }
-        }
-        self.connect_if_wanted(now);
-        self.forget_failures_of_idle_servers();
-        self.expire_due(now);
-        self.conclude_fetches(now);
-        for lane in 0..self.upstreams.lanes.len() {
-            while let Some((upstream, armed)) = self.due_timer(lane, now) {
-                self.conclude_missing(upstream, armed);
-            }
-            let is_idle_for_too_long = self
-                .upstreams
-                .on_lane(lane)
-                .and_then(|id| self.upstreams.channel(id)?.idle_since)
-                .zip(self.config.profile.idle_close)
-                .is_some_and(|(since, after)| since.after(after) <= now);
-            if is_idle_for_too_long {
-                self.close_idle(lane, now);
-            }
-        }
-        self.announce();
-    }
-
-    /// What went wrong when somebody was last interested says nothing to whoever comes next. A lane that
-    /// only waits for another one to open has somebody.
-    fn forget_failures_of_idle_servers(&mut self) {
-        for lane in 0..self.upstreams.lanes.len() {
-            let is_wanted = self.is_lane_wanted(lane);
-            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
-                && lane.link == Link::Idle
-                && !is_wanted
-            {
-                lane.error = None;
-            }
-        }
-        let lanes = &self.upstreams.lanes;
-        for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
-            let mut own = lanes.iter().filter(|lane| lane.upstream == position);
-            if own.all(|lane| lane.link == Link::Idle) {
-                server.tally.left_alone();
-            }
-        }
-    }
-
-    fn due_timer(&mut self, lane: usize, now: Time) -> Option<(usize, Armed)> {
-        let id = self.upstreams.on_lane(lane)?;
-        let channel = self.upstreams.channel_mut(id)?;
-        channel.timers.next().filter(|&at| at <= now)?;
-        let due = (channel.upstream, channel.timers.pop()?);
-        self.discard_settled_timers();
-        Some(due)
-    }
-
-    /// Takes timers whose subject has been heard of, or is gone, off the front of the queues, so that
-    /// the deadline handed out is always that of a timer that counts (IC38).
-    pub(super) fn discard_settled_timers(&mut self) {
-        for lane in 0..self.upstreams.lanes.len() {
-            while let Some(id) = self.upstreams.on_lane(lane)
-                && let Some(armed) = self.upstreams.channel(id).and_then(|it| it.timers.front())
-                && !self.is_running(armed)
-                && let Some(channel) = self.upstreams.channel_mut(id)
-            {
-                let _ = channel.timers.pop();
-            }
-        }
-        self.discard_settled_fetches();
-    }
-
-    pub(super) fn is_running(&self, armed: &Armed) -> bool {
-        let Some(known) = self.types.get(armed.type_index) else { return false };
-        match armed.subject {
-            Subject::Subscription(key) => known
-                .interest
-                .subscriptions
-                .get(key)
-                .is_some_and(|subscription| subscription.timer == armed.token),
-            Subject::Collection => known.interest.collection_timer == armed.token,
-            Subject::Leftovers => known.interest.leftover_timer == armed.token,
-        }
-    }
-
-    /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
-    /// server is in trouble (S3.043, S3.044).
-    pub(super) fn conclude_missing(&mut self, position: usize, armed: Armed) {
-        if !self.is_running(&armed) {
-            return;
-        }
-        let epoch = self.upstreams.epoch;
-        let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
-        let server = &upstream.server;
-        let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
-        let (state, kind) =
-            match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
-                true => (EntryState::Timeout, WatchErrorKind::Timeout(after)),
-                false => (EntryState::DoesNotExist, WatchErrorKind::DoesNotExist(after)),
-            };
-        let Some(source) = upstream.sources.get(armed.type_index) else { return };
-        let Some(known) = self.types.get_mut(armed.type_index) else { return };
-        match armed.subject {
-            Subject::Subscription(key) => {
-                let Some(subscription) = known.interest.subscriptions.get_mut(key) else { return };
-                subscription.timer = 0;
-                let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
-                // A timer that races with a resource loses (trap 23, DT-13).
-                if entry.bytes.is_some() {
-                    return;
-                }
-                entry.state = state;
-                let error = WatchError::new(kind, Some(entry.name.clone()), source);
-                entry.set_error(error, epoch);
-                upstream.tally.timed_out(armed.type_index);
-                let first = subscription.first_watch;
-                self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
-            }
-            Subject::Leftovers => self.end_leftovers(position, armed.type_index),
-            Subject::Collection => {
-                known.interest.collection_timer = 0;
-                upstream.tally.timed_out(armed.type_index);
-                let error = WatchError::new(kind, None, source);
-                known.interest.collection = Collection::Missing { error, epoch: epoch + 1 };
-                for &watch in &known.interest.wildcards {
-                    self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
-                }
-            }
-        }
-    }
-
     /// Closes a channel on which nothing is wanted any more (D6).
     pub(super) fn close_idle(&mut self, lane: usize, now: Time) {
         self.close_lane(lane, now);
         self.forget_failures_of_idle_servers();
+        // Another stream of the server may have waited for this one to open.
+        self.connect_if_wanted(now);
     }
 
     pub(super) fn end_everything(&mut self) {

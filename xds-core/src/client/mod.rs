@@ -27,6 +27,7 @@ mod config;
 mod csds;
 mod cursor;
 mod delta;
+mod due;
 mod entry;
 mod error;
 mod event;
@@ -70,7 +71,9 @@ use alloc::{sync::Arc, vec::Vec};
 pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
-    config::{Authority, ClientConfig, ClientLimits, ManagementServer, Node, Streams, TransportId},
+    config::{
+        Authority, ClientConfig, ClientLimits, ManagementServer, Node, NodeIn, Streams, TransportId,
+    },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
         ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,

@@ -21,8 +21,10 @@ impl Client {
     pub(super) fn next_output(&mut self) -> Option<Output> {
         loop {
             match self.outbox.pop()? {
-                Queued::Open(channel, call) => return Some(Output::Open(channel, call)),
-                Queued::Close(channel, fault) => return Some(Output::Close(channel, fault)),
+                Queued::Open(channel, call) => return Some(Output::Open(channel, *call)),
+                Queued::Close(channel, fault) => {
+                    return Some(Output::Close(channel, fault.map(|fault| *fault)));
+                }
                 Queued::Writable(channel) => {
                     if self.upstreams.channel(channel).is_some() {
                         return Some(Output::Writable(channel));

@@ -1,6 +1,6 @@
 //! The one queue of what the driver is to do.
 
-use alloc::collections::VecDeque;
+use alloc::{boxed::Box, collections::VecDeque};
 
 use super::{error::ChannelError, event::Call};
 use crate::id::{ChannelId, UpdateId, WatchId};
@@ -20,8 +20,9 @@ const WORTH_SWEEPING: usize = 64;
 
 #[derive(Debug)]
 pub(crate) enum Queued {
-    Open(ChannelId, Call),
-    Close(ChannelId, Option<ChannelError>),
+    /// Rare, and large beside a notice.
+    Open(ChannelId, Box<Call>),
+    Close(ChannelId, Option<Box<ChannelError>>),
     Writable(ChannelId),
     Notify(WatchId),
     Update(UpdateId),
@@ -29,11 +30,11 @@ pub(crate) enum Queued {
 
 impl Outbox {
     pub(crate) fn open(&mut self, channel: ChannelId, call: Call) {
-        self.queue.push_back(Queued::Open(channel, call));
+        self.queue.push_back(Queued::Open(channel, Box::new(call)));
     }
 
     pub(crate) fn close(&mut self, channel: ChannelId, fault: Option<ChannelError>) {
-        self.queue.push_back(Queued::Close(channel, fault));
+        self.queue.push_back(Queued::Close(channel, fault.map(Box::new)));
     }
 
     pub(crate) fn writable(&mut self, channel: ChannelId) {
@@ -63,7 +64,9 @@ impl Outbox {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Queued> {
-        self.queue.pop_front()
+        let next = self.queue.pop_front();
+        crate::room::give_back(&mut self.queue);
+        next
     }
 
     pub(crate) fn is_empty(&self) -> bool {

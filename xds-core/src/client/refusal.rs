@@ -4,15 +4,18 @@
 //! resource, no heartbeat, no deletion, no error that the server reports. Resources that it would have
 //! changed stay as they are, with the error beside them that their newest version was refused.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 
 use super::{
+    entry::Entry,
     faults::Place,
     judge::Judge,
     profile::RejectionUnit,
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::Rejection,
+    status::EntryState,
 };
+use crate::{service::Variant, slab::Slot};
 
 /// Why a good resource is refused.
 const NOT_ALONE: &str = "refused with its response, in which something else is bad";
@@ -27,6 +30,23 @@ impl Judge<'_> {
                     || !reading.repeated.is_empty()
                     || reading.candidates.iter().any(|candidate| candidate.verdict.is_err())
             }
+        }
+    }
+
+    /// Names that only a refused response brought up are told of and kept until the next one, which is as
+    /// complete: a server that goes on inventing names must not fill our memory.
+    fn forget_what_was_refused_before(&mut self) {
+        let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
+        if !is_sotw || !self.resource_type.full_state_in_sotw() {
+            return;
+        }
+        let is_over = |(slot, entry): &(Slot, &Entry)| {
+            let is_empty = entry.bytes.is_none() && entry.state == EntryState::Nacked;
+            is_empty && entry.subscription.is_none() && !self.cache.is_in_response(*slot)
+        };
+        let over: Vec<Slot> = self.cache.iter().filter(is_over).map(|(slot, _)| slot).collect();
+        for slot in over {
+            self.cache.remove(slot);
         }
     }
 
@@ -54,8 +74,11 @@ impl Judge<'_> {
         for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
+        self.forget_what_was_refused_before();
         self.cache.end_response();
-        self.note_collection(self.cache.sequence() != before);
+        // The server has spoken, but nothing of it counts: what there is remains unknown.
+        self.interest.collection_timer = 0;
+        self.tell_wildcards(self.cache.sequence() != before);
         self.stats.resources_invalid += reading.faults.count();
         reading.faults.into_message()
     }

@@ -6,12 +6,13 @@ use bytes::Bytes;
 
 use super::{
     Client,
-    config::WildcardForm,
+    config::NodeIn,
     delta,
     event::{RequestCause, Transmit},
     interest::Collection,
     machine::{Form, Machine, Rendered, WildcardStep},
     profile::TimerStart,
+    profile::WildcardForm,
     sotw,
     status::EntryState,
     timers::Subject,
@@ -112,7 +113,9 @@ impl Client {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();
-        let node = (!core::mem::replace(&mut channel.node_sent, true)).then_some(&*self.node);
+        let is_first_message = !core::mem::replace(&mut channel.node_sent, true);
+        let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
+        let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
         let machine = channel.machine_mut(type_index)?;
         let (version, nonce, cause) = match ack {

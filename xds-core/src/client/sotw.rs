@@ -120,7 +120,7 @@ impl Sotw {
             if !subscription.is_wanted_in(scope) {
                 if self.sent.has(slot) {
                     self.sent.remove(slot);
-                    subscription.told -= 1;
+                    subscription.told = subscription.told.saturating_sub(1);
                     if subscription.is_over() {
                         rendered.unsubscribed.push(slot);
                     }

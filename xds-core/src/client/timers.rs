@@ -64,7 +64,14 @@ impl DoesNotExistTimers {
     }
 
     pub(crate) fn pop(&mut self) -> Option<Armed> {
-        self.queue.pop_front()
+        let first = self.queue.pop_front();
+        crate::room::give_back(&mut self.queue);
+        first
+    }
+
+    /// The timers of a channel that is gone.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Armed> {
+        core::mem::take(&mut self.queue).into_iter()
     }
 
     /// The time on the queue's own clock, which leaves out the pauses.

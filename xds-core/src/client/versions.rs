@@ -53,6 +53,11 @@ impl Default for Versions {
 }
 
 impl Versions {
+    /// Whether the response under judgement has renewed anything.
+    pub(crate) fn has_renewals(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// Makes `version`, received at `now`, the one that entries exchange theirs for.
     pub(crate) fn begin(&mut self, version: Version, control_plane: &str, now: Time) {
         self.start(Held {

@@ -3,7 +3,7 @@
 //! A watch stores no news. It stores *that* there is news; the notice is made from the newest state
 //! when it is polled, which is why the latest always wins and why a slow watcher costs nothing.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
 use super::{cursor::Cursor, outbox::Outbox};
 use crate::{
@@ -35,8 +35,8 @@ pub(crate) struct Watch {
 pub(crate) enum Target {
     /// One name; linked with the other watches of the name.
     Name { subscription: Slot, previous: Slot, next: Slot },
-    /// Everything of the type.
-    Wildcard(Cursor),
+    /// Everything of the type. Few watches are of that kind, and a cursor is large.
+    Wildcard(Box<Cursor>),
 }
 
 /// What a watcher has yet to be told.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, Profile, ReadGate, ReportedErrors, RequestRate, ServerFeatures,
-        Streams, Verdict, WildcardForm,
+        ManagementServer, Node, NodeIn, Profile, ReadGate, ReportedErrors, RequestRate,
+        ServerFeatures, Streams, Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -45,6 +45,7 @@ pub(super) fn client_config(
         "fallback",
         "federation",
         "reported-errors",
+        "node-in",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -102,6 +103,10 @@ pub(super) fn client_config(
         _ => Variant::StateOfTheWorld,
     };
     let rate = option("rate").map(request_rate).transpose()?;
+    let node_in = match option("node-in") {
+        Some("every") => NodeIn::EveryRequest,
+        _ => NodeIn::FirstRequest,
+    };
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
@@ -109,6 +114,7 @@ pub(super) fn client_config(
         let (own, _) = ServerFeatures::parse(own.split(','));
         let mut server = ManagementServer::new(uri).with_features(own);
         server.request_rate = rate;
+        let server = server.with_node_in(node_in);
         server.with_streams(streams).with_variant(variant)
     };
     let mut uris = option("servers").unwrap_or("sim").split(',');

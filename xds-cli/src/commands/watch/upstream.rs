@@ -8,7 +8,7 @@ use xds_bootstrap::{
 };
 use xds_core::{
     client::{
-        ClientConfig, ConnectivityErrors, ManagementServer, Node, Profile, Streams, TransportId,
+        ClientConfig, DataErrorPolicy, ManagementServer, Node, Profile, Streams, TransportId,
     },
     service::Variant,
 };
@@ -52,13 +52,15 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
     Ok(upstream)
 }
 
-/// A client that does what a proxy does, except that it tells of connection trouble.
+/// A client that uses what is good in a response, turns to the next server and comes back, and tells of
+/// connection trouble, as gRPC's does. What is deleted goes, as in a proxy: that is what one watches for.
 async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
     for address in args.fallback.iter().map(String::as_str).chain([server]) {
         address::check(address).await?;
     }
-    let mut profile = Profile::envoy();
-    profile.connectivity_errors = ConnectivityErrors::Reported;
+    let mut profile = Profile::grpc();
+    profile.data_errors = DataErrorPolicy::DropDeleted;
+    profile.idle_close = None;
     let node = Node::new(args.node.as_deref().unwrap_or(NODE));
     let config = ClientConfig::new(node, ManagementServer::new(server)).with_profile(profile);
     let fallback = args.fallback.iter().map(|address| ManagementServer::new(address.as_str()));

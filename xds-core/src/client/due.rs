@@ -1,0 +1,243 @@
+//! All timers: the next deadline, and what is done when it has come.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{
+    Client,
+    error::{WatchError, WatchErrorKind},
+    features::ServerFeature,
+    interest::Collection,
+    machine::Machine,
+    status::EntryState,
+    timers::{Armed, Subject},
+    upstream::{Channel, Lane, Link},
+    watches::News,
+};
+use crate::{
+    id::ChannelId,
+    time::{Deadline, Time, Timer},
+};
+
+impl Client {
+    /// The earliest deadline; the queue of outputs has been looked at before.
+    pub(super) fn next_deadline(&self) -> Option<Deadline> {
+        let earliest = |lane: &Lane| {
+            let channel = match lane.link {
+                Link::Idle => return None,
+                Link::BackingOff(at) => return Some(Deadline { at, why: Timer::Reconnect }),
+                Link::Open(id) => self.upstreams.channel(id)?,
+            };
+            let does_not_exist =
+                channel.timers.next().map(|at| Deadline { at, why: Timer::DoesNotExist });
+            let idle = channel
+                .idle_since
+                .zip(self.config.profile.idle_close)
+                .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
+            [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
+        };
+        let earliest = self.upstreams.lanes.iter().filter_map(earliest);
+        let apart =
+            [self.next_expiry(), self.next_fetch(), self.next_request()].into_iter().flatten();
+        earliest.chain(apart).min_by_key(|due| (due.at, due.why))
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Time) {
+        for lane in 0..self.upstreams.lanes.len() {
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
+                && let Link::BackingOff(until) = lane.link
+                && until <= now
+            {
+                lane.link = Link::Idle;
+            }
+        }
+        self.connect_if_wanted(now);
+        self.forget_failures_of_idle_servers();
+        self.expire_due(now);
+        self.conclude_fetches(now);
+        for lane in 0..self.upstreams.lanes.len() {
+            while let Some((upstream, armed)) = self.due_timer(lane, now) {
+                self.conclude_missing(upstream, armed);
+            }
+            let is_idle_for_too_long = self
+                .upstreams
+                .on_lane(lane)
+                .and_then(|id| self.upstreams.channel(id)?.idle_since)
+                .zip(self.config.profile.idle_close)
+                .is_some_and(|(since, after)| since.after(after) <= now);
+            if is_idle_for_too_long {
+                self.close_idle(lane, now);
+            }
+        }
+        self.announce();
+    }
+
+    /// What went wrong when somebody was last interested says nothing to whoever comes next. A lane that
+    /// only waits for another one to open has somebody.
+    pub(super) fn forget_failures_of_idle_servers(&mut self) {
+        for lane in 0..self.upstreams.lanes.len() {
+            let is_wanted = self.is_lane_wanted(lane);
+            let is_of_interest = self.is_lane_of_interest(lane);
+            if let Some(lane) = self.upstreams.lanes.get_mut(lane)
+                && lane.link == Link::Idle
+                && !is_wanted
+            {
+                lane.error = None;
+                if !is_of_interest {
+                    lane.failures = 0;
+                    lane.pauses.reset();
+                }
+            }
+        }
+        let lanes = &self.upstreams.lanes;
+        for (position, server) in self.upstreams.servers.iter_mut().enumerate() {
+            let mut own = lanes.iter().filter(|lane| lane.upstream == position);
+            if own.all(|lane| lane.link == Link::Idle) {
+                server.tally.left_alone();
+            }
+        }
+    }
+
+    /// Whether anything is wanted of what a lane carries, from this server or from another one that stands
+    /// in for it.
+    fn is_lane_of_interest(&self, lane: usize) -> bool {
+        let Some(lane) = self.upstreams.lanes.get(lane) else { return false };
+        let carried = self.types.get(lane.types(self.types.len())).unwrap_or_default();
+        let authorities = 0..self.upstreams.authorities.len();
+        carried.iter().any(|known| authorities.clone().any(|it| known.interest.is_wanted_by(it)))
+    }
+
+    fn due_timer(&mut self, lane: usize, now: Time) -> Option<(usize, Armed)> {
+        let id = self.upstreams.on_lane(lane)?;
+        let channel = self.upstreams.channel_mut(id)?;
+        channel.timers.next().filter(|&at| at <= now)?;
+        let due = (channel.upstream, channel.timers.pop()?);
+        self.discard_settled_timers();
+        Some(due)
+    }
+
+    /// Takes timers whose subject has been heard of, or is gone, off the front of the queues, so that
+    /// the deadline handed out is always that of a timer that counts (IC38).
+    pub(super) fn discard_settled_timers(&mut self) {
+        for lane in 0..self.upstreams.lanes.len() {
+            while let Some(id) = self.upstreams.on_lane(lane)
+                && let Some(armed) = self.upstreams.channel(id).and_then(|it| it.timers.front())
+                && !self.is_running(armed)
+                && let Some(channel) = self.upstreams.channel_mut(id)
+            {
+                let _ = channel.timers.pop();
+            }
+        }
+        self.discard_settled_fetches();
+    }
+
+    pub(super) fn is_running(&self, armed: &Armed) -> bool {
+        let Some(known) = self.types.get(armed.type_index) else { return false };
+        match armed.subject {
+            Subject::Subscription(key) => known
+                .interest
+                .subscriptions
+                .get(key)
+                .is_some_and(|subscription| subscription.timer == armed.token),
+            Subject::Collection => known.interest.collection_timer == armed.token,
+            Subject::Leftovers => known.interest.leftover_timer == armed.token,
+        }
+    }
+
+    /// The server had its time: the resource, or the collection, does not exist (S1.025), or the
+    /// server is in trouble (S3.043, S3.044).
+    pub(super) fn conclude_missing(&mut self, position: usize, armed: Armed) {
+        if !self.is_running(&armed) {
+            return;
+        }
+        let epoch = self.upstreams.epoch;
+        let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
+        let server = &upstream.server;
+        let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
+        let (state, kind) =
+            match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
+                true => (EntryState::Timeout, WatchErrorKind::Timeout(after)),
+                false => (EntryState::DoesNotExist, WatchErrorKind::DoesNotExist(after)),
+            };
+        let Some(source) = upstream.sources.get(armed.type_index) else { return };
+        let Some(known) = self.types.get_mut(armed.type_index) else { return };
+        match armed.subject {
+            Subject::Subscription(key) => {
+                let Some(subscription) = known.interest.subscriptions.get_mut(key) else { return };
+                subscription.timer = 0;
+                let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
+                // A timer that races with a resource loses (trap 23, DT-13).
+                if entry.bytes.is_some() {
+                    return;
+                }
+                entry.state = state;
+                let error = WatchError::new(kind, Some(entry.name.clone()), source);
+                entry.set_error(error, epoch);
+                upstream.tally.timed_out(armed.type_index);
+                let first = subscription.first_watch;
+                self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
+            }
+            Subject::Leftovers => self.end_leftovers(position, armed.type_index),
+            Subject::Collection => {
+                known.interest.collection_timer = 0;
+                upstream.tally.timed_out(armed.type_index);
+                let error = WatchError::new(kind, None, source);
+                known.interest.collection = Collection::Missing { error, epoch: epoch + 1 };
+                for &watch in &known.interest.wildcards {
+                    self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
+                }
+            }
+        }
+    }
+
+    /// A channel is gone, and its timers with it. What is still waited for has been asked of another server
+    /// as well, or will be: where it has, the time that server gets begins now.
+    pub(super) fn hand_over_timers(&mut self, channel: &mut Channel) {
+        let now = self.clock.now();
+        let orphans: Vec<Armed> = channel.timers.take_all().collect();
+        for orphan in orphans {
+            if self.is_running(&orphan)
+                && let Some(id) = self.also_asked(&orphan)
+            {
+                self.arm_again(id, &orphan, now);
+            }
+        }
+    }
+
+    /// An open channel on which the server was asked for the same.
+    fn also_asked(&self, armed: &Armed) -> Option<ChannelId> {
+        let knows = |machine: &Machine| match armed.subject {
+            Subject::Subscription(key) => machine.sent().has(key.slot()),
+            Subject::Collection => machine.has_wildcard(),
+            Subject::Leftovers => false,
+        };
+        (0..self.upstreams.lanes.len()).filter_map(|lane| self.upstreams.on_lane(lane)).find(
+            |&id| {
+                let channel = self.upstreams.channel(id);
+                channel.and_then(|channel| channel.machine(armed.type_index)).is_some_and(knows)
+            },
+        )
+    }
+
+    fn arm_again(&mut self, id: ChannelId, armed: &Armed, now: Time) {
+        let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
+        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let known = self.types.get_mut(armed.type_index).map(|known| &mut known.interest);
+        let Some(running) = known.and_then(|interest| match armed.subject {
+            Subject::Subscription(key) => {
+                interest.subscriptions.get_mut(key).map(|subscription| &mut subscription.timer)
+            }
+            Subject::Collection => Some(&mut interest.collection_timer),
+            Subject::Leftovers => Some(&mut interest.leftover_timer),
+        }) else {
+            return;
+        };
+        let _ = channel;
+        let token = &mut self.upstreams.last_timer;
+        *token += 1;
+        if let Some(channel) = self.upstreams.channels.get_mut(id.0) {
+            let (type_index, subject) = (armed.type_index, armed.subject);
+            *running = channel.timers.arm(type_index, subject, after, now, *token);
+        }
+    }
+}
