@@ -37,4 +37,10 @@ pub(crate) enum Error {
         findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
     )]
     Coverage { findings: Vec<String> },
+
+    #[error(
+        "mutants{}",
+        findings.iter().map(|finding| format!("\n  {finding}")).collect::<String>()
+    )]
+    Mutants { findings: Vec<String> },
 }

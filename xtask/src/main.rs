@@ -7,10 +7,12 @@
 //! `cargo test --workspace`.
 //!
 //! `coverage` runs the tests and lists which requirements those that passed have shown to hold.
+//! `mutants` puts known bugs into a copy and checks that the tests fail.
 
 mod codegen;
 mod coverage;
 mod error;
+mod mutants;
 mod tree;
 
 use std::env;
@@ -27,7 +29,10 @@ commands:
   gen --check    fail if the checked-in code differs from what gen would write
   coverage [--missing] [--strict]
                  run the tests; list which requirements they cover, and why others are not.
-                 --missing lists only those; --strict fails if one of them has no reason";
+                 --missing lists only those; --strict fails if one of them has no reason
+  mutants [NUMBER..]
+                 put each bug of tests/mutants/ into a copy of the checkout, list the tests that
+                 find it, fail if none does";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -39,6 +44,10 @@ fn main() -> ExitCode {
         ["coverage", rest @ ..] => match coverage::Options::parse(rest) {
             Some(options) => coverage::run(&root(), options).map(Some),
             None => Err(Error::Usage { given: args.join(" ") }),
+        },
+        ["mutants", rest @ ..] => match rest.iter().map(|number| number.parse()).collect() {
+            Ok::<Vec<u32>, _>(numbers) => mutants::run(&root(), &numbers).map(Some),
+            Err(_) => Err(Error::Usage { given: args.join(" ") }),
         },
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),

@@ -116,7 +116,7 @@ fn first_change(want: &str, have: &str) -> usize {
     same.count() + 1
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = PathBuf::from(path);
     move |source| Error::File { path, source }
 }

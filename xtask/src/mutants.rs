@@ -1,0 +1,299 @@
+//! Whether the tests notice bugs: puts each bug of `tests/mutants/` into a copy of the checkout and runs
+//! the tests of the client's state machine until one fails.
+//!
+//! A bug is a patch with a few words above it:
+//!
+//! ```text
+//! What is wrong, in words of the protocol.
+//!
+//! Ids: the requirements that it breaks
+//! Shipped by: where it was seen, if it was
+//! Shown by: the test that is meant to find it
+//!
+//! --- a/xds-core/src/client/..
+//! ```
+//!
+//! The copy is without the adapters' dependencies and is built without optimisation or debug
+//! information: a bug then costs one build of the core and the simulator, a few seconds.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::tree::at;
+
+/// The patches, in the order of their numbers.
+const FOLDER: &str = "tests/mutants";
+
+/// The tests, those that find most first. A bug that one stage finds does not get to the next.
+const STAGES: [&[&str]; 4] = [
+    &["-p", "xds-tests", "--test", "scripts"],
+    &["-p", "xds-tests", "--test", "calls"],
+    &["-p", "xds-core", "--test", "client_*"],
+    &["-p", "xds-core", "--lib", "--test", "[!c]*"],
+];
+
+/// What the tests of the first stage do without. Built with them, it would be built anew for each bug.
+const UNUSED: [&str; 6] =
+    ["envoy-types", "serde", "serde_json", "tokio", "xds-bootstrap", "xds-tokio"];
+
+/// How long a stage may take, the build included: a bug may be that something never ends.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What `timeout` says when the time was over.
+const TIMED_OUT: i32 = 124;
+
+/// One bug.
+#[derive(Debug, PartialEq, Eq)]
+struct Mutant {
+    number: u32,
+    /// The name of the file without its ending.
+    name: String,
+    path: PathBuf,
+    ids: String,
+    shipped_by: String,
+    shown_by: String,
+}
+
+/// What became of one bug.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// These tests failed, at least one.
+    Killed(Vec<String>),
+    /// Every test passed.
+    Survived,
+    /// It has nothing to change, or what it makes does not compile.
+    Broken(String),
+}
+
+/// Tries the bugs with these numbers, or all. The table comes back as the summary.
+pub(crate) fn run(root: &Path, numbers: &[u32]) -> Result<String, Error> {
+    let mut mutants = read_all(&root.join(FOLDER))?;
+    mutants.retain(|mutant| numbers.is_empty() || numbers.contains(&mutant.number));
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let bench =
+        Bench { copy: target.join("mutants/checkout"), build: target.join("mutants/build") };
+    bench.copy_from(root)?;
+
+    // Who tries a single bug does not wait for minutes to hear that the tests pass without it.
+    let without = if numbers.is_empty() { &STAGES[..] } else { &STAGES[..1] };
+    println!("without any bug first");
+    match bench.test(without)? {
+        Outcome::Survived => {}
+        Outcome::Killed(tests) => return Err(failed(format!("fails by itself: {tests:?}"))),
+        Outcome::Broken(why) => return Err(failed(why)),
+    }
+    let mut table = String::from("| mutant | ids | shipped by | killed by | seconds |\n");
+    table.push_str("|---|---|---|---|--:|\n");
+    let mut findings = Vec::new();
+    for mutant in &mutants {
+        let start = Instant::now();
+        let outcome = bench.try_out(mutant)?;
+        let seconds = start.elapsed().as_secs();
+        let verdict = mutant.verdict(&outcome);
+        println!("{}: {verdict}, {seconds} s", mutant.name);
+        let Mutant { name, ids, shipped_by, .. } = mutant;
+        let _ = writeln!(table, "| {name} | {ids} | {shipped_by} | {verdict} | {seconds} |");
+        if !matches!(outcome, Outcome::Killed(_)) {
+            findings.push(format!("{name}: {verdict}"));
+        }
+    }
+    let _ = write!(table, "\n{} of {} killed", mutants.len() - findings.len(), mutants.len());
+    if findings.is_empty() {
+        return Ok(table);
+    }
+    println!("{table}");
+    Err(Error::Mutants { findings })
+}
+
+fn failed(why: String) -> Error {
+    Error::Mutants { findings: vec![why] }
+}
+
+fn read_all(folder: &Path) -> Result<Vec<Mutant>, Error> {
+    let entries = fs::read_dir(folder).map_err(at(folder))?;
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    paths.sort();
+    let read = |path: PathBuf| match fs::read_to_string(&path) {
+        Ok(text) => Mutant::parse(&path, &text)
+            .ok_or_else(|| failed(format!("{}: its name begins with no number", path.display()))),
+        Err(source) => Err(at(&path)(source)),
+    };
+    paths.into_iter().map(read).collect()
+}
+
+impl Mutant {
+    fn parse(path: &Path, text: &str) -> Option<Self> {
+        let name = path.file_stem()?.to_str()?;
+        let number = name.split('-').next()?.parse().ok()?;
+        let header = text.split("\n--- ").next().unwrap_or_default();
+        let field = |key| {
+            let value = header.lines().find_map(|line| line.strip_prefix(key));
+            value.unwrap_or_default().trim().to_owned()
+        };
+        Some(Self {
+            number,
+            name: name.to_owned(),
+            path: path.to_owned(),
+            ids: field("Ids:"),
+            shipped_by: field("Shipped by:"),
+            shown_by: field("Shown by:"),
+        })
+    }
+
+    /// The test that is meant to find the bug if it did, otherwise another one that did.
+    fn verdict(&self, outcome: &Outcome) -> String {
+        let tests = match outcome {
+            Outcome::Survived => return String::from("SURVIVED"),
+            Outcome::Broken(why) => return format!("BROKEN: {why}"),
+            Outcome::Killed(tests) => tests,
+        };
+        let meant = tests.iter().find(|&test| *test == self.shown_by);
+        let test = meant.or_else(|| tests.first()).map_or("", String::as_str);
+        match tests.len() {
+            0 | 1 => format!("`{test}`"),
+            more => format!("`{test}` and {} more", more - 1),
+        }
+    }
+}
+
+/// Where bugs are tried out.
+struct Bench {
+    copy: PathBuf,
+    build: PathBuf,
+}
+
+impl Bench {
+    /// Makes the copy anew: one that was interrupted has a bug in it.
+    fn copy_from(&self, root: &Path) -> Result<(), Error> {
+        if self.copy.exists() {
+            fs::remove_dir_all(&self.copy).map_err(at(&self.copy))?;
+        }
+        let listed = output(Command::new("git").args(["ls-files", "-z"]).current_dir(root))?;
+        for name in String::from_utf8_lossy(&listed.stdout).split_terminator('\0') {
+            let (from, to) = (root.join(name), self.copy.join(name));
+            let Some(folder) = to.parent().filter(|_| from.is_file()) else { continue };
+            fs::create_dir_all(folder).map_err(at(folder))?;
+            fs::copy(&from, &to).map_err(at(&from))?;
+        }
+        let manifest = self.copy.join("tests/Cargo.toml");
+        let text = fs::read_to_string(&manifest).map_err(at(&manifest))?;
+        fs::write(&manifest, without_unused(&text)).map_err(at(&manifest))
+    }
+
+    fn try_out(&self, mutant: &Mutant) -> Result<Outcome, Error> {
+        let applied = self.apply(mutant, &[])?;
+        if !applied.status.success() {
+            let why = String::from_utf8_lossy(&applied.stderr);
+            let why = why.lines().next().unwrap_or_default();
+            return Ok(Outcome::Broken(format!("does not apply: {why}")));
+        }
+        let outcome = self.test(&STAGES)?;
+        if self.apply(mutant, &["--reverse"])?.status.success() {
+            Ok(outcome)
+        } else {
+            Err(failed(format!("{} cannot be taken back", mutant.name)))
+        }
+    }
+
+    fn apply(&self, mutant: &Mutant, options: &[&str]) -> Result<Output, Error> {
+        let mut command = Command::new("git");
+        command.arg("apply").args(options).arg(&mutant.path).current_dir(&self.copy);
+        // Git passes over what it takes for an ignored folder of a repository around the copy.
+        output(command.env("GIT_CEILING_DIRECTORIES", self.copy.parent().unwrap_or(&self.copy)))
+    }
+
+    fn test(&self, stages: &[&[&str]]) -> Result<Outcome, Error> {
+        for stage in stages {
+            let output = self.cargo_test(stage)?;
+            if output.status.success() {
+                continue;
+            }
+            let (stdout, stderr) =
+                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            if output.status.code() == Some(TIMED_OUT) {
+                return Ok(Outcome::Killed(vec![format!("{} s", LIMIT.as_secs())]));
+            }
+            if let Some(error) = stderr.lines().find(|line| line.starts_with("error: could not ")) {
+                return Ok(Outcome::Broken(error.to_owned()));
+            }
+            let mut tests = failed_tests(&stdout);
+            if tests.is_empty() {
+                tests.push(format!("end of {}", stage.join(" ")));
+            }
+            return Ok(Outcome::Killed(tests));
+        }
+        Ok(Outcome::Survived)
+    }
+
+    fn cargo_test(&self, stage: &[&str]) -> Result<Output, Error> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let mut command = Command::new("timeout");
+        command.arg(LIMIT.as_secs().to_string()).arg(cargo).args(["test", "--quiet", "--offline"]);
+        command.args(stage).current_dir(&self.copy).env("CARGO_TARGET_DIR", &self.build);
+        for setting in ["CARGO_PROFILE_DEV_DEBUG", "CARGO_PROFILE_TEST_DEBUG"] {
+            command.env(setting, "0");
+        }
+        output(command.env("CARGO_PROFILE_TEST_OPT_LEVEL", "0"))
+    }
+}
+
+fn output(command: &mut Command) -> Result<Output, Error> {
+    let program = PathBuf::from(command.get_program());
+    command.output().map_err(at(&program))
+}
+
+fn without_unused(manifest: &str) -> String {
+    let is_unused = |line: &&str| UNUSED.contains(&line.split(['.', ' ']).next().unwrap_or(line));
+    manifest.lines().filter(|line| !is_unused(line)).map(|line| format!("{line}\n")).collect()
+}
+
+/// The names on the last list of failures, which the harness indents.
+fn failed_tests(stdout: &str) -> Vec<String> {
+    let list = stdout.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
+    let names =
+        list.lines().skip_while(|line| line.is_empty()).map_while(|line| line.strip_prefix("    "));
+    names.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_what_it_breaks() {
+        let text = "A nonce\nis kept.\n\nIds: IC6\nShown by: client/07.txt\n\n--- a/x\n+Ids: no\n";
+        let mutant = Mutant::parse(Path::new("tests/mutants/01-nonce.patch"), text).unwrap();
+        assert_eq!((mutant.number, &*mutant.ids, &*mutant.shipped_by), (1, "IC6", ""));
+        let killed = |tests: &[&str]| Outcome::Killed(tests.iter().map(|&it| it.into()).collect());
+        assert_eq!(mutant.verdict(&killed(&["a", "client/07.txt"])), "`client/07.txt` and 1 more");
+        assert_eq!(mutant.verdict(&killed(&["a"])), "`a`");
+    }
+
+    #[test]
+    fn failures_are_read_off_the_last_list() {
+        let stdout = "failures:\n\n---- a ----\n    not me\n\n\nfailures:\n    a\n    b::c\n\ntest result: FAILED.";
+        assert_eq!(failed_tests(stdout), ["a", "b::c"]);
+        assert_eq!(failed_tests("test result: ok."), Vec::<String>::new());
+    }
+
+    #[test]
+    fn dependencies_go_by_their_whole_name() {
+        let manifest =
+            "serde.workspace = true\nserde-x = 1\ntokio = { workspace = true }\nbytes = 1\n";
+        assert_eq!(without_unused(manifest), "serde-x = 1\nbytes = 1\n");
+    }
+
+    #[test]
+    fn every_checked_in_patch_has_a_number_of_its_own_and_says_what_it_breaks() {
+        let mutants = read_all(&crate::root().join(FOLDER)).unwrap();
+        assert!(mutants.windows(2).all(|pair| pair[0].number < pair[1].number));
+        assert!(mutants.iter().all(|mutant| !mutant.ids.is_empty() && !mutant.shown_by.is_empty()));
+    }
+}
