@@ -9,9 +9,14 @@ use proptest::prelude::*;
 use xds_core::{
     Client, Time,
     client::{DataErrorPolicy, Output},
+    service::Variant,
 };
 
-use client_support::{Driver, Input, inputs, resource, response, run};
+use client_support::{Driver, Input, VARIANTS, inputs, resource, response_in, run};
+
+fn variant() -> impl Strategy<Value = Variant> {
+    proptest::sample::select(VARIANTS.to_vec())
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -20,8 +25,10 @@ proptest! {
     /// fresh, and a second run says the same, byte for byte.
     #[test]
     fn runs_repeat_themselves(inputs in inputs()) {
-        for policy in [DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached] {
-            let (first, second) = (run(&inputs, policy), run(&inputs, policy));
+        let policies = [DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached];
+        for (variant, policy) in VARIANTS.into_iter().flat_map(|it| policies.map(|policy| (it, policy))) {
+            let run = || run(&inputs, policy, variant);
+            let (first, second) = (run(), run());
             prop_assert_eq!(&first.trace, &second.trace);
             let held = first.client.status().count();
             prop_assert!(held <= 2 * (5 + 6), "rule 6: {} entries", held);
@@ -30,9 +37,9 @@ proptest! {
 
     /// Rule 1: a clock that goes back stands still.
     #[test]
-    fn time_does_not_go_back(inputs in inputs()) {
-        let mut honest = Driver::new(DataErrorPolicy::KeepCached);
-        let mut jumping = Driver::new(DataErrorPolicy::KeepCached);
+    fn time_does_not_go_back(variant in variant(), inputs in inputs()) {
+        let mut honest = Driver::new(DataErrorPolicy::KeepCached, variant);
+        let mut jumping = Driver::new(DataErrorPolicy::KeepCached, variant);
         for (turn, input) in inputs.iter().enumerate() {
             honest.apply(input);
             honest.drain();
@@ -50,7 +57,7 @@ proptest! {
 
     /// Rule 6: no bytes whatsoever do harm.
     #[test]
-    fn no_frame_does_harm(frames in proptest::collection::vec(
+    fn no_frame_does_harm(variant in variant(), frames in proptest::collection::vec(
         proptest::collection::vec(any::<u8>(), 0..200), 1..10,
     )) {
         let mut inputs = vec![
@@ -66,7 +73,7 @@ proptest! {
             Input::Connect,
             Input::Respond { kind: 1, nonce: 1, resources: vec![(1, 1)] },
         ]);
-        let driver = run(&inputs, DataErrorPolicy::KeepCached);
+        let driver = run(&inputs, DataErrorPolicy::KeepCached, variant);
         let got = driver.client.status().find(|status| status.name == "r1").map(|status| status.bytes.cloned());
         prop_assert_eq!(got, Some(Some(resource(1, 1))));
     }
@@ -74,11 +81,12 @@ proptest! {
     /// Rule 6: every frame cut short, and every frame with one byte changed.
     #[test]
     fn mutilated_frames_do_no_harm(
+        variant in variant(),
         resources in proptest::collection::vec((0..6u8, 0..4u8), 1..6),
         cut in any::<prop::sample::Index>(),
         flip in any::<u8>(),
     ) {
-        let frame = response(0, 1, &resources);
+        let frame = response_in(variant, 0, 1, &resources);
         let cut = cut.index(frame.len());
         let mut flipped = frame.to_vec();
         flipped[cut] ^= flip;
@@ -86,6 +94,7 @@ proptest! {
             run(
                 &[Input::Watch { kind: 0, name: None }, Input::Connect, Input::Garbage(bytes)],
                 DataErrorPolicy::DropCached,
+                variant,
             );
         }
     }
@@ -105,7 +114,9 @@ fn every_process_says_the_same() {
             Input::Close { code: 14 },
             Input::Sleep { millis: 60_000 },
         ]);
-        println!("trace {:?}", run(&inputs, DataErrorPolicy::DropCached).trace);
+        let traces =
+            VARIANTS.map(|variant| run(&inputs, DataErrorPolicy::DropCached, variant).trace);
+        println!("trace {traces:?}");
         return;
     }
     let print = || {

@@ -72,7 +72,7 @@ struct Pair {
 
 impl Pair {
     fn run(steps: &[Step], policy: DataErrorPolicy, drains: impl Fn(usize) -> bool) -> Self {
-        let mut driver = Driver::new(policy);
+        let mut driver = Driver::new(policy, Variant::StateOfTheWorld);
         let mut profile = Profile::grpc();
         profile.read_gate = ReadGate::Off;
         profile.data_errors = policy;

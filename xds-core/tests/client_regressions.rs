@@ -7,7 +7,7 @@ mod client_support;
 use std::time::Duration;
 
 use bytes::Bytes;
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
@@ -373,4 +373,45 @@ fn a_watcher_owes_each_server_that_it_heard_from() {
     }
     assert_eq!(channels.len(), 2);
     assert!(channels.iter().all(|&channel| client.wants_read(channel)), "{channels:?}");
+}
+
+/// What one server sends about a name that another one answers for is nobody's business, even if it
+/// cannot be used: a heartbeat for nothing, a resource that cannot be read (IC13, IC30).
+#[test]
+fn a_server_cannot_spoil_what_another_one_answers_for() {
+    const ENDPOINT: &str = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/r2";
+    let wrapped = |resource| proto::Resource {
+        name: ENDPOINT.into(),
+        version: "1".into(),
+        resource,
+        ..Default::default()
+    };
+    let unreadable = proto::Any { type_url: "another.type".into(), ..Default::default() };
+    for wrapper in [wrapped(None), wrapped(Some(unreadable))] {
+        let authority = Authority::new("x").with_server(ManagementServer::new("other"));
+        let mut bench = Bench::new(config().with_authority(authority));
+        bench.watch(ENDPOINTS, Interest::Name("r1"));
+        bench.connect();
+        bench
+            .client
+            .watch(&TypeUrl::from(TYPES[ENDPOINTS]), Interest::Name(ENDPOINT), Time::ZERO)
+            .expect("a good name");
+        let states = |bench: &Bench| {
+            bench.client.status().map(|it| (it.name.to_string(), it.state)).collect::<Vec<_>>()
+        };
+        let before = states(&bench);
+        let response = proto::DiscoveryResponse {
+            version_info: "v1".into(),
+            nonce: "n1".into(),
+            type_url: TYPES[ENDPOINTS].into(),
+            resources: vec![proto::Any {
+                type_url: proto::Resource::type_url(),
+                value: wrapper.encode_to_vec().into(),
+            }],
+            ..Default::default()
+        };
+        bench.receive(response.encode_to_vec());
+        assert_eq!(before.len(), 2);
+        assert_eq!(states(&bench), before, "{wrapper:?}");
+    }
 }

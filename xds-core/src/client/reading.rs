@@ -174,7 +174,7 @@ impl Judge<'_> {
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
         let Unusable { name, reason } = unusable;
-        let Some(slot) = self.find(name).filter(|_| !name.is_empty()) else {
+        let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
             let name = (!name.is_empty()).then_some(name);
             reading.faults.add(Place::Resource(index), name, &reason);
             return None;
@@ -194,8 +194,8 @@ impl Judge<'_> {
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
         const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
-        let Some(slot) = self.find(name) else {
-            // Nobody asked for it, or everything was asked for and this never came.
+        let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
+            // Nobody asked this server for it, or everything was asked for and this never came.
             if self.has_wildcard {
                 reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
             }

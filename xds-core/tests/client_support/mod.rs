@@ -18,7 +18,9 @@ use xds_core::{
         ChannelError, ChannelEvent, ClientConfig, Context, DataErrorPolicy, Interest,
         ManagementServer, Node, Notice, Output, Rejection, ResourceType, Value,
     },
-    proto, types,
+    proto,
+    service::Variant,
+    types,
 };
 
 /// Two types suffice: one whose responses are complete, one whose are not.
@@ -75,9 +77,18 @@ pub fn inputs() -> impl Strategy<Value = Vec<Input>> {
     proptest::collection::vec(input(), 0..60)
 }
 
+/// The variants of the protocol, for rules that hold in each.
+pub const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
+
 /// gRPC's profile with a picky type for each of [`TYPES`].
 pub fn config() -> ClientConfig {
-    let config = ClientConfig::new(Node::new("me"), ManagementServer::new("server"));
+    config_in(Variant::StateOfTheWorld)
+}
+
+/// The same where the server speaks this variant.
+pub fn config_in(variant: Variant) -> ClientConfig {
+    let server = ManagementServer::new("server").with_variant(variant);
+    let config = ClientConfig::new(Node::new("me"), server);
     let picky = |type_url| Picky(TypeUrl::from(type_url));
     TYPES.into_iter().fold(config, |config, type_url| config.with_type(picky(type_url)))
 }
@@ -85,6 +96,7 @@ pub fn config() -> ClientConfig {
 /// A client, and what a driver knows of it.
 pub struct Driver {
     pub client: Client,
+    pub variant: Variant,
     pub now: Time,
     pub channel: Option<ChannelId>,
     pub dead: Vec<ChannelId>,
@@ -93,13 +105,14 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(policy: DataErrorPolicy) -> Self {
-        let mut config = config();
+    pub fn new(policy: DataErrorPolicy, variant: Variant) -> Self {
+        let mut config = config_in(variant);
         config.profile.data_errors = policy;
         config.limits.tombstones_per_type = 3;
         config.limits.resources_per_type = 5;
         Self {
             client: Client::new(config, 7, Time::ZERO),
+            variant,
             now: Time::ZERO,
             channel: None,
             dead: Vec::new(),
@@ -136,7 +149,7 @@ impl Driver {
                 }
             }
             Input::Respond { kind, nonce, resources } => {
-                let frame = response(*kind, *nonce, resources);
+                let frame = response_in(self.variant, *kind, *nonce, resources);
                 if let Some(channel) = self.channel.filter(|&c| self.client.wants_read(c)) {
                     self.client.handle_event(ChannelEvent::Message(channel, frame), now);
                 }
@@ -157,7 +170,7 @@ impl Driver {
             Input::Late => {
                 if let Some(&channel) = self.dead.first() {
                     let before = self.client.stats().ignored_events;
-                    let frame = response(0, 1, &[(1, 1)]);
+                    let frame = response_in(self.variant, 0, 1, &[(1, 1)]);
                     self.client.handle_event(ChannelEvent::Message(channel, frame), now);
                     assert_eq!(self.client.stats().ignored_events, before + 1, "rule 7");
                 }
@@ -224,8 +237,8 @@ impl Driver {
     }
 }
 
-pub fn run(inputs: &[Input], policy: DataErrorPolicy) -> Driver {
-    let mut driver = Driver::new(policy);
+pub fn run(inputs: &[Input], policy: DataErrorPolicy, variant: Variant) -> Driver {
+    let mut driver = Driver::new(policy, variant);
     for input in inputs {
         driver.apply(input);
         driver.drain();
@@ -235,25 +248,42 @@ pub fn run(inputs: &[Input], policy: DataErrorPolicy) -> Driver {
 
 /// Texts from the fifth on are not resources of that text, but resources with a TTL, heartbeats, broken
 /// wrappers and two kinds of errors that the server reports.
+pub fn response_in(variant: Variant, kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
+    match variant {
+        Variant::StateOfTheWorld => response(kind, nonce, resources),
+        Variant::Incremental => incremental_response(kind, nonce, resources),
+    }
+}
+
+fn packed(kind: usize, name: u8, text: u8) -> proto::Any {
+    proto::Any { type_url: TYPES[kind].into(), value: resource(name, text) }
+}
+
+/// With a TTL of three seconds.
+fn wrapped(name: u8, resource: Option<proto::Any>) -> proto::Resource {
+    proto::Resource {
+        name: format!("r{name}"),
+        resource,
+        ttl: Some(proto::Duration { seconds: 3, nanos: 0 }),
+        ..Default::default()
+    }
+}
+
+fn reported(name: u8, code: i32) -> proto::ResourceError {
+    proto::ResourceError {
+        resource_name: Some(proto::ResourceName { name: format!("r{name}"), ..Default::default() }),
+        error_detail: Some(proto::Status { code, ..Default::default() }),
+    }
+}
+
 pub fn response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
-    let any =
-        |text| move |name| proto::Any { type_url: TYPES[kind].into(), value: resource(name, text) };
-    let wrapped = |name, resource| {
-        let wrapper = proto::Resource {
-            name: format!("r{name}"),
-            resource,
-            ttl: Some(proto::Duration { seconds: 3, nanos: 0 }),
-            ..Default::default()
-        };
-        proto::Any { type_url: proto::Resource::type_url(), value: wrapper.encode_to_vec().into() }
+    let wrapped = |name, resource| proto::Any {
+        type_url: proto::Resource::type_url(),
+        value: wrapped(name, resource).encode_to_vec().into(),
     };
     let broken = proto::Any {
         type_url: proto::Resource::type_url(),
         value: Bytes::from_static(&[0x1a, 2, b'r', b'1', 0x12, 9]),
-    };
-    let error = |name, code| proto::ResourceError {
-        resource_name: Some(proto::ResourceName { name: format!("r{name}"), ..Default::default() }),
-        error_detail: Some(proto::Status { code, ..Default::default() }),
     };
     let mut response = proto::DiscoveryResponse {
         version_info: format!("v{nonce}"),
@@ -263,12 +293,38 @@ pub fn response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
     };
     for &(name, text) in resources {
         match text {
-            ..4 => response.resources.push(any(text)(name)),
-            4 => response.resources.push(wrapped(name, Some(any(1)(name)))),
+            ..4 => response.resources.push(packed(kind, name, text)),
+            4 => response.resources.push(wrapped(name, Some(packed(kind, name, 1)))),
             5 => response.resources.push(wrapped(name, None)),
             6 => response.resources.push(broken.clone()),
-            7 => response.resource_errors.push(error(name, 5)),
-            8.. => response.resource_errors.push(error(name, 13)),
+            7 => response.resource_errors.push(reported(name, 5)),
+            8.. => response.resource_errors.push(reported(name, 13)),
+        }
+    }
+    response.encode_to_vec().into()
+}
+
+/// Each resource has its text for a version; what is broken in the other variant is removed in this one.
+fn incremental_response(kind: usize, nonce: u8, resources: &[(u8, u8)]) -> Bytes {
+    let versioned = |text, resource| proto::Resource { version: format!("v{text}"), ..resource };
+    let mut response = proto::DeltaDiscoveryResponse {
+        system_version_info: format!("v{nonce}"),
+        nonce: format!("n{nonce}"),
+        type_url: TYPES[kind].into(),
+        ..Default::default()
+    };
+    for &(name, text) in resources {
+        match text {
+            ..4 => {
+                let lasting =
+                    proto::Resource { ttl: None, ..wrapped(name, Some(packed(kind, name, text))) };
+                response.resources.push(versioned(text, lasting));
+            }
+            4 => response.resources.push(versioned(1, wrapped(name, Some(packed(kind, name, 1))))),
+            5 => response.resources.push(versioned(1, wrapped(name, None))),
+            6 => response.removed_resources.push(format!("r{name}")),
+            7 => response.resource_errors.push(reported(name, 5)),
+            8.. => response.resource_errors.push(reported(name, 13)),
         }
     }
     response.encode_to_vec().into()
