@@ -9,12 +9,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use prost::Message as _;
 use support::{CLUSTER, FakeServer, SECRET, config, no_value, resource, soon, value};
 use tokio::net::TcpListener;
 use tonic::Status;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
-use xds_core::server::{Observation, ServerConfig, Transaction};
+use xds_core::{
+    proto,
+    server::{Observation, ServerConfig, Transaction},
+    service::Variant,
+};
 use xds_tokio::{
     Client, ClientOptions, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
     server::Observed,
@@ -132,6 +137,15 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
     println!("covers: S0.091");
 }
 
+/// Prints everything.
+struct Printer;
+
+impl PayloadPrinter for Printer {
+    fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{url}: {}", String::from_utf8_lossy(bytes).trim())
+    }
+}
+
 #[tokio::test]
 async fn content_is_never_logged_unless_the_application_prints_it() {
     let (log, _guard) = Log::start();
@@ -144,17 +158,63 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     assert!(log.text().contains("R=[key]"));
     assert!(!log.text().contains("hush"), "{}", log.text());
 
-    struct Printer;
-    impl PayloadPrinter for Printer {
-        fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
-            write!(out, "{url}: {}", String::from_utf8_lossy(bytes).trim())
-        }
-    }
     let options = ClientOptions::default().with_payload_printer(Printer);
     let client = Client::connect(config(address), options);
     let mut key = client.watch_untyped(SECRET, "key");
     value(&mut key).await;
     assert_eq!(log.lines(&["TRACE", "hush-hush"]).len(), 1);
+}
+
+/// Lets a client fetch a secret incrementally, and accept it.
+async fn fetch_incrementally(options: ClientOptions) {
+    let mut server = FakeServer::start().await;
+    let mut config = config(server.address);
+    config.servers[0].variant = Variant::Incremental;
+    let client = Client::connect(config, options);
+    let mut key = client.watch_untyped(SECRET, "key");
+    let mut stream = server.stream().await;
+    stream.message().await;
+    let body = proto::Any { type_url: SECRET.into(), value: resource("key", "hush-hush") };
+    let resource = proto::Resource {
+        name: "key".into(),
+        version: "7".into(),
+        resource: Some(body),
+        ..Default::default()
+    };
+    let response = proto::DeltaDiscoveryResponse {
+        system_version_info: "9".into(),
+        resources: vec![resource],
+        type_url: SECRET.into(),
+        removed_resources: vec!["gone".into()],
+        nonce: "n1".into(),
+        ..Default::default()
+    };
+    stream.send(response.encode_to_vec().into());
+    value(&mut key).await;
+    key.handled();
+    stream.message().await;
+}
+
+#[tokio::test]
+async fn the_incremental_variant_is_logged_with_its_own_messages() {
+    // S0.091
+    let (log, _guard) = Log::start();
+    fetch_incrementally(ClientOptions::default()).await;
+    for message in [
+        "sent (S=[key],U=[],I=[],N=,T=sds)",
+        "received (V=9,R=[key=7],D=[gone],N=n1,T=sds)",
+        "sent (S=[],U=[],I=[],N=n1,T=sds)",
+    ] {
+        assert_eq!(log.lines(&["DEBUG", message]).len(), 1, "{message}:\n{}", log.text());
+    }
+    assert_eq!(log.lines(&["TRACE", "payloads=16 bytes"]).len(), 1, "{}", log.text());
+    assert!(!log.text().contains("hush"), "{}", log.text());
+    // A printer that hides secrets has to know what it prints.
+    fetch_incrementally(ClientOptions::default().with_payload_printer(Printer)).await;
+    let printed = log.lines(&["hush-hush"]);
+    let [line] = &printed[..] else { panic!("{}", log.text()) };
+    assert!(line.contains(&format!("payloads={SECRET}: ")), "{line}");
+    println!("covers: S0.091");
 }
 
 #[tokio::test]

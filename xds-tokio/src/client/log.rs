@@ -51,19 +51,21 @@ impl Log {
     }
 
     pub(crate) fn received(&mut self, link: &Link, message: &Bytes) {
+        let variant = link.server.variant;
         let (node, server, stream) = (&self.node, &link.server.uri, link.id);
         if core::mem::replace(&mut self.health, Health::Answers) == Health::Fails {
             info!(%node, %server, %stream, "the server answers again");
         }
-        debug!(%node, %server, %stream, "received {}", Response(message, Names::Few));
+        debug!(%node, %server, %stream, "received {}", Response(variant, message, Names::Few));
         trace!(
             %node, %server, %stream,
-            payloads = %Payloads(message, &*self.printer.0),
-            "received {}", Response(message, Names::All)
+            payloads = %Payloads(variant, message, &*self.printer.0),
+            "received {}", Response(variant, message, Names::All)
         );
     }
 
     pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
+        let variant = link.server.variant;
         let (node, server, stream) = (&self.node, &link.server.uri, link.id);
         if let RequestCause::Nack { rejected, message: reason } = &transmit.cause {
             warn!(
@@ -76,8 +78,8 @@ impl Log {
                 "rejected a response (NACK)"
             );
         }
-        debug!(%node, %server, %stream, "sent {}", Request(message, Names::Few));
-        trace!(%node, %server, %stream, "sent {}", Request(message, Names::All));
+        debug!(%node, %server, %stream, "sent {}", Request(variant, message, Names::Few));
+        trace!(%node, %server, %stream, "sent {}", Request(variant, message, Names::All));
     }
 
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {

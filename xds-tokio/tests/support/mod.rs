@@ -198,8 +198,12 @@ impl Drop for FakeServer {
 
 impl FakeStream {
     pub(crate) async fn request(&mut self) -> DiscoveryRequest {
-        let request = soon(self.requests.recv()).await.flatten().expect("the stream is open");
-        DiscoveryRequest::decode(request).unwrap()
+        DiscoveryRequest::decode(self.message().await).unwrap()
+    }
+
+    /// A request as it arrived, of whichever variant.
+    pub(crate) async fn message(&mut self) -> Bytes {
+        soon(self.requests.recv()).await.flatten().expect("the stream is open")
     }
 
     /// A request that is there already.
