@@ -8,8 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use support::{CLUSTER, FakeServer, config, no_value, soon, value};
-use tokio::net::TcpListener;
+use support::{CLUSTER, Deaf, FakeServer, config, no_value, soon, value};
 use tonic::Status;
 use xds_bootstrap::envoy::{EnvoyBootstrap, GrpcService, GrpcTarget};
 use xds_core::client::{
@@ -53,17 +52,13 @@ fn named(uri: &str) -> ClientConfig {
     config
 }
 
-/// An address on which nothing listens.
-async fn refusing() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
-}
-
 #[tokio::test]
 async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
     println!("covers: S1.034");
     let mut server = FakeServer::start().await;
     let unused = FakeServer::start().await;
-    let resolver = Addresses::new(&[refusing().await, server.address, unused.address]);
+    let refusing = Deaf::new();
+    let resolver = Addresses::new(&[refusing.address(), server.address, unused.address]);
     let options = ClientOptions::default().with_resolver(resolver.clone());
     let client = Client::connect(named("dns:///xds.example:443"), options);
     let mut watch = client.watch_untyped(CLUSTER, "a");
@@ -87,7 +82,8 @@ async fn the_addresses_of_a_name_are_tried_in_order_within_one_attempt() {
 #[tokio::test]
 async fn an_attempt_fails_when_every_address_has() {
     println!("covers: S1.034 S1.017");
-    let (first, second) = (refusing().await, refusing().await);
+    let refusing = [Deaf::new(), Deaf::new()];
+    let [first, second] = [refusing[0].address(), refusing[1].address()];
     let resolver = Addresses::new(&[first, second]);
     let options = ClientOptions::default().with_resolver(resolver.clone());
     let client = Client::connect(named("xds.example:443"), options.clone());
@@ -118,12 +114,13 @@ async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
     let full = socket.listen(1).unwrap();
     let address = full.local_addr().unwrap();
     let mut queue = Vec::new();
-    while let Ok(Ok(connection)) =
-        tokio::time::timeout(Duration::from_millis(300), tokio::net::TcpStream::connect(address))
-            .await
-    {
-        queue.push(connection);
+    // A connection that was merely slow, on a busy machine, is no sign that it is full.
+    for _ in 0..3 {
+        while let Ok(Ok(connection)) = timeout(PAUSE, TcpStream::connect(address)).await {
+            queue.push(connection);
+        }
     }
+    assert!(timeout(PAUSE, TcpStream::connect(address)).await.is_err(), "the queue is full");
     let mut server = FakeServer::start().await;
     let resolver = Addresses::new(&[address, server.address]);
     let options = ClientOptions::default().with_resolver(resolver);
@@ -149,7 +146,8 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
         } }
     }"#;
     let bootstrap = EnvoyBootstrap::from_json(text).expect("it is right");
-    let nobody = refusing().await;
+    let refusing = Deaf::new();
+    let nobody = refusing.address();
     let addresses = (one.address, two.address);
     let service = move |service: &GrpcService| {
         let GrpcTarget::Envoy { cluster_name, authority } = &service.target else {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use prost::Message as _;
-use support::{CLUSTER, FakeServer, SECRET, config, no_value, resource, soon, value};
+use support::{CLUSTER, Deaf, FakeServer, SECRET, config, no_value, resource, soon, value};
 use tokio::net::TcpListener;
 use tonic::Status;
 use tracing::subscriber::DefaultGuard;
@@ -220,10 +220,8 @@ async fn the_incremental_variant_is_logged_with_its_own_messages() {
 #[tokio::test]
 async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     let (log, _guard) = Log::start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let client = Client::connect(config(address), ClientOptions::default());
+    let away = Deaf::new();
+    let client = Client::connect(config(away.address()), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     soon(async {
@@ -235,14 +233,45 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     assert_eq!(log.lines(&["WARN"]).len(), 1, "{}", log.text());
     assert!(log.lines(&["DEBUG", "still cannot connect"]).len() >= 2);
 
-    let listener = TcpListener::bind(address).await.unwrap();
-    let mut server = FakeServer::start_on(listener, support::Headers::AtOnce);
+    let mut server = FakeServer::start_on(away.listen(), support::Headers::AtOnce);
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut a).await;
     assert_eq!(log.lines(&["INFO", "the server answers again"]).len(), 1, "{}", log.text());
     println!("covers: S1.015");
+}
+
+#[tokio::test]
+async fn servers_of_one_client_are_warned_of_each() {
+    // S1.006
+    let (log, _guard) = Log::start();
+    let (first, second) = (Deaf::new(), Deaf::new());
+    let config = config(first.address()).with_fallback(Upstream::new(second.address().to_string()));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut a = client.watch_untyped(CLUSTER, "a");
+    no_value(&mut a).await;
+    soon(async {
+        while client.stats().await.unwrap().server_failures < 6 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for server in [first.address(), second.address()] {
+        let warned = log.lines(&["WARN", "cannot connect", &format!("server={server}")]);
+        assert_eq!(warned.len(), 1, "{}", log.text());
+    }
+    // One that answers says nothing of the other.
+    let first_address = first.address();
+    let mut server = FakeServer::start_on(first.listen(), support::Headers::AtOnce);
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut a).await;
+    let again = log.lines(&["INFO", "the server answers again"]);
+    let [line] = &again[..] else { panic!("{}", log.text()) };
+    assert!(line.contains(&format!("server={first_address}")), "{line}");
+    println!("covers: S1.006 S1.015");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use futures_core::Stream;
 use prost::Message as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     sync::mpsc,
     task::JoinHandle,
     time::timeout,
@@ -123,6 +123,26 @@ pub(crate) async fn no_value(watch: &mut Watch) -> WatchError {
 pub(crate) async fn next_change(watch: &mut WatchAll) -> Change {
     let change: Option<Result<Change, InvalidWatch>> = soon(watch.next()).await;
     change.expect("the client lives").expect("the watch is sound")
+}
+
+/// An address that refuses connections, and is nobody else's as long as this lives.
+pub(crate) struct Deaf(TcpSocket);
+
+impl Deaf {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    /// From now on connections are taken.
+    pub(crate) fn listen(self) -> TcpListener {
+        self.0.listen(16).unwrap()
+    }
 }
 
 // A server.
