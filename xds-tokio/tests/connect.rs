@@ -8,16 +8,25 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use bytes::Bytes;
 use support::{CLUSTER, Deaf, FakeServer, config, no_value, soon, value};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 use tonic::Status;
 use xds_bootstrap::envoy::{EnvoyBootstrap, GrpcService, GrpcTarget};
 use xds_core::client::{
     ClientConfig, ManagementServer, OpaqueType, ReadGate, Streams, TransportId, WatchErrorKind,
 };
+use xds_core::types::VIRTUAL_HOST;
 use xds_tokio::{
     Client, ClientOptions, Credentials,
     client::{Resolve, Resolving, Service},
 };
+
+/// Long enough for a connection within the machine.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// A name that has these addresses, and how often it was asked for.
 #[derive(Clone, Debug)]
@@ -109,7 +118,7 @@ async fn an_attempt_fails_when_every_address_has() {
 async fn an_address_that_swallows_everything_does_not_use_up_the_attempt() {
     println!("covers: S1.034");
     // Its queue of connections is full, so another one is neither taken nor refused.
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let full = socket.listen(1).unwrap();
     let address = full.local_addr().unwrap();
@@ -204,13 +213,8 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
 async fn streams_that_fail_together_take_one_turn() {
     println!("covers: B18");
     let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
-    let service =
-        |server: &FakeServer| Service::new(server.address.to_string(), Credentials::default());
-    let id = TransportId::from("both");
-    let options = ClientOptions::default().with_services(id, [service(&one), service(&two)]);
-    let mut config = named("cluster-of-control-planes");
-    let server = config.servers[0].clone().with_transport("both");
-    config.servers = vec![server.with_streams(Streams::PerType)];
+    let (mut config, options) = both([&one, &two]);
+    config.servers[0] = config.servers[0].clone().with_streams(Streams::PerType);
     let client = Client::connect(config, options);
     let _clusters = client.watch_untyped(CLUSTER, "a");
     let _endpoints = client.watch_untyped(support::ENDPOINTS, "a");
@@ -227,4 +231,43 @@ async fn streams_that_fail_together_take_one_turn() {
     let error = soon(no_value(&mut client.watch_untyped(CLUSTER, "a"))).await;
     assert!(matches!(error.kind(), WatchErrorKind::Unavailable(_)), "{error}");
     assert!(error.to_string().contains("no service"), "{error}");
+}
+
+/// The options of a client for which `both` stands for these services, and its configuration.
+fn both(services: [&FakeServer; 2]) -> (ClientConfig, ClientOptions) {
+    let services =
+        services.map(|server| Service::new(server.address.to_string(), Credentials::insecure()));
+    let options = ClientOptions::default().with_services(TransportId::from("both"), services);
+    let mut config = config(([127, 0, 0, 1], 1).into());
+    let server = ManagementServer::new("cluster-of-control-planes").with_transport("both");
+    config.servers = vec![server];
+    (config, options)
+}
+
+#[tokio::test]
+async fn a_service_that_answers_with_garbage_has_had_its_turn() {
+    println!("covers: B18");
+    let (mut one, mut two) = (FakeServer::start().await, FakeServer::start().await);
+    let (config, options) = both([&one, &two]);
+    let client = Client::connect(config, options);
+    let _watch = client.watch_untyped(CLUSTER, "a");
+    let mut stream = one.stream().await;
+    stream.request().await;
+    stream.send(Bytes::from_static(b"\xff\xff"));
+    two.stream().await.request().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_no_service_has_takes_no_turn() {
+    println!("covers: B18 NA-05");
+    let (mut one, two) = (FakeServer::start().await, FakeServer::start().await);
+    let (mut config, options) = both([&one, &two]);
+    config.servers[0] = config.servers[0].clone().with_streams(Streams::PerType);
+    // Virtual hosts are served by incremental streams only.
+    let client = Client::connect(config.with_type(OpaqueType::new(VIRTUAL_HOST)), options);
+    let mut hosts = client.watch_untyped(VIRTUAL_HOST, "h");
+    let error = no_value(&mut hosts).await;
+    assert!(error.to_string().contains("no discovery service"), "{error}");
+    let _clusters = client.watch_untyped(CLUSTER, "a");
+    one.stream().await.request().await;
 }
