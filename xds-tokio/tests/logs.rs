@@ -3,18 +3,14 @@
 mod support;
 
 use core::fmt;
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use prost::Message as _;
-use support::{CLUSTER, Deaf, FakeServer, SECRET, config, no_value, resource, soon, value};
+use support::{
+    CLUSTER, Deaf, FakeServer, SECRET, config, log::Log, no_value, resource, soon, value,
+};
 use tokio::net::TcpListener;
 use tonic::Status;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 use xds_core::{
     proto,
     server::{Observation, ServerConfig, Transaction},
@@ -24,55 +20,6 @@ use xds_tokio::{
     Client, ClientOptions, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
     server::Observed,
 };
-
-/// The log of this thread, which is all there is in a single-threaded runtime.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn start() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("xds_tokio=trace"))
-            .with_ansi(false)
-            .without_time()
-            .with_writer(log.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// The lines that have all of the words.
-    fn lines(&self, words: &[&str]) -> Vec<String> {
-        let text = self.text();
-        text.lines()
-            .filter(|line| words.iter().all(|word| line.contains(word)))
-            .map(str::to_owned)
-            .collect()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
     let server = ManagementServer::start(ServerConfig::default(), options);
