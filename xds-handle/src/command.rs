@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_channel::{mpsc::UnboundedSender, oneshot};
 use xds_core::{
     Client, ResourceName, Time, TypeUrl, UpdateId,
-    client::{InvalidWatch, Rejection},
+    client::{InvalidWatch, Rejection, Update},
 };
 
 use crate::slot::{AllSlot, DriverView, NamedSlot};
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Pull(Arc<AllSlot>),
     /// The verdict on an update: what of it is rejected.
     Settle(UpdateId, Vec<(ResourceName, Rejection)>),
+    /// An update that was given out, and dropped without a verdict.
+    PutBack(UpdateId, Arc<Update>),
     Inspect(Inspection),
     ResetBackoff,
     ShutDown,

@@ -136,6 +136,11 @@ impl DriverSide {
             Command::Pull(slot) => pull(&slot, client, now),
             // In vain if the channel has ended meanwhile; the next one brings the response again.
             Command::Settle(update, rejected) => drop(client.settle(update, rejected, now)),
+            Command::PutBack(id, update) => {
+                if client.awaits(id) {
+                    self.desk.put_back(id, update);
+                }
+            }
             Command::Inspect(inspection) => inspection.perform(client, now),
             Command::ResetBackoff => client.reset_backoff(now),
             Command::ShutDown => client.shut_down(now),

@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!   driver ── Output::Update ──▶ desk ──▶ Reviews ──▶ Review ── settle ──▶ queue ──▶ driver
-//!                                 ▲                     │
-//!                                 └──── dropped ────────┘
+//!                                                       │                 ▲
+//!                                                       └──── dropped ────┘
 //! ```
+//!
+//! One that is dropped goes back by way of the driver, so that a reviewer that does nothing but drop them
+//! leaves everybody else a turn, and is not given what nothing waits for any more.
 //!
 //! A channel waits with at most one update, and those of channels that are gone are thrown away when the
 //! next one comes, so there are never more on the desk than channels.
@@ -68,11 +71,10 @@ impl Desk {
         wake_all(state);
     }
 
-    fn put_back(&self, id: UpdateId, update: Arc<Update>) {
+    /// Takes back one that was given out, ahead of the others.
+    pub(crate) fn put_back(&self, id: UpdateId, update: Arc<Update>) {
         let mut state = self.lock();
-        if state.life == Life::Open {
-            state.waiting.push_front((id, update));
-        }
+        state.waiting.push_front((id, update));
         wake_all(state);
     }
 
@@ -136,7 +138,6 @@ impl Stream for Reviews {
                 update,
                 rejected: Vec::new(),
                 verdict: Verdict::Awaited,
-                desk: Arc::clone(&self.desk),
                 commands: self.commands.clone(),
             }));
         }
@@ -158,7 +159,7 @@ impl Drop for Reviews {
 /// [`settle`](Self::settle).
 ///
 /// While it is held, nothing more is read on its channel. One that is dropped without a verdict is given
-/// out again. An update whose channel has ended meanwhile is settled in vain: the next channel brings it
+/// out again, while its channel waits for one. An update whose channel has ended meanwhile is settled in vain: the next channel brings it
 /// anew.
 #[derive(Debug)]
 #[must_use = "the client waits until the update is settled"]
@@ -167,7 +168,6 @@ pub struct Review {
     update: Arc<Update>,
     rejected: Vec<(ResourceName, Rejection)>,
     verdict: Verdict,
-    desk: Arc<Desk>,
     commands: Weak<UnboundedSender<Command>>,
 }
 
@@ -222,8 +222,10 @@ impl Review {
 
 impl Drop for Review {
     fn drop(&mut self) {
-        if self.verdict == Verdict::Awaited {
-            self.desk.put_back(self.id, Arc::clone(&self.update));
+        if self.verdict == Verdict::Awaited
+            && let Some(commands) = self.commands.upgrade()
+        {
+            let _ = commands.unbounded_send(Command::PutBack(self.id, Arc::clone(&self.update)));
         }
     }
 }

@@ -102,6 +102,8 @@ fn an_update_that_is_dropped_is_given_out_again() {
     assert!(bell.poll(&mut second).is_pending(), "each is given out once");
     review.reject("a", Rejection::new("a verdict that is never given")).expect("it is there");
     drop(review);
+    assert!(bell.poll(&mut second).is_pending(), "the driver has its turn first");
+    rig.drive();
     assert_eq!(bell.rings(), 1);
     rig.requests.clear();
     take(&mut second).settle();
@@ -142,6 +144,20 @@ fn an_update_of_a_stream_that_has_ended_is_settled_in_vain() {
             other => panic!("no value: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_dropped_update_that_nothing_waits_for_is_not_given_out_again() {
+    let mut rig = rig();
+    let _a = rig.handle.watch_untyped(CLUSTER, "a");
+    let mut reviews = rig.handle.reviews(CLUSTER);
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let late = take(&mut reviews);
+    rig.reconnect();
+    drop(late);
+    rig.drive();
+    assert!(Bell::default().poll(&mut reviews).is_pending());
 }
 
 #[test]

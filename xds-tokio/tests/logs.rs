@@ -3,71 +3,23 @@
 mod support;
 
 use core::fmt;
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
-use support::{CLUSTER, FakeServer, SECRET, config, no_value, resource, soon, value};
+use prost::Message as _;
+use support::{
+    CLUSTER, Deaf, FakeServer, SECRET, config, log::Log, no_value, resource, soon, value,
+};
 use tokio::net::TcpListener;
 use tonic::Status;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
-use xds_core::server::{Observation, ServerConfig, Transaction};
+use xds_core::{
+    proto,
+    server::{Observation, ServerConfig, Transaction},
+    service::Variant,
+};
 use xds_tokio::{
     Client, ClientOptions, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
     server::Observed,
 };
-
-/// The log of this thread, which is all there is in a single-threaded runtime.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn start() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("xds_tokio=trace"))
-            .with_ansi(false)
-            .without_time()
-            .with_writer(log.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// The lines that have all of the words.
-    fn lines(&self, words: &[&str]) -> Vec<String> {
-        let text = self.text();
-        text.lines()
-            .filter(|line| words.iter().all(|word| line.contains(word)))
-            .map(str::to_owned)
-            .collect()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
     let server = ManagementServer::start(ServerConfig::default(), options);
@@ -132,6 +84,15 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
     println!("covers: S0.091");
 }
 
+/// Prints everything.
+struct Printer;
+
+impl PayloadPrinter for Printer {
+    fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{url}: {}", String::from_utf8_lossy(bytes).trim())
+    }
+}
+
 #[tokio::test]
 async fn content_is_never_logged_unless_the_application_prints_it() {
     let (log, _guard) = Log::start();
@@ -144,12 +105,6 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     assert!(log.text().contains("R=[key]"));
     assert!(!log.text().contains("hush"), "{}", log.text());
 
-    struct Printer;
-    impl PayloadPrinter for Printer {
-        fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
-            write!(out, "{url}: {}", String::from_utf8_lossy(bytes).trim())
-        }
-    }
     let options = ClientOptions::default().with_payload_printer(Printer);
     let client = Client::connect(config(address), options);
     let mut key = client.watch_untyped(SECRET, "key");
@@ -157,13 +112,63 @@ async fn content_is_never_logged_unless_the_application_prints_it() {
     assert_eq!(log.lines(&["TRACE", "hush-hush"]).len(), 1);
 }
 
+/// Lets a client fetch a secret incrementally, and accept it.
+async fn fetch_incrementally(options: ClientOptions) {
+    let mut server = FakeServer::start().await;
+    let mut config = config(server.address);
+    config.servers[0].variant = Variant::Incremental;
+    let client = Client::connect(config, options);
+    let mut key = client.watch_untyped(SECRET, "key");
+    let mut stream = server.stream().await;
+    stream.message().await;
+    let body = proto::Any { type_url: SECRET.into(), value: resource("key", "hush-hush") };
+    let resource = proto::Resource {
+        name: "key".into(),
+        version: "7".into(),
+        resource: Some(body),
+        ..Default::default()
+    };
+    let response = proto::DeltaDiscoveryResponse {
+        system_version_info: "9".into(),
+        resources: vec![resource],
+        type_url: SECRET.into(),
+        removed_resources: vec!["gone".into()],
+        nonce: "n1".into(),
+        ..Default::default()
+    };
+    stream.send(response.encode_to_vec().into());
+    value(&mut key).await;
+    key.handled();
+    stream.message().await;
+}
+
+#[tokio::test]
+async fn the_incremental_variant_is_logged_with_its_own_messages() {
+    // S0.091
+    let (log, _guard) = Log::start();
+    fetch_incrementally(ClientOptions::default()).await;
+    for message in [
+        "sent (S=[key],U=[],I=[],N=,T=sds)",
+        "received (V=9,R=[key=7],D=[gone],N=n1,T=sds)",
+        "sent (S=[],U=[],I=[],N=n1,T=sds)",
+    ] {
+        assert_eq!(log.lines(&["DEBUG", message]).len(), 1, "{message}:\n{}", log.text());
+    }
+    assert_eq!(log.lines(&["TRACE", "payloads=16 bytes"]).len(), 1, "{}", log.text());
+    assert!(!log.text().contains("hush"), "{}", log.text());
+    // A printer that hides secrets has to know what it prints.
+    fetch_incrementally(ClientOptions::default().with_payload_printer(Printer)).await;
+    let printed = log.lines(&["hush-hush"]);
+    let [line] = &printed[..] else { panic!("{}", log.text()) };
+    assert!(line.contains(&format!("payloads={SECRET}: ")), "{line}");
+    println!("covers: S0.091");
+}
+
 #[tokio::test]
 async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     let (log, _guard) = Log::start();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let client = Client::connect(config(address), ClientOptions::default());
+    let away = Deaf::new();
+    let client = Client::connect(config(away.address()), ClientOptions::default());
     let mut a = client.watch_untyped(CLUSTER, "a");
     no_value(&mut a).await;
     soon(async {
@@ -175,14 +180,45 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
     assert_eq!(log.lines(&["WARN"]).len(), 1, "{}", log.text());
     assert!(log.lines(&["DEBUG", "still cannot connect"]).len() >= 2);
 
-    let listener = TcpListener::bind(address).await.unwrap();
-    let mut server = FakeServer::start_on(listener, support::Headers::AtOnce);
+    let mut server = FakeServer::start_on(away.listen(), support::Headers::AtOnce);
     let mut stream = server.stream().await;
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
     value(&mut a).await;
     assert_eq!(log.lines(&["INFO", "the server answers again"]).len(), 1, "{}", log.text());
     println!("covers: S1.015");
+}
+
+#[tokio::test]
+async fn servers_of_one_client_are_warned_of_each() {
+    // S1.006
+    let (log, _guard) = Log::start();
+    let (first, second) = (Deaf::new(), Deaf::new());
+    let config = config(first.address()).with_fallback(Upstream::new(second.address().to_string()));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut a = client.watch_untyped(CLUSTER, "a");
+    no_value(&mut a).await;
+    soon(async {
+        while client.stats().await.unwrap().server_failures < 6 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for server in [first.address(), second.address()] {
+        let warned = log.lines(&["WARN", "cannot connect", &format!("server={server}")]);
+        assert_eq!(warned.len(), 1, "{}", log.text());
+    }
+    // One that answers says nothing of the other.
+    let first_address = first.address();
+    let mut server = FakeServer::start_on(first.listen(), support::Headers::AtOnce);
+    let mut stream = server.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    value(&mut a).await;
+    let again = log.lines(&["INFO", "the server answers again"]);
+    let [line] = &again[..] else { panic!("{}", log.text()) };
+    assert!(line.contains(&format!("server={first_address}")), "{line}");
+    println!("covers: S1.006 S1.015");
 }
 
 #[tokio::test]

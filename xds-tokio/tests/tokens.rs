@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use support::{
-    CLUSTER, FakeServer, config, no_value, soon,
+    CLUSTER, FakeServer, config,
+    log::Log,
+    no_value, soon,
     tls::{Ca, Clients, Directory, TlsServer},
 };
 use tonic::Status;
@@ -64,6 +66,7 @@ impl Stage {
 #[tokio::test]
 async fn every_call_carries_the_token_that_is_in_the_file() {
     println!("covers: B42");
+    let (log, _guard) = Log::start();
     let mut stage = Stage::new().await;
     let (first, second) = (token(3_600, "first"), token(3_600, "second"));
     stage.directory.write("token", &format!("{first}\n"));
@@ -75,14 +78,22 @@ async fn every_call_carries_the_token_that_is_in_the_file() {
     // A call may have been on its way.
     while stage.bearer().await != format!("Bearer {second}") {}
     // What cannot be read, or is none, or is older than the clock, does not replace one that is valid.
-    for bad in [None, Some("no token".to_owned()), Some(token(-5, "old"))] {
+    assert!(log.lines(&["WARN", "last token"]).is_empty(), "{}", log.text());
+    for (bad, why) in [
+        (None, "cannot read"),
+        (Some("no token".to_owned()), "not a JWT"),
+        (Some(token(-5, "old")), "expired"),
+    ] {
         match &bad {
             Some(text) => drop(stage.directory.write("token", text)),
             None => std::fs::remove_file(stage.directory.path("token")).unwrap(),
         }
         assert_eq!(stage.bearer().await, format!("Bearer {second}"));
         assert_eq!(stage.bearer().await, format!("Bearer {second}"));
+        let warned = log.lines(&["WARN", "the last token stays in use", why]);
+        assert!(!warned.is_empty(), "{}", log.text());
     }
+    assert!(!log.text().contains(&second), "{}", log.text());
 }
 
 #[tokio::test]
@@ -114,6 +125,23 @@ async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_onl
         client.shut_down();
         soon(client.ended()).await;
     }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pipe_is_no_file_of_a_token() {
+    println!("covers: B42");
+    let directory = Directory::new();
+    let path = directory.path("token");
+    // Nobody writes into it: opening it would wait for ever.
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let calls = CallCredentials::JwtTokenFile(path);
+    let ca = directory.write("ca.pem", &Ca::new("ours").pem);
+    let files = TlsFiles::default().with_ca_certificate(ca);
+    let credentials = Credentials::tls(files).with_call_credentials(&calls);
+    let why = soon(credentials.check()).await.expect_err("it cannot be read");
+    assert!(why.to_string().contains("not a regular file"), "{why}");
 }
 
 #[tokio::test]

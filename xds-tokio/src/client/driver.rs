@@ -154,8 +154,12 @@ impl Driver {
         self.client.handle_event(event, self.clock.now());
     }
 
-    /// The service that a link failed with has had its turn. Several links may have tried the same one.
+    /// The service that a link failed with has had its turn. Several links may have tried the same one,
+    /// and one without a method to call has tried none.
     fn next_turn(&mut self, failed: &Link) {
+        if !failed.is_dialled() {
+            return;
+        }
         let turn = self.turns.entry(failed.server.transport.clone()).or_default();
         *turn = (*turn).max(failed.turn.wrapping_add(1));
     }
@@ -176,7 +180,12 @@ impl Driver {
                 }
                 Output::Close(id, fault) => {
                     if let Some(at) = self.links.iter().position(|link| link.id == id) {
-                        self.log.closed(&self.links.swap_remove(at), fault.as_ref());
+                        let link = self.links.swap_remove(at);
+                        self.log.closed(&link, fault.as_ref());
+                        // Who answers with what is no answer is not to be asked again at once.
+                        if fault.is_some() {
+                            self.next_turn(&link);
+                        }
                     }
                 }
                 Output::Writable(id) => {

@@ -17,6 +17,7 @@
 use core::{
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_core::Stream as _;
 use http::{header::AUTHORIZATION, uri::PathAndQuery};
+use tokio::time::timeout;
 use tonic::{Request, Status, Streaming, client::Grpc, metadata::MetadataMap, transport::Channel};
 use xds_core::{
     ChannelId,
@@ -47,8 +49,8 @@ pub(crate) struct Link {
     pub(crate) has_requests: bool,
     /// Which of the services behind the server it tries: so many failed before.
     pub(crate) turn: usize,
-    /// The method to call.
-    path: PathAndQuery,
+    /// The method to call; `None` if there is none, and then nothing is dialled.
+    path: Option<PathAndQuery>,
     requests: mpsc::Sender<Bytes>,
     max_response_bytes: usize,
     stage: Stage,
@@ -63,10 +65,11 @@ enum Stage {
     Over,
 }
 
-/// A connection, and the service that it is to.
+/// A connection, the service that it is to, and the method to call there.
 struct Connection {
     channel: Channel,
     service: Service,
+    path: PathAndQuery,
 }
 
 /// What a link has to say.
@@ -99,12 +102,12 @@ impl Link {
             Some(service.shared_target()).filter(|address| **address != *target.server.uri)
         };
         let address = service.as_ref().ok().and_then(stands_in);
-        let connecting = Box::pin(connect(service, path.is_some(), options.clone()));
+        let connecting = Box::pin(connect(service, path.clone(), options.clone()));
         Self {
             id,
             server: target.server,
             target: address,
-            path: path.unwrap_or(PathAndQuery::from_static("/")),
+            path,
             responses: 0,
             has_requests: false,
             requests,
@@ -112,6 +115,11 @@ impl Link {
             max_response_bytes,
             stage: Stage::Dialing(connecting, queue),
         }
+    }
+
+    /// Whether it is the service that has failed if the link has.
+    pub(crate) fn is_dialled(&self) -> bool {
+        self.path.is_some()
     }
 
     /// Whether the call goes on and brings responses.
@@ -135,10 +143,9 @@ impl Link {
                     }
                 },
                 Stage::Connected(connection, queue) => {
-                    let path = self.path.clone();
                     let limit = self.max_response_bytes;
                     let channel = connection.channel.clone();
-                    let call = Box::pin(call(*connection, path, queue, limit));
+                    let call = Box::pin(call(*connection, queue, limit));
                     self.stage = Stage::Calling(channel, call);
                 }
                 Stage::Calling(channel, mut call) => match call.as_mut().poll(cx) {
@@ -226,27 +233,29 @@ pub(crate) enum Reads {
     No,
 }
 
+/// How long the files of tokens may take to be read. What they are on may have gone away.
+const LONGEST_READ: Duration = Duration::from_secs(20);
+
 /// Connects, unless it is known beforehand that nothing could be called.
 async fn connect(
     service: Result<Service, String>,
-    has_method: bool,
+    path: Option<PathAndQuery>,
     options: ClientOptions,
 ) -> Result<Connection, String> {
-    if !has_method {
-        return Err("no discovery service has such a stream for this type".into());
-    }
+    let path = path.ok_or("no discovery service has such a stream for this type")?;
     let service = service?;
-    Ok(Connection { channel: dial(&service, &options).await?, service })
+    Ok(Connection { channel: dial(&service, &options).await?, service, path })
 }
 
 async fn call(
-    Connection { channel, service }: Connection,
-    path: PathAndQuery,
+    Connection { channel, service, path }: Connection,
     requests: mpsc::Receiver<Bytes>,
     max_response_bytes: usize,
 ) -> Result<Streaming<Bytes>, Status> {
     let mut headers = service.metadata().clone();
-    for authorization in service.credentials().authorizations().await? {
+    let authorizations = timeout(LONGEST_READ, service.credentials().authorizations()).await;
+    let late = |_| Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
+    for authorization in authorizations.map_err(late)?? {
         headers.append(AUTHORIZATION, authorization);
     }
     let mut request = Request::new(requests);

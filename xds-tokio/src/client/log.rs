@@ -4,11 +4,11 @@
 //! `nonce`. A server that goes away is warned of once, until it answers again (S1.006, S1.015); a
 //! stream that ends after it served is no news to wake anybody for.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
-use xds_core::client::{ChannelError, RequestCause, Transmit};
+use xds_core::client::{ChannelError, ManagementServer, RequestCause, Transmit, TransportId};
 
 use super::link::Link;
 use crate::{
@@ -21,20 +21,19 @@ use crate::{
 pub(crate) struct Log {
     node: Arc<str>,
     printer: Printer,
-    health: Health,
+    /// What was last said of each server that was dialled.
+    health: BTreeMap<(Arc<str>, TransportId), Health>,
 }
 
-/// What was last said of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
-    Unknown,
     Answers,
     Fails,
 }
 
 impl Log {
     pub(crate) fn new(node: Arc<str>, printer: Printer) -> Self {
-        Self { node, printer, health: Health::Unknown }
+        Self { node, printer, health: BTreeMap::new() }
     }
 
     pub(crate) fn dialing(&self, link: &Link) {
@@ -51,19 +50,22 @@ impl Log {
     }
 
     pub(crate) fn received(&mut self, link: &Link, message: &Bytes) {
+        let variant = link.server.variant;
+        let answers_again = self.turned(&link.server, Health::Answers) == Some(Health::Fails);
         let (node, server, stream) = (&self.node, &link.server.uri, link.id);
-        if core::mem::replace(&mut self.health, Health::Answers) == Health::Fails {
+        if answers_again {
             info!(%node, %server, %stream, "the server answers again");
         }
-        debug!(%node, %server, %stream, "received {}", Response(message, Names::Few));
+        debug!(%node, %server, %stream, "received {}", Response(variant, message, Names::Few));
         trace!(
             %node, %server, %stream,
-            payloads = %Payloads(message, &*self.printer.0),
-            "received {}", Response(message, Names::All)
+            payloads = %Payloads(variant, message, &*self.printer.0),
+            "received {}", Response(variant, message, Names::All)
         );
     }
 
     pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
+        let variant = link.server.variant;
         let (node, server, stream) = (&self.node, &link.server.uri, link.id);
         if let RequestCause::Nack { rejected, message: reason } = &transmit.cause {
             warn!(
@@ -76,12 +78,12 @@ impl Log {
                 "rejected a response (NACK)"
             );
         }
-        debug!(%node, %server, %stream, "sent {}", Request(message, Names::Few));
-        trace!(%node, %server, %stream, "sent {}", Request(message, Names::All));
+        debug!(%node, %server, %stream, "sent {}", Request(variant, message, Names::Few));
+        trace!(%node, %server, %stream, "sent {}", Request(variant, message, Names::All));
     }
 
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {
-        let is_first = self.is_first_failure();
+        let is_first = self.is_first_failure(&link.server);
         let (node, server) = (&self.node, &link.server.uri);
         if is_first {
             warn!(%node, %server, stream = %link.id, reason = why, "cannot connect");
@@ -91,7 +93,7 @@ impl Log {
     }
 
     pub(crate) fn ended(&mut self, link: &Link, code: i32, message: &str) {
-        let is_first = link.responses == 0 && self.is_first_failure();
+        let is_first = link.responses == 0 && self.is_first_failure(&link.server);
         let (node, server, stream) = (&self.node, &link.server.uri, link.id);
         let (responses, reason) = (link.responses, Printable(message));
         if responses > 0 {
@@ -132,7 +134,12 @@ impl Log {
         );
     }
 
-    fn is_first_failure(&mut self) -> bool {
-        core::mem::replace(&mut self.health, Health::Fails) != Health::Fails
+    fn is_first_failure(&mut self, server: &ManagementServer) -> bool {
+        self.turned(server, Health::Fails) != Some(Health::Fails)
+    }
+
+    /// Notes how a server fares, and tells how it fared before.
+    fn turned(&mut self, server: &ManagementServer, now: Health) -> Option<Health> {
+        self.health.insert((Arc::clone(&server.uri), server.transport.clone()), now)
     }
 }

@@ -18,6 +18,7 @@ use base64::{
 };
 use http::HeaderValue;
 use serde_json::Value;
+use tracing::warn;
 
 use super::{
     error::CredentialsError,
@@ -64,12 +65,17 @@ impl TokenSource {
     }
 
     fn token_at(&self, now: SystemTime) -> Result<HeaderValue, CredentialsError> {
+        // The file is read before the lock is taken: what it is on may hang.
+        let read = self.read(now);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.read(now) {
+        match read {
             Ok(token) => Ok(last.insert(token).header.clone()),
             Err(why) => {
                 last.take_if(|token| !token.is_valid_at(now));
-                last.as_ref().map(|token| token.header.clone()).ok_or(why)
+                let header = last.as_ref().map(|token| token.header.clone()).ok_or(why.clone())?;
+                drop(last);
+                warn!(reason = %why, "the last token stays in use while it is valid");
+                Ok(header)
             }
         }
     }

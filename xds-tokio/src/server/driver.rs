@@ -16,7 +16,8 @@ use tokio::{
 use tonic::{Code, Status, Streaming};
 use xds_core::{
     Frame, StreamId,
-    server::{Observation, Refusal, Server, ServerConfig, ServerOutput, StreamEvent},
+    server::{Observation, Refusal, Server, ServerConfig, ServerOutput, StreamEvent, Via},
+    service::Variant,
 };
 
 use super::{
@@ -54,6 +55,7 @@ pub(crate) struct Stream {
     /// Empty until the client has said who it is.
     pub(crate) node: Arc<str>,
     pub(crate) peer: Option<SocketAddr>,
+    pub(crate) variant: Variant,
     slot: Arc<Slot>,
     credit: Arc<Notify>,
     _reader: Reader,
@@ -179,9 +181,11 @@ impl Driver {
     }
 
     fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
-        let id = self.server.accept(call.via, self.clock.now()).inspect_err(|refusal| {
-            self.log.refused(call.peer, refusal);
-        })?;
+        let id = self.server.accept(Via::Aggregated(call.variant), self.clock.now()).inspect_err(
+            |refusal| {
+                self.log.refused(call.peer, refusal);
+            },
+        )?;
         // Whoever sent the call holds an inbox, or has gone; then nobody needs the stream.
         let Some(inbox) = self.inbox.upgrade() else {
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
@@ -195,6 +199,7 @@ impl Driver {
             id,
             node: Arc::default(),
             peer: call.peer,
+            variant: call.variant,
             slot: Arc::clone(&slot),
             credit,
             _reader: Reader(reader.abort_handle()),

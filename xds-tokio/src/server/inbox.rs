@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Streaming;
 use xds_core::{
     StreamId,
-    server::{Applied, Refusal, ServerStats, Transaction, TransactionError, Via},
+    server::{Applied, Refusal, ServerStats, Transaction, TransactionError},
+    service::Variant,
 };
 
 use super::{body::ResponseBody, handle::SubscriptionSnapshot};
@@ -40,7 +41,8 @@ pub(crate) enum Input {
 /// A call that wants to become a stream.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) via: Via,
+    /// Of the aggregated service.
+    pub(crate) variant: Variant,
     pub(crate) requests: Streaming<Bytes>,
     /// The longest request that `requests` takes, in bytes.
     pub(crate) max_request_bytes: usize,

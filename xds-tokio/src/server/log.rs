@@ -36,20 +36,20 @@ impl Log {
 
     pub(crate) fn received(&self, stream: &Stream, message: &Bytes) {
         let (node, id) = (Printable(&stream.node), stream.id);
-        debug!(%node, stream = %id, "received {}", Request(message, Names::Few));
-        trace!(%node, stream = %id, "received {}", Request(message, Names::All));
+        debug!(%node, stream = %id, "received {}", Request(stream.variant, message, Names::Few));
+        trace!(%node, stream = %id, "received {}", Request(stream.variant, message, Names::All));
     }
 
     pub(crate) fn sent(&self, stream: &Stream, transmit: &ServerTransmit, frame: &Frame) {
         let (node, id) = (Printable(&stream.node), stream.id);
         debug!(
             %node, stream = %id, cause = %transmit.cause, resources = transmit.resources,
-            "sent {}", Response(&frame.to_bytes(), Names::Few)
+            "sent {}", Response(stream.variant, &frame.to_bytes(), Names::Few)
         );
         trace!(
             %node, stream = %id,
-            payloads = %Payloads(&frame.to_bytes(), &*self.printer.0),
-            "sent {}", Response(&frame.to_bytes(), Names::All)
+            payloads = %Payloads(stream.variant, &frame.to_bytes(), &*self.printer.0),
+            "sent {}", Response(stream.variant, &frame.to_bytes(), Names::All)
         );
     }
 

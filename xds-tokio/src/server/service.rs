@@ -12,7 +12,7 @@ use http::{HeaderValue, header::CONTENT_TYPE};
 use tonic::{
     Code, Status, Streaming, body::Body, server::NamedService, transport::server::TcpConnectInfo,
 };
-use xds_core::{server::Via, service::Variant};
+use xds_core::service::Variant;
 
 use super::inbox::{Call, Inbox, Input};
 use crate::grpc::{ADS_SERVICE, DELTA_AGGREGATED_RESOURCES, RawCodec, STREAM_AGGREGATED_RESOURCES};
@@ -52,8 +52,8 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let via = match request.uri().path() {
-            STREAM_AGGREGATED_RESOURCES => Via::Aggregated(Variant::StateOfTheWorld),
+        let variant = match request.uri().path() {
+            STREAM_AGGREGATED_RESOURCES => Variant::StateOfTheWorld,
             DELTA_AGGREGATED_RESOURCES => {
                 return refuse(Status::unimplemented(
                     "the incremental variant is not served yet: call StreamAggregatedResources",
@@ -72,7 +72,7 @@ where
         let inbox = self.inbox.clone();
         let max_request_bytes = self.max_request_bytes;
         Box::pin(async move {
-            let call = Box::new(Call { via, requests, max_request_bytes, peer });
+            let call = Box::new(Call { variant, requests, max_request_bytes, peer });
             let response = match inbox.ask(|answer| Input::Accept { call, answer }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));

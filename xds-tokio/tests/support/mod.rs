@@ -3,6 +3,7 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod log;
 pub(crate) mod tls;
 
 use core::{
@@ -18,7 +19,7 @@ use futures_core::Stream;
 use prost::Message as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     sync::mpsc,
     task::JoinHandle,
     time::timeout,
@@ -125,6 +126,26 @@ pub(crate) async fn next_change(watch: &mut WatchAll) -> Change {
     change.expect("the client lives").expect("the watch is sound")
 }
 
+/// An address that refuses connections, and is nobody else's as long as this lives.
+pub(crate) struct Deaf(TcpSocket);
+
+impl Deaf {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    /// From now on connections are taken.
+    pub(crate) fn listen(self) -> TcpListener {
+        self.0.listen(16).unwrap()
+    }
+}
+
 // A server.
 
 /// What the server does before it sends response headers.
@@ -198,8 +219,12 @@ impl Drop for FakeServer {
 
 impl FakeStream {
     pub(crate) async fn request(&mut self) -> DiscoveryRequest {
-        let request = soon(self.requests.recv()).await.flatten().expect("the stream is open");
-        DiscoveryRequest::decode(request).unwrap()
+        DiscoveryRequest::decode(self.message().await).unwrap()
+    }
+
+    /// A request as it arrived, of whichever variant.
+    pub(crate) async fn message(&mut self) -> Bytes {
+        soon(self.requests.recv()).await.flatten().expect("the stream is open")
     }
 
     /// A request that is there already.

@@ -1,0 +1,319 @@
+//! Messages in logs, in the shorthand of the protocol's documentation (S0.091), and for the incremental
+//! variant in one that is like it.
+//!
+//! | message | shorthand |
+//! |---|---|
+//! | `DiscoveryRequest` | `(V=version,R=[names],N=nonce,T=type)` |
+//! | `DiscoveryResponse` | `(V=version,R=[names],N=nonce,T=type)` |
+//! | `DeltaDiscoveryRequest` | `(S=[subscribed],U=[unsubscribed],I=[name=initial version],N=nonce,T=type)` |
+//! | `DeltaDiscoveryResponse` | `(V=version,R=[name=version],D=[removed],N=nonce,T=type)` |
+//!
+//! Nothing here runs unless the log line is wanted: the types decode when they are displayed. What is
+//! inside a resource is never shown but its name, and that only where the name is known to be the
+//! first field; see [`PayloadPrinter`] for more. Which of the messages some bytes are only their stream
+//! tells: the messages of one variant decode as those of the other, with content where versions are.
+
+mod delta;
+mod sotw;
+mod text;
+
+use core::fmt;
+
+use bytes::Bytes;
+use prost::Name as _;
+use xds_core::{proto, service::Variant};
+
+pub(crate) use self::text::{Printable, type_name};
+use crate::payload::PayloadPrinter;
+
+/// How many names of a list are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// The first few, and how many there are.
+    Few,
+    All,
+}
+
+/// An encoded request.
+pub(crate) struct Request<'a>(pub(crate) Variant, pub(crate) &'a Bytes, pub(crate) Names);
+
+/// An encoded response.
+pub(crate) struct Response<'a>(pub(crate) Variant, pub(crate) &'a Bytes, pub(crate) Names);
+
+/// The resources of an encoded response, as the application's printer shows them.
+pub(crate) struct Payloads<'a>(
+    pub(crate) Variant,
+    pub(crate) &'a Bytes,
+    pub(crate) &'a dyn PayloadPrinter,
+);
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(variant, message, names) = *self;
+        match variant {
+            Variant::StateOfTheWorld => match decode(message) {
+                Some(request) => sotw::request(f, &request, names),
+                None => undecodable(f, message),
+            },
+            Variant::Incremental => match decode(message) {
+                Some(request) => delta::request(f, &request, names),
+                None => undecodable(f, message),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Response<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(variant, message, names) = *self;
+        match variant {
+            Variant::StateOfTheWorld => match decode(message) {
+                Some(response) => sotw::response(f, &response, names),
+                None => undecodable(f, message),
+            },
+            Variant::Incremental => match decode(message) {
+                Some(response) => delta::response(f, &response, names),
+                None => undecodable(f, message),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Payloads<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(variant, message, printer) = *self;
+        match variant {
+            Variant::StateOfTheWorld => match decode::<proto::DiscoveryResponse>(message) {
+                Some(response) => payloads(f, response.resources.iter().map(unwrapped), printer),
+                None => undecodable(f, message),
+            },
+            Variant::Incremental => match decode::<proto::DeltaDiscoveryResponse>(message) {
+                Some(response) => {
+                    payloads(f, response.resources.into_iter().map(|it| it.resource), printer)
+                }
+                None => undecodable(f, message),
+            },
+        }
+    }
+}
+
+/// Prints resources, each by its own type. One without a body is a heartbeat.
+fn payloads(
+    f: &mut fmt::Formatter<'_>,
+    resources: impl Iterator<Item = Option<proto::Any>>,
+    printer: &dyn PayloadPrinter,
+) -> fmt::Result {
+    for (at, resource) in resources.enumerate() {
+        if at > 0 {
+            f.write_str("; ")?;
+        }
+        match resource {
+            Some(resource) => printer.print(&resource.type_url, &resource.value, f)?,
+            None => f.write_str("heartbeat")?,
+        }
+    }
+    Ok(())
+}
+
+/// What is in the wrapper of a resource, or the resource where it has none.
+fn unwrapped(resource: &proto::Any) -> Option<proto::Any> {
+    match wrapper(resource) {
+        Some(wrapper) => wrapper.resource,
+        None => Some(resource.clone()),
+    }
+}
+
+fn wrapper(resource: &proto::Any) -> Option<proto::Resource> {
+    let is_wrapped = resource.type_url == proto::Resource::type_url();
+    if is_wrapped { decode(&resource.value) } else { None }
+}
+
+fn decode<M: prost::Message + Default>(message: &Bytes) -> Option<M> {
+    M::decode(message.clone()).ok()
+}
+
+fn undecodable(f: &mut fmt::Formatter<'_>, message: &Bytes) -> fmt::Result {
+    write!(f, "({} bytes that do not decode)", message.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+    use xds_core::{
+        service::Variant::{Incremental, StateOfTheWorld},
+        types,
+    };
+
+    use super::*;
+    use crate::payload::SizesOnly;
+
+    fn request(names: &[&str]) -> Bytes {
+        proto::DiscoveryRequest {
+            version_info: "7".into(),
+            resource_names: names.iter().map(|&name| name.into()).collect(),
+            type_url: types::CLUSTER.into(),
+            response_nonce: "n1".into(),
+            ..Default::default()
+        }
+        .encode_to_vec()
+        .into()
+    }
+
+    fn response(type_url: &str, value: &'static [u8]) -> Bytes {
+        let resource = proto::Any { type_url: type_url.into(), value: Bytes::from_static(value) };
+        proto::DiscoveryResponse {
+            version_info: "8".into(),
+            resources: vec![resource.clone(), resource],
+            type_url: type_url.into(),
+            nonce: "n2".into(),
+            ..Default::default()
+        }
+        .encode_to_vec()
+        .into()
+    }
+
+    #[test]
+    fn a_request_shows_version_names_nonce_and_type() {
+        assert_eq!(
+            Request(StateOfTheWorld, &request(&[]), Names::Few).to_string(),
+            "(V=7,R=[],N=n1,T=cds)"
+        );
+        assert_eq!(
+            Request(StateOfTheWorld, &request(&["a", "b"]), Names::Few).to_string(),
+            "(V=7,R=[a b],N=n1,T=cds)"
+        );
+    }
+
+    #[test]
+    fn long_lists_are_cut_unless_all_is_asked_for() {
+        let request = request(&["a", "b", "c", "d", "e", "f", "g"]);
+        assert_eq!(
+            Request(StateOfTheWorld, &request, Names::Few).to_string(),
+            "(V=7,R=[a b c d e ..7],N=n1,T=cds)"
+        );
+        assert_eq!(
+            Request(StateOfTheWorld, &request, Names::All).to_string(),
+            "(V=7,R=[a b c d e f g],N=n1,T=cds)"
+        );
+    }
+
+    #[test]
+    fn a_response_shows_names_of_known_types_only() {
+        let known = response(types::SECRET, b"\x0a\x03key\x12\x04hush");
+        assert_eq!(
+            Response(StateOfTheWorld, &known, Names::Few).to_string(),
+            "(V=8,R=[key key],N=n2,T=sds)"
+        );
+        let unknown = response("t/example.Custom", b"\x0a\x04hush");
+        assert_eq!(
+            Response(StateOfTheWorld, &unknown, Names::Few).to_string(),
+            "(V=8,R=[<6 bytes> <6 bytes>],N=n2,T=example.Custom)"
+        );
+    }
+
+    #[test]
+    fn a_wrapped_resource_shows_the_name_of_its_wrapper() {
+        let wrapper = proto::Resource { name: "w".into(), ..Default::default() };
+        let resource = proto::Any {
+            type_url: proto::Resource::type_url(),
+            value: wrapper.encode_to_vec().into(),
+        };
+        let response = proto::DiscoveryResponse { resources: vec![resource], ..Default::default() };
+        let shown =
+            Response(StateOfTheWorld, &response.encode_to_vec().into(), Names::Few).to_string();
+        assert_eq!(shown, "(V=,R=[w],N=,T=)");
+    }
+
+    #[test]
+    fn payloads_are_sizes_unless_the_application_prints_them() {
+        let secret = response(types::SECRET, b"\x0a\x03key\x12\x04hush");
+        assert_eq!(
+            Payloads(StateOfTheWorld, &secret, &SizesOnly).to_string(),
+            "11 bytes; 11 bytes"
+        );
+    }
+
+    #[test]
+    fn a_peer_cannot_write_log_lines_of_its_own() {
+        let shown = Request(StateOfTheWorld, &request(&["a\nERROR b"]), Names::Few).to_string();
+        assert_eq!(shown, "(V=7,R=[a\\nERROR b],N=n1,T=cds)");
+        let long = "x".repeat(1 << 20);
+        assert!(Request(StateOfTheWorld, &request(&[&long]), Names::All).to_string().len() < 400);
+    }
+
+    #[test]
+    fn garbage_is_shown_as_such() {
+        let garbage = Bytes::from_static(b"\xff\xff");
+        for variant in [StateOfTheWorld, Incremental] {
+            let shown = [
+                Request(variant, &garbage, Names::Few).to_string(),
+                Response(variant, &garbage, Names::Few).to_string(),
+                Payloads(variant, &garbage, &SizesOnly).to_string(),
+            ];
+            assert_eq!(shown, ["(2 bytes that do not decode)"; 3]);
+        }
+    }
+
+    fn delta_response(resources: Vec<proto::Resource>) -> Bytes {
+        proto::DeltaDiscoveryResponse {
+            system_version_info: "8".into(),
+            resources,
+            type_url: types::SECRET.into(),
+            removed_resources: vec!["gone".into()],
+            nonce: "n2".into(),
+            ..Default::default()
+        }
+        .encode_to_vec()
+        .into()
+    }
+
+    fn secret(version: &str) -> proto::Resource {
+        let value = Bytes::from_static(b"\x0a\x03key\x12\x04hush");
+        proto::Resource {
+            name: "key".into(),
+            version: version.into(),
+            resource: Some(proto::Any { type_url: types::SECRET.into(), value }),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn incremental_messages_show_what_changes() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect();
+        let request = proto::DeltaDiscoveryRequest {
+            type_url: types::CLUSTER.into(),
+            resource_names_subscribe: names(&["a", "b"]),
+            resource_names_unsubscribe: names(&["c"]),
+            initial_resource_versions: [("a".into(), "1".into()), ("d".into(), "2\n".into())]
+                .into(),
+            response_nonce: "n1".into(),
+            ..Default::default()
+        };
+        let shown = Request(Incremental, &request.encode_to_vec().into(), Names::Few).to_string();
+        assert_eq!(shown, "(S=[a b],U=[c],I=[a=1 d=2\\n],N=n1,T=cds)");
+        let shown = Response(Incremental, &delta_response(vec![secret("3")]), Names::Few);
+        assert_eq!(shown.to_string(), "(V=8,R=[key=3],D=[gone],N=n2,T=sds)");
+    }
+
+    #[test]
+    fn the_printer_gets_a_resource_by_its_own_type_wherever_it_is() {
+        struct Printer;
+        impl PayloadPrinter for Printer {
+            fn print(&self, url: &str, bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
+                write!(out, "{url}: {} bytes", bytes.len())
+            }
+        }
+        let heartbeat = proto::Resource { resource: None, ..secret("3") };
+        let own = format!("{}: 11 bytes", types::SECRET);
+        let delta = delta_response(vec![secret("3"), heartbeat]);
+        let shown = Payloads(Incremental, &delta, &Printer).to_string();
+        assert_eq!(shown, format!("{own}; heartbeat"));
+        let wrapped = proto::Any {
+            type_url: proto::Resource::type_url(),
+            value: secret("3").encode_to_vec().into(),
+        };
+        let sotw = proto::DiscoveryResponse { resources: vec![wrapped], ..Default::default() };
+        let shown = Payloads(StateOfTheWorld, &sotw.encode_to_vec().into(), &Printer).to_string();
+        assert_eq!(shown, own);
+    }
+}

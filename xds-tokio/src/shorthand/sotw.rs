@@ -1,0 +1,50 @@
+//! The messages of the state-of-the-world variant.
+
+use core::fmt::{self, Display as _};
+
+use xds_core::{
+    client::{OpaqueType, ResourceType as _},
+    proto, types,
+};
+
+use super::{
+    Names,
+    text::{Printable, end, list},
+    wrapper,
+};
+
+pub(super) fn request(
+    f: &mut fmt::Formatter<'_>,
+    request: &proto::DiscoveryRequest,
+    names: Names,
+) -> fmt::Result {
+    write!(f, "(V={},R=", Printable(&request.version_info))?;
+    list(f, &request.resource_names, names, |f, name| Printable(name).fmt(f))?;
+    end(f, &request.response_nonce, &request.type_url)
+}
+
+pub(super) fn response(
+    f: &mut fmt::Formatter<'_>,
+    response: &proto::DiscoveryResponse,
+    names: Names,
+) -> fmt::Result {
+    write!(f, "(V={},R=", Printable(&response.version_info))?;
+    list(f, &response.resources, names, resource_name)?;
+    end(f, &response.nonce, &response.type_url)
+}
+
+/// The name of a resource whose type is known to have it in front, or of its wrapper; otherwise the
+/// size.
+fn resource_name(f: &mut fmt::Formatter<'_>, resource: &proto::Any) -> fmt::Result {
+    if let Some(wrapper) = wrapper(resource)
+        && !wrapper.name.is_empty()
+    {
+        return Printable(&wrapper.name).fmt(f);
+    }
+    if types::short_name(&resource.type_url).is_some()
+        && let Ok(name) = OpaqueType::new(resource.type_url.as_str()).name(&resource.value)
+    {
+        return Printable(name).fmt(f);
+    }
+    write!(f, "<{} bytes>", resource.value.len())
+}

@@ -1,0 +1,66 @@
+//! The parts of the shorthand: text of a peer, lists, types.
+
+use core::fmt::{self, Write as _};
+
+use xds_core::types;
+
+use super::Names;
+
+/// How many of a list are [a few](Names::Few).
+const FEW: usize = 5;
+
+/// Text of a peer as it may stand in a log line: no control characters, and not too long.
+pub(crate) struct Printable<'a>(pub(crate) &'a str);
+
+const LONGEST: usize = 256;
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, character) in self.0.chars().enumerate() {
+            if at == LONGEST {
+                return write!(f, "..{} bytes", self.0.len());
+            }
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                f.write_char(character)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A type as logs name it: `cds`, or the message's name.
+pub(crate) fn type_name(type_url: &str) -> &str {
+    types::short_name(type_url).unwrap_or_else(|| type_url.rsplit('/').next().unwrap_or(type_url))
+}
+
+/// What all messages end with.
+pub(super) fn end(f: &mut fmt::Formatter<'_>, nonce: &str, type_url: &str) -> fmt::Result {
+    write!(f, ",N={},T={})", Printable(nonce), Printable(type_name(type_url)))
+}
+
+pub(super) fn list<T>(
+    f: &mut fmt::Formatter<'_>,
+    items: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
+    names: Names,
+    item: impl Fn(&mut fmt::Formatter<'_>, T) -> fmt::Result,
+) -> fmt::Result {
+    let items = items.into_iter();
+    let count = items.len();
+    let shown = match names {
+        Names::Few => count.min(FEW),
+        Names::All => count,
+    };
+    f.write_char('[')?;
+    for (at, one) in items.take(shown).enumerate() {
+        if at > 0 {
+            f.write_char(' ')?;
+        }
+        item(f, one)?;
+    }
+    if shown < count {
+        write!(f, " ..{count}")?;
+    }
+    f.write_char(']')
+}
