@@ -113,7 +113,6 @@ impl Client {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();
-        channel.last_rendered = Some(type_index);
         let is_first_message = !core::mem::replace(&mut channel.node_sent, true);
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);
@@ -147,6 +146,7 @@ impl Client {
                 delta.render(&envelope, interest, cache, form, upstream, &mut message)
             }
         };
+        channel.last_rendered = Some(type_index);
         channel.has_stated_held |= rendered.states_held;
         *frame = Frame { body: Bytes::from(message), ..Frame::default() };
         self.settle_subscription(id, type_index, &rendered, now);
