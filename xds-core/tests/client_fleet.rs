@@ -11,7 +11,7 @@
 //! | IC14, IC16, IC28 | `watcher.rs`; of order, that each value told was sent and the newest is told last |
 //! | IC17 | `client_contract.rs`, `names_that_come_twice_are_rejected` |
 //! | IC18 to IC23, IC31 | `oracle.rs`: the cache after each response, from the one before |
-//! | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; of IC24 the latter, and IC33, for one server |
+//! | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; IC24 and IC33 for one server |
 //! | IC26 | `clock.rs`, `may_open`: the growing pause is a lower bound here; jitter is in `backoff.rs` |
 //! | IC27 | `talk.rs`, `is_known_trouble`; `rest.rs`: all are told, for one server |
 //! | IC29, IC30 | `clock.rs`, `may_open`; `rest.rs`, `only_those_who_answer_are_asked`; `talk.rs`, `forge` |
