@@ -100,6 +100,33 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A name that comes twice makes the response a bad one, and neither copy is used (IC17).
+    #[test]
+    fn names_that_come_twice_are_rejected(
+        variant in variant(),
+        resources in proptest::collection::vec((0..6u8, 0..3u8), 0..5),
+    ) {
+        let inputs = [
+            Input::Watch { kind: 0, name: None },
+            Input::Connect,
+            Input::Respond { kind: 0, nonce: 1, resources: resources.clone() },
+        ];
+        let driver = run(&inputs, DataErrorPolicy::KeepCached, variant);
+        let comes_twice = |name: u8| resources.iter().filter(|(it, _)| *it == name).count() > 1;
+        let is_bad = resources.iter().any(|(name, _)| comes_twice(*name));
+        let stats = driver.client.stats();
+        prop_assert_eq!((stats.acks, stats.nacks), (u64::from(!is_bad), u64::from(is_bad)));
+        for status in driver.client.status() {
+            let name = (0..6).find(|name| status.name == &*format!("r{name}"));
+            let is_used = name.is_some_and(|name| !comes_twice(name));
+            prop_assert_eq!(status.bytes.is_some(), is_used, "{}", status);
+        }
+    }
+}
+
 /// Rule 2 across processes: this test runs itself twice and compares what was printed.
 #[test]
 fn every_process_says_the_same() {

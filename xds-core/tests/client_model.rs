@@ -231,7 +231,7 @@ impl Model {
             }
             Output::Notify(id, notice) => {
                 match self.watchers.iter_mut().find(|watcher| watcher.id == id) {
-                    Some(watcher) => watcher.hear(notice)?,
+                    Some(watcher) => watcher.hear(notice, u64::from(self.responses))?,
                     None => prop_assert!(false, "a notice for {}, which has ended (IC39)", id),
                 }
             }

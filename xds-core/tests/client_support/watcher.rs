@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
     WatchId,
-    client::{Change, Notice, Resource, ResourceStatus},
+    client::{Change, Notice, Resource, ResourceStatus, WatchErrorKind},
 };
 
 use super::TYPES;
@@ -20,14 +20,17 @@ pub struct Watcher {
     pub name: Option<String>,
     /// Whether it has taken a notice that it is not done with.
     pub is_busy: bool,
-    /// Whether some server has said what no server should.
-    pub is_lied_to: bool,
+    /// Whether a resource may have ended and come back under the same version: a server has lied, or a
+    /// TTL has run out.
+    pub may_have_missed_an_end: bool,
     /// The resources in use.
     view: BTreeMap<String, Held>,
     /// Each of them as it was told last, with its version.
     told: BTreeMap<String, Resource>,
     /// Once the collection as a whole was received: whether something is wrong with it.
     collection: Option<Ambient>,
+    /// The last notice, and how many responses there had been by then.
+    last: Option<(Notice, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -66,10 +69,11 @@ impl Watcher {
             kind,
             name,
             is_busy: false,
-            is_lied_to: false,
+            may_have_missed_an_end: false,
             view: BTreeMap::new(),
             told: BTreeMap::new(),
             collection: None,
+            last: None,
         }
     }
 
@@ -86,8 +90,48 @@ impl Watcher {
         self.view.iter().map(|(name, held)| (&**name, &held.bytes))
     }
 
-    pub fn hear(&mut self, notice: Notice) -> Result<(), TestCaseError> {
+    /// Whether the watch is for a resource of this type and name, alone or among others.
+    pub fn asks_for(&self, kind: usize, name: &str) -> bool {
+        let is_named =
+            || self.name.as_ref().map_or_else(|| !name.starts_with("xdstp:"), |own| own == name);
+        self.kind == kind && is_named()
+    }
+
+    /// Whether the collection was received, as far as the watcher knows.
+    pub fn has_collection(&self) -> bool {
+        self.collection.is_some()
+    }
+
+    /// Whether it was last told that something is wrong.
+    pub fn knows_of_trouble(&self) -> bool {
+        let is_wrong = |ambient: &Ambient| *ambient == Ambient::Wrong;
+        match &self.name {
+            Some(name) => self.view.get(name).map_or_else(
+                || matches!(self.last, Some((Notice::Changed(Err(_)), _))),
+                |held| is_wrong(&held.ambient),
+            ),
+            None => self.collection.as_ref().is_none_or(is_wrong),
+        }
+    }
+
+    /// Takes a notice, before which there were so many responses.
+    pub fn hear(&mut self, notice: Notice, responses: u64) -> Result<(), TestCaseError> {
         self.is_busy = true;
+        if let Some((last, before)) = self.last.replace((notice.clone(), responses))
+            && self.name.is_some()
+        {
+            // A value may have been another one in between, trouble may have been over. What is wrong
+            // with the resource is told again after trouble that came and went unheard.
+            let needed = match &notice {
+                Notice::Changed(Ok(_)) => 2,
+                Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => {
+                    u64::from(matches!(error.kind(), WatchErrorKind::Unavailable(_)))
+                }
+                _ => 0,
+            };
+            let is_news = last != notice || responses >= before + needed;
+            prop_assert!(is_news, "{:?} is told again (IC16, IC27)", notice);
+        }
         let name = self.name.clone().unwrap_or_default();
         match notice {
             Notice::Changed(Ok(resource)) => {
@@ -108,8 +152,7 @@ impl Watcher {
         match change {
             Change::Resource { name, result: Ok(resource) } => {
                 let told = self.told.insert(name.to_string(), resource.clone());
-                // A liar may have taken it back in between, under the same version.
-                let is_news = self.is_lied_to || told.as_ref() != Some(&resource);
+                let is_news = self.may_have_missed_an_end || told.as_ref() != Some(&resource);
                 prop_assert!(is_news, "{} is told again (IC16)", name);
                 let held = Held { bytes: resource.bytes, ambient: Ambient::Well };
                 self.view.insert(name.to_string(), held);

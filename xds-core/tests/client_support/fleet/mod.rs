@@ -3,35 +3,37 @@
 //! Servers keep to the protocol unless a step says otherwise. The rules that hold at every moment are
 //! checked at every step; those that hold once everybody has done their part, in `rest.rs`.
 
+pub mod clock;
+pub mod oracle;
 pub mod peer;
+pub mod reach;
 pub mod rest;
+mod sending;
 pub mod step;
 pub mod store;
+pub mod talk;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    mem,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt::Debug, mem, time::Duration};
 
-use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
-    ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
+    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
-        Authority, Call, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy, EntryState,
-        Interest, ManagementServer, Node, Output, ReadGate, Streams,
+        Authority, Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy,
+        Interest, ManagementServer, Node, Notice, Output, ReadGate, ServerFeature, ServerFeatures,
+        Streams, WatchError,
     },
     service::Variant,
 };
 
 use self::{
     peer::Peer,
+    reach::{Reached, Situation},
     step::Step,
     store::{Held, Store},
+    talk::{Place, Talk},
 };
-use super::{Picky, TYPES, watcher::Watcher};
+use super::{Picky, TYPES, told::Told, watcher::Watcher};
 
 /// How a client is configured.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,7 @@ pub struct Setup {
     pub servers: Servers,
     pub data_errors: DataErrorPolicy,
     pub read_gate: ReadGate,
+    pub features: ServerFeatures,
 }
 
 /// Who answers for what.
@@ -48,31 +51,38 @@ pub struct Setup {
 pub enum Servers {
     /// One server for everything.
     One,
-    /// Two servers in order, and an authority that prefers the second.
+    /// Two servers in order, an authority that prefers the second, and one with a server of its own.
     Fallback,
 }
 
-const URIS: [&str; 2] = ["a", "b"];
+const URIS: [&str; 3] = ["a", "b", "c"];
 
-/// The third name states an authority.
+/// Two names are plain, and two state an authority, one of them with parameters.
 pub fn name_of(kind: usize, name: u8) -> String {
+    let type_name = TYPES[kind].rsplit('/').next().unwrap_or_default();
     match name {
-        2 => format!("xdstp://x/{}/r2", TYPES[kind].rsplit('/').next().unwrap_or_default()),
+        2 => format!("xdstp://x/{type_name}/r2"),
+        3 => format!("xdstp://y/{type_name}/r3?m=1&n=2"),
         name => format!("r{name}"),
     }
 }
 
 impl Setup {
     fn to_config(self) -> ClientConfig {
-        let server =
-            |uri| ManagementServer::new(uri).with_variant(self.variant).with_streams(self.streams);
+        let server = |uri| {
+            ManagementServer::new(uri)
+                .with_variant(self.variant)
+                .with_streams(self.streams)
+                .with_features(self.features)
+        };
         let mut config = ClientConfig::new(Node::new("me"), server(URIS[0]));
-        let mut authority = Authority::new("x");
+        let (mut shared, mut apart) = (Authority::new("x"), Authority::new("y"));
         if self.servers == Servers::Fallback {
             config = config.with_fallback(server(URIS[1]));
-            authority = authority.with_server(server(URIS[1])).with_server(server(URIS[0]));
+            shared = shared.with_server(server(URIS[1])).with_server(server(URIS[0]));
+            apart = apart.with_server(server(URIS[2]));
         }
-        config = config.with_authority(authority);
+        config = config.with_authority(shared).with_authority(apart);
         config.profile.data_errors = self.data_errors;
         config.profile.read_gate = self.read_gate;
         config.profile.backoff.jitter_percent = 0;
@@ -85,9 +95,50 @@ impl Setup {
         self.servers == Servers::Fallback && self.variant == Variant::Incremental
     }
 
+    /// What data errors do to resources in use (IC20).
+    pub fn policy(self) -> DataErrorPolicy {
+        match self.features.contains(ServerFeature::FailOnDataErrors) {
+            true => DataErrorPolicy::DropCached,
+            false => self.data_errors,
+        }
+    }
+
+    /// The one type that a stream for `kind` carries.
+    pub fn only(self, kind: usize) -> Option<usize> {
+        (self.streams == Streams::PerType).then_some(kind)
+    }
+
+    /// The positions of the servers that answer for a name, the preferred first.
+    pub fn servers_of(self, name: &str) -> &'static [usize] {
+        match self.servers {
+            Servers::One => &[0],
+            Servers::Fallback if name.starts_with("xdstp://x/") => &[1, 0],
+            Servers::Fallback if name.starts_with("xdstp://y/") => &[2],
+            Servers::Fallback => &[0, 1],
+        }
+    }
+
+    /// The same of what a watch is for.
+    pub fn place_of_watch(self, watcher: &Watcher) -> Place {
+        self.place_of(watcher.kind, watcher.name.as_deref().unwrap_or_default())
+    }
+
+    /// Where the stream leads that a name is asked for on, at best.
+    pub fn place_of(self, kind: usize, name: &str) -> Place {
+        (self.preferred(name), self.only(kind))
+    }
+
     /// The position of the server that is preferred for a name.
     pub fn preferred(self, name: &str) -> usize {
-        usize::from(self.servers == Servers::Fallback && name.starts_with("xdstp:"))
+        self.servers_of(name)[0]
+    }
+}
+
+/// What is wrong, if a notice says that something is.
+fn notice_error(notice: &Notice) -> Option<&WatchError> {
+    match notice {
+        Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => Some(error),
+        _ => None,
     }
 }
 
@@ -105,6 +156,11 @@ pub struct World {
     number: u64,
     /// Whether some server has said what no server should.
     has_lied: bool,
+    /// What servers and client know of each other.
+    talk: Talk,
+    pub reached: Reached,
+    /// What the client tells of itself.
+    told: Told,
     /// What happened, rendered only if it went wrong.
     pub trace: Vec<Box<dyn Debug>>,
 }
@@ -122,6 +178,9 @@ impl World {
             watch_ids: BTreeSet::new(),
             number: 0,
             has_lied: false,
+            talk: Talk::default(),
+            reached: Reached::default(),
+            told: Told::default(),
             trace: Vec::new(),
         }
     }
@@ -143,27 +202,30 @@ impl World {
                 Ok(())
             })?,
             Step::Transmit(nth) => self.with_peer(nth, |world, at| world.transmit(at).map(drop))?,
-            Step::Push { nth, kind } => self.with_peer(nth, |world, at| {
-                world.push(at, kind);
-                Ok(())
-            })?,
+            Step::Push { nth, kind } => {
+                self.with_peer(nth, |world, at| world.push(at, kind).map(drop))?;
+            }
             Step::Close(nth) => self.with_peer(nth, |world, at| {
                 let error = ChannelError::Status { code: 14, message: "".into() };
                 world.close(at, error);
                 Ok(())
             })?,
-            Step::Put { server, kind, name, text } => {
+            Step::Put { server, kind, name, text, ttl } => {
                 self.number += 1;
-                let held = Held { version: self.number, text };
+                let ttl = ttl.map(|seconds| Duration::from_secs(seconds.into()));
+                let held = Held { version: self.number, text, ttl };
                 self.stores[server].put(kind, name_of(kind, name), held);
             }
+            Step::Report { server, kind, name, code } => {
+                self.stores[server].report(kind, name_of(kind, name), code);
+            }
+            Step::Beat { nth, kind } => self.with_peer(nth, |world, at| world.beat(at, kind))?,
             Step::Delete { server, kind, name } => {
                 self.stores[server].remove(kind, &name_of(kind, name));
             }
-            Step::Forge { nth, ref bytes } => self.with_peer(nth, |world, at| {
-                world.forge(at, bytes);
-                Ok(())
-            })?,
+            Step::Forge { nth, ref bytes } => {
+                self.with_peer(nth, |world, at| world.forge(at, bytes))?;
+            }
             Step::Sleep { millis } => self.sleep(Duration::from_millis(millis))?,
             Step::Rest => self.come_to_rest()?,
         }
@@ -187,12 +249,19 @@ impl World {
     fn watch(&mut self, kind: usize, name: Option<u8>) -> Result<(), TestCaseError> {
         let name = name.map(|name| name_of(kind, name));
         let interest = name.as_deref().map_or(Interest::Wildcard, Interest::Name);
+        // The order of parameters makes no difference (IC30).
+        let spelled = name.as_deref().map(|name| name.replace("m=1&n=2", "n=2&m=1"));
+        let interest = match spelled.as_deref().filter(|_| self.watch_ids.len() % 2 == 1) {
+            Some(spelled) => Interest::Name(spelled),
+            None => interest,
+        };
         let id = self.client.watch(&TypeUrl::from(TYPES[kind]), interest, self.now);
         let id = id.expect("a registered type and a good name");
         prop_assert!(self.watch_ids.insert(id), "{} is reused (rule 7)", id);
         let mut watcher = Watcher::new(id, kind, name);
-        watcher.is_lied_to = self.has_lied;
+        watcher.may_have_missed_an_end = self.talk.has_lied || self.talk.has_expired;
         self.watchers.push(watcher);
+        self.note_reasons_to_turn();
         Ok(())
     }
 
@@ -200,12 +269,19 @@ impl World {
         if !self.watchers.is_empty() {
             let watcher = self.watchers.remove(nth % self.watchers.len());
             self.client.unwatch(watcher.id, self.now);
+            self.note_ended(watcher.id);
         }
     }
 
     pub fn take_output(&mut self) -> Result<bool, TestCaseError> {
+        Ok(self.take_output_for()?.is_some())
+    }
+
+    /// Takes an output, if there is one; and the watch that it is for, if it is for one.
+    fn take_output_for(&mut self) -> Result<Option<Option<WatchId>>, TestCaseError> {
         let due = self.client.poll_timeout();
-        let Some(output) = self.client.poll_output() else { return Ok(false) };
+        let Some(output) = self.client.poll_output() else { return Ok(None) };
+        let watch = if let Output::Notify(watch, _) = &output { Some(*watch) } else { None };
         prop_assert!(due.is_some_and(|due| due.at <= self.now), "{:?} was queued (rule 4)", output);
         self.note(output.clone());
         match output {
@@ -217,14 +293,23 @@ impl World {
                 }
             }
             Output::Notify(id, notice) => {
+                let responses = self.talk.responses();
                 match self.watchers.iter_mut().find(|watcher| watcher.id == id) {
-                    Some(watcher) => watcher.hear(notice)?,
+                    Some(watcher) => {
+                        if let Notice::Changed(Ok(resource)) = &notice {
+                            self.talk.was_sent(watcher.kind, resource)?;
+                        }
+                        let name = watcher.name.as_deref().unwrap_or_default();
+                        let place = self.setup.place_of(watcher.kind, name);
+                        self.talk.is_known_trouble(place, notice_error(&notice))?;
+                        watcher.hear(notice, responses)?;
+                    }
                     None => prop_assert!(false, "a notice for {}, which has ended (IC39)", id),
                 }
             }
             _ => {}
         }
-        Ok(true)
+        Ok(Some(watch))
     }
 
     /// One channel of a server opens at a time, and one leads to each place (IC26).
@@ -238,6 +323,10 @@ impl World {
             prop_assert!(peer.is_open, "two channels open at a time (IC26)");
             prop_assert!(peer.only != only, "two channels to one place (IC26)");
         }
+        self.may_open((server, only))?;
+        let is_behind = !self.talk.preferred.contains(&server);
+        let is_pending = self.peers.iter().any(|peer| !peer.is_all_answered());
+        self.reached.note(Situation::FallbackWhileAnAnswerIsPending, is_behind && is_pending);
         self.peers.push(Peer::new(channel, server, call.server.variant, only));
         Ok(())
     }
@@ -248,6 +337,13 @@ impl World {
         let Some(watcher) = self.watchers.get_mut(nth) else { return Ok(false) };
         let Some(change) = self.client.next_change(watcher.id) else { return Ok(false) };
         self.trace.push(Box::new((watcher.id, change.clone())));
+        if let Change::Resource { result: Ok(resource), .. } = &change {
+            self.talk.was_sent(watcher.kind, resource)?;
+        }
+        if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change {
+            let place = self.setup.place_of(watcher.kind, "");
+            self.talk.is_known_trouble(place, Some(error))?;
+        }
         watcher.step(change)?;
         Ok(true)
     }
@@ -256,6 +352,10 @@ impl World {
         let nth = nth % self.watchers.len().max(1);
         if let Some(watcher) = self.watchers.get_mut(nth) {
             self.client.handled(watcher.id, self.now);
+            let id = watcher.id;
+            for peer in &mut self.peers {
+                peer.debtors.remove(&id);
+            }
             // Of a wildcard watch that is true only once it has caught up.
             watcher.is_busy &= watcher.name.is_none();
         }
@@ -266,7 +366,7 @@ impl World {
         for nth in 0..self.watchers.len() {
             if mem::take(&mut self.watchers[nth].is_busy) {
                 while self.take_change(nth)? {}
-                self.client.handled(self.watchers[nth].id, self.now);
+                self.say_handled(nth);
             }
         }
         Ok(())
@@ -286,14 +386,21 @@ impl World {
         let peer = &mut self.peers[at];
         let is_news = !mem::replace(&mut peer.is_open, true);
         if is_news {
-            self.client.handle_event(ChannelEvent::Opened(peer.channel), self.now);
+            let channel = peer.channel;
+            self.note_opened(at);
+            self.client.handle_event(ChannelEvent::Opened(channel), self.now);
         }
         is_news
     }
 
     fn close(&mut self, at: usize, error: ChannelError) {
         let peer = self.peers.remove(at);
+        let before = self.client.stats().ignored_events;
         self.client.handle_event(ChannelEvent::Closed(peer.channel, error), self.now);
+        // The client may have closed the channel first.
+        if self.client.stats().ignored_events == before {
+            self.note_end(&peer);
+        }
     }
 
     /// Whether there was a request to send.
@@ -308,75 +415,12 @@ impl World {
             return Ok(false);
         };
         self.trace.push(Box::new((peer.channel, transmit.clone(), frame.to_bytes())));
-        peer.read(&frame, &transmit.cause, |kind| Self::wanted(&self.watchers, kind))?;
+        let stated = peer
+            .read(&frame, &transmit.cause, self.now, |kind| Self::wanted(&self.watchers, kind))?;
+        if let Some(stated) = stated {
+            self.stated(at, stated)?;
+        }
+        self.forget_what_nobody_wants();
         Ok(true)
-    }
-
-    /// The server says what it has to say, if the client wants to read. Whether it did.
-    pub fn push(&mut self, at: usize, kind: usize) -> bool {
-        let peer = &mut self.peers[at];
-        if !self.client.wants_read(peer.channel) {
-            return false;
-        }
-        let Some(frame) = peer.push(kind, &self.stores[peer.server], self.number + 1) else {
-            return false;
-        };
-        self.number += 1;
-        let message = ChannelEvent::Message(peer.channel, Bytes::from(frame));
-        self.trace.push(Box::new(message.clone()));
-        self.client.handle_event(message, self.now);
-        true
-    }
-
-    /// The server says what no server should. A stream on which that cannot be read is over, though
-    /// its server hears of it only later.
-    fn forge(&mut self, at: usize, bytes: &[u8]) {
-        self.has_lied = true;
-        self.watchers.iter_mut().for_each(|watcher| watcher.is_lied_to = true);
-        let peer = &mut self.peers[at];
-        let before = self.client.stats();
-        let message = ChannelEvent::Message(peer.channel, Bytes::copy_from_slice(bytes));
-        self.client.handle_event(message, self.now);
-        let after = self.client.stats();
-        let is_answered = after.acks + after.nacks > before.acks + before.nacks;
-        if is_answered {
-            peer.note_lie();
-        }
-    }
-
-    /// Sleeps until each deadline, as a driver may.
-    pub fn sleep(&mut self, duration: Duration) -> Result<(), TestCaseError> {
-        let end = self.now.after(duration);
-        for _ in 0..1_000 {
-            while self.take_output()? {}
-            let Some(due) = self.client.poll_timeout().filter(|due| due.at <= end) else {
-                self.now = end;
-                self.client.handle_timeout(end);
-                return Ok(());
-            };
-            self.now = self.now.max(due.at);
-            let before = self.states();
-            self.client.handle_timeout(self.now);
-            for (name, state) in self.states() {
-                let before = before.get(&name).copied();
-                let is_concluded = Some(state) != before && before.is_some();
-                prop_assert!(
-                    due.why == Timer::TimeToLive
-                        || self.setup.may_have_leftovers()
-                        || !is_concluded
-                        || before == Some(EntryState::Requested),
-                    "a timer of {:?}, which was {:?} (IC24, IC25)",
-                    name,
-                    before
-                );
-            }
-        }
-        prop_assert!(false, "a due timeout makes no progress (IC38)");
-        Ok(())
-    }
-
-    fn states(&self) -> BTreeMap<(String, String), EntryState> {
-        let key = |type_url: &TypeUrl, name: &str| (type_url.to_string(), name.to_owned());
-        self.client.status().map(|it| (key(it.type_url, it.name.as_str()), it.state)).collect()
     }
 }

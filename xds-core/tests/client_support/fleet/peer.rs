@@ -7,11 +7,19 @@ use std::{
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use prost::Message as _;
-use xds_core::{ChannelId, Frame, client::RequestCause, proto, service::Variant};
+use xds_core::{ChannelId, Frame, Time, WatchId, client::RequestCause, proto, service::Variant};
 
-use super::{super::TYPES, store::Store};
+use super::{
+    super::TYPES,
+    oracle::Said,
+    store::{Held, Store},
+    talk::Place,
+};
 
-type Names = BTreeSet<String>;
+pub(super) type Names = BTreeSet<String>;
+
+/// What was said of each name last: the version, or the code of the error that was reported.
+pub(super) type Listing = BTreeMap<String, Result<u64, i32>>;
 
 /// The far end of one channel.
 #[derive(Debug)]
@@ -25,30 +33,60 @@ pub struct Peer {
     /// Whether the client has announced requests that were not all taken yet.
     pub is_writable: bool,
     pub has_responded: bool,
+    pub first_response: Option<Time>,
+    /// Whether time has passed in which nothing was read.
+    pub was_held_back: bool,
+    /// The watches by name whose notices hold back reading.
+    pub debtors: BTreeSet<WatchId>,
     variant: Variant,
     has_node: bool,
     types: [Conversation; TYPES.len()],
-    /// Type and nonce of each; `None` is a lie, of which nothing is known.
-    unanswered: VecDeque<Option<(usize, String)>>,
+    /// `None` is a lie, of which nothing is known.
+    unanswered: VecDeque<Option<Unanswered>>,
     has_lied: bool,
+}
+
+/// A response, and what its answer has to state.
+#[derive(Debug, PartialEq)]
+struct Unanswered {
+    kind: usize,
+    nonce: String,
+    /// The last accepted version, which is its own if it is accepted; `None` if nobody can tell.
+    version: Option<String>,
+    is_rejected: bool,
+}
+
+/// What a first request says of what the client holds.
+#[derive(Debug)]
+pub enum Stated {
+    /// State of the world: the version of the type.
+    Version(usize, String),
+    /// Incremental: the versions of resources.
+    Versions(usize, BTreeMap<String, String>),
 }
 
 /// What the server makes of the requests of one type.
 #[derive(Debug, Default)]
-struct Conversation {
+pub(super) struct Conversation {
     was_requested: bool,
     /// Whether a name was ever listed, `*` included: until then, nothing means everything.
     has_listed: bool,
-    subscribed: Names,
+    pub(super) subscribed: Names,
     /// State of the world: the list of names in the last request.
     last: Option<Vec<String>>,
     /// Incremental: names whose subscription or end of one has yet to be answered.
-    owed: Names,
+    pub(super) owed: Names,
     /// Incremental: the versions that the client is believed to have.
-    known: BTreeMap<String, u64>,
+    pub(super) known: BTreeMap<String, u64>,
+    /// Incremental: the errors that were reported.
+    pub(super) reported: BTreeMap<String, i32>,
     /// State of the world: what was sent last, and for which names.
-    sent: Option<(BTreeMap<String, u64>, Names)>,
+    pub(super) sent: Option<(Listing, Names)>,
     nonces: Names,
+    /// State of the world: the nonce of the newest response that was sent.
+    newest: String,
+    /// Since when each name, or the wildcard, has been subscribed without a break.
+    since: BTreeMap<String, Time>,
 }
 
 /// A request in the words that both variants share.
@@ -56,8 +94,10 @@ struct Conversation {
 struct Read {
     kind: usize,
     nonce: String,
-    has_error: bool,
-    has_node: bool,
+    /// State of the world: the version that it states.
+    version: Option<String>,
+    error: Option<i32>,
+    node: Option<String>,
 }
 
 impl Peer {
@@ -69,12 +109,20 @@ impl Peer {
             is_open: false,
             is_writable: false,
             has_responded: false,
+            first_response: None,
+            was_held_back: false,
+            debtors: BTreeSet::new(),
             variant,
             has_node: false,
             types: Default::default(),
             unanswered: VecDeque::new(),
             has_lied: false,
         }
+    }
+
+    /// Where the stream leads.
+    pub fn place(&self) -> Place {
+        (self.server, self.only)
     }
 
     /// What the server takes to be subscribed of a type.
@@ -86,6 +134,16 @@ impl Peer {
         self.types[kind].was_requested
     }
 
+    /// Since when a name, or the wildcard, has been subscribed.
+    pub fn subscribed_since(&self, kind: usize, name: &str) -> Option<Time> {
+        self.types[kind].since.get(name).copied().filter(|_| self.is_open)
+    }
+
+    /// Whether the server is asked for a resource, alone or among others.
+    pub fn covers(&self, kind: usize, name: &str) -> bool {
+        self.types[kind].covers(name)
+    }
+
     pub fn is_all_answered(&self) -> bool {
         self.unanswered.is_empty()
     }
@@ -95,9 +153,10 @@ impl Peer {
         &mut self,
         frame: &Frame,
         cause: &RequestCause,
+        now: Time,
         wanted: impl Fn(usize) -> Names,
-    ) -> Result<(), TestCaseError> {
-        match self.variant {
+    ) -> Result<Option<Stated>, TestCaseError> {
+        let stated = match self.variant {
             Variant::StateOfTheWorld => {
                 let request = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("sound");
                 self.read_sotw(request, cause, wanted)
@@ -106,7 +165,15 @@ impl Peer {
                 let request = proto::DeltaDiscoveryRequest::decode(frame.to_bytes());
                 self.read_delta(request.expect("sound"), cause, wanted)
             }
+        }?;
+        for talk in &mut self.types {
+            let subscribed = &talk.subscribed;
+            talk.since.retain(|name, _| subscribed.contains(name));
+            for name in subscribed {
+                talk.since.entry(name.clone()).or_insert(now);
+            }
         }
+        Ok(stated)
     }
 
     fn read_sotw(
@@ -114,15 +181,21 @@ impl Peer {
         request: proto::DiscoveryRequest,
         cause: &RequestCause,
         wanted: impl Fn(usize) -> Names,
-    ) -> Result<(), TestCaseError> {
+    ) -> Result<Option<Stated>, TestCaseError> {
         let read = Read {
             kind: kind_of(&request.type_url)?,
             nonce: request.response_nonce,
-            has_error: request.error_detail.is_some(),
-            has_node: request.node.is_some(),
+            version: Some(request.version_info),
+            error: request.error_detail.map(|status| status.code),
+            node: request.node.map(|node| node.id),
         };
         self.match_answer(&read, cause)?;
         let talk = &mut self.types[read.kind];
+        let is_first = !talk.was_requested;
+        if *cause == RequestCause::Subscription && !self.has_lied {
+            let newest = &talk.newest;
+            prop_assert_eq!(&read.nonce, newest, "the newest nonce (IC4, IC12)");
+        }
         let is_known = read.nonce.is_empty() || talk.nonces.contains(&read.nonce);
         let is_ours = is_known || self.has_lied;
         prop_assert!(is_ours, "a nonce stays with its stream and type (IC6)");
@@ -139,7 +212,9 @@ impl Peer {
         if !talk.subscribed.is_superset(&subscribed) {
             talk.sent = None; // What is newly named is sent even if it was before (IS6).
         }
-        talk.take_subscription(subscribed, &wanted(read.kind))
+        talk.take_subscription(subscribed, &wanted(read.kind))?;
+        let version = read.version.filter(|_| is_first);
+        Ok(version.map(|version| Stated::Version(read.kind, version)))
     }
 
     fn read_delta(
@@ -147,12 +222,13 @@ impl Peer {
         request: proto::DeltaDiscoveryRequest,
         cause: &RequestCause,
         wanted: impl Fn(usize) -> Names,
-    ) -> Result<(), TestCaseError> {
+    ) -> Result<Option<Stated>, TestCaseError> {
         let read = Read {
             kind: kind_of(&request.type_url)?,
             nonce: request.response_nonce,
-            has_error: request.error_detail.is_some(),
-            has_node: request.node.is_some(),
+            version: None,
+            error: request.error_detail.map(|status| status.code),
+            node: request.node.map(|node| node.id),
         };
         self.match_answer(&read, cause)?;
         let is_answer = *cause != RequestCause::Subscription;
@@ -191,6 +267,7 @@ impl Peer {
         talk.owed.extend(added);
         let has_wildcard = subscribed.contains("*");
         talk.known.retain(|name, _| has_wildcard || subscribed.contains(name));
+        talk.reported.retain(|name, _| has_wildcard || subscribed.contains(name));
         if has_wildcard {
             // Whoever keeps it as part of the whole is told where it stands (IS14).
             talk.owed.extend(ended);
@@ -207,6 +284,7 @@ impl Peer {
             prop_assert!(is_news, "it says what the server knows (IC40)");
         }
         talk.take_subscription(subscribed, &wanted(read.kind))?;
+        let stated = request.initial_resource_versions.clone().into_iter().collect();
         for (name, version) in request.initial_resource_versions {
             if talk.subscribed.contains("*") && name.starts_with("xdstp:") {
                 continue; // What was watched by name and is no longer stays with a wildcard watch.
@@ -219,47 +297,85 @@ impl Peer {
             // The zeroth is one that no server has: that of a lie.
             talk.known.insert(name, version.unwrap_or_default());
         }
-        Ok(())
+        Ok(is_first.then_some(Stated::Versions(read.kind, stated)))
     }
 
-    /// Each response is answered once, in its turn (IC1), and only a NACK has a reason (IC2, IC3).
+    /// Each response is answered once, in its turn (IC1): with its own version, or with a reason and the
+    /// last accepted one (IC2, IC3).
     fn match_answer(&mut self, read: &Read, cause: &RequestCause) -> Result<(), TestCaseError> {
-        let is_first_message = !mem::replace(&mut self.has_node, true);
-        prop_assert_eq!(read.has_node, is_first_message, "the node comes first (IC5)");
+        let node = (!mem::replace(&mut self.has_node, true)).then_some("me");
+        prop_assert_eq!(read.node.as_deref(), node, "the node comes first (IC5)");
         prop_assert!(self.only.is_none_or(|only| only == read.kind), "another stream's type");
         let is_first = !self.types[read.kind].was_requested;
         prop_assert!(!is_first || read.nonce.is_empty(), "the first has no nonce (IC5)");
         let is_nack = matches!(cause, RequestCause::Nack { .. });
-        prop_assert_eq!(read.has_error, is_nack, "only a NACK has a reason (IC3)");
+        const INVALID_ARGUMENT: i32 = 3;
+        let reason = is_nack.then_some(INVALID_ARGUMENT);
+        prop_assert_eq!(read.error, reason, "only a NACK has a reason (IC2, IC3)");
         if *cause != RequestCause::Subscription {
             let answered = self.unanswered.pop_front();
             prop_assert!(answered.is_some(), "an answer to nothing (IC1)");
-            if let Some(Some((kind, nonce))) = answered {
-                prop_assert_eq!((kind, &nonce), (read.kind, &read.nonce), "in turn (IC1)");
+            if let Some(Some(answered)) = answered {
+                let version = answered.version.as_ref().and(read.version.as_ref());
+                let given = Unanswered {
+                    kind: read.kind,
+                    nonce: read.nonce.clone(),
+                    version: version.or(answered.version.as_ref()).cloned(),
+                    is_rejected: is_nack,
+                };
+                prop_assert_eq!(given, answered, "in turn (IC1), as it was judged (IC2, IC3)");
             }
         }
         Ok(())
     }
 
     /// The next response of a type, if there is anything to say; `number` is part of its nonce.
-    pub fn push(&mut self, kind: usize, store: &Store, number: u64) -> Option<Vec<u8>> {
+    pub fn push(&mut self, kind: usize, store: &Store, number: u64) -> Option<(Said, Vec<u8>)> {
         if !self.is_open || !self.types[kind].was_requested {
             return None;
         }
-        let nonce = format!("n{number}");
         let talk = &mut self.types[kind];
-        let frame = match self.variant {
-            Variant::StateOfTheWorld => talk.push_sotw(kind, store, &nonce, number)?,
-            Variant::Incremental => talk.push_delta(kind, store, &nonce, number)?,
-        };
-        self.note_response(kind, nonce);
-        Some(frame)
+        match self.variant {
+            Variant::StateOfTheWorld => talk.push_sotw(kind, store, number),
+            Variant::Incremental => talk.push_delta(kind, store, number),
+        }
     }
 
-    fn note_response(&mut self, kind: usize, nonce: String) {
+    /// Renews what has a TTL, if that is all there is to say; `is_in_use` tells of which version the
+    /// client has a resource.
+    pub fn beat(
+        &self,
+        kind: usize,
+        store: &Store,
+        number: u64,
+        is_in_use: impl Fn(&str, u64) -> bool,
+    ) -> Option<(Said, Vec<u8>)> {
+        let talk = &self.types[kind];
+        let lives = |name: &String, held: &Held| held.ttl.is_some() && talk.covers(name);
+        let has_lease = store.of(kind).iter().any(|(name, held)| lives(name, held));
+        if !self.is_open || !talk.was_requested || !has_lease {
+            return None;
+        }
+        match self.variant {
+            Variant::StateOfTheWorld => talk.beat_sotw(kind, store, number, is_in_use),
+            Variant::Incremental => talk.beat_delta(kind, store, number, is_in_use),
+        }
+    }
+
+    /// Notes that a response was sent, whose answer has to state `version`.
+    pub fn note_response(
+        &mut self,
+        kind: usize,
+        number: u64,
+        version: Option<String>,
+        is_rejected: bool,
+    ) {
         self.has_responded = true;
-        self.types[kind].nonces.insert(nonce.clone());
-        self.unanswered.push_back(Some((kind, nonce)));
+        let nonce = nonce_of(number);
+        let talk = &mut self.types[kind];
+        talk.nonces.insert(nonce.clone());
+        talk.newest = nonce.clone();
+        self.unanswered.push_back(Some(Unanswered { kind, nonce, version, is_rejected }));
     }
 
     /// Notes that the client will answer something that no server should have sent.
@@ -267,6 +383,10 @@ impl Peer {
         self.has_lied = true;
         self.unanswered.push_back(None);
     }
+}
+
+pub(super) fn nonce_of(number: u64) -> String {
+    format!("n{number}")
 }
 
 fn kind_of(type_url: &str) -> Result<usize, TestCaseError> {
@@ -290,75 +410,8 @@ impl Conversation {
     }
 
     /// A wildcard asks for what has no authority.
-    fn covers(&self, name: &str) -> bool {
+    pub(super) fn covers(&self, name: &str) -> bool {
         let by_wildcard = self.subscribed.contains("*") && !name.starts_with("xdstp:");
         by_wildcard || self.subscribed.contains(name)
-    }
-
-    fn push_sotw(
-        &mut self,
-        kind: usize,
-        store: &Store,
-        nonce: &str,
-        number: u64,
-    ) -> Option<Vec<u8>> {
-        let all = store.of(kind).iter().filter(|(name, _)| self.covers(name));
-        let listing = all.clone().map(|(name, held)| (name.clone(), held.version)).collect();
-        let state = Some((listing, self.subscribed.clone()));
-        if self.sent == state {
-            return None;
-        }
-        let any = |(name, held): (&String, &super::store::Held)| held.to_any(kind, name);
-        let response = proto::DiscoveryResponse {
-            version_info: format!("v{number}"),
-            nonce: nonce.into(),
-            type_url: TYPES[kind].into(),
-            resources: all.map(any).collect(),
-            ..Default::default()
-        };
-        self.sent = state;
-        Some(response.encode_to_vec())
-    }
-
-    fn push_delta(
-        &mut self,
-        kind: usize,
-        store: &Store,
-        nonce: &str,
-        number: u64,
-    ) -> Option<Vec<u8>> {
-        let is_owed = !self.owed.is_empty();
-        let owed = mem::take(&mut self.owed);
-        let names = store.of(kind).keys().chain(self.known.keys()).chain(&owed);
-        let names: Names = names.filter(|name| *name != "*").cloned().collect();
-        let mut response = proto::DeltaDiscoveryResponse {
-            system_version_info: format!("v{number}"),
-            nonce: nonce.into(),
-            type_url: TYPES[kind].into(),
-            ..Default::default()
-        };
-        for name in names {
-            match store.of(kind).get(&name).filter(|_| self.covers(&name)) {
-                Some(held)
-                    if owed.contains(&name) || self.known.get(&name) != Some(&held.version) =>
-                {
-                    self.known.insert(name.clone(), held.version);
-                    response.resources.push(proto::Resource {
-                        version: format!("v{}", held.version),
-                        resource: Some(held.to_any(kind, &name)),
-                        name,
-                        ..Default::default()
-                    });
-                }
-                Some(_) => {}
-                None => {
-                    if self.known.remove(&name).is_some() || owed.contains(&name) {
-                        response.removed_resources.push(name);
-                    }
-                }
-            }
-        }
-        let is_empty = response.resources.is_empty() && response.removed_resources.is_empty();
-        (is_owed || !is_empty).then(|| response.encode_to_vec())
     }
 }

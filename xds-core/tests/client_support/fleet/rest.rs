@@ -12,16 +12,23 @@ use xds_core::{
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    World,
+    Servers, World,
+    reach::Situation,
 };
 
 impl World {
-    pub fn holds_at_every_moment(&self) -> Result<(), TestCaseError> {
+    pub fn holds_at_every_moment(&mut self) -> Result<(), TestCaseError> {
         for status in self.client.status() {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
             prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);
         }
-        Ok(())
+        if self.setup.servers == Servers::One && !self.talk.has_lied {
+            for peer in self.peers.iter().filter(|peer| !peer.debtors.is_empty()) {
+                let is_read = self.client.wants_read(peer.channel);
+                prop_assert!(!is_read, "reading waits for {:?} (IC34)", peer.debtors);
+            }
+        }
+        self.told.agrees_with(&self.client)
     }
 
     /// Everybody does their part, but nobody begins anything new.
@@ -51,7 +58,45 @@ impl World {
         }
         for watcher in &self.watchers {
             watcher.agrees_with(self.client.status(), false)?;
+            let is_in_trouble = self.talk.trouble.contains(&self.setup.place_of_watch(watcher));
+            self.reached.note(Situation::TroubleStands, is_in_trouble);
+            if is_in_trouble && self.setup.servers == Servers::One && !self.talk.has_lied {
+                prop_assert!(watcher.knows_of_trouble(), "{:?} is not told (IC27)", watcher);
+            }
         }
+        self.only_those_who_answer_are_asked()
+    }
+
+    /// Each name is asked for where it belongs (IC30), and while the preferred server answers, nowhere
+    /// else (IC29).
+    fn only_those_who_answer_are_asked(&self) -> Result<(), TestCaseError> {
+        for peer in &self.peers {
+            for kind in 0..TYPES.len() {
+                for name in peer.subscribed(kind) {
+                    let order = self.setup.servers_of(name);
+                    prop_assert!(order.contains(&peer.server), "{} of {:?} (IC30)", name, peer);
+                    let best = self.setup.place_of(kind, name);
+                    let mut others = self.peers.iter();
+                    let answers =
+                        others.any(|it| it.place() == best && it.first_response.is_some());
+                    let is_best = peer.place() == best;
+                    prop_assert!(is_best || !answers, "{} of {:?} (IC29)", name, peer);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After the end there is nothing but the end (IC39).
+    pub fn shut_down(&mut self) -> Result<(), TestCaseError> {
+        self.client.shut_down(self.now);
+        self.watchers.clear();
+        while self.take_output()? {}
+        prop_assert!(self.peers.is_empty(), "the channels are closed (IC39)");
+        self.client.handle_timeout(self.now.after(Duration::from_secs(600)));
+        prop_assert!(!self.take_output()?, "nothing comes after the end (IC39)");
+        prop_assert_eq!(self.client.poll_timeout(), None, "nothing is due after the end (IC39)");
+        prop_assert_eq!(self.client.status().count(), 0, "nothing is held after the end (IC39)");
         Ok(())
     }
 
@@ -67,7 +112,7 @@ impl World {
             let mut has_moved = false;
             for at in 0..self.peers.len() {
                 for kind in 0..TYPES.len() {
-                    if at < self.peers.len() && self.push(at, kind) {
+                    if at < self.peers.len() && self.push(at, kind)? {
                         has_moved = true;
                         self.come_to_rest()?;
                     }
@@ -82,7 +127,8 @@ impl World {
             }
         }
         // What only another server had goes with time.
-        self.sleep(Duration::from_secs(15))?;
+        let (patience, _) = self.patience();
+        self.sleep(patience)?;
         self.come_to_rest()
     }
 

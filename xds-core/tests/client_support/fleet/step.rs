@@ -28,6 +28,20 @@ pub enum Step {
         kind: usize,
         name: u8,
         text: u8,
+        /// Seconds to live.
+        ttl: Option<u8>,
+    },
+    /// The server has an error to report instead of the resource.
+    Report {
+        server: usize,
+        kind: usize,
+        name: u8,
+        code: i32,
+    },
+    /// The server renews what has a TTL.
+    Beat {
+        nth: usize,
+        kind: usize,
     },
     Delete {
         server: usize,
@@ -46,10 +60,24 @@ pub enum Step {
 }
 
 impl Step {
+    /// The same where nothing that a server has is ever taken back.
+    pub fn without_endings(self) -> Option<Self> {
+        match self {
+            Self::Delete { .. } | Self::Report { .. } => None,
+            Self::Put { server, kind, name, text, .. } => {
+                Some(Self::Put { server, kind, name, text, ttl: None })
+            }
+            step => Some(step),
+        }
+    }
+
     /// The same of the type whose responses are never complete.
     pub fn of_endpoints(mut self) -> Self {
-        if let Self::Watch { kind, .. } | Self::Push { kind, .. } | Self::Put { kind, .. } =
-            &mut self
+        if let Self::Watch { kind, .. }
+        | Self::Push { kind, .. }
+        | Self::Put { kind, .. }
+        | Self::Report { kind, .. }
+        | Self::Beat { kind, .. } = &mut self
         {
             *kind = 1;
         }
@@ -63,7 +91,8 @@ fn kind() -> impl Strategy<Value = usize> {
 
 /// What applications, transports and servers that keep to the protocol do.
 pub fn legal() -> impl Strategy<Value = Step> {
-    let (name, watch, nth, server) = (|| 0..3u8, || 0..4usize, || 0..4usize, || 0..2usize);
+    let (name, watch, nth, server) = (|| 0..4u8, || 0..4usize, || 0..4usize, || 0..3usize);
+    let ttl = proptest::option::weighted(0.25, 3..20u8);
     prop_oneof![
         5 => (kind(), proptest::option::weighted(0.75, name()))
             .prop_map(|(kind, name)| Step::Watch { kind, name }),
@@ -75,8 +104,11 @@ pub fn legal() -> impl Strategy<Value = Step> {
         5 => nth().prop_map(Step::Transmit),
         8 => (nth(), kind()).prop_map(|(nth, kind)| Step::Push { nth, kind }),
         2 => nth().prop_map(Step::Close),
-        5 => (server(), kind(), name(), 0..4u8)
-            .prop_map(|(server, kind, name, text)| Step::Put { server, kind, name, text }),
+        5 => (server(), kind(), name(), 0..4u8, ttl)
+            .prop_map(|(server, kind, name, text, ttl)| Step::Put { server, kind, name, text, ttl }),
+        1 => (server(), kind(), name(), proptest::sample::select(&[5, 7, 13][..]))
+            .prop_map(|(server, kind, name, code)| Step::Report { server, kind, name, code }),
+        3 => (nth(), kind()).prop_map(|(nth, kind)| Step::Beat { nth, kind }),
         2 => (server(), kind(), name())
             .prop_map(|(server, kind, name)| Step::Delete { server, kind, name }),
         2 => (0..20_000u64).prop_map(|millis| Step::Sleep { millis }),
@@ -114,7 +146,7 @@ pub fn hostile() -> impl Strategy<Value = Step> {
 
 /// A well-formed response of whatever content.
 fn lie(variant: Variant, kind: usize, resources: &[(u8, u8)], removed: &[u8]) -> Vec<u8> {
-    let held = |text: u8| Held { version: u64::from(text), text };
+    let held = |text: u8| Held { version: u64::from(text), text, ttl: None };
     let any = |&(name, text): &(u8, u8)| held(text).to_any(kind, &name_of(kind, name));
     let errors = removed.iter().rev().map(|&name| proto::ResourceError {
         resource_name: Some(proto::ResourceName {

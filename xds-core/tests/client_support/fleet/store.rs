@@ -1,8 +1,8 @@
 //! What a management server has.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem, time::Duration};
 
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use xds_core::proto;
 
 use super::super::TYPES;
@@ -11,6 +11,8 @@ use super::super::TYPES;
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     types: [BTreeMap<String, Held>; TYPES.len()],
+    /// What the server reports to be wrong with a resource that it does not have: a gRPC status code.
+    reports: [BTreeMap<String, i32>; TYPES.len()],
 }
 
 /// One resource.
@@ -18,6 +20,7 @@ pub struct Store {
 pub struct Held {
     pub version: u64,
     pub text: u8,
+    pub ttl: Option<Duration>,
 }
 
 impl Store {
@@ -25,26 +28,66 @@ impl Store {
         &self.types[kind]
     }
 
+    pub fn reports(&self, kind: usize) -> &BTreeMap<String, i32> {
+        &self.reports[kind]
+    }
+
     pub fn put(&mut self, kind: usize, name: String, held: Held) {
+        self.reports[kind].remove(&name);
         self.types[kind].insert(name, held);
+    }
+
+    pub fn report(&mut self, kind: usize, name: String, code: i32) {
+        self.types[kind].remove(&name);
+        self.reports[kind].insert(name, code);
     }
 
     pub fn remove(&mut self, kind: usize, name: &str) {
         self.types[kind].remove(name);
     }
 
-    /// Replaces what clients do not accept; `version` is the last one that was given.
+    /// Replaces what clients do not accept or will not keep, and what is reported on; `version` is the
+    /// last one that was given.
     pub fn heal(&mut self, version: &mut u64) {
-        for held in self.types.iter_mut().flat_map(BTreeMap::values_mut) {
-            if held.text == 3 {
-                *version += 1;
-                *held = Held { version: *version, text: 0 };
+        let mut next = || {
+            *version += 1;
+            Held { version: *version, text: 0, ttl: None }
+        };
+        for (held, reports) in self.types.iter_mut().zip(&mut self.reports) {
+            for held in held.values_mut().filter(|held| !held.is_acceptable() || held.ttl.is_some())
+            {
+                *held = next();
             }
+            held.extend(mem::take(reports).into_keys().map(|name| (name, next())));
         }
     }
 }
 
 impl Held {
+    pub fn is_acceptable(&self) -> bool {
+        self.text != 3
+    }
+
+    /// In a wrapper, without the resource in a heartbeat.
+    pub fn to_wrapper(&self, kind: usize, name: &str, is_heartbeat: bool) -> proto::Resource {
+        proto::Resource {
+            name: name.into(),
+            version: format!("v{}", self.version),
+            resource: (!is_heartbeat).then(|| self.to_any(kind, name)),
+            ttl: self.ttl.map(|ttl| proto::Duration { seconds: ttl.as_secs() as i64, nanos: 0 }),
+            ..Default::default()
+        }
+    }
+
+    /// As a response of the whole state has it: what has a TTL is in a wrapper.
+    pub fn to_packed(&self, kind: usize, name: &str, is_heartbeat: bool) -> proto::Any {
+        if self.ttl.is_none() {
+            return self.to_any(kind, name);
+        }
+        let wrapper = self.to_wrapper(kind, name, is_heartbeat);
+        proto::Any { type_url: proto::Resource::type_url(), value: wrapper.encode_to_vec().into() }
+    }
+
     pub fn to_any(&self, kind: usize, name: &str) -> proto::Any {
         proto::Any { type_url: TYPES[kind].into(), value: self.to_bytes(name).into() }
     }

@@ -1,0 +1,247 @@
+//! Time, and what it may do: conclude, expire, and let the client try again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use xds_core::{
+    Time, Timer, WatchId,
+    client::{EntryState, ServerFeature},
+};
+
+use super::{
+    Servers, World,
+    oracle::{Statuses, statuses},
+    peer::Peer,
+    reach::Situation,
+    talk::Place,
+};
+
+/// The attempts to reach one place.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    connecting: u32,
+    streaming: u32,
+    not_before: Time,
+}
+
+/// The delay after so many failures in a row (S1.011), without jitter.
+fn pause(failures: u32) -> Duration {
+    let longest = Duration::from_secs(120);
+    (1..failures).fold(Duration::from_secs(1), |delay, _| (delay * 160 / 100).min(longest))
+}
+
+/// How long a stream has to serve for its end not to count as a failure.
+const YOUNG: Duration = Duration::from_secs(10);
+
+impl World {
+    /// Sleeps until each deadline, as a driver may.
+    pub fn sleep(&mut self, duration: Duration) -> Result<(), TestCaseError> {
+        let end = self.now.after(duration);
+        for _ in 0..1_000 {
+            self.drain()?;
+            for peer in self.peers.iter_mut().filter(|peer| peer.is_open) {
+                peer.was_held_back |= !self.client.wants_read(peer.channel);
+            }
+            let Some(due) = self.client.poll_timeout().filter(|due| due.at <= end) else {
+                self.pass_until(end)?;
+                return Ok(());
+            };
+            if due.at > self.now {
+                // Nothing happens early (IC38).
+                let before = (statuses(&self.client), self.client.stats());
+                self.now = Time::from_nanos(due.at.as_nanos() - 1).max(self.now);
+                self.client.handle_timeout(self.now);
+                let after = (statuses(&self.client), self.client.stats());
+                prop_assert_eq!(before, after, "before {:?} (IC38)", due);
+                prop_assert_eq!(self.client.poll_timeout(), Some(due), "early (IC38)");
+            }
+            self.pass_until(due.at)?;
+            let next = self.client.poll_timeout();
+            let is_over =
+                next.is_none_or(|next| next.at > self.now || next.why == Timer::QueuedOutput);
+            prop_assert!(is_over, "{:?} is due again as {:?} (IC38)", due, next);
+        }
+        prop_assert!(false, "a due timeout makes no progress (IC38)");
+        Ok(())
+    }
+
+    /// A watch has a notice, and perhaps what is wrong beside it, however much has happened (IC35).
+    fn drain(&mut self) -> Result<(), TestCaseError> {
+        let mut notices: BTreeMap<WatchId, usize> = BTreeMap::new();
+        while let Some(told) = self.take_output_for()? {
+            if let Some(watch) = told {
+                let count = notices.entry(watch).or_default();
+                *count += 1;
+                prop_assert!(*count <= 2, "{} is told more than the newest (IC35)", watch);
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_until(&mut self, at: Time) -> Result<(), TestCaseError> {
+        self.now = self.now.max(at);
+        self.talk.note_expiry(self.now);
+        let before = statuses(&self.client);
+        self.client.handle_timeout(self.now);
+        let after = statuses(&self.client);
+        for (key, before) in &before {
+            let after = after.get(key);
+            if Some(before) != after {
+                let mut open = self.peers.iter().filter(|peer| peer.is_open);
+                let is_held = open.any(|peer| !self.client.wants_read(peer.channel));
+                self.reached.note(Situation::TimerWhileReadingIsHeld, is_held);
+                let is_new = before.state == EntryState::Requested;
+                self.reached.note(Situation::NotReceivedInTime, is_new);
+                self.reached.note(Situation::Expiry, before.bytes.is_some());
+            }
+            let has_ended =
+                before.bytes.is_some() && after.is_none_or(|after| after.bytes.is_none());
+            self.talk.has_expired |= has_ended;
+            if self.talk.has_lied || Some(before) == after || self.setup.may_have_leftovers() {
+                continue;
+            }
+            if before.bytes.is_some() && self.setup.servers != Servers::One {
+                continue; // Which of two servers gave the TTL that counts is not followed here.
+            }
+            if before.bytes.is_some() {
+                let until = self.talk.lease_of(key);
+                let is_in_time = until == Some(self.now) && has_ended;
+                prop_assert!(is_in_time, "{:?} ends, which lives to {:?} (IC33)", key, until);
+            } else if let Some(after) = after.filter(|_| before.state == EntryState::Requested) {
+                self.is_concluded_in_time(key, after.state)?;
+            } else {
+                prop_assert!(false, "a timer of {:?}, {:?} (IC24, IC25)", key, before);
+            }
+        }
+        for watcher in &mut self.watchers {
+            watcher.may_have_missed_an_end |= self.talk.has_expired;
+        }
+        self.nothing_is_overdue(&after)
+    }
+
+    /// How long a resource is waited for, and what it is then taken to be (IC25).
+    pub fn patience(&self) -> (Duration, EntryState) {
+        let is_transient = ServerFeature::ResourceTimerIsTransientError;
+        match self.setup.features.contains(is_transient) {
+            true => (Duration::from_secs(30), EntryState::Timeout),
+            false => (Duration::from_secs(15), EntryState::DoesNotExist),
+        }
+    }
+
+    /// Some server has been asked for long enough, on a stream that is up (IC24).
+    fn is_concluded_in_time(
+        &self,
+        (kind, name): &(usize, String),
+        state: EntryState,
+    ) -> Result<(), TestCaseError> {
+        let (patience, conclusion) = self.patience();
+        prop_assert_eq!(state, conclusion, "{} (IC25)", name);
+        let has_had_its_time = self.peers.iter().any(|peer| {
+            let since = peer.subscribed_since(*kind, name);
+            since.is_some_and(|since| since.after(patience) <= self.now)
+        });
+        let has_had_its_time = has_had_its_time || self.setup.servers != Servers::One;
+        prop_assert!(has_had_its_time, "{} is not late (IC24, IC25)", name);
+        Ok(())
+    }
+
+    fn nothing_is_overdue(&self, known: &Statuses) -> Result<(), TestCaseError> {
+        if self.talk.has_lied {
+            return Ok(());
+        }
+        let (patience, _) = self.patience();
+        for (key, known) in known {
+            let is_followed = known.bytes.is_some() && self.setup.servers == Servers::One;
+            let until = self.talk.lease_of(key).filter(|_| is_followed);
+            let is_alive = until.is_none_or(|until| until > self.now);
+            prop_assert!(is_alive, "{:?} has outlived its time (IC33)", key);
+            let (kind, name) = key;
+            if known.state != EntryState::Requested || self.setup.servers != Servers::One {
+                continue;
+            }
+            for peer in self.peers.iter().filter(|peer| !peer.was_held_back) {
+                let since = peer.subscribed_since(*kind, name);
+                let is_late = since.is_some_and(|since| since.after(patience) <= self.now);
+                prop_assert!(!is_late, "{} is waited for for ever (IC24)", name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Streams that open and end.
+impl World {
+    pub fn note_opened(&mut self, at: usize) {
+        let peer = &self.peers[at];
+        self.talk.attempts.entry(peer.place()).or_default().connecting = 0;
+    }
+
+    /// A stream has ended, and not because the client wanted it to.
+    pub fn note_end(&mut self, peer: &Peer) {
+        let place = peer.place();
+        let attempts = self.talk.attempts.entry(place).or_default();
+        let series = match peer.first_response {
+            _ if !peer.is_open => &mut attempts.connecting,
+            Some(first) if self.now.since(first) >= YOUNG => {
+                attempts.streaming = 0;
+                &mut 0
+            }
+            _ => &mut attempts.streaming,
+        };
+        *series += 1;
+        attempts.not_before = self.now.after(pause(*series));
+        if peer.first_response.is_none() {
+            self.talk.failing.insert(place);
+            if self.watchers.iter().any(|it| self.setup.place_of_watch(it) == place) {
+                self.talk.trouble.insert(place);
+            }
+        }
+        self.note_reasons_to_turn();
+    }
+
+    /// A place is not tried again before its pause is over (IC26), and a server behind the preferred one
+    /// only for a reason (IC29).
+    pub fn may_open(&self, place: Place) -> Result<(), TestCaseError> {
+        if self.has_lied {
+            return Ok(());
+        }
+        let not_before = self.talk.attempts.get(&place).map(|it| it.not_before);
+        prop_assert!(not_before.is_none_or(|at| at <= self.now), "before its time (IC26)");
+        let is_preferred = self.talk.preferred.contains(&place.0);
+        let has_reason = self.talk.reasons.contains(&place.0);
+        prop_assert!(is_preferred || has_reason, "server {} for no reason (IC29)", place.0);
+        Ok(())
+    }
+
+    /// Notes which servers are preferred for what is watched, and which may be turned to: those behind a
+    /// failing one of which something is wanted that is not known.
+    pub fn note_reasons_to_turn(&mut self) {
+        let known = statuses(&self.client);
+        for watcher in &self.watchers {
+            let name = watcher.name.as_deref().unwrap_or_default();
+            let order = self.setup.servers_of(name);
+            self.talk.preferred.insert(order[0]);
+            let key = (watcher.kind, name.to_owned());
+            let is_unknown = match watcher.name {
+                Some(_) => known.get(&key).is_none_or(|it| it.state == EntryState::Requested),
+                None => !watcher.has_collection(),
+            };
+            if is_unknown && self.talk.failing.contains(&self.setup.place_of_watch(watcher)) {
+                self.talk.reasons.extend(order.iter().skip(1));
+            }
+        }
+    }
+
+    /// Nobody waits for a watch that has ended, and trouble that nobody is left to hear of is over.
+    pub fn note_ended(&mut self, watch: WatchId) {
+        for peer in &mut self.peers {
+            peer.debtors.remove(&watch);
+        }
+        let wanted: BTreeSet<Place> =
+            self.watchers.iter().map(|watcher| self.setup.place_of_watch(watcher)).collect();
+        self.talk.trouble.retain(|place| wanted.contains(place));
+    }
+}

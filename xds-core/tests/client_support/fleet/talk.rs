@@ -1,0 +1,366 @@
+//! What servers say to the client, and what each side must then know of the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use proptest::{prelude::*, test_runner::TestCaseError};
+use xds_core::{
+    Time,
+    client::{ChannelEvent, EntryState, ReadGate, Resource, WatchError, WatchErrorKind},
+};
+
+use super::{
+    Servers, World,
+    clock::Attempts,
+    oracle::{Known, Said, Statuses, Word, statuses},
+    peer::{Peer, Stated},
+    reach::Situation,
+};
+
+/// Where a stream leads: the position of a server, and the one type that is carried, or all.
+pub type Place = (usize, Option<usize>);
+
+/// What is known of the talk so far, over all streams.
+#[derive(Debug, Default)]
+pub struct Talk {
+    /// How many responses there were.
+    responses: u64,
+    /// The version of a type that was accepted last from each server.
+    accepted: BTreeMap<(usize, usize), String>,
+    /// Which server gave a version to a resource.
+    origins: BTreeMap<String, usize>,
+    /// What was sent while somebody wanted it, without a break until now.
+    sent: BTreeSet<(usize, String, Bytes)>,
+    /// What is in use with a TTL.
+    leases: BTreeMap<(usize, String), Lease>,
+    pub has_expired: bool,
+    pub has_lied: bool,
+    pub attempts: BTreeMap<Place, Attempts>,
+    /// Where the last stream ended without a response.
+    pub failing: BTreeSet<Place>,
+    /// The same while somebody watched, who has watched ever since.
+    pub trouble: BTreeSet<Place>,
+    /// The servers that were ever preferred for what was watched, and those that there was ever a reason
+    /// to turn to.
+    pub preferred: BTreeSet<usize>,
+    pub reasons: BTreeSet<usize>,
+}
+
+/// The version that a TTL is for, and when it runs out.
+#[derive(Clone, Debug)]
+struct Lease {
+    version: u64,
+    until: Time,
+}
+
+impl Talk {
+    pub fn responses(&self) -> u64 {
+        self.responses
+    }
+
+    /// Until when a resource lives.
+    pub fn lease_of(&self, key: &(usize, String)) -> Option<Time> {
+        self.leases.get(key).map(|lease| lease.until)
+    }
+
+    /// After an expiry a version of everything no longer says what is held (DX-32).
+    pub fn note_expiry(&mut self, now: Time) {
+        self.has_expired |= self.leases.values().any(|lease| lease.until <= now);
+    }
+
+    /// Watchers hear of a server only while it does not answer (IC27), and of none but the preferred one
+    /// unless that does not either (IC29).
+    pub fn is_known_trouble(
+        &self,
+        place: Place,
+        error: Option<&WatchError>,
+    ) -> Result<(), TestCaseError> {
+        let is_unavailable =
+            error.is_some_and(|error| matches!(error.kind(), WatchErrorKind::Unavailable(_)));
+        let is_known = !is_unavailable || self.has_lied || self.failing.contains(&place);
+        prop_assert!(is_known, "{:?}, though it answers (IC27, IC29)", error);
+        Ok(())
+    }
+
+    /// What is told was sent, and since then somebody has always wanted it (IC13, IC15).
+    pub fn was_sent(&self, kind: usize, resource: &Resource) -> Result<(), TestCaseError> {
+        let told = (kind, resource.name.to_string(), resource.bytes.clone());
+        let is_known = self.has_lied || self.sent.contains(&told);
+        prop_assert!(is_known, "{} was forgotten, or never sent (IC13, IC15)", resource.name);
+        Ok(())
+    }
+}
+
+/// Servers speak.
+impl World {
+    /// The server says what it has to say, if the client wants to read. Whether it did.
+    pub fn push(&mut self, at: usize, kind: usize) -> Result<bool, TestCaseError> {
+        let peer = &mut self.peers[at];
+        if !self.client.wants_read(peer.channel) {
+            return Ok(false);
+        }
+        let Some((said, frame)) = peer.push(kind, &self.stores[peer.server], self.number + 1)
+        else {
+            return Ok(false);
+        };
+        self.deliver(at, &said, frame)?;
+        Ok(true)
+    }
+
+    /// The server renews what has a TTL.
+    pub fn beat(&mut self, at: usize, kind: usize) -> Result<(), TestCaseError> {
+        let known = statuses(&self.client);
+        let peer = &self.peers[at];
+        if !self.client.wants_read(peer.channel) {
+            return Ok(());
+        }
+        let (leases, now) = (&self.talk.leases, self.now);
+        let is_in_use = |name: &str, version: u64| {
+            let key = (kind, name.to_owned());
+            // What nobody watches, and the server has not been told of, is held but not shown.
+            let has_bytes = known.get(&key).is_none_or(|known| known.bytes.is_some());
+            let lease = leases.get(&key).filter(|lease| lease.until > now);
+            has_bytes && lease.is_some_and(|lease| lease.version == version)
+        };
+        let said = peer.beat(kind, &self.stores[peer.server], self.number + 1, is_in_use);
+        let Some((said, frame)) = said else { return Ok(()) };
+        self.deliver(at, &said, frame)
+    }
+
+    /// Hands the response over, and looks at what became of it.
+    fn deliver(&mut self, at: usize, said: &Said, frame: Vec<u8>) -> Result<(), TestCaseError> {
+        self.number += 1;
+        self.talk.responses += 1;
+        let number = self.number;
+        let peer = &self.peers[at];
+        let (server, channel) = (peer.server, peer.channel);
+        for (name, word) in &said.words {
+            if let Word::Resource { bytes, version, .. } = word {
+                self.talk.origins.insert(version.clone(), server);
+                self.talk.sent.insert((said.kind, name.clone(), bytes.clone()));
+            }
+        }
+        let place = peer.place();
+        self.talk.failing.remove(&place);
+        self.talk.trouble.remove(&place);
+        let others = |world: &Self| {
+            let others = world.peers.iter().filter(|other| other.channel != channel);
+            others.map(|other| world.client.wants_read(other.channel)).collect::<Vec<_>>()
+        };
+        let reading = others(self);
+        let (before, stats) = (statuses(&self.client), self.client.stats());
+        let message = ChannelEvent::Message(channel, Bytes::from(frame));
+        self.trace.push(Box::new(message.clone()));
+        self.client.handle_event(message, self.now);
+        let after = statuses(&self.client);
+
+        let now = self.client.stats();
+        let (acks, nacks) = (now.acks - stats.acks, now.nacks - stats.nacks);
+        prop_assert_eq!(acks + nacks, 1, "one answer to each response (IC1)");
+        let is_rejected = nacks == 1;
+        if self.is_all_for(server, said, &before) && !self.has_lied {
+            prop_assert_eq!(is_rejected, said.is_faulty(), "{:?} (IC2, IC3)", said);
+        }
+        let accepted = self.talk.accepted.entry((server, said.kind)).or_default();
+        if !is_rejected {
+            *accepted = format!("v{number}");
+        }
+        let accepted = Some(accepted.clone()).filter(|_| !self.talk.has_lied);
+        let is_back =
+            self.peers.iter().any(|other| other.channel != channel && other.place().1 == place.1)
+                && self.peers[at].first_response.is_none()
+                && self.talk.reasons.iter().any(|&behind| behind > place.0);
+        self.reached.note(Situation::PreferredServerReturns, is_back);
+        self.reached.note_response((place, channel), said, is_rejected);
+        let peer = &mut self.peers[at];
+        peer.note_response(said.kind, number, accepted, is_rejected);
+        peer.first_response.get_or_insert(self.now);
+        if self.setup.read_gate == ReadGate::Notices {
+            peer.debtors.extend(self.watchers.iter().filter_map(|watcher| {
+                let key = (watcher.kind, watcher.name.clone()?);
+                let news = |known: &Statuses| known.get(&key).map(Known::news);
+                (news(&before) != news(&after)).then_some(watcher.id)
+            }));
+        }
+        if self.setup.servers == Servers::One {
+            prop_assert_eq!(reading, others(self), "other streams go on (IC34)");
+        }
+        self.is_taken_as_it_should(at, said, &before, &after)?;
+        self.note_leases(said, &after);
+        Ok(())
+    }
+
+    /// Whether all that is said is for the server to say, and for somebody who watches.
+    fn is_all_for(&self, server: usize, said: &Said, before: &Statuses) -> bool {
+        said.words.iter().all(|(name, word)| {
+            let is_watched = before.contains_key(&(said.kind, name.clone()));
+            let is_heartbeat = matches!(word, Word::Heartbeat { .. });
+            let is_followed = is_watched && self.setup.servers == Servers::One;
+            self.setup.preferred(name) == server && (is_followed || !is_heartbeat)
+        })
+    }
+
+    fn is_taken_as_it_should(
+        &self,
+        at: usize,
+        said: &Said,
+        before: &Statuses,
+        after: &Statuses,
+    ) -> Result<(), TestCaseError> {
+        if self.has_lied {
+            return Ok(());
+        }
+        let peer = &self.peers[at];
+        let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for key in names {
+            let (kind, name) = key;
+            let is_its_business = self.setup.servers_of(name).contains(&peer.server);
+            let is_asked = *kind == said.kind && is_its_business && peer.covers(*kind, name);
+            let (before, after) = (before.get(key), after.get(key));
+            // The answer to an end of a subscription may come when the next one has begun (IS14).
+            let is_spoken_of = *kind == said.kind && said.words.contains_key(name);
+            if !is_asked && is_its_business && is_spoken_of {
+                continue;
+            }
+            if !is_asked {
+                prop_assert_eq!(before, after, "{} is not for this server (IC13, IC30)", name);
+            } else if self.setup.servers == Servers::Fallback
+                && matches!(said.words.get(name), Some(Word::Heartbeat { .. }))
+            {
+                continue; // Which of two servers gave the TTL that counts is not followed here.
+            } else if self.setup.preferred(name) == peer.server {
+                let expected = said.expected(name, before, self.setup.policy());
+                expected.compare(name, before, after)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_leases(&mut self, said: &Said, after: &Statuses) {
+        for (name, word) in &said.words {
+            let key = (said.kind, name.clone());
+            let is_in_use =
+                |bytes| after.get(&key).is_none_or(|it| it.bytes.as_ref() == Some(bytes));
+            match word {
+                Word::Resource { bytes, lease, is_acceptable: true, .. } if is_in_use(bytes) => {
+                    self.talk.leases.remove(&key);
+                    if let Some((version, ttl)) = *lease {
+                        let lease = Lease { version, until: self.now.after(ttl) };
+                        self.talk.leases.insert(key, lease);
+                    }
+                }
+                Word::Heartbeat { is_in_use: true, ttl } => {
+                    if let Some(lease) = self.talk.leases.get_mut(&key) {
+                        lease.until = self.now.after(*ttl);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The client speaks.
+impl World {
+    /// A first request states what is held from this server, all of it and nothing else (IC7, IC8).
+    pub fn stated(&mut self, at: usize, stated: Stated) -> Result<(), TestCaseError> {
+        if self.has_lied {
+            return Ok(());
+        }
+        let peer = &self.peers[at];
+        let (Stated::Version(kind, _) | Stated::Versions(kind, _)) = stated;
+        let wanted = Self::wanted(&self.watchers, kind);
+        match self.setup.servers {
+            Servers::One => prop_assert_eq!(peer.subscribed(kind), &wanted, "all of it (IC7, IC8)"),
+            Servers::Fallback => {
+                let is_wanted = peer.subscribed(kind).is_subset(&wanted);
+                prop_assert!(is_wanted, "{:?} of {:?} (IC7, IC8)", peer, wanted);
+            }
+        }
+        let is_held = match &stated {
+            Stated::Version(_, version) => !version.is_empty(),
+            Stated::Versions(_, versions) => !versions.is_empty(),
+        };
+        self.reached.note(Situation::VersionStatedAgain, is_held);
+        let peer = &self.peers[at];
+        match stated {
+            Stated::Version(kind, version) => {
+                let accepted = self.talk.accepted.entry((peer.server, kind)).or_default();
+                let may_be_outdated =
+                    self.setup.servers == Servers::Fallback || self.talk.has_expired;
+                if version.is_empty() && may_be_outdated {
+                    accepted.clear();
+                }
+                prop_assert_eq!(&version, accepted, "the last accepted version (IC7)");
+            }
+            Stated::Versions(kind, versions) => {
+                let known = statuses(&self.client);
+                for (name, version) in &versions {
+                    let origin = self.talk.origins.get(version);
+                    prop_assert_eq!(origin, Some(&peer.server), "{} of {} (IC8)", version, name);
+                    let Some(known) = known.get(&(kind, name.clone())) else {
+                        // What was watched by name and is no longer stays with a wildcard watch.
+                        prop_assert!(name.starts_with("xdstp:"), "{} is not watched (IC8)", name);
+                        continue;
+                    };
+                    let is_held = known.bytes.is_some() && known.version == *version;
+                    let is_deleted = known.state == EntryState::DoesNotExist;
+                    prop_assert!(is_held && !is_deleted, "{}: {:?} (IC8)", name, known);
+                }
+                for ((_, name), known) in known.iter().filter(|((it, _), _)| *it == kind) {
+                    let is_from_here = self.talk.origins.get(&known.version) == Some(&peer.server);
+                    let is_sure = self.setup.servers == Servers::One || known.error.is_none();
+                    let is_deleted = known.state == EntryState::DoesNotExist;
+                    let is_held = known.bytes.is_some() && is_from_here && is_sure && !is_deleted;
+                    if is_held && peer.covers(kind, name) {
+                        prop_assert!(versions.contains_key(name), "{} is left out (IC8)", name);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What neither a watch nor a server knows to be wanted must be asked for anew (IC15).
+    pub fn forget_what_nobody_wants(&mut self) {
+        let (watchers, peers) = (&self.watchers, &self.peers);
+        self.talk.sent.retain(|(kind, name, _)| {
+            let is_watched = watchers.iter().any(|watcher| watcher.asks_for(*kind, name));
+            is_watched || peers.iter().any(|peer: &Peer| peer.covers(*kind, name))
+        });
+    }
+
+    /// The server says what no server should. A stream on which that cannot be read is over, though
+    /// its server hears of it only later.
+    pub fn forge(&mut self, at: usize, bytes: &[u8]) -> Result<(), TestCaseError> {
+        self.has_lied = true;
+        self.talk.has_lied = true;
+        self.talk.responses += 2;
+        self.watchers.iter_mut().for_each(|watcher| watcher.may_have_missed_an_end = true);
+        let peer = &mut self.peers[at];
+        let (before, stats) = (statuses(&self.client), self.client.stats());
+        let message = ChannelEvent::Message(peer.channel, Bytes::copy_from_slice(bytes));
+        self.client.handle_event(message, self.now);
+        let (after, now) = (statuses(&self.client), self.client.stats());
+        let answers = now.acks + now.nacks - stats.acks - stats.nacks;
+        if answers > 0 {
+            peer.note_lie();
+        }
+        let is_one = now.responses - stats.responses == 1;
+        let is_passed_over = now.unsolicited > stats.unsolicited;
+        prop_assert_eq!(answers, u64::from(is_one && !is_passed_over), "one answer (IC1, IC36)");
+        if answers == 0 {
+            // What nobody asks for by name, and nothing came of, may go with the stream.
+            let is_held = |(_, known): &(_, &Known)| known.bytes.is_some();
+            let (before, after) = (before.iter().filter(is_held), after.iter().filter(is_held));
+            prop_assert!(before.eq(after), "nothing was understood (IC36)");
+        }
+        for (key, after) in &after {
+            let is_its_business = self.setup.servers_of(&key.1).contains(&peer.server);
+            if !is_its_business {
+                prop_assert_eq!(before.get(key), Some(after), "another server's (IC30)");
+            }
+        }
+        Ok(())
+    }
+}
