@@ -77,16 +77,11 @@ impl Client {
     pub(super) fn forget_failures_of_idle_servers(&mut self) {
         for lane in 0..self.upstreams.lanes.len() {
             let is_wanted = self.is_lane_wanted(lane);
-            let is_of_interest = self.is_lane_of_interest(lane);
             if let Some(lane) = self.upstreams.lanes.get_mut(lane)
                 && lane.link == Link::Idle
                 && !is_wanted
             {
                 lane.error = None;
-                if !is_of_interest {
-                    lane.failures = 0;
-                    lane.pauses.reset();
-                }
             }
         }
         let lanes = &self.upstreams.lanes;
@@ -96,15 +91,6 @@ impl Client {
                 server.tally.left_alone();
             }
         }
-    }
-
-    /// Whether anything is wanted of what a lane carries, from this server or from another one that stands
-    /// in for it.
-    fn is_lane_of_interest(&self, lane: usize) -> bool {
-        let Some(lane) = self.upstreams.lanes.get(lane) else { return false };
-        let carried = self.types.get(lane.types(self.types.len())).unwrap_or_default();
-        let authorities = 0..self.upstreams.authorities.len();
-        carried.iter().any(|known| authorities.clone().any(|it| known.interest.is_wanted_by(it)))
     }
 
     fn due_timer(&mut self, lane: usize, now: Time) -> Option<(usize, Armed)> {

@@ -268,6 +268,9 @@ impl World {
     fn unwatch(&mut self, nth: usize) {
         if !self.watchers.is_empty() {
             let watcher = self.watchers.remove(nth % self.watchers.len());
+            if watcher.name.is_none() {
+                self.talk.given_up.insert(watcher.kind);
+            }
             self.client.unwatch(watcher.id, self.now);
             self.note_ended(watcher.id);
         }

@@ -31,6 +31,8 @@ pub struct Talk {
     origins: BTreeMap<String, usize>,
     /// What was sent while somebody wanted it, without a break until now.
     sent: BTreeSet<(usize, String, Bytes)>,
+    /// The types of which everything was wanted and is no longer.
+    pub given_up: BTreeSet<usize>,
     /// What is in use with a TTL.
     leases: BTreeMap<(usize, String), Lease>,
     pub has_expired: bool,
@@ -286,8 +288,9 @@ impl World {
         match stated {
             Stated::Version(kind, version) => {
                 let accepted = self.talk.accepted.entry((peer.server, kind)).or_default();
-                let may_be_outdated =
-                    self.setup.servers == Servers::Fallback || self.talk.has_expired;
+                let may_be_outdated = self.setup.servers == Servers::Fallback
+                    || self.talk.has_expired
+                    || self.talk.given_up.contains(&kind);
                 if version.is_empty() && may_be_outdated {
                     accepted.clear();
                 }
