@@ -3,76 +3,29 @@
 mod support;
 
 use core::fmt;
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use prost::Message as _;
-use support::{CLUSTER, Deaf, FakeServer, SECRET, config, no_value, resource, soon, value};
+use support::{
+    CLUSTER, Deaf, FakeServer, SECRET, config,
+    log::Log,
+    no_value, resource, soon,
+    tls::{Ca, Directory, token},
+    value,
+};
 use tokio::net::TcpListener;
 use tonic::Status;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+use xds_bootstrap::{CallCredentials, TlsFiles};
 use xds_core::{
+    client::ManagementServer as Upstream,
     proto,
     server::{Observation, ServerConfig, Transaction},
     service::Variant,
 };
 use xds_tokio::{
-    Client, ClientOptions, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
-    server::Observed,
+    Client, ClientOptions, Credentials, ManagementServer, PayloadPrinter, ServerHandle,
+    ServerOptions, server::Observed,
 };
-
-/// The log of this thread, which is all there is in a single-threaded runtime.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn start() -> (Self, DefaultGuard) {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("xds_tokio=trace"))
-            .with_ansi(false)
-            .without_time()
-            .with_writer(log.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// The lines that have all of the words.
-    fn lines(&self, words: &[&str]) -> Vec<String> {
-        let text = self.text();
-        text.lines()
-            .filter(|line| words.iter().all(|word| line.contains(word)))
-            .map(str::to_owned)
-            .collect()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
     let server = ManagementServer::start(ServerConfig::default(), options);
@@ -322,4 +275,27 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     tokio::time::pause();
     tokio::time::sleep(core::time::Duration::from_secs(15)).await;
     assert_eq!(log.lines(&["WARN", "no response is read"]).len(), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_token_that_outlives_its_file_is_warned_of() {
+    // A97
+    let (log, _guard) = Log::start();
+    let directory = Directory::new();
+    let text = token(3_600, "secret");
+    let path = directory.write("token", &text);
+    let ca = directory.write("ca.pem", &Ca::new("ours").pem);
+    let credentials = Credentials::tls(TlsFiles::default().with_ca_certificate(ca))
+        .with_call_credentials(&CallCredentials::JwtTokenFile(path.clone()));
+    credentials.check().await.expect("the files are right");
+    assert!(log.lines(&["WARN"]).is_empty(), "{}", log.text());
+    for (bad, why) in [("no token".to_owned(), "not a JWT"), (token(-5, "old"), "expired")] {
+        directory.write("token", &bad);
+        credentials.check().await.expect("the last one is valid");
+        let warned = log.lines(&["WARN", "the last token stays in use", why]);
+        let [line] = &warned[..] else { panic!("{}", log.text()) };
+        assert!(line.contains(&*path.to_string_lossy()), "{line}");
+    }
+    assert!(!log.text().contains(&text), "{}", log.text());
+    println!("covers: B42");
 }

@@ -2,25 +2,14 @@
 
 mod support;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use support::{
     CLUSTER, FakeServer, config, no_value, soon,
-    tls::{Ca, Clients, Directory, TlsServer},
+    tls::{Ca, Clients, Directory, TlsServer, token},
 };
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, TlsFiles};
 use xds_core::client::{ChannelError, ClientConfig, TransportId, WatchErrorKind};
 use xds_tokio::{Client, ClientOptions, Credentials};
-
-/// A token that is valid for so many seconds, with something in it to tell it by.
-fn token(seconds: i64, mark: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let expires = i64::try_from(now).unwrap() + seconds;
-    let claims = format!("{{\"exp\": {expires}, \"mark\": \"{mark}\"}}");
-    format!("e30.{}.c2lnbmF0dXJl", URL_SAFE_NO_PAD.encode(claims))
-}
 
 struct Stage {
     directory: Directory,
@@ -114,6 +103,23 @@ async fn without_a_valid_token_no_call_is_made_and_the_reason_names_the_file_onl
         client.shut_down();
         soon(client.ended()).await;
     }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pipe_is_no_file_of_a_token() {
+    println!("covers: B42");
+    let directory = Directory::new();
+    let path = directory.path("token");
+    // Nobody writes into it: opening it would wait for ever.
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let calls = CallCredentials::JwtTokenFile(path);
+    let ca = directory.write("ca.pem", &Ca::new("ours").pem);
+    let files = TlsFiles::default().with_ca_certificate(ca);
+    let credentials = Credentials::tls(files).with_call_credentials(&calls);
+    let why = soon(credentials.check()).await.expect_err("it cannot be read");
+    assert!(why.to_string().contains("not a regular file"), "{why}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Reading of small files.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _},
     path::Path,
 };
@@ -11,7 +11,7 @@ use super::error::CredentialsError;
 /// The longest file that is read, in bytes. All roots of a system are a fifth of that.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The content of a file.
+/// The content of a regular file: a pipe might never end, or never begin.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     let unreadable = |why: io::Error| CredentialsError::Unreadable {
         path: path.to_owned(),
@@ -20,6 +20,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     let mut content = Vec::new();
     // One byte more than is taken, so that a longer file is seen to be longer.
     let limit = MAX_BYTES as u64 + 1;
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("it is not a regular file")));
+    }
     let file = File::open(path).map_err(unreadable)?;
     file.take(limit).read_to_end(&mut content).map_err(unreadable)?;
     match content.len() > MAX_BYTES {

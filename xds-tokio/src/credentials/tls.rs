@@ -3,7 +3,7 @@
 use core::fmt;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustls::{
@@ -21,18 +21,26 @@ use super::{
 };
 use crate::client::ALPN_HTTP2;
 
+/// Files are not read more often than that, however short their interval is.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
 /// The files, and what was last good in them.
 pub(super) struct TlsSource {
     /// `None` where it is of a kind that cannot be used.
     files: Option<TlsFiles>,
-    state: Mutex<State>,
+    /// Neither lock is held while a file is read: what it is on may hang.
+    loaded: Mutex<Latest>,
+    /// Reads the files between connections.
+    refresher: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
-struct State {
-    loaded: Option<Loaded>,
-    /// Reads the files between connections.
-    refresher: Option<JoinHandle<()>>,
+struct Latest {
+    loaded: Option<Arc<Loaded>>,
+    /// The number of the reading that brought it.
+    reading: u64,
+    /// How many readings have begun.
+    begun: u64,
 }
 
 /// What was made of the files, and of which content.
@@ -52,12 +60,12 @@ struct Contents {
 
 impl TlsSource {
     pub(super) fn new(files: TlsFiles) -> Self {
-        Self { files: Some(files), state: Mutex::default() }
+        Self { files: Some(files), loaded: Mutex::default(), refresher: Mutex::default() }
     }
 
     /// Nothing that can be used.
     pub(super) fn unknown() -> Self {
-        Self { files: None, state: Mutex::default() }
+        Self { files: None, loaded: Mutex::default(), refresher: Mutex::default() }
     }
 
     /// What the files say now; if that is nothing sound, what they said when they last did.
@@ -70,17 +78,26 @@ impl TlsSource {
 
     fn load(&self) -> Result<Arc<ClientConfig>, CredentialsError> {
         let files = self.files.as_ref().ok_or(CredentialsError::Unsupported)?;
-        let mut state = self.lock();
-        match (read(files, state.loaded.as_ref()), &state.loaded) {
-            (Ok(Some(loaded)), _) => {
-                let config = Arc::clone(&loaded.config);
-                state.loaded = Some(loaded);
-                Ok(config)
-            }
-            (Ok(None), Some(loaded)) => Ok(Arc::clone(&loaded.config)),
-            (Err(why), Some(loaded)) => {
-                warn!(reason = %why, "what was read before stays in use");
+        let (before, number) = {
+            let mut latest = lock(&self.loaded);
+            latest.begun += 1;
+            (latest.loaded.clone(), latest.begun)
+        };
+        match (read(files, before.as_deref()), before) {
+            (Ok(Some(new)), _) => {
+                let mut latest = lock(&self.loaded);
+                // One that began later may be done already, and knows better.
+                if latest.reading < number {
+                    latest.reading = number;
+                    latest.loaded = Some(Arc::new(new));
+                }
+                let loaded = latest.loaded.as_ref().ok_or(CredentialsError::Unsupported)?;
                 Ok(Arc::clone(&loaded.config))
+            }
+            (Ok(None), Some(before)) => Ok(Arc::clone(&before.config)),
+            (Err(why), Some(before)) => {
+                warn!(reason = %why, "what was read before stays in use");
+                Ok(Arc::clone(&before.config))
             }
             (Err(why), None) => Err(why),
             (Ok(None), None) => Err(CredentialsError::Unsupported),
@@ -92,30 +109,30 @@ impl TlsSource {
         let Some(interval) = self.files.as_ref().map(|files| files.refresh_interval) else {
             return;
         };
-        let mut state = self.lock();
-        if state.refresher.as_ref().is_some_and(|task| !task.is_finished()) {
+        let mut refresher = lock(&self.refresher);
+        if refresher.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
         let source = Arc::downgrade(self);
-        state.refresher = Some(tokio::spawn(async move {
+        *refresher = Some(tokio::spawn(async move {
             loop {
-                sleep(interval).await;
+                sleep(interval.max(SHORTEST_INTERVAL)).await;
                 let Some(source) = Weak::upgrade(&source) else { return };
                 // What is wrong is logged, and found again by whoever connects.
                 let _ = off_the_runtime(move || source.load()).await;
             }
         }));
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound state.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics under these locks; a poisoned one would still hold a sound state.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for TlsSource {
     fn drop(&mut self) {
-        if let Some(task) = self.lock().refresher.take() {
+        if let Some(task) = lock(&self.refresher).take() {
             task.abort();
         }
     }
