@@ -2,6 +2,7 @@
 
 mod support;
 
+use http::{HeaderValue, header::AUTHORIZATION};
 use support::{
     CLUSTER, FakeServer, config, no_value, soon,
     tls::{Ca, Clients, Directory, TlsServer, token},
@@ -9,7 +10,7 @@ use support::{
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, TlsFiles};
 use xds_core::client::{ChannelError, ClientConfig, TransportId, WatchErrorKind};
-use xds_tokio::{Client, ClientOptions, Credentials};
+use xds_tokio::{Client, ClientOptions, Credentials, client::Service};
 
 struct Stage {
     directory: Directory,
@@ -132,8 +133,25 @@ async fn a_token_is_sent_over_tls_only() {
         Credentials::insecure().with_call_credentials(&CallCredentials::JwtTokenFile(path));
     let why = credentials.check().await.expect_err("it would be sent in the clear");
     assert!(why.to_string().contains("only be sent over TLS"), "{why}");
+    let unstated = Credentials::default()
+        .with_call_credentials(&CallCredentials::JwtTokenFile(directory.path("token")));
+    unstated.check().await.expect("the address may be one of TLS");
+    unstated.check_for("h:1").await.expect_err("but is not");
     let id = TransportId::default();
     let options = ClientOptions::default().with_credentials(id, credentials);
+    let client = Client::connect(config(server.address), options);
+    let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
+    assert!(error.to_string().contains("only be sent over TLS"), "{error}");
+}
+
+#[tokio::test]
+async fn an_authorization_among_the_metadata_of_a_service_is_sent_over_tls_only() {
+    println!("covers: B18 B42");
+    let server = FakeServer::start().await;
+    let id = TransportId::default();
+    let service = Service::new(server.address.to_string(), Credentials::insecure())
+        .with_metadata(AUTHORIZATION, HeaderValue::from_static("Basic c2VjcmV0"));
+    let options = ClientOptions::default().with_services(id, [service]);
     let client = Client::connect(config(server.address), options);
     let error = no_value(&mut client.watch_untyped(CLUSTER, "a")).await;
     assert!(error.to_string().contains("only be sent over TLS"), "{error}");
