@@ -164,14 +164,21 @@ impl TlsFiles {
 }
 
 impl CallCredentials {
-    /// All supported entries of a list; unknown ones are passed over, a malformed supported one is
-    /// an error (BS-23).
-    pub(crate) fn all_supported(list: &Field<'_>) -> Result<Arc<[Self]>, BootstrapError> {
+    /// All supported entries of a list; unknown ones are passed over with a warning, a malformed
+    /// supported one is an error (BS-23).
+    pub(crate) fn all_supported(
+        list: &Field<'_>,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Arc<[Self]>, BootstrapError> {
         let mut supported = Vec::new();
         for entry in list.elements()? {
-            if credential_type(&entry)? == JWT_TOKEN_FILE {
+            let kind = credential_type(&entry)?;
+            if kind == JWT_TOKEN_FILE {
                 let file = entry.require("config")?.require(JWT_TOKEN_FILE)?;
                 supported.push(Self::JwtTokenFile(file.nonempty()?.into()));
+            } else {
+                let kind = WarningKind::UnknownCallCredentials(kind.chars().take(64).collect());
+                warnings.push(Warning::new(entry.path_of("type"), kind));
             }
         }
         Ok(supported.into())

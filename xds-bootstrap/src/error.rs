@@ -190,6 +190,9 @@ pub enum WarningKind {
     /// Credentials that are known, but cannot be used.
     #[error("credentials of type `{0}` are known, but not supported")]
     UnsupportedCredentials(&'static str),
+    /// Call credentials of a type that is not known. Calls are made without them (BS-23).
+    #[error("call credentials of type {0:?} are not known, and calls are made without them")]
+    UnknownCallCredentials(Box<str>),
     /// A guard keeps this part out of use.
     #[error("not used: {0} is off")]
     GuardedOff(&'static str),

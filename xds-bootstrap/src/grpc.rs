@@ -242,7 +242,7 @@ fn read_allowed_services(
         let channel_credentials =
             ChannelCredentials::first_supported(&entry.require("channel_creds")?, warnings)?;
         let call_credentials = match entry.get("call_creds") {
-            Some(list) => CallCredentials::all_supported(&list)?,
+            Some(list) => CallCredentials::all_supported(&list, warnings)?,
             None => Arc::default(),
         };
         allowed.insert(target.into(), AllowedService { channel_credentials, call_credentials });

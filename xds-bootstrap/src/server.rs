@@ -52,7 +52,9 @@ impl XdsServer {
         let channel_credentials = ChannelCredentials::first_supported(&credentials, warnings)?;
         let call_credentials = match entry.get("call_creds") {
             None => Arc::default(),
-            Some(list) if guards.call_credentials.is_on() => CallCredentials::all_supported(&list)?,
+            Some(list) if guards.call_credentials.is_on() => {
+                CallCredentials::all_supported(&list, warnings)?
+            }
             Some(list) => {
                 let why = WarningKind::GuardedOff(Guards::CALL_CREDENTIALS);
                 warnings.push(Warning::new(list.path, why));

@@ -19,7 +19,6 @@
 //! its types; the untyped ones are for those that learn them at run time. For types whose resources
 //! somebody outside has to judge, [`ClientHandle::reviews`] hands out what came.
 //!
-//!
 //! - **Nothing blocks a command.** Commands go into a queue that takes them all; the driver applies
 //!   what is ready in one turn, so a hundred thousand watches become one request.
 //! - **Nothing queues up on the way back.** A [`Watch`] has room for the newest value and the

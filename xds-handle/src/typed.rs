@@ -22,14 +22,33 @@ use crate::{
     watch::{Watch, WatchAll},
 };
 
-/// A resource, decoded. It is what it holds: fields of `T` are reached through it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
+/// A resource, decoded. It is what it holds: fields of `T` are reached through it, whatever they are
+/// called.
+#[derive(Debug)]
 pub struct TypedResource<T> {
+    value: Arc<T>,
+    resource: Resource,
+}
+
+impl<T> TypedResource<T> {
     /// The decoded resource, shared with all its watches.
-    pub value: Arc<T>,
+    #[must_use]
+    pub const fn value(&self) -> &Arc<T> {
+        &self.value
+    }
+
     /// Its name, version, bytes and what was said beside it.
-    pub resource: Resource,
+    #[must_use]
+    pub const fn resource(&self) -> &Resource {
+        &self.resource
+    }
+}
+
+// Clones share the value, so `T` need not be `Clone`, which a derived implementation would ask for.
+impl<T> Clone for TypedResource<T> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), resource: self.resource.clone() }
+    }
 }
 
 impl<T> Deref for TypedResource<T> {
@@ -41,7 +60,7 @@ impl<T> Deref for TypedResource<T> {
 }
 
 /// News of one resource: a [`Notice`] with the resource decoded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum TypedNotice<T> {
     /// The resource has a new value, or cannot be had and a value given earlier must no longer be used.
@@ -50,8 +69,17 @@ pub enum TypedNotice<T> {
     Ambient(Option<WatchError>),
 }
 
+impl<T> Clone for TypedNotice<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Changed(result) => Self::Changed(result.clone()),
+            Self::Ambient(error) => Self::Ambient(error.clone()),
+        }
+    }
+}
+
 /// One step of a watch of everything: a [`Change`] with the resource decoded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum TypedChange<T> {
     /// A resource has a new value, or none any more.
@@ -74,6 +102,22 @@ pub enum TypedChange<T> {
     CollectionAmbient(Option<WatchError>),
     /// The watch fell too far behind: forget all resources, what follows is the complete state.
     Resync,
+}
+
+impl<T> Clone for TypedChange<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Resource { name, result } => {
+                Self::Resource { name: name.clone(), result: result.clone() }
+            }
+            Self::Ambient { name, error } => {
+                Self::Ambient { name: name.clone(), error: error.clone() }
+            }
+            Self::Collection(result) => Self::Collection(result.clone()),
+            Self::CollectionAmbient(error) => Self::CollectionAmbient(error.clone()),
+            Self::Resync => Self::Resync,
+        }
+    }
 }
 
 /// Why there is no watch of decoded resources.

@@ -7,18 +7,24 @@ use std::net::SocketAddr;
 
 use prost::Message as _;
 use support::{
-    CLUSTER, Deaf, FakeServer, SECRET, config, log::Log, no_value, resource, soon, value,
+    CLUSTER, Deaf, FakeServer, SECRET, config,
+    log::Log,
+    no_value, resource, soon,
+    tls::{Ca, Directory, token},
+    value,
 };
 use tokio::net::TcpListener;
 use tonic::Status;
+use xds_bootstrap::{CallCredentials, TlsFiles};
 use xds_core::{
+    client::ManagementServer as Upstream,
     proto,
     server::{Observation, ServerConfig, Transaction},
     service::Variant,
 };
 use xds_tokio::{
-    Client, ClientOptions, ManagementServer, PayloadPrinter, ServerHandle, ServerOptions,
-    server::Observed,
+    Client, ClientOptions, Credentials, ManagementServer, PayloadPrinter, ServerHandle,
+    ServerOptions, server::Observed,
 };
 
 async fn serve(options: ServerOptions) -> (ServerHandle, SocketAddr) {
@@ -269,4 +275,27 @@ async fn a_watcher_that_holds_up_reading_is_pointed_out() {
     tokio::time::pause();
     tokio::time::sleep(core::time::Duration::from_secs(15)).await;
     assert_eq!(log.lines(&["WARN", "no response is read"]).len(), 1, "{}", log.text());
+}
+
+#[tokio::test]
+async fn a_token_that_outlives_its_file_is_warned_of() {
+    // A97
+    let (log, _guard) = Log::start();
+    let directory = Directory::new();
+    let text = token(3_600, "secret");
+    let path = directory.write("token", &text);
+    let ca = directory.write("ca.pem", &Ca::new("ours").pem);
+    let credentials = Credentials::tls(TlsFiles::default().with_ca_certificate(ca))
+        .with_call_credentials(&CallCredentials::JwtTokenFile(path.clone()));
+    credentials.check().await.expect("the files are right");
+    assert!(log.lines(&["WARN"]).is_empty(), "{}", log.text());
+    for (bad, why) in [("no token".to_owned(), "not a JWT"), (token(-5, "old"), "expired")] {
+        directory.write("token", &bad);
+        credentials.check().await.expect("the last one is valid");
+        let warned = log.lines(&["WARN", "the last token stays in use", why]);
+        let [line] = &warned[..] else { panic!("{}", log.text()) };
+        assert!(line.contains(&*path.to_string_lossy()), "{line}");
+    }
+    assert!(!log.text().contains(&text), "{}", log.text());
+    println!("covers: B42");
 }

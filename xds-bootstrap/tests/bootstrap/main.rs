@@ -4,6 +4,7 @@ mod client;
 mod envoy;
 mod grpc;
 mod hostile;
+mod proxy;
 mod servers;
 mod sources;
 

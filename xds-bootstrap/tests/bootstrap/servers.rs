@@ -269,6 +269,12 @@ fn all_supported_call_credentials_are_used() {
             CallCredentials::JwtTokenFile("/two".into())
         ]
     );
+    let [warning] = &bootstrap.warnings[..] else { panic!("{:?}", bootstrap.warnings) };
+    assert_eq!(
+        warning.to_string(),
+        "xds_servers[0].call_creds[1].type: call credentials of type \"new\" are not known, and \
+         calls are made without them"
+    );
     for (entry, why) in [
         (json!({ "config": {} }), ".type: required, but missing"),
         (json!({ "type": "jwt_token_file" }), ".config: required, but missing"),

@@ -10,7 +10,8 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidAddress {
-    /// It is in none of the forms that [`check_address`] tells.
+    /// It is in none of the forms that [`check_address`] tells. Of one with credentials in it, only what
+    /// follows them is here.
     #[error("{0:?} is not the address of a server")]
     Malformed(String),
 }
@@ -33,6 +34,15 @@ pub enum InvalidAddress {
 /// Why the address cannot be dialled.
 pub fn check_address(address: &str) -> Result<(), InvalidAddress> {
     Target::parse(address).map(drop)
+}
+
+/// What of an address may be shown: a `user:password@` in it is refused, and not printed either.
+pub(crate) fn without_credentials(address: &str) -> &str {
+    // A path may have the character in it.
+    if address.starts_with("unix:") {
+        return address;
+    }
+    address.rsplit_once('@').map_or(address, |(_, rest)| rest)
 }
 
 /// An address, taken apart.
@@ -64,7 +74,8 @@ pub(crate) enum Scheme {
 
 impl Target {
     pub(crate) fn parse(address: &str) -> Result<Self, InvalidAddress> {
-        Self::read(address).ok_or_else(|| InvalidAddress::Malformed(address.to_owned()))
+        let refused = || InvalidAddress::Malformed(without_credentials(address).to_owned());
+        Self::read(address).ok_or_else(refused)
     }
 
     /// The host that a certificate has to be for, without brackets.
@@ -163,7 +174,6 @@ mod tests {
             "h:1/path",
             "https://h:1/path",
             "https://h",
-            "user@h:1",
             "h:99999",
             "dns://8.8.8.8/h:1",
             "ipv4:",
@@ -180,5 +190,13 @@ mod tests {
                 "{address}"
             );
         }
+    }
+
+    #[test]
+    fn credentials_in_an_address_are_refused_and_not_shown() {
+        for address in ["user@h:1", "https://user:hush@h:1", "user:hu@sh@h:1", "ipv4:hush@h:1"] {
+            assert_eq!(check_address(address), Err(InvalidAddress::Malformed("h:1".into())));
+        }
+        assert_eq!(without_credentials("unix:/run/a@b"), "unix:/run/a@b");
     }
 }

@@ -43,7 +43,8 @@ pub(crate) async fn dial(service: &Service, options: &ClientOptions) -> Result<C
 
 async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, String> {
     let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
-    let security = service.credentials().security(&target).await.map_err(|why| why.to_string())?;
+    let security = service.credentials().security(&target, service.metadata()).await;
+    let security = security.map_err(|why| why.to_string())?;
     let (tls, scheme) = match security {
         Security::Plain => (None, uri::Scheme::HTTP),
         Security::Tls(tls) => (Some(tls), uri::Scheme::HTTPS),

@@ -32,7 +32,7 @@ use xds_core::{
     client::{Call, ManagementServer},
 };
 
-use super::{dial::dial, options::ClientOptions, service::Service};
+use super::{address::without_credentials, dial::dial, options::ClientOptions, service::Service};
 use crate::grpc::{RawCodec, with_causes};
 
 type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
@@ -99,7 +99,8 @@ impl Link {
         let path = target.grpc_path().map(PathAndQuery::from_static);
         let service = options.transports.service(&target.server, turn);
         let stands_in = |service: &Service| {
-            Some(service.shared_target()).filter(|address| **address != *target.server.uri)
+            let address = service.target();
+            (*address != *target.server.uri).then(|| without_credentials(address).into())
         };
         let address = service.as_ref().ok().and_then(stands_in);
         let connecting = Box::pin(connect(service, path.clone(), options.clone()));
@@ -115,6 +116,11 @@ impl Link {
             max_response_bytes,
             stage: Stage::Dialing(connecting, queue),
         }
+    }
+
+    /// What the server is called in logs.
+    pub(crate) fn server_name(&self) -> &str {
+        without_credentials(&self.server.uri)
     }
 
     /// Whether it is the service that has failed if the link has.

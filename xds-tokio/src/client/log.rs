@@ -37,7 +37,7 @@ impl Log {
     }
 
     pub(crate) fn dialing(&self, link: &Link) {
-        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
         match &link.target {
             None => debug!(%node, %server, %stream, "connecting"),
             // One of several services behind the server.
@@ -46,13 +46,13 @@ impl Log {
     }
 
     pub(crate) fn opened(&self, link: &Link) {
-        info!(node = %self.node, server = %link.server.uri, stream = %link.id, "connected");
+        info!(node = %self.node, server = %link.server_name(), stream = %link.id, "connected");
     }
 
     pub(crate) fn received(&mut self, link: &Link, message: &Bytes) {
         let variant = link.server.variant;
         let answers_again = self.turned(&link.server, Health::Answers) == Some(Health::Fails);
-        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
         if answers_again {
             info!(%node, %server, %stream, "the server answers again");
         }
@@ -66,7 +66,7 @@ impl Log {
 
     pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
         let variant = link.server.variant;
-        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
         if let RequestCause::Nack { rejected, message: reason } = &transmit.cause {
             warn!(
                 %node, %server, %stream,
@@ -84,7 +84,7 @@ impl Log {
 
     pub(crate) fn unreachable(&mut self, link: &Link, why: &str) {
         let is_first = self.is_first_failure(&link.server);
-        let (node, server) = (&self.node, &link.server.uri);
+        let (node, server) = (&self.node, link.server_name());
         if is_first {
             warn!(%node, %server, stream = %link.id, reason = why, "cannot connect");
         } else {
@@ -94,7 +94,7 @@ impl Log {
 
     pub(crate) fn ended(&mut self, link: &Link, code: i32, message: &str) {
         let is_first = link.responses == 0 && self.is_first_failure(&link.server);
-        let (node, server, stream) = (&self.node, &link.server.uri, link.id);
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
         let (responses, reason) = (link.responses, Printable(message));
         if responses > 0 {
             info!(%node, %server, %stream, code, %reason, responses, "stream ended");
@@ -106,18 +106,18 @@ impl Log {
     }
 
     pub(crate) fn undeliverable(&self, link: &Link, why: &str) {
-        let (node, server) = (&self.node, &link.server.uri);
+        let (node, server) = (&self.node, link.server_name());
         warn!(%node, %server, stream = %link.id, reason = why, "undeliverable response");
     }
 
     pub(crate) fn request_too_long(&self, link: &Link, bytes: usize, limit: usize) {
-        let (node, server) = (&self.node, &link.server.uri);
+        let (node, server) = (&self.node, link.server_name());
         warn!(%node, %server, stream = %link.id, bytes, limit, "request exceeds the limit");
     }
 
     /// Our side ended the stream, for what the server did or because nothing is wanted of it.
     pub(crate) fn closed(&self, link: &Link, fault: Option<&ChannelError>) {
-        let (node, server) = (&self.node, &link.server.uri);
+        let (node, server) = (&self.node, link.server_name());
         if let Some(reason) = fault {
             warn!(%node, %server, stream = %link.id, %reason, "closed the stream");
             return;
@@ -126,7 +126,7 @@ impl Log {
     }
 
     pub(crate) fn held_back(&self, link: &Link, seconds: u64) {
-        let (node, server) = (&self.node, &link.server.uri);
+        let (node, server) = (&self.node, link.server_name());
         warn!(
             %node, %server, stream = %link.id, seconds,
             "no response is read: watchers have not handled their last notice, an update is not \

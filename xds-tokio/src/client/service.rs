@@ -33,7 +33,9 @@ impl Service {
         self
     }
 
-    /// Adds a header to every call. Its value may be a secret: it is not printed.
+    /// Adds a header to every call. Its value may be a secret: it is not printed. Whoever can read an
+    /// insecure channel can read it all the same, except for `authorization`: with that header, the
+    /// client does not connect without TLS.
     #[must_use]
     pub fn with_metadata(mut self, name: HeaderName, mut value: HeaderValue) -> Self {
         value.set_sensitive(true);
@@ -43,10 +45,6 @@ impl Service {
 
     pub(crate) fn target(&self) -> &str {
         &self.target
-    }
-
-    pub(crate) fn shared_target(&self) -> Arc<str> {
-        Arc::clone(&self.target)
     }
 
     pub(crate) const fn credentials(&self) -> &Credentials {

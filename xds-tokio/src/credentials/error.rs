@@ -64,8 +64,8 @@ pub enum CredentialsError {
     /// The token in a file is expired, or is so within half a minute.
     #[error("the token in {} is expired", .0.display())]
     TokenExpired(PathBuf),
-    /// Tokens are sent over TLS only.
-    #[error("the token of the call credentials may only be sent over TLS")]
+    /// Tokens, and what else is in an `authorization` header, are sent over TLS only.
+    #[error("call credentials may only be sent over TLS")]
     TokenNeedsTls,
     /// The address says `http://`, the credentials TLS.
     #[error("the address says http, but the credentials say TLS")]

@@ -19,7 +19,7 @@ mod token;
 use core::fmt;
 use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use rustls::pki_types::ServerName;
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
@@ -110,8 +110,27 @@ impl Credentials {
         Ok(())
     }
 
-    /// What a connection to `target` is protected by.
-    pub(crate) async fn security(&self, target: &Target) -> Result<Security, CredentialsError> {
+    /// What [`check`](Self::check) does, and whether the credentials are fit for the server at `address`,
+    /// one that [`check_address`](crate::client::check_address) lets pass.
+    ///
+    /// # Errors
+    ///
+    /// Those of `check`; the address and the credentials contradict each other in whether there is TLS; a
+    /// token would go without; the server's host is nothing that a certificate can be for.
+    pub async fn check_for(&self, address: &str) -> Result<(), CredentialsError> {
+        self.check().await?;
+        match Target::parse(address) {
+            Ok(target) => self.security(&target, &HeaderMap::new()).await.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What a connection to `target` is protected by, on which calls carry `metadata`.
+    pub(crate) async fn security(
+        &self,
+        target: &Target,
+        metadata: &HeaderMap,
+    ) -> Result<Security, CredentialsError> {
         let tls = match (&self.channel, target.scheme) {
             (Channel::Unstated(tls), Scheme::Https)
             | (Channel::Tls(tls), Scheme::Https | Scheme::Unstated) => tls,
@@ -119,7 +138,7 @@ impl Credentials {
             (Channel::Insecure, Scheme::Https) => return Err(CredentialsError::NotSecure),
             (Channel::Unstated(_), Scheme::Http | Scheme::Unstated)
             | (Channel::Insecure, Scheme::Http | Scheme::Unstated) => {
-                let has_secrets = !self.calls.is_empty();
+                let has_secrets = !self.calls.is_empty() || metadata.contains_key(AUTHORIZATION);
                 let refusal = has_secrets.then_some(CredentialsError::TokenNeedsTls);
                 return refusal.map_or(Ok(Security::Plain), Err);
             }

@@ -61,21 +61,29 @@ impl TokenSource {
     /// The value of an `authorization` header.
     pub(super) async fn current(self: &Arc<Self>) -> Result<HeaderValue, CredentialsError> {
         let source = Arc::clone(self);
-        off_the_runtime(move || source.token_at(SystemTime::now())).await
+        let (header, trouble) = off_the_runtime(move || source.token_at(SystemTime::now())).await?;
+        if let Some(why) = trouble {
+            warn!(reason = %why, "the last token stays in use while it is valid");
+        }
+        Ok(header)
     }
 
-    fn token_at(&self, now: SystemTime) -> Result<HeaderValue, CredentialsError> {
+    /// The token to use, and why it is not the file's if it is not.
+    fn token_at(
+        &self,
+        now: SystemTime,
+    ) -> Result<(HeaderValue, Option<CredentialsError>), CredentialsError> {
         // The file is read before the lock is taken: what it is on may hang.
         let read = self.read(now);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
-            Ok(token) => Ok(last.insert(token).header.clone()),
+            Ok(token) => Ok((last.insert(token).header.clone(), None)),
             Err(why) => {
                 last.take_if(|token| !token.is_valid_at(now));
-                let header = last.as_ref().map(|token| token.header.clone()).ok_or(why.clone())?;
-                drop(last);
-                warn!(reason = %why, "the last token stays in use while it is valid");
-                Ok(header)
+                match &*last {
+                    Some(token) => Ok((token.header.clone(), Some(why))),
+                    None => Err(why),
+                }
             }
         }
     }

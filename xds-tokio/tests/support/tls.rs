@@ -12,8 +12,10 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_core::Stream;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{
@@ -231,4 +233,12 @@ impl AsyncWrite for Secured {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
     }
+}
+
+/// A token that is valid for so many seconds, with something in it to tell it by.
+pub(crate) fn token(seconds: i64, mark: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let expires = i64::try_from(now).unwrap() + seconds;
+    let claims = format!("{{\"exp\": {expires}, \"mark\": \"{mark}\"}}");
+    format!("e30.{}.c2lnbmF0dXJl", URL_SAFE_NO_PAD.encode(claims))
 }

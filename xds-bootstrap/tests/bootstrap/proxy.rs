@@ -1,0 +1,208 @@
+//! A proxy's bootstrap: where it says that configuration comes from, and what becomes of that.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use xds_bootstrap::{
+    BootstrapError, ErrorKind, Inexpressible,
+    envoy::{EnvoyBootstrap, GrpcService, GrpcTarget, Specifier},
+};
+use xds_core::{client::Streams, service::Variant};
+
+use crate::{
+    envoy::{grpc, refusal, rest, services, source},
+    first_server,
+};
+
+/// A proxy's bootstrap with the aggregated stream for everything.
+fn proxy() -> Value {
+    json!({
+        "node": { "id": "n", "cluster": "c" },
+        "dynamic_resources": {
+            "lds_config": { "ads": {} },
+            "cds_config": { "ads": {}, "initial_fetch_timeout": "20s" },
+            "ads_config": grpc("GRPC"),
+        },
+        "static_resources": { "clusters": [{ "name": "xds" }] },
+        "admin": {},
+    })
+}
+
+fn envoy(value: &Value) -> Result<EnvoyBootstrap, BootstrapError> {
+    EnvoyBootstrap::from_json(&value.to_string())
+}
+
+#[test]
+fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
+    println!("covers: S0.058 S0.059");
+    let bootstrap = envoy(&proxy()).expect("it is right");
+    let config = bootstrap.client_config().expect("the core can do that");
+    assert_eq!((config.node.id(), &*first_server(&config).uri), ("n", "xds"));
+    assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(20)));
+
+    // The form in which the documentation has it, of YAML and older than versions.
+    let old = json!({
+        "node": { "id": "n" },
+        "dynamic_resources": {
+            "cds_config": { "ads": {} }, "lds_config": { "ads": {} },
+            "ads_config": { "api_type": "GRPC",
+                "grpc_services": { "envoy_grpc": { "cluster_name": "ads_cluster" } } },
+        },
+    });
+    let old = envoy(&old).expect("it is right");
+    assert_eq!(old.ads.map(|ads| ads.grpc_services.len()), Some(1));
+
+    let mut forever = proxy();
+    forever["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] = "0s".into();
+    let config = envoy(&forever).expect("it is right").client_config().expect("it can");
+    assert_eq!(config.profile.does_not_exist_after, None);
+}
+
+#[test]
+fn a_proxys_bootstrap_that_cannot_work_is_refused() {
+    println!("covers: BS-15 S0.059 S0.204");
+    let dynamic = |key: &str, value: Value| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"][key] = value;
+        proxy
+    };
+    for (value, why) in [
+        (
+            dynamic("ads_config", json!(null)),
+            "dynamic_resources.ads_config: used by `dynamic_resources.lds_config`, but missing",
+        ),
+        (
+            dynamic("ads_config", rest()),
+            "dynamic_resources.ads_config.api_type: an aggregated stream cannot be had over REST",
+        ),
+        (
+            dynamic("lds_config", json!({ "path": "" })),
+            "dynamic_resources.lds_config.path: must not be empty",
+        ),
+        (dynamic("eds_config", json!({})), "dynamic_resources.eds_config: unknown field"),
+    ] {
+        assert_eq!(refusal(envoy(&value)), why);
+    }
+    let mut value = proxy();
+    value["config_sources"] = json!([{ "path": "/x" }, { "ads": {} }]);
+    value["dynamic_resources"] = json!({});
+    assert_eq!(
+        refusal(envoy(&value)),
+        "dynamic_resources.ads_config: used by `config_sources[1]`, but missing"
+    );
+    for key in ["id", "cluster"] {
+        let mut value = proxy();
+        value["node"][key] = "".into();
+        let bootstrap = envoy(&value).expect("the command line may say it");
+        assert_eq!(
+            bootstrap.client_config().err(),
+            Some(Inexpressible::Node(if key == "id" { "node.id" } else { "node.cluster" }))
+        );
+    }
+    let files = json!({ "dynamic_resources": { "lds_config": { "path": "/lds.json" } } });
+    let files = envoy(&files).expect("files need no node");
+    assert_eq!(files.client_config().err(), Some(Inexpressible::File));
+}
+
+#[test]
+fn authorities_have_sources_of_their_own() {
+    println!("covers: B20");
+    let mut value = proxy();
+    let own = json!({ "api_config_source": grpc("AGGREGATED_DELTA_GRPC"),
+                      "authorities": [{ "name": "a" }] });
+    value["config_sources"] = json!([own]);
+    let bootstrap = envoy(&value).expect("it is right");
+    assert!(bootstrap.source_of("a").is_some());
+    assert!(bootstrap.source_of("b").is_none());
+    let authorities = bootstrap.client_config().expect("it can").authorities;
+    assert_eq!((authorities.len(), &*authorities[0].name), (1, "a"));
+    assert_eq!(authorities[0].servers[0].variant, Variant::Incremental);
+    value["default_config_source"] = json!({ "ads": {} });
+    let bootstrap = envoy(&value).expect("it is right");
+    assert_eq!(bootstrap.source_of("b").map(|source| &source.specifier), Some(&Specifier::Ads));
+}
+
+#[test]
+fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
+    let spoken = |value: Value, ads: &str| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
+        let config = envoy(&proxy).expect("it is right").client_config().expect("it can");
+        (first_server(&config).variant, first_server(&config).streams)
+    };
+    let api = |api_type| json!({ "api_config_source": grpc(api_type) });
+    let (full, changes) = (Variant::StateOfTheWorld, Variant::Incremental);
+    for (value, ads, expected) in [
+        (json!({ "ads": {} }), "GRPC", (full, Streams::Aggregated)),
+        (json!({ "self": {} }), "DELTA_GRPC", (changes, Streams::Aggregated)),
+        (api("GRPC"), "GRPC", (full, Streams::PerType)),
+        (api("DELTA_GRPC"), "GRPC", (changes, Streams::PerType)),
+        (api("AGGREGATED_GRPC"), "GRPC", (full, Streams::Aggregated)),
+        (api("AGGREGATED_DELTA_GRPC"), "GRPC", (changes, Streams::Aggregated)),
+    ] {
+        assert_eq!(spoken(value.clone(), ads), expected, "{value}");
+    }
+}
+
+#[test]
+fn what_the_core_cannot_do_is_said() {
+    let config = |key: &str, value: Value| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"][key] = value;
+        envoy(&proxy).expect("it is right").client_config().err()
+    };
+    assert_eq!(
+        config("lds_config", json!({ "api_config_source": rest() })),
+        Some(Inexpressible::Transport("REST"))
+    );
+    for other in [grpc("GRPC"), {
+        let mut other = grpc("AGGREGATED_GRPC");
+        other["grpc_services"] = services(&["other"]);
+        other
+    }] {
+        assert_eq!(
+            config("lds_config", json!({ "api_config_source": other })),
+            Some(Inexpressible::SeveralSources)
+        );
+    }
+    let none = envoy(&json!({})).expect("nothing is wrong with nothing");
+    assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));
+    let kind = source(json!({})).expect_err("nothing is said");
+    assert!(matches!(kind.kind(), ErrorKind::InvalidValue(_)));
+}
+
+#[test]
+fn services_that_take_turns_are_told_under_the_name_of_their_servers_transport() {
+    println!("covers: B18");
+    let mut value = proxy();
+    value["dynamic_resources"]["ads_config"]["grpc_services"] = services(&["one", "two"]);
+    let own = |names: &[&str], authority: &str| {
+        let mut api = grpc("AGGREGATED_GRPC");
+        api["grpc_services"] = services(names);
+        json!({ "api_config_source": api, "authorities": [{ "name": authority }] })
+    };
+    value["config_sources"] = json!([own(&["one", "two"], "same"), own(&["one"], "other")]);
+    let bootstrap = envoy(&value).expect("it is right");
+    let transports: Vec<_> = bootstrap.transports().collect();
+    let names = |services: &[GrpcService]| -> Vec<String> {
+        let name = |service: &GrpcService| match &service.target {
+            GrpcTarget::Envoy { cluster_name, .. } => cluster_name.clone(),
+            other => panic!("unexpected {other:?}"),
+        };
+        services.iter().map(name).collect()
+    };
+    let listed: Vec<_> = transports.iter().map(|(id, list)| (id.as_str(), names(list))).collect();
+    assert_eq!(
+        listed,
+        [
+            ("dynamic_resources.ads_config", vec!["one".to_owned(), "two".to_owned()]),
+            ("config_sources[1]", vec!["one".to_owned()]),
+        ]
+    );
+    let config = bootstrap.client_config().expect("it can");
+    let server = first_server(&config);
+    assert_eq!((&*server.uri, server.transport.as_str()), ("one", "dynamic_resources.ads_config"));
+    let of = |authority: usize| &config.authorities[authority].servers[0];
+    assert_eq!(of(0), server, "the same services are the same server");
+    assert_eq!((&*of(1).uri, of(1).transport.as_str()), ("one", "config_sources[1]"));
+}
