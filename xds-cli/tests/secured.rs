@@ -174,7 +174,10 @@ fn mistakes_name_the_file_and_the_field() {
     let token = json!([{ "type": "jwt_token_file", "config": { "jwt_token_file": text } }]);
     let mut with_token = bootstrap(&stage, &tls(&stage));
     with_token["xds_servers"][0]["call_creds"] = token;
+    let mut contradicting = bootstrap(&stage, &tls(&stage));
+    contradicting["xds_servers"][0]["server_uri"] = format!("http://{}", stage.address).into();
     for (content, code, told) in [
+        (contradicting, 1, "xds_servers[0]: the address says http, but the cred".to_owned()),
         (json!({}), 1, "bad.json: xds_servers: required, but missing".to_owned()),
         (
             bootstrap(&stage, &json!({ "type": "new" })),
@@ -209,6 +212,9 @@ fn mistakes_name_the_file_and_the_field() {
         assert_eq!(ended.code, Some(code), "{}", ended.stderr);
         assert!(ended.stderr.contains(&told), "{}", ended.stderr);
     }
+    let ended = run(&["watch", "cds", "--tls", "--server", "http://127.0.0.1:1"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("TLS: the address says http, but"), "{}", ended.stderr);
     let server = ["watch", "cds", "--server", "127.0.0.1:1"];
     let ca = stage.path("ca.pem");
     for (flags, code, told) in [
@@ -235,6 +241,9 @@ fn mistakes_name_the_file_and_the_field() {
     for args in [&["watch", "cds", "--bootstrap", &bad, "--tls"][..], &["watch", "cds"]] {
         assert_eq!(run(args).code, Some(2), "{args:?}");
     }
+    let ended = run(&["watch", "cds", "--server", "https://user:hush@127.0.0.1:1"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("hush") && ended.stderr.contains("127.0.0.1:1"));
     let ended = run(&["watch", "cds", "--bootstrap", &nowhere]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains(&format!("{nowhere}: cannot read: ")), "{}", ended.stderr);

@@ -162,3 +162,23 @@ fn it_stops_by_itself() {
     let ended = support::run(&["watch", "--server", "127.0.0.1:1", "--for", "100ms", "cds"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
+
+#[test]
+fn a_fallback_that_does_not_resolve_is_no_reason_not_to_start() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let nowhere = "no-such-host.invalid:1";
+    for [server, fallback] in [[&*address, nowhere], [nowhere, &*address]] {
+        let args = ["watch", "--server", server, "--fallback", fallback, "-o", "ndjson", "cds"];
+        let watch = Xds::spawn(&args);
+        assert_eq!(watch.wait_count("changed", 1)[0]["name"], "one");
+        watch.wait_stderr("cannot resolve no-such-host.invalid:1");
+    }
+    let ended =
+        support::run(&["watch", "--server", nowhere, "--fallback", "no-other.invalid:1", "cds"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    // What is no address is a mistake wherever it is.
+    let ended = support::run(&["watch", "--server", &address, "--fallback", "a b", "cds"]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+}

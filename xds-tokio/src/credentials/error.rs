@@ -73,6 +73,9 @@ pub enum CredentialsError {
     /// The address says `https://`, the credentials `insecure`.
     #[error("the address says https (TLS), but the credentials say insecure")]
     NotSecure,
+    /// The runtime was shut down while files were read.
+    #[error("files were not read: the runtime has been shut down")]
+    Interrupted,
     /// A kind of credentials that this crate cannot make use of.
     #[error("credentials of a kind that is not supported")]
     Unsupported,
@@ -96,6 +99,7 @@ impl CredentialsError {
             | Self::TokenNeedsTls
             | Self::NotInsecure
             | Self::NotSecure
+            | Self::Interrupted
             | Self::Unsupported => None,
         }
     }
@@ -104,7 +108,9 @@ impl CredentialsError {
     /// a token that is not one.
     pub(super) fn to_status(&self) -> Status {
         match self {
-            Self::Unreadable { .. } | Self::TooLong { .. } => Status::unavailable(self.to_string()),
+            Self::Unreadable { .. } | Self::TooLong { .. } | Self::Interrupted => {
+                Status::unavailable(self.to_string())
+            }
             _ => Status::unauthenticated(self.to_string()),
         }
     }

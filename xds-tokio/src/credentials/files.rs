@@ -35,11 +35,6 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
 pub(super) async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
 ) -> Result<T, CredentialsError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        // Only a runtime that shuts down ends the work.
-        Err(why) => {
-            Err(CredentialsError::Unreadable { path: "".into(), why: why.to_string().into() })
-        }
-    }
+    // Nothing else ends the work before it is done.
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CredentialsError::Interrupted))
 }

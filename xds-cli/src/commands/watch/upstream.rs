@@ -14,7 +14,7 @@ use xds_core::{
 };
 use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
-use super::address;
+use super::address::{self, Written};
 use crate::{
     args::{ChannelArgs, WatchArgs},
     failure::Failure,
@@ -55,9 +55,11 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
 /// A client that uses what is good in a response, turns to the next server and comes back, and tells of
 /// connection trouble, as gRPC's does. What is deleted goes, as in a proxy: that is what one watches for.
 async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
-    for address in args.fallback.iter().map(String::as_str).chain([server]) {
-        address::check(address).await?;
-    }
+    let addresses: Vec<&str> =
+        [server].into_iter().chain(args.fallback.iter().map(String::as_str)).collect();
+    let written: Vec<_> =
+        addresses.iter().map(|address| Written { address, place: None }).collect();
+    address::check(&written).await?;
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;
     profile.idle_close = None;
@@ -68,7 +70,9 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
     let mut options = ClientOptions::default();
     if let Some(credentials) = credentials(&args.channel)? {
         let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
-        credentials.check().await.map_err(named)?;
+        for address in addresses {
+            credentials.check_for(address).await.map_err(named)?;
+        }
         options = options.with_credentials(TransportId::default(), credentials);
     }
     Ok(Upstream { config, options, server: server.to_owned() })
@@ -111,15 +115,17 @@ async fn of_bootstrap(file: &Path, node: Option<&str>) -> Result<Upstream, Failu
     if let Some(node) = node {
         bootstrap.node.id = node.to_owned();
     }
-    for (field, server) in fields(&bootstrap) {
-        let place = format!("{}: {field}", file.display());
-        address::check(&server.uri).await.map_err(|why| Failure::Server {
-            place: format!("{place}.server_uri"),
-            why: why.into(),
-        })?;
-        Credentials::from(server).check().await.map_err(|why| Failure::Credentials {
-            field: format!("{place}: {}", field_of(server, &why)),
-            why,
+    let place = |field: &str| format!("{}: {field}", file.display());
+    let servers: Vec<_> = fields(&bootstrap).collect();
+    let addresses = servers.iter().map(|(field, server)| Written {
+        address: &server.uri,
+        place: Some(format!("{}.server_uri", place(field))),
+    });
+    address::check(&addresses.collect::<Vec<_>>()).await?;
+    for (field, server) in servers {
+        let place = place(&field);
+        Credentials::from(server).check_for(&server.uri).await.map_err(|why| {
+            Failure::Credentials { field: format!("{place}: {}", field_of(server, &why)), why }
         })?;
     }
     let options = ClientOptions::default().with_bootstrap(&bootstrap);
