@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod log;
+mod raw;
 pub(crate) mod tls;
 
 use core::{
@@ -14,7 +15,7 @@ use core::{
 };
 use std::{convert::Infallible, net::SocketAddr};
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use futures_core::Stream;
 use prost::Message as _;
 use tokio::{
@@ -27,9 +28,7 @@ use tokio::{
 use tonic::{
     Request, Status, Streaming,
     body::Body,
-    codec::{
-        Codec, DecodeBuf, Decoder, EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride,
-    },
+    codec::{EncodeBody, SingleMessageCompressionOverride},
     transport::{
         Channel, Endpoint,
         server::{Connected, TcpIncoming},
@@ -45,6 +44,8 @@ use xds_core::{
     types,
 };
 use xds_tokio::{Watch, WatchAll};
+
+use self::raw::Raw;
 
 pub(crate) const CLUSTER: &str = types::CLUSTER;
 pub(crate) const ENDPOINTS: &str = types::CLUSTER_LOAD_ASSIGNMENT;
@@ -457,44 +458,6 @@ impl Stream for Receiver {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(cx)
-    }
-}
-
-/// Messages as bytes.
-#[derive(Clone, Copy)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(message);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(message.copy_to_bytes(message.remaining())))
     }
 }
 
