@@ -14,7 +14,7 @@ use proptest::{prelude::*, test_runner::TestCaseError};
 use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
-    client::{ChannelError, ChannelEvent, DataErrorPolicy, Interest, Output, ReadGate},
+    client::{ChannelError, ChannelEvent, DataErrorPolicy, EntryState, Interest, Output, ReadGate},
     proto,
 };
 
@@ -173,13 +173,21 @@ impl Model {
             Step::Respond { kind, ref resources } => self.respond(kind, resources),
             Step::Garbage => self.send_garbage(),
             Step::Close => self.close(),
-            Step::Sleep { millis } => {
-                self.now = self.now.after(Duration::from_millis(millis));
-                self.client.handle_timeout(self.now);
-            }
+            Step::Sleep { millis } => self.sleep(Duration::from_millis(millis)),
             Step::Rest => self.come_to_rest()?,
         }
         self.keeps_what_is_watched()
+    }
+
+    fn sleep(&mut self, duration: Duration) {
+        self.now = self.now.after(duration);
+        self.client.handle_timeout(self.now);
+        for status in self.client.status() {
+            if status.state == EntryState::DoesNotExist {
+                let named = self.watchers.iter_mut().filter(|watcher| watcher.name.is_some());
+                named.filter(|it| it.covers(&status)).for_each(Watcher::is_found_missing);
+            }
+        }
     }
 
     /// What nobody watches is out of sight at once, whatever the server has yet to be told.

@@ -148,6 +148,15 @@ impl Watcher {
         Ok(())
     }
 
+    /// The resource was found not to exist: news, even if trouble replaces it before it is heard. Then the
+    /// trouble that was told before may be told again.
+    pub fn is_found_missing(&mut self) {
+        self.last.take_if(|(last, _)| {
+            matches!(last, Notice::Changed(Err(error))
+                if matches!(error.kind(), WatchErrorKind::Unavailable(_)))
+        });
+    }
+
     pub fn step(&mut self, change: Change) -> Result<(), TestCaseError> {
         match change {
             Change::Resource { name, result: Ok(resource) } => {
