@@ -139,6 +139,6 @@ pub mod xdstp;
 pub use client::Client;
 pub use frame::Frame;
 pub use id::{ChannelId, StreamId, UpdateId, WatchId};
-pub use text::{Nonce, ResourceName, TypeUrl, Version};
+pub use text::{Nonce, ResourceName, TypeUrl, Version, ViewName};
 pub use time::{Deadline, Time, Timer};
 pub use wire::Malformed;
