@@ -125,6 +125,7 @@ mod frame;
 mod id;
 mod index;
 pub mod proto;
+pub mod references;
 mod rng;
 mod room;
 pub mod server;
