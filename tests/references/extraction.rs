@@ -58,7 +58,6 @@ fn a_cluster_refers_to_its_endpoints() {
             &["eds xdstp://a/t/foo"],
         ),
     ]);
-    println!("covers: M206");
 }
 
 #[test]
@@ -142,7 +141,6 @@ fn transport_sockets_refer_to_secrets() {
     ] {
         assert_eq!(found(&listener(&socket)), expected, "{socket}");
     }
-    println!("covers: M155");
 }
 
 /// A listener with this HTTP connection manager, wherever one may stand.
@@ -206,7 +204,6 @@ fn a_listener_refers_to_its_routes() {
             assert_eq!(found(&listener), expected, "{listener}");
         }
     }
-    println!("covers: M208 M209");
 }
 
 #[test]
@@ -320,7 +317,6 @@ fn routes_refer_to_clusters() {
         ("{ $ROUTES, name: r, vhds: { config_source: $FILE } }", &[]),
         ("{ $SCOPE, name: s, route_configuration_name: r }", &["rds r"]),
     ]);
-    println!("covers: M209");
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub enum Source {
 ///     }
 /// }
 /// ```
-pub trait ReferenceExtractor: Debug {
+pub trait ReferenceExtractor: Debug + Send + Sync {
     /// Calls `found` for each reference of a resource, in the order in which they stand in it; a
     /// reference that stands in it several times is found several times.
     ///
