@@ -268,6 +268,20 @@ fn filters_refer_to_what_they_need() {
 }
 
 #[test]
+fn an_any_of_a_known_type_is_followed_wherever_one_may_stand() {
+    expect(&[
+        (
+            "{ $CLUSTER, name: c, filters: [{ name: f, typed_config: { $TCP, cluster: d } }] }",
+            &["cds d"],
+        ),
+        (
+            "{ $LISTENER, name: l, listener_filters: [{ name: u, typed_config: { '@type': $T/filters.udp.udp_proxy.v3.UdpProxyConfig, stat_prefix: s, session_filters: [{ name: f, typed_config: { $TCP, cluster: d } }] } }] }",
+            &["cds d"],
+        ),
+    ]);
+}
+
+#[test]
 fn routes_refer_to_clusters() {
     let routes = |action: &str| {
         let host = format!(

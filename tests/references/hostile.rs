@@ -1,7 +1,11 @@
 //! Any bytes are walked to an end, whatever the recursion they ask for.
 
 use proptest::prelude::*;
-use xds_core::{Malformed, references::references, types};
+use xds_core::{
+    Malformed,
+    references::{Consistency, references},
+    types,
+};
 
 use super::resources;
 
@@ -79,6 +83,39 @@ proptest! {
         for reference in references(TYPES[type_at], &message).unwrap_or_default() {
             prop_assert!(!reference.to_string().is_empty());
         }
+    }
+
+    // Clusters and endpoints by what their names say, against the definition of consistent.
+    #[test]
+    fn findings_are_exactly_what_does_not_match(
+        clusters in prop::collection::btree_map(0u8..12, 0u8..12, 0..12),
+        endpoints in prop::collection::btree_set(0u8..12, 0..12),
+    ) {
+        let encoded: Vec<_> = clusters
+            .iter()
+            .map(|(name, service)| {
+                let config = block(2, format!("s{service}").as_bytes());
+                let bytes = [block(1, format!("c{name}").as_bytes()), vec![0x10, 3], block(3, &config)];
+                (types::CLUSTER, format!("c{name}"), bytes.concat())
+            })
+            .chain(endpoints.iter().map(|it| {
+                let name = format!("s{it}");
+                let bytes = block(1, name.as_bytes());
+                (types::CLUSTER_LOAD_ASSIGNMENT, name, bytes)
+            }))
+            .collect();
+        let mut expected: Vec<_> = clusters
+            .iter()
+            .filter(|(_, service)| !endpoints.contains(service))
+            .map(|(name, service)| format!("cds `c{name}` refers to eds `s{service}`, which is missing"))
+            .chain(endpoints.iter().filter(|it| !clusters.values().any(|service| service == *it))
+                .map(|it| format!("nothing refers to eds `s{it}`")))
+            .collect();
+        let findings = Consistency::default().check(encoded);
+        let mut found: Vec<_> = findings.iter().map(ToString::to_string).collect();
+        expected.sort();
+        found.sort();
+        prop_assert_eq!(found, expected);
     }
 
     // A real resource with one byte changed.

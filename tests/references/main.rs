@@ -6,7 +6,7 @@
 //! | `extraction.rs` | each way in which a resource refers to others |
 //! | `api.rs` | that no place of the API where a reference stands is overlooked |
 //! | `consistency.rs` | the findings, M205 to M209 |
-//! | `hostile.rs` | that any bytes are walked to an end |
+//! | `hostile.rs` | that any bytes are walked to an end, and any set is judged by the definition |
 
 mod api;
 mod consistency;

@@ -1,4 +1,4 @@
-"""`run [envoy|grpc|grpc-go|grpc-js|grpc-java|differential|go]...`: plays the checks of the peers named, or of all."""
+"""`run [PEER]...`: plays the checks of the peers named, or of all."""
 
 from __future__ import annotations
 
