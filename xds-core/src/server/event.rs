@@ -122,6 +122,10 @@ pub enum CloseReason {
         /// The configured limit.
         limit: usize,
     },
+    /// The client took so long to read that deletions were forgotten which it was not told of. It is to
+    /// come back and say what it has (M231).
+    #[error("too far behind: resync")]
+    Behind,
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -142,7 +146,7 @@ impl CloseReason {
             | Self::NameTooLong { .. }
             | Self::TooManyNames { .. }
             | Self::TooManyTypes { .. } => StatusCode::ResourceExhausted,
-            Self::ShuttingDown => StatusCode::Unavailable,
+            Self::Behind | Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
 }
@@ -157,9 +161,6 @@ pub enum Refusal {
         /// The configured limit.
         limit: usize,
     },
-    /// The server does not speak this variant of the protocol.
-    #[error("the incremental variant is not served: call StreamAggregatedResources")]
-    NotServed,
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -171,7 +172,6 @@ impl Refusal {
     pub const fn code(&self) -> StatusCode {
         match self {
             Self::TooManyStreams { .. } => StatusCode::ResourceExhausted,
-            Self::NotServed => StatusCode::Unimplemented,
             Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
@@ -211,8 +211,12 @@ pub struct ServerTransmit {
     pub version: Version,
     /// What the client will acknowledge it by; unique on the stream (M62).
     pub nonce: Nonce,
+    /// The variant of the protocol: which message it is.
+    pub variant: Variant,
     /// How many resources it has.
     pub resources: usize,
+    /// How many names it has of resources that do not exist; an incremental response only.
+    pub removed: usize,
     /// Why it is sent.
     pub cause: Cause,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Stream {
 /// Where a session of the stream is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
-    pub(crate) rank: usize,
+    pub(crate) rank: u8,
     pub(crate) arena: Slot,
     pub(crate) session: Slot,
 }
