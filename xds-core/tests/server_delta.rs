@@ -3,7 +3,9 @@
 mod server_support;
 
 use server_support::{Rig, run_all};
-use xds_core::server::{Interest, Observation};
+use xds_core::server::{
+    CloseReason, Interest, Observation, ServerConfig, ServerLimits, ServerOutput, StatusCode,
+};
 
 /// M86-M104: what a client subscribes to, and that every addition is answered.
 #[test]
@@ -542,4 +544,44 @@ fn the_status_tells_the_interest() {
     rig.run("1close");
     assert_eq!(rig.server.stats().names, 0, "IS23");
     println!("covers: M13 IS23");
+}
+
+/// M231: deletions are remembered for who reads late, up to a limit; beyond it he comes back and is sent
+/// the difference.
+#[test]
+fn who_is_too_far_behind_is_sent_away() {
+    let mut limits = ServerLimits::default();
+    limits.deletions_per_type = 2;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run(
+        "
+        set cds a=1 b=1 c=1 d=1
+        d> cds
+        d< cds first a=1 b=1 c=1 d=1
+        2d> cds
+        2d< cds first a=1 b=1 c=1 d=1
+        2d> cds ack
+        set cds -a
+        2d< cds changed -a
+        2d> cds ack
+        set cds -b
+        2d< cds changed -b
+        2d> cds ack",
+    );
+    rig.effects();
+    rig.run("set cds -c");
+    let behind = rig.stream(1);
+    let close = ServerOutput::Close(behind, CloseReason::Behind);
+    assert!(rig.effects().contains(&close), "it has not read for three deletions");
+    assert_eq!(CloseReason::Behind.code(), StatusCode::Unavailable);
+    rig.run(
+        "
+        2d< cds changed -c
+        3d> cds has:a=1 has:b=1 has:c=1 has:d=1
+        3d< cds first -a -b -c
+        2close
+        3close",
+    );
+    assert_eq!(rig.server.stats().names, 1, "what nobody has to be told is forgotten (M243)");
+    println!("covers: M231 M243");
 }

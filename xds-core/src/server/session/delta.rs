@@ -86,10 +86,11 @@ impl Turn<'_> {
     /// A cluster was sent that has its endpoints under this name: the client warms it until it is sent
     /// them, even if it has them already (M151).
     pub(crate) fn warm(&mut self, name: &str) {
-        let found = self.arena.find(name);
-        let Some(slot) = found.filter(|&slot| self.arena.payload(slot).is_some()) else { return };
+        let Some(slot) = self.arena.find(name) else { return };
+        let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_some()) else { return };
+        let has_it = self.session.wildcard.is_some_and(|it| resource.stamp <= it.cursor);
         let edge = match self.edges.find(self.slot, slot) {
-            None if self.session.wildcard.is_some() => self.connect_parting(slot),
+            None if has_it => self.connect_parting(slot),
             edge => edge,
         };
         if let Some(edge) = edge {
@@ -119,7 +120,7 @@ impl Turn<'_> {
             }
             return;
         }
-        if self.session.wildcard.is_none() || hash.is_some() && !is_current {
+        if self.session.wildcard.is_none() {
             return;
         }
         let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));
@@ -131,6 +132,7 @@ impl Turn<'_> {
             self.set_standing(edge, Standing::Remembered);
             self.edges.set_sent(&mut self.session.edges, edge, 1);
         } else {
+            // It is sent or, should it go before that, told of.
             self.edges.set_due(&mut self.session.due, edge, Due::because(Cause::First));
         }
     }

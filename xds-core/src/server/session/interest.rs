@@ -194,15 +194,15 @@ impl Turn<'_> {
     pub(super) fn enter_wildcard(&mut self, cause: Cause) {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
         if self.session.variant == Variant::Incremental {
-            self.arena.mourners += 1;
+            self.arena.join_mourners();
             self.session.farewell = Box::default();
         }
         let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {
             seat: seat.slot(),
             cursor: Stamp::START,
-            told: Stamp::START,
-            since: self.arena.clock(),
+            reached: Stamp::START,
+            told: self.arena.clock(),
             rode: Stamp::START,
             version: TypeVersion::default(),
             owed: Some(Owed { cause, at: self.arena.clock() }),
@@ -221,7 +221,7 @@ impl Turn<'_> {
             self.note_withdrawal();
             self.arena.wildcards.remove(wildcard.seat);
             if self.session.variant == Variant::Incremental {
-                self.arena.mourners -= 1;
+                self.arena.leave_mourners();
             }
         }
     }

@@ -107,10 +107,11 @@ struct Wildcard {
     seat: Slot,
     /// The client has what was set up to here (types that are sent as changes).
     cursor: Stamp,
-    /// The furthest that the cursor has been, and up to where deletions were told (incremental variant).
+    /// The furthest that the cursor has been.
+    reached: Stamp,
+    /// The newest change when the client was last told what is gone, or when it subscribed (incremental
+    /// variant).
     told: Stamp,
-    /// The newest change when the subscription began: earlier deletions are none of its business.
-    since: Stamp,
     /// What had changed up to here when rejected resources last rode along: they do so once (M107).
     rode: Stamp,
     /// What the client was last sent (types that are sent in full state).
@@ -280,7 +281,7 @@ impl Session {
     /// Up to where the client knows of deletions, if it depends on being told.
     pub(crate) fn told(&self) -> Option<Stamp> {
         let wildcard = self.wildcard.filter(|_| self.variant == Variant::Incremental)?;
-        Some(wildcard.told.max(wildcard.since))
+        Some(wildcard.told)
     }
 
     /// Whether a response is on its way.

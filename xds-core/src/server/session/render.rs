@@ -166,10 +166,11 @@ impl Turn<'_> {
 
     /// The wildcard has been sent up to `to`.
     pub(super) fn advance(&mut self, to: Stamp) {
-        let newest = self.arena.newest();
+        let (newest, clock) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.cursor = to;
-            wildcard.told = wildcard.told.max(to);
+            wildcard.reached = wildcard.reached.max(to);
+            wildcard.told = clock;
             if to >= newest {
                 wildcard.owed = None;
                 wildcard.catch_up = CatchUp::Everything;

@@ -3,7 +3,7 @@
 
 use core::mem;
 
-use super::{CatchUp, Stamp, Turn, Wildcard, render::MinSome as _};
+use super::{CatchUp, Turn, Wildcard, render::MinSome as _};
 use crate::{
     server::{
         event::Cause,
@@ -20,7 +20,7 @@ impl Turn<'_> {
     pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
         self.let_suspects_ride();
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
-            let tail = self.arena.tail_body(Variant::Incremental, wildcard.cursor, limit);
+            let tail = self.arena.tail_body(wildcard.cursor, Some(wildcard.told), limit);
             self.advance(tail.to);
             let is_news = !tail.body.is_empty() || wildcard.must_be_answered();
             return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
@@ -29,7 +29,7 @@ impl Turn<'_> {
         let (mut cause, mut walked) = (None, None);
         if let Some(wildcard) = self.session.wildcard {
             let to = self.gather(wildcard, &mut parts);
-            self.gather_graves(wildcard, to, &mut parts);
+            self.gather_graves(wildcard, &mut parts);
             if !parts.is_empty() || wildcard.must_be_answered() {
                 cause = Some(wildcard.reason(to));
             }
@@ -51,11 +51,11 @@ impl Turn<'_> {
             && self.session.farewell.is_empty()
             && self.session.spelling == Spelling::Names
             && wildcard.catch_up == CatchUp::Everything
-            && wildcard.told == wildcard.cursor
+            && wildcard.reached == wildcard.cursor
     }
 
     /// Adds the names of what the wildcard has lost. Names that are due anyhow are left to that.
-    fn gather_graves(&self, wildcard: Wildcard, to: Stamp, parts: &mut Parts) {
+    fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) {
         let (edges, own) = (&*self.edges, self.slot);
         let is_due = |resource: Slot| {
             edges
@@ -64,7 +64,8 @@ impl Turn<'_> {
                 .is_some_and(|edge| edge.due.is_some())
         };
         let spelling = self.session.spelling;
-        self.arena.gather_graves((wildcard.told, to), parts, spelling, |slot| !is_due(slot));
+        let Wildcard { told, reached, .. } = wildcard;
+        self.arena.gather_graves(told, reached, parts, spelling, |slot| !is_due(slot));
     }
 
     /// Names what only the wildcard covered that the client has left, unless it has been named since
@@ -83,13 +84,13 @@ impl Turn<'_> {
     /// Prepares a farewell to everything that the client has from the wildcard alone.
     pub(super) fn prepare_farewell(&mut self) {
         let Some(wildcard) = self.session.wildcard else { return };
-        let known = wildcard.told.max(wildcard.cursor);
+        let known = wildcard.reached;
         let covered_by_wildcard_alone = |&slot: &Slot| {
             let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
-            match edge.map(|edge| edge.standing) {
-                None => self.arena.was_known_at(slot, known),
-                Some(Standing::Named) => false,
-                Some(Standing::Remembered | Standing::Parting) => true,
+            match edge {
+                Some(edge) if edge.standing == Standing::Named => false,
+                Some(edge) if edge.sent != 0 => true,
+                _ => self.arena.is_known(slot, known, wildcard.told),
             }
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);

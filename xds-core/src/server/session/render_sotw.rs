@@ -70,7 +70,7 @@ impl Turn<'_> {
         let from = wildcard.cursor;
         // The common case: nothing but the wildcard, whose bytes all such clients share.
         if self.session.due.is_empty() && wildcard.catch_up == CatchUp::Everything {
-            let tail = self.arena.tail_body(Variant::StateOfTheWorld, from, limit);
+            let tail = self.arena.tail_body(from, None, limit);
             self.advance(tail.to);
             return (tail.body.resources > 0).then(|| (tail.body, wildcard.reason(tail.to)));
         }

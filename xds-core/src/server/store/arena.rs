@@ -35,7 +35,7 @@ pub(crate) struct Arena {
     /// The newest transaction that changed anything here.
     pub(crate) sequence: u64,
     /// How many sessions have to be told by the graves what was deleted.
-    pub(crate) mourners: usize,
+    mourners: usize,
     resources: Slab<Resource>,
     names: NameIndex,
     existing: usize,
@@ -95,18 +95,19 @@ struct Life {
 }
 
 impl Life {
-    fn begin(&mut self, now: Stamp) {
+    fn begin(&mut self, deleted: Stamp, now: Stamp) {
         if self.first == Stamp::START {
             self.first = now;
         }
-        self.born = now;
+        (self.buried, self.born) = (deleted, now);
     }
 
-    /// Whether who was sent everything up to `cursor` was sent the resource and not that it is gone. Of
-    /// several gaps only the last one is known; in doubt, it was.
-    fn was_known_at(self, cursor: Stamp) -> bool {
-        let in_gap = (self.buried..self.born).contains(&cursor);
-        self.first != Stamp::START && cursor >= self.first && !in_gap
+    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
+    /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
+    /// was.
+    fn is_known(self, sent: Stamp, told: Stamp) -> bool {
+        let told_in_gap = (self.buried..self.born).contains(&told);
+        self.first != Stamp::START && sent >= self.first && !told_in_gap
     }
 }
 
@@ -127,8 +128,9 @@ struct Stopped {
 /// What changed after a position, as far as it fits one response.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
-    variant: Variant,
     from: Stamp,
+    /// Up to where the clients know of deletions, if they are told at all.
+    told: Option<Stamp>,
     /// How far the body reaches.
     pub(crate) to: Stamp,
     pub(crate) body: Body,
@@ -168,10 +170,10 @@ impl Arena {
         let payload = Payload::new(&self.type_url, value);
         let (hash, framed) = (payload.hash, payload.framed.len());
         let replaced = resource.payload.replace(payload);
-        resource.stamp = now;
         if replaced.is_none() {
-            resource.life.begin(now);
+            resource.life.begin(resource.stamp, now);
         }
+        resource.stamp = now;
         self.forget(name, replaced.as_ref(), now);
         self.version.add(name.as_str(), hash);
         self.existing += 1;
@@ -186,7 +188,6 @@ impl Arena {
         let resource = self.resources.at_mut(slot)?;
         let removed = resource.payload.take()?;
         resource.stamp = now;
-        resource.life.buried = now;
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         if self.mourners > 0 {
@@ -196,6 +197,19 @@ impl Arena {
             self.horizon = now;
         }
         Some(slot)
+    }
+
+    /// From now on somebody has to be told what is deleted.
+    pub(crate) fn join_mourners(&mut self) {
+        self.mourners += 1;
+    }
+
+    /// One less has to be told; nobody, and nothing need be remembered.
+    pub(crate) fn leave_mourners(&mut self) {
+        self.mourners -= 1;
+        if self.mourners == 0 {
+            self.trim_graves(0);
+        }
     }
 
     /// Forgets the oldest deletions until there are no more than `limit`. Who has not been told of them
@@ -333,19 +347,24 @@ impl Arena {
         body
     }
 
-    /// What changed after `from`, oldest first, at least one resource and no more than `limit`
-    /// bytes. Clients that are behind by the same share the same bytes.
-    pub(crate) fn tail_body(&mut self, variant: Variant, from: Stamp, limit: usize) -> Tail {
-        let known = |tail: &&Tail| tail.from == from && tail.variant == variant;
+    /// What was set after `from`, oldest first, at least one resource and no more than `limit` bytes; and
+    /// for who knows of deletions up to `told`, all later ones. Clients that are behind by the same
+    /// share the same bytes.
+    pub(crate) fn tail_body(&mut self, from: Stamp, told: Option<Stamp>, limit: usize) -> Tail {
+        let known = |tail: &&Tail| tail.from == from && tail.told == told;
         if let Some(tail) = self.tails.iter().rev().find(known) {
             return tail.clone();
         }
+        let variant = match told {
+            None => Variant::StateOfTheWorld,
+            Some(_) => Variant::Incremental,
+        };
         let mut parts = Parts::new(variant, limit);
         let to = self.gather(from, &mut parts, |_| true);
-        if variant == Variant::Incremental {
-            self.gather_graves((from, to), &mut parts, Spelling::Names, |_| true);
+        if let Some(told) = told {
+            self.gather_graves(told, from, &mut parts, Spelling::Names, |_| true);
         }
-        let tail = Tail { variant, from, to, body: parts.into_body() };
+        let tail = Tail { from, told, to, body: parts.into_body() };
         self.tails.push_back(tail.clone());
         let bytes =
             |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();
@@ -391,21 +410,21 @@ impl Arena {
         self.stamp
     }
 
-    /// Adds the names of what was deleted after `from` and up to `to`, is still gone, and was known to
-    /// who was sent everything up to `from`. However many they are, they go into one response: a client
-    /// could not tell how far they reach.
+    /// Adds the names of what was deleted after `told`, is still gone, and was sent to who has everything
+    /// up to `sent`. However many they are, they go into one response.
     pub(crate) fn gather_graves(
         &self,
-        (from, to): (Stamp, Stamp),
+        told: Stamp,
+        sent: Stamp,
         parts: &mut Parts,
         spelling: Spelling,
         wanted: impl Fn(Slot) -> bool,
     ) {
-        let first = self.graves.partition_point(|grave| grave.stamp <= from);
-        for grave in self.graves.iter().skip(first).take_while(|grave| grave.stamp <= to) {
+        let first = self.graves.partition_point(|grave| grave.stamp <= told);
+        for grave in self.graves.iter().skip(first) {
             if let Some(resource) = self.at(grave.resource)
                 && resource.stamp == grave.stamp
-                && resource.life.was_known_at(from)
+                && resource.life.is_known(sent, told)
                 && wanted(grave.resource)
             {
                 parts.remove(&resource.name, spelling);
@@ -424,9 +443,13 @@ impl Arena {
             .collect()
     }
 
-    /// Whether who was sent everything up to `cursor` has some version of the resource.
-    pub(crate) fn was_known_at(&self, slot: Slot, cursor: Stamp) -> bool {
-        self.at(slot).is_some_and(|resource| resource.life.was_known_at(cursor))
+    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
+    /// of the resource.
+    pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
+        self.at(slot).is_some_and(|resource| {
+            let is_there = resource.payload.is_some() || resource.stamp > told;
+            is_there && resource.life.is_known(sent, told)
+        })
     }
 
     /// All names that have a resource or a grave, the unchanged for longest first.
