@@ -30,6 +30,7 @@ pub(crate) fn seal(
     let head = envelope.len();
     encode::string(&mut envelope, TYPE_URL, type_url.as_str());
     encode::string(&mut envelope, NONCE, nonce.as_str());
+    envelope.extend_from_slice(&rendered.errors.bytes);
     let mut tail = Bytes::from(envelope);
     frame.head = tail.split_to(head);
     frame.tail = tail;
@@ -41,6 +42,7 @@ pub(crate) fn seal(
         variant,
         resources: rendered.body.resources,
         removed: rendered.body.removed,
+        errors: rendered.errors.count,
         cause: rendered.cause,
     }
 }

@@ -256,6 +256,8 @@ pub struct ServerTransmit {
     pub resources: usize,
     /// How many names it has of resources that do not exist; an incremental response only.
     pub removed: usize,
+    /// How many errors it has, each instead of a resource (TP3).
+    pub errors: usize,
     /// Why it is sent.
     pub cause: Cause,
 }

@@ -72,6 +72,7 @@ use self::{
     envelope::seal,
     outbox::Outbox,
     session::edge::Chain,
+    store::Touch,
     stream::{Stream, Writable},
     subscriptions::Subscriptions,
 };
@@ -140,8 +141,8 @@ impl Server {
     ) -> Result<Applied, TransactionError> {
         self.clock.advance(now);
         let (applied, touched) = self.subscriptions.store.apply(&transaction, &self.config)?;
-        for (arena, resource) in touched.resources {
-            self.tell_subscribers(arena, resource);
+        for (arena, resource, touch) in touched.resources {
+            self.tell_subscribers(arena, resource, touch);
         }
         for arena in touched.arenas {
             self.tell_wildcards(arena);
@@ -341,11 +342,11 @@ impl Server {
         }
     }
 
-    fn tell_subscribers(&mut self, arena: Slot, resource: Slot) {
+    fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch) {
         let mut edge = self.subscriptions.first_subscriber(arena, resource);
         while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
             if let Some(mut turn) = self.subscriptions.turn(session) {
-                turn.resource_changed(edge);
+                turn.resource_changed(edge, touch);
             }
             self.announce(session);
             edge = self.subscriptions.edges.next(Chain::Resource, edge);

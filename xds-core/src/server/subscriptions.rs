@@ -98,7 +98,7 @@ impl Subscriptions {
     pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {
         let session = self.sessions.at_mut(slot)?;
         let arena = self.store.arena_mut(session.arena)?;
-        Some(Turn { slot, session, arena, edges: &mut self.edges })
+        Some(Turn::new(slot, session, arena, &mut self.edges))
     }
 
     fn arena_of(&self, session: &Session) -> Option<&Arena> {

@@ -5,10 +5,11 @@
 //! | line | meaning |
 //! |---|---|
 //! | `set cds a=1 b=2 -c; eds x=1` | one transaction: sets `a` and `b`, removes `c`, sets `x` |
+//! | `set eds !a=7` | tells who names `a` the status code 7 instead |
 //! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
 //! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
 //! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
-//! | `< cds first a=1 b=2` | the next response: its type, its cause, its resources in any order |
+//! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
 //! | `<` | nothing is due |
 //! | `close`, `shutdown` | the client goes away; the server ends everything |
 //!
@@ -38,8 +39,8 @@ use xds_core::{
         ResourceLocator, Status,
     },
     server::{
-        Observation, Server, ServerConfig, ServerOutput, ServerTransmit, StreamEvent, Transaction,
-        Variant, Via,
+        Observation, Server, ServerConfig, ServerOutput, ServerTransmit, StatusCode, StreamEvent,
+        Transaction, Variant, Via,
     },
     types,
 };
@@ -73,14 +74,23 @@ impl Received {
     /// `name=content` of every resource and `-name` of every removed one, in wire order.
     pub(crate) fn resources(&self) -> Vec<String> {
         let text = |any: &xds_core::proto::Any| String::from_utf8_lossy(&any.value).into_owned();
+        let error = |error: &xds_core::proto::ResourceError| {
+            let (name, detail) = (error.resource_name.as_ref(), error.error_detail.as_ref());
+            format!("!{}={}", name.expect("a name").name, detail.expect("a status").code)
+        };
         match &self.response {
-            Response::StateOfTheWorld(response) => response.resources.iter().map(text).collect(),
+            Response::StateOfTheWorld(response) => {
+                let errors = response.resource_errors.iter().map(error);
+                response.resources.iter().map(text).chain(errors).collect()
+            }
             Response::Incremental(response) => {
                 let removed = response.removed_resources.iter().map(String::as_str);
                 let names = response.removed_resource_names.iter().map(|name| &*name.name);
                 let resources = response.resources.iter();
                 let packed = resources.filter_map(|resource| resource.resource.as_ref()).map(text);
-                packed.chain(removed.chain(names).map(|name| format!("-{name}"))).collect()
+                let removed = removed.chain(names).map(|name| format!("-{name}"));
+                let errors = response.resource_errors.iter().map(error);
+                packed.chain(removed).chain(errors).collect()
             }
         }
     }
@@ -94,9 +104,9 @@ impl Received {
     }
 }
 
-/// The name in `name=content` or `-name`.
+/// The name in `name=content`, `-name` or `!name=code`.
 fn name_of(text: &str) -> &str {
-    let text = text.strip_prefix('-').unwrap_or(text);
+    let text = text.strip_prefix(['-', '!']).unwrap_or(text);
     text.split('=').next().unwrap_or_default()
 }
 
@@ -437,9 +447,14 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
         let mut words = part.split_whitespace();
         let type_url = url(words.next().expect("a type"));
         for word in words {
-            match word.strip_prefix('-') {
-                Some(name) => transaction.remove(&*type_url, name),
-                None => {
+            match (word.strip_prefix('-'), word.strip_prefix('!')) {
+                (Some(name), _) => transaction.remove(&*type_url, name),
+                (_, Some(error)) => {
+                    let (name, code) = error.split_once('=').expect("!name=code");
+                    let code = code_of(code.parse().expect("a number"));
+                    transaction.set_error(&*type_url, name, code, "no")
+                }
+                _ => {
                     let (name, content) = word.split_once('=').expect("name=content");
                     transaction.set(&*type_url, name, payload(name, content))
                 }
@@ -447,6 +462,12 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
         }
     }
     transaction
+}
+
+fn code_of(code: i32) -> StatusCode {
+    use StatusCode::{Internal, NotFound, PermissionDenied, Unavailable};
+    let codes = [NotFound, PermissionDenied, Internal, Unavailable];
+    codes.into_iter().find(|known| known.as_i32() == code).expect("a code for a resource")
 }
 
 /// Runs every script and reports what the ones that passed cover.

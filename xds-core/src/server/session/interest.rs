@@ -93,7 +93,7 @@ impl Turn<'_> {
         if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
             edge.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
         }
-        if exists || may_be_known {
+        if exists || may_be_known || self.error_of(resource).is_some() {
             self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
         }
         Listed::Added

@@ -20,6 +20,7 @@
 pub(crate) mod answer;
 mod delta;
 pub(crate) mod edge;
+mod errors;
 mod interest;
 mod relocate;
 mod render;
@@ -30,13 +31,17 @@ mod sotw;
 use alloc::{boxed::Box, sync::Arc};
 use core::num::NonZeroU64;
 
-use self::edge::{Due, Edge, Edges, List};
 pub(crate) use self::render::Rendered;
+use self::{
+    edge::{Due, Edge, Edges, List},
+    errors::Errors,
+};
 use super::{
     config::{LegacyWildcard, SotwResponse},
     event::Cause,
     status::{Interest, SyncState},
     store::{
+        Touch,
         arena::Arena,
         history::Stamp,
         version::{StatedVersion, TypeVersion},
@@ -214,6 +219,8 @@ pub(crate) struct Counts {
 /// A session with all that its rules touch.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
+    /// What goes into the response that is being made.
+    errors: Errors,
     pub(crate) slot: Slot,
     pub(crate) session: &'a mut Session,
     pub(crate) arena: &'a mut Arena,
@@ -390,15 +397,29 @@ impl Role {
     }
 }
 
-impl Turn<'_> {
-    /// The resource behind one of the session's edges was created, altered or deleted.
-    pub(crate) fn resource_changed(&mut self, edge_slot: Slot) {
+impl<'a> Turn<'a> {
+    pub(crate) fn new(
+        slot: Slot,
+        session: &'a mut Session,
+        arena: &'a mut Arena,
+        edges: &'a mut Edges,
+    ) -> Self {
+        Self { errors: Errors::default(), slot, session, arena, edges }
+    }
+
+    /// The resource behind one of the session's edges was created, altered or deleted, or there is an
+    /// error instead.
+    pub(crate) fn resource_changed(&mut self, edge_slot: Slot, touch: Touch) {
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
+        let has_error = self.error_of(edge.resource).is_some();
+        if touch == Touch::Error && exists && !has_error {
+            return;
+        }
         let sends = self.session.sends(self.arena);
         let due = &mut self.session.due;
-        match (exists, sends) {
+        match (exists || has_error, sends) {
             (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
             // Never sent, or silent by rule (M77): there is nothing to say.
             (false, Sends::Changes) => drop(self.edges.clear_due(due, edge_slot)),

@@ -3,11 +3,12 @@
 //! This is the moment at which a response counts as sent (M73): whatever changed before is in it,
 //! whatever was unsubscribed before is not (M67).
 
-use core::num::NonZeroU64;
+use core::{mem, num::NonZeroU64};
 
 use super::{
     Answer, CatchUp, First, Owed, Sends, Sent, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
     edge::{Chain, Due, Ride, Standing},
+    errors::Errors,
 };
 use crate::{
     server::{
@@ -21,6 +22,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Rendered {
     pub(crate) body: Body,
+    pub(crate) errors: Errors,
     pub(crate) version: Version,
     pub(crate) cause: Cause,
 }
@@ -58,7 +60,12 @@ impl Turn<'_> {
         self.session.withdrawn = Withdrawn::Nothing;
         self.session.newest = Some(Sent { nonce, version, from, at, answer: Answer::Pending });
         self.session.counts.responses += 1;
-        Some(Rendered { body, version: self.arena.print(version), cause })
+        Some(Rendered {
+            body,
+            errors: mem::take(&mut self.errors),
+            version: self.arena.print(version),
+            cause,
+        })
     }
 
     /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.
@@ -82,7 +89,18 @@ impl Turn<'_> {
         let mut slot = self.session.due.first();
         while let Some(edge) = self.edges.at(slot) {
             let next = self.edges.next(Chain::Due, slot);
-            let Some(resource) = self.arena.at(edge.resource) else { break };
+            let (at, parting) = (edge.resource, edge.standing == Standing::Parting);
+            if !parting && self.push_error(at) {
+                let due = self.edges.clear_due(&mut self.session.due, slot);
+                cause = cause.min_some(due.map(|due| due.cause));
+                if self.arena.payload(at).is_none() {
+                    // Should that be over, the client is to be told.
+                    self.edges.set_sent(&mut self.session.edges, slot, nonce);
+                }
+                slot = next;
+                continue;
+            }
+            let Some(resource) = self.arena.at(at) else { break };
             let stamp = resource.stamp;
             let covered = walked.is_some_and(|(from, to)| stamp > from && stamp <= to);
             let beyond = walked.is_some_and(|(_, to)| stamp > to);
@@ -100,7 +118,6 @@ impl Turn<'_> {
                     if payload.is_none() && tells_removals {
                         parts.remove(&resource.name, self.session.spelling);
                     }
-                    let parting = edge.standing == Standing::Parting;
                     let due = self.edges.clear_due(&mut self.session.due, slot);
                     cause = cause.min_some(due.map(|due| due.cause));
                     if parting {

@@ -21,8 +21,12 @@ impl Turn<'_> {
             let slot = self.session.due.first();
             let due = self.edges.clear_due(&mut self.session.due, slot);
             cause = cause.min_some(due.map(|due| due.cause));
+            let Some(resource) = self.edges.at(slot).map(|edge| edge.resource) else { break };
+            if self.push_error(resource) {
+                continue;
+            }
+            let exists = self.arena.payload(resource).is_some();
             let Some(edge) = self.edges.at_mut(slot) else { break };
-            let exists = self.arena.payload(edge.resource).is_some();
             edge.sent = if exists { nonce } else { 0 };
         }
         let newest = self.arena.newest();
@@ -48,7 +52,8 @@ impl Turn<'_> {
         let mut parts = Parts::new(Variant::StateOfTheWorld, usize::MAX);
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
-            if let Some(Resource { name, payload: Some(payload), .. }) =
+            // What an error stands for is not listed beside it (M172).
+            if let Some(Resource { name, payload: Some(payload), error: None, .. }) =
                 self.arena.at(edge.resource)
             {
                 parts.push(name, payload);

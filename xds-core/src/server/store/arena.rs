@@ -1,6 +1,6 @@
 //! All resources of one type, in the order of their last change.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
 use bytes::Bytes;
 
@@ -8,6 +8,7 @@ use super::{
     body::{Body, Parts, Payload, Room},
     history::{Grave, Life, Stamp},
     pool::Pool,
+    transaction::ResourceError,
     version::{StatedVersion, TypeVersion},
 };
 use crate::{
@@ -43,6 +44,8 @@ pub(crate) struct Arena {
     resources: Slab<Resource>,
     names: NameIndex,
     existing: usize,
+    /// Names that have a resource or an error.
+    held: usize,
     framed_bytes: usize,
     stamp: Stamp,
     /// What was deleted, in that order, as far back as the horizon.
@@ -64,6 +67,8 @@ const TAILS: usize = 64;
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
     pub(crate) payload: Option<Payload>,
+    /// What is told instead to who names it.
+    pub(crate) error: Option<Box<ResourceError>>,
     /// When it was last set or deleted.
     pub(crate) stamp: Stamp,
     life: Life,
@@ -103,6 +108,7 @@ impl Arena {
             resources: Slab::default(),
             names: NameIndex::new(seed),
             existing: 0,
+            held: 0,
             framed_bytes: 0,
             stamp: Stamp::START,
             graves: VecDeque::new(),
@@ -124,9 +130,12 @@ impl Arena {
     ) -> Option<Slot> {
         let slot = self.slot_of(name.clone())?;
         let resource = self.resources.at_mut(slot)?;
-        if resource.payload.as_ref().is_some_and(|payload| payload.value == value) {
-            return None;
+        let is_same = resource.payload.as_ref().is_some_and(|payload| payload.value == value);
+        let error = resource.error.take();
+        if is_same {
+            return error.map(|_| slot);
         }
+        self.held += usize::from(resource.payload.is_none() && error.is_none());
         let payload = pool.take(&self.type_url, value);
         let (hash, framed) = (payload.hash, payload.framed.len());
         let replaced = resource.payload.replace(payload);
@@ -154,7 +163,13 @@ impl Arena {
     ) -> Option<Slot> {
         let slot = self.find(name.as_str())?;
         let resource = self.resources.at_mut(slot)?;
+        if resource.error.take().is_some() && resource.payload.is_none() {
+            self.held -= 1;
+            self.release(slot);
+            return Some(slot);
+        }
         let removed = resource.payload.take()?;
+        self.held -= 1;
         resource.stamp = now;
         pool.release(&removed);
         self.forget(name, Some(&removed), now);
@@ -165,6 +180,19 @@ impl Arena {
             self.close_grave(slot);
             self.horizon = now;
         }
+        Some(slot)
+    }
+
+    /// Sets what is told of a resource to who names it; `None` if that is told already (M171).
+    pub(crate) fn set_error(&mut self, name: &ResourceName, error: &ResourceError) -> Option<Slot> {
+        let slot = self.slot_of(name.clone())?;
+        let resource = self.resources.at_mut(slot)?;
+        if resource.error.as_deref() == Some(error) {
+            return None;
+        }
+        let is_new = resource.payload.is_none() && resource.error.is_none();
+        self.held += usize::from(is_new);
+        resource.error = Some(Box::new(error.clone()));
         Some(slot)
     }
 
@@ -227,6 +255,7 @@ impl Arena {
         let resource = Resource {
             name: name.clone(),
             payload: None,
+            error: None,
             stamp: Stamp::START,
             life: Life::default(),
             subscribers: List::default(),
@@ -242,6 +271,7 @@ impl Arena {
     pub(crate) fn release(&mut self, slot: Slot) {
         let idle = |resource: &Resource| {
             resource.payload.is_none()
+                && resource.error.is_none()
                 && resource.subscribers.is_empty()
                 && !resource.life.is_remembered()
         };
@@ -273,6 +303,17 @@ impl Arena {
         self.existing
     }
 
+    /// How many names have a resource or an error.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// The names that have a resource or an error.
+    pub(crate) fn held_names(&self) -> impl Iterator<Item = &ResourceName> {
+        let held = |it: &&Resource| it.payload.is_some() || it.error.is_some();
+        self.resources.iter().map(|(_, it)| it).filter(held).map(|it| &it.name)
+    }
+
     /// How many names are held, whether or not there is a resource.
     pub(crate) fn names(&self) -> usize {
         self.resources.len()
@@ -280,7 +321,7 @@ impl Arena {
 
     /// Whether there is nothing to keep the arena for.
     pub(crate) fn is_idle(&self) -> bool {
-        self.existing == 0 && self.sessions == 0
+        self.held + self.sessions == 0
     }
 
     /// The position of the last change, whatever became of the resource.
@@ -419,11 +460,6 @@ impl Arena {
             let is_there = resource.payload.is_some() || resource.stamp > told;
             is_there && resource.life.is_known(sent, told)
         })
-    }
-
-    /// All resources that exist, the unchanged for longest first.
-    pub(crate) fn resources(&self) -> impl Iterator<Item = (&ResourceName, &Payload)> {
-        self.resources.iter().filter_map(|(_, it)| Some((&it.name, it.payload.as_ref()?)))
     }
 
     /// All names that have a resource or a grave, the unchanged for longest first.

@@ -22,7 +22,7 @@ use self::{
     arena::Arena,
     history::Stamp,
     pool::Pool,
-    transaction::{Applied, Change, Transaction, TransactionError},
+    transaction::{Applied, Change, Content, Transaction, TransactionError},
     view::{Fate, View},
 };
 use super::config::{ServerConfig, ServerLimits};
@@ -53,10 +53,19 @@ pub(crate) struct Store {
 /// What a transaction left to tell subscribers about.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Touched {
-    /// Resources that were created, altered or deleted, as arena and slot.
-    pub(crate) resources: Vec<(Slot, Slot)>,
+    /// Arena and slot of what was touched.
+    pub(crate) resources: Vec<(Slot, Slot, Touch)>,
     /// The arenas they are in, each once.
     pub(crate) arenas: Vec<Slot>,
+}
+
+/// What happened to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// It was created, altered or deleted, or an error is over.
+    Content,
+    /// An error stands for it, or another one.
+    Error,
 }
 
 impl Store {
@@ -101,17 +110,20 @@ impl Store {
         for change in changes {
             let Some(arena_slot) = self.arena_for(view, change, config) else { continue };
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
-            let existing = arena.existing();
-            let (now, pool) = (self.clock.next(), &mut self.pool);
-            let (slot, count) = match &change.payload {
-                Some(payload) => (arena.set(&change.name, payload, now, pool), &mut changed),
-                None => (arena.remove(&change.name, now, pool), &mut removed),
+            let held = arena.held();
+            let (now, pool, name) = (self.clock.next(), &mut self.pool, &change.name);
+            let (slot, count, touch) = match &change.content {
+                Content::Resource(value) => {
+                    (arena.set(name, value, now, pool), &mut changed, Touch::Content)
+                }
+                Content::Nothing => (arena.remove(name, now, pool), &mut removed, Touch::Content),
+                Content::Error(error) => (arena.set_error(name, error), &mut changed, Touch::Error),
             };
             let Some(slot) = slot else { continue };
             self.clock = now;
             *count += 1;
-            self.resources = self.resources + arena.existing() - existing;
-            touched.resources.push((arena_slot, slot));
+            self.resources = self.resources + arena.held() - held;
+            touched.resources.push((arena_slot, slot, touch));
             if arena.sequence != sequence {
                 arena.sequence = sequence;
                 touched.arenas.push(arena_slot);
@@ -180,7 +192,7 @@ impl Store {
         let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();
         for arena_slot in arenas {
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
-            let names: Vec<_> = arena.resources().map(|(name, _)| name.clone()).collect();
+            let names: Vec<_> = arena.held_names().cloned().collect();
             for name in names {
                 self.clock = self.clock.next();
                 if arena.remove(&name, self.clock, &mut self.pool).is_some() {
@@ -307,10 +319,10 @@ impl Store {
         }
         let mut resources = self.resources;
         for change in counting {
-            match (self.exists(view, change), &change.payload) {
-                (false, Some(_)) => resources += 1,
-                (true, None) => resources -= 1,
-                (true, Some(_)) | (false, None) => {}
+            match (self.holds(view, change), &change.content) {
+                (false, Content::Resource(_) | Content::Error(_)) => resources += 1,
+                (true, Content::Nothing) => resources -= 1,
+                (true, _) | (false, Content::Nothing) => {}
             }
         }
         if view.is_none() && self.views.len() >= limits.views {
@@ -323,18 +335,20 @@ impl Store {
         Ok(())
     }
 
-    fn exists(&self, view: Option<Slot>, change: &Change) -> bool {
+    fn holds(&self, view: Option<Slot>, change: &Change) -> bool {
         view.and_then(|view| self.find_arena(view, change.type_url.as_str()))
             .and_then(|slot| self.arenas.at(slot))
-            .and_then(|arena| arena.payload(arena.find(change.name.as_str())?))
-            .is_some()
+            .and_then(|arena| arena.at(arena.find(change.name.as_str())?))
+            .is_some_and(|resource| resource.payload.is_some() || resource.error.is_some())
     }
 
     /// Where a change goes; nowhere if it deletes from a type without resources.
     fn arena_for(&mut self, view: Slot, change: &Change, config: &ServerConfig) -> Option<Slot> {
-        match change.payload {
-            Some(_) => self.open_arena(view, change.type_url.as_str(), config),
-            None => self.find_arena(view, change.type_url.as_str()),
+        match change.content {
+            Content::Resource(_) | Content::Error(_) => {
+                self.open_arena(view, change.type_url.as_str(), config)
+            }
+            Content::Nothing => self.find_arena(view, change.type_url.as_str()),
         }
     }
 }
@@ -355,8 +369,11 @@ impl Change {
         if bytes > limit {
             return Err(TransactionError::NameTooLong { change, bytes, limit });
         }
-        match &self.payload {
-            Some(payload) if payload.len() > limits.resource_bytes => {
+        match &self.content {
+            Content::Error(error) if error.message.len() > limit => {
+                Err(TransactionError::MessageTooLong { change, bytes: error.message.len(), limit })
+            }
+            Content::Resource(payload) if payload.len() > limits.resource_bytes => {
                 Err(TransactionError::ResourceTooLong {
                     change,
                     bytes: payload.len(),

@@ -1,6 +1,6 @@
 //! All that a view is to have, instead of what is to change.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::collections::BTreeMap;
 
 use bytes::Bytes;
 
@@ -73,10 +73,8 @@ impl Snapshot {
         let arenas = store.find_view(view).and_then(|slot| store.view(slot));
         let arenas = arenas.map(super::view::View::arenas).unwrap_or_default();
         for arena in arenas.iter().filter_map(|&slot| store.arena(slot)) {
-            let gone = arena.resources().filter(|(name, _)| !self.has(&arena.type_url, name));
-            let gone: Vec<_> = gone.map(|(name, _)| name.clone()).collect();
-            for name in gone {
-                transaction.remove(arena.type_url.clone(), name);
+            for name in arena.held_names().filter(|name| !self.has(&arena.type_url, name)) {
+                transaction.remove(arena.type_url.clone(), name.clone());
             }
         }
         for (type_url, resources) in self.resources {

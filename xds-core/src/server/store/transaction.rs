@@ -1,11 +1,14 @@
 //! A set of changes that take effect together or not at all.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::text::{ResourceName, TypeUrl, ViewName};
+use crate::{
+    server::event::StatusCode,
+    text::{ResourceName, TypeUrl, ViewName},
+};
 
 /// Changes to the resources of one view, applied by
 /// [`Server::apply`](super::super::Server::apply) as one: no response shows a part of them (M212).
@@ -21,8 +24,25 @@ pub struct Transaction {
 pub(crate) struct Change {
     pub(crate) type_url: TypeUrl,
     pub(crate) name: ResourceName,
-    /// The encoded resource, or `None` to remove it.
-    pub(crate) payload: Option<Bytes>,
+    pub(crate) content: Content,
+}
+
+/// What a name is to stand for.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    /// The encoded resource.
+    Resource(Bytes),
+    /// Nothing: it is removed.
+    Nothing,
+    /// What is told instead to who names it.
+    Error(ResourceError),
+}
+
+/// Why a client is not sent a resource that it names (TP3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResourceError {
+    pub(crate) code: StatusCode,
+    pub(crate) message: Arc<str>,
 }
 
 impl Transaction {
@@ -46,7 +66,7 @@ impl Transaction {
         name: impl Into<ResourceName>,
         payload: impl Into<Bytes>,
     ) -> &mut Self {
-        self.push(type_url.into(), name.into(), Some(payload.into()))
+        self.push(type_url.into(), name.into(), Content::Resource(payload.into()))
     }
 
     /// Deletes a resource; nothing happens if there is none of that name (M217).
@@ -55,7 +75,22 @@ impl Transaction {
         type_url: impl Into<TypeUrl>,
         name: impl Into<ResourceName>,
     ) -> &mut Self {
-        self.push(type_url.into(), name.into(), None)
+        self.push(type_url.into(), name.into(), Content::Nothing)
+    }
+
+    /// Tells clients that name this resource why they are not sent it, once: that it does not exist
+    /// (`NOT_FOUND`), that it is not for them (`PERMISSION_DENIED`), or that there is trouble which will
+    /// pass (any other code; TP3). A resource of that name stays with who has it, and with clients of
+    /// everything, who cannot be told. Setting or removing the resource ends it (M171-M179).
+    pub fn set_error(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        code: StatusCode,
+        message: impl Into<Arc<str>>,
+    ) -> &mut Self {
+        let error = ResourceError { code, message: message.into() };
+        self.push(type_url.into(), name.into(), Content::Error(error))
     }
 
     /// How many changes there are, repeated names included.
@@ -78,8 +113,8 @@ impl Transaction {
         &self.changes
     }
 
-    fn push(&mut self, type_url: TypeUrl, name: ResourceName, payload: Option<Bytes>) -> &mut Self {
-        self.changes.push(Change { type_url, name, payload });
+    fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: Content) -> &mut Self {
+        self.changes.push(Change { type_url, name, content });
         self
     }
 }
@@ -91,7 +126,7 @@ pub struct Applied {
     /// The number of the newest transaction that changed anything: this one, unless it changed
     /// nothing.
     pub sequence: u64,
-    /// Resources that were created or got other bytes.
+    /// Resources that were created or got other bytes, or another error.
     pub changed: usize,
     /// Resources that were deleted.
     pub removed: usize,
@@ -127,6 +162,16 @@ pub enum TransactionError {
         /// Its length in bytes.
         bytes: usize,
         /// The configured limit in bytes.
+        limit: usize,
+    },
+    /// The message of an error is too long.
+    #[error("change {change} has a message of {bytes} bytes, above the limit of {limit}")]
+    MessageTooLong {
+        /// The position of the change in the transaction.
+        change: usize,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The configured limit in bytes: that of names.
         limit: usize,
     },
     /// A resource is too long.

@@ -1,0 +1,67 @@
+//! What a client is told instead of a resource that it names (TP3, M171-M179).
+
+use alloc::vec::Vec;
+
+use super::Turn;
+use crate::{
+    server::{event::StatusCode, store::transaction::ResourceError},
+    service::Variant,
+    slab::Slot,
+    text::ResourceName,
+    wire::encode,
+};
+
+/// The errors of one response, encoded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Errors {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: usize,
+}
+
+impl Errors {
+    fn push(&mut self, variant: Variant, name: &ResourceName, error: &ResourceError) {
+        const NAME: u32 = 1;
+        const RESOURCE_NAME: u32 = 1;
+        const ERROR_DETAIL: u32 = 2;
+
+        let field = match variant {
+            Variant::StateOfTheWorld => 7,
+            Variant::Incremental => 9,
+        };
+        let name = name.as_str().as_bytes();
+        let status = encode::status(error.code.as_i32(), &error.message);
+        let name_len = encode::block_len(NAME, name.len());
+        let len = encode::block_len(RESOURCE_NAME, name_len)
+            + encode::block_len(ERROR_DETAIL, status.len());
+        encode::block_head(&mut self.bytes, field, len);
+        encode::block_head(&mut self.bytes, RESOURCE_NAME, name_len);
+        encode::block(&mut self.bytes, NAME, name);
+        encode::block(&mut self.bytes, ERROR_DETAIL, &status);
+        self.count += 1;
+    }
+}
+
+impl Turn<'_> {
+    /// The error that stands for a resource, if this client is to be told it: who has subscribed to
+    /// everything is sent what exists (M178), and that there is nothing is a removal where there are such
+    /// (M179).
+    pub(super) fn error_of(&self, resource: Slot) -> Option<&ResourceError> {
+        let resource = self.arena.at(resource)?;
+        let exists = resource.payload.is_some();
+        let is_covered = self.session.wildcard.is_some() && exists;
+        let is_removal = self.session.variant == Variant::Incremental && !exists;
+        resource
+            .error
+            .as_deref()
+            .filter(|error| !(is_covered || is_removal && error.code == StatusCode::NotFound))
+    }
+
+    /// Adds the error that stands for a resource; says whether there is one.
+    pub(super) fn push_error(&mut self, slot: Slot) -> bool {
+        let Some(error) = self.error_of(slot).cloned() else { return false };
+        if let Some(resource) = self.arena.at(slot) {
+            self.errors.push(self.session.variant, &resource.name, &error);
+        }
+        true
+    }
+}

@@ -1,0 +1,113 @@
+//! Errors instead of single resources (TP3).
+
+mod server_support;
+
+use server_support::{Rig, run_all, url};
+use xds_core::server::{StatusCode, Transaction, TransactionError};
+
+/// M171-M179: told once to who names the resource, beside what is good, until the resource is sent.
+#[test]
+fn errors_are_told_once_to_who_asks_by_name() {
+    run_all(&[
+        (
+            "M171 M172 M174 M175 M176 IS28",
+            "
+            set eds a=1 !b=7 !c=14
+            d> eds +a +b +c
+            d< eds first a=1 !b=7 !c=14
+            d> eds ack
+            set eds !b=7
+            d<
+            set eds !b=13
+            d< eds changed !b=13
+            d> eds ack
+            set eds b=1 -c
+            d< eds changed b=1 -c
+            d> eds ack
+            d<",
+        ),
+        (
+            "M171 M172 M173 IS28",
+            "
+            set eds a=1 !b=5
+            > eds a b
+            < eds first a=1 !b=5
+            > eds a b
+            <
+            set eds !b=7
+            < eds changed !b=7
+            > eds a b
+            set eds b=1
+            < eds changed b=1",
+        ),
+        (
+            "M177 M172",
+            "
+            set cds a=1 b=1
+            > cds a b
+            < cds first a=1 b=1
+            > cds a b
+            set cds !b=7
+            < cds changed a=1 !b=7
+            > cds a b
+            <
+            set cds a=2
+            < cds changed a=2
+            > cds a b
+            set cds b=1
+            < cds changed a=2 b=1",
+        ),
+        (
+            "M178",
+            "
+            set cds a=1 b=1
+            d> cds +* +b +c
+            d< cds first a=1 b=1 -c
+            d> cds ack
+            set cds !b=7 !c=7
+            d< cds changed !c=7
+            2> cds
+            2< cds first a=1 b=1
+            3d> cds
+            3d< cds first a=1 b=1",
+        ),
+        (
+            "M179",
+            "
+            set eds !b=5
+            d> eds +b
+            d< eds first -b
+            d> eds ack
+            set eds !b=7
+            d< eds changed !b=7
+            d> eds ack
+            set eds -b
+            d< eds changed -b",
+        ),
+        (
+            "M171 IS6",
+            "
+            set eds !b=7
+            d> eds +b
+            d< eds first !b=7
+            d> eds ack
+            d> eds +b
+            d< eds resubscribed !b=7",
+        ),
+    ]);
+}
+
+/// M218, M243: an error is bounded like a name, and goes with whom it is for.
+#[test]
+fn errors_are_bounded_and_freed() {
+    let mut rig = Rig::script("set eds !a=7");
+    let mut long = Transaction::new();
+    long.set_error(url("eds"), "a", StatusCode::Internal, "x".repeat(3_000));
+    let error = rig.server.apply(long, rig.now).expect_err("too long");
+    assert_eq!(error, TransactionError::MessageTooLong { change: 0, bytes: 3_000, limit: 2_048 });
+    assert_eq!((rig.server.stats().resources, rig.server.stats().names), (1, 1));
+    rig.run("set eds -a");
+    assert_eq!((rig.server.stats().resources, rig.server.stats().names), (0, 0));
+    assert_eq!(rig.server.stats().types, 0);
+    println!("covers: M218 M243");
+}
