@@ -30,6 +30,7 @@ use super::{
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
 };
 use crate::{
+    service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
     wire::{
@@ -373,7 +374,8 @@ impl Judge<'_> {
         }
         // A complete response leaves nothing but what is in it, so only that counts.
         let limit = self.limits.resources_per_type;
-        let held = match self.resource_type.full_state_in_sotw() {
+        let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
+        let held = match is_sotw && self.resource_type.full_state_in_sotw() {
             true => self.cache.marked(),
             false => self.cache.live(),
         };
