@@ -154,11 +154,18 @@ impl Client {
             Subject::Subscription(key) => {
                 let Some(subscription) = known.interest.subscriptions.get_mut(key) else { return };
                 subscription.timer = 0;
-                let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
-                // A timer that races with a resource loses (trap 23, DT-13).
+                let Some(entry) = known.cache.get(subscription.entry) else { return };
+                // A timer that races with a resource loses (trap 23, DT-13). A glob with members in use is
+                // no missing one either: a server that takes them to be known need not send them again.
                 if entry.bytes.is_some() {
                     return;
                 }
+                if known.cache.receive_if_inhabited(subscription.entry) {
+                    let first = subscription.first_watch;
+                    self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
+                    return;
+                }
+                let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
                 entry.state = state;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, epoch);

@@ -16,7 +16,7 @@ use core::hash::BuildHasher as _;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use super::{cache::Cache, entry::Entry};
+use super::{cache::Cache, entry::Entry, status::EntryState};
 use crate::{
     slab::{Key, Slab, Slot},
     text::ResourceName,
@@ -329,6 +329,26 @@ impl Cache {
         let members = members.map(|(slot, entry)| (entry.moved(), slot)).collect();
         self.globs.at_mut(glob)?.set_members(members);
         Some(glob)
+    }
+
+    /// Takes the glob with this entry for received if any of its members is in use. Returns whether it did.
+    pub(crate) fn receive_if_inhabited(&mut self, slot: Slot) -> bool {
+        let Some(entry) = self.get(slot).filter(|entry| entry.is_glob) else { return false };
+        let Some(glob) = self.globs.find(entry.name.as_str()) else { return false };
+        let is_in_use = |slot| {
+            let in_use = |entry: &Entry| entry.state != EntryState::DoesNotExist;
+            self.get(slot).filter(|entry| entry.bytes.is_some()).is_some_and(in_use)
+        };
+        if !self.globs.at(glob).is_some_and(|glob| glob.members().any(is_in_use)) {
+            return false;
+        }
+        if let Some(glob) = self.globs.at_mut(glob) {
+            glob.is_received = true;
+        }
+        if let Some(entry) = self.get_mut(slot) {
+            entry.state = EntryState::Acked;
+        }
+        true
     }
 
     /// Removes the deleted members of a glob that all of its watches have heard of, the slowest of which
