@@ -61,8 +61,9 @@ pub(crate) fn has_heartbeats(type_url: &str) -> bool {
 }
 
 /// Where the type stands in the order of a make-before-break update; unknown types come last.
-pub(crate) fn update_rank(type_url: &str) -> usize {
-    KNOWN.iter().position(|&(_, url)| url == type_url).unwrap_or(KNOWN.len())
+pub(crate) fn update_rank(type_url: &str) -> u8 {
+    let mut ranks = (0..).zip(KNOWN);
+    ranks.find_map(|(rank, (_, url))| (url == type_url).then_some(rank)).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]

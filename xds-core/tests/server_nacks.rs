@@ -152,7 +152,7 @@ fn minimal_recovery_sends_only_what_changed() {
 #[test]
 fn only_error_detail_makes_a_nack() {
     let mut rig = Rig::script("set eds x=1\n> eds x");
-    let sent = rig.receive(1).expect("a response").response;
+    let sent = rig.receive(1).expect("a response").full().clone();
     rig.observations();
     rig.run(&format!("> eds nack version:{} x", sent.version_info));
     assert_eq!(

@@ -234,13 +234,13 @@ fn nonces_are_unique_on_a_stream() {
     rig.run("> cds\n> eds x\n> lds");
     let mut nonces = Vec::new();
     while let Some(received) = rig.receive(1) {
-        nonces.push(received.response.nonce);
+        nonces.push(received.full().nonce.clone());
     }
     rig.run("> cds\nset cds -a");
-    nonces.extend(rig.receive(1).map(|received| received.response.nonce));
+    nonces.extend(rig.receive(1).map(|received| received.full().nonce.clone()));
     assert_eq!(nonces, ["1", "2", "3", "4"]);
     rig.run("2> cds");
-    assert_eq!(rig.receive(2).map(|received| received.response.nonce), Some("1".into()));
+    assert_eq!(rig.receive(2).map(|received| received.full().nonce.clone()), Some("1".into()));
     println!("covers: M62 M63 IS1");
 }
 

@@ -50,7 +50,7 @@ fn resources_are_kept_as_they_were_set() {
     rig.run("> cds empty");
     let received = rig.receive(1).expect("a response");
     assert_eq!(received.resources(), [""]);
-    assert_eq!(received.response.resources.len(), 1);
+    assert_eq!(received.full().resources.len(), 1);
 }
 
 /// Adds something bad to a transaction.
@@ -194,11 +194,11 @@ fn versions_follow_content() {
 
     let mut rig = Rig::script("set cds a=1\n> cds");
     let received = rig.receive(1).expect("a response");
-    assert_eq!(received.response.version_info.len(), 16);
-    assert!(received.response.version_info.bytes().all(|b| b.is_ascii_hexdigit()));
+    assert_eq!(received.full().version_info.len(), 16);
+    assert!(received.full().version_info.bytes().all(|b| b.is_ascii_hexdigit()));
     rig.run("> cds\nset cds b=1\n< cds changed a=1 b=1\n> cds\nset cds -b");
     let back = rig.receive(1).expect("a response");
-    assert_eq!(back.response.version_info, received.response.version_info);
+    assert_eq!(back.full().version_info, received.full().version_info);
     println!("covers: M72 M124 IS15 S0.075");
 }
 

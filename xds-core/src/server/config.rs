@@ -168,6 +168,9 @@ pub struct ServerLimits {
     pub node_bytes: usize,
     /// Resources in the store, over all types; default 10,000,000.
     pub resources: usize,
+    /// Deletions remembered per type for incremental clients that have not been told of them; default
+    /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
+    pub deletions_per_type: usize,
     /// Bytes of one resource; default 64 MiB.
     pub resource_bytes: usize,
     /// Bytes of resources in one response; default 4 MiB less 16 KiB, which fits gRPC's default for
@@ -185,6 +188,7 @@ impl Default for ServerLimits {
             name_bytes: 2_048,
             node_bytes: 1 << 20,
             resources: 10_000_000,
+            deletions_per_type: 10_000,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),
         }

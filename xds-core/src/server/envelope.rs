@@ -7,17 +7,19 @@ use bytes::Bytes;
 
 use super::{
     event::ServerTransmit,
-    session::{Rendered, sotw::nonce_of},
+    session::{Rendered, answer::nonce_of},
 };
-use crate::{frame::Frame, text::TypeUrl, wire::encode};
+use crate::{frame::Frame, service::Variant, text::TypeUrl, wire::encode};
 
 /// Puts a rendered response into `frame` and says what it is.
 pub(crate) fn seal(
     frame: &mut Frame,
+    variant: Variant,
     type_url: TypeUrl,
     nonce: NonZeroU64,
     rendered: &Rendered,
 ) -> ServerTransmit {
+    // Both responses have these three under the same numbers.
     const VERSION_INFO: u32 = 1;
     const TYPE_URL: u32 = 4;
     const NONCE: u32 = 5;
@@ -36,7 +38,9 @@ pub(crate) fn seal(
         type_url,
         version,
         nonce,
+        variant,
         resources: rendered.body.resources,
+        removed: rendered.body.removed,
         cause: rendered.cause,
     }
 }

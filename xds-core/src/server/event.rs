@@ -15,11 +15,28 @@ use crate::{
 };
 
 /// How a client reached the server: which service it called, and in which variant of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Via {
-    /// The aggregated service: all types share the stream.
+    /// The aggregated service: all types share the stream, and every request says which one it is about.
     Aggregated(Variant),
+    /// The service of one type, which requests need not repeat (M6).
+    Single {
+        /// The type.
+        type_url: TypeUrl,
+        /// The variant.
+        variant: Variant,
+    },
+}
+
+impl Via {
+    /// The variant of the protocol that is spoken on the stream.
+    #[must_use]
+    pub const fn variant(&self) -> Variant {
+        match self {
+            Self::Aggregated(variant) | Self::Single { variant, .. } => *variant,
+        }
+    }
 }
 
 /// News of a transport, from an adapter.
@@ -77,6 +94,14 @@ pub enum CloseReason {
     /// A request on an aggregated stream does not say which type it is about (M5).
     #[error("request without type URL on an aggregated stream")]
     MissingTypeUrl,
+    /// A request on the stream of one type is about another one (M7).
+    #[error("request for {asked} on a stream of {served}")]
+    ForeignTypeUrl {
+        /// The type of the request.
+        asked: TypeUrl,
+        /// The type of the stream.
+        served: TypeUrl,
+    },
     /// A name, type URL or node id is too long.
     #[error("a name of {bytes} bytes exceeds the limit of {limit}")]
     NameTooLong {
@@ -97,6 +122,10 @@ pub enum CloseReason {
         /// The configured limit.
         limit: usize,
     },
+    /// The client took so long to read that deletions were forgotten which it was not told of. It is to
+    /// come back and say what it has (M231).
+    #[error("too far behind: resync")]
+    Behind,
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -110,13 +139,14 @@ impl CloseReason {
             Self::Malformed(_)
             | Self::Undeliverable(_)
             | Self::MissingNode
-            | Self::MissingTypeUrl => StatusCode::InvalidArgument,
+            | Self::MissingTypeUrl
+            | Self::ForeignTypeUrl { .. } => StatusCode::InvalidArgument,
             Self::RequestTooLong(_)
             | Self::NodeTooLong { .. }
             | Self::NameTooLong { .. }
             | Self::TooManyNames { .. }
             | Self::TooManyTypes { .. } => StatusCode::ResourceExhausted,
-            Self::ShuttingDown => StatusCode::Unavailable,
+            Self::Behind | Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
 }
@@ -131,9 +161,6 @@ pub enum Refusal {
         /// The configured limit.
         limit: usize,
     },
-    /// The server does not speak this variant of the protocol.
-    #[error("the incremental variant is not served: call StreamAggregatedResources")]
-    NotServed,
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -145,7 +172,6 @@ impl Refusal {
     pub const fn code(&self) -> StatusCode {
         match self {
             Self::TooManyStreams { .. } => StatusCode::ResourceExhausted,
-            Self::NotServed => StatusCode::Unimplemented,
             Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
@@ -185,8 +211,12 @@ pub struct ServerTransmit {
     pub version: Version,
     /// What the client will acknowledge it by; unique on the stream (M62).
     pub nonce: Nonce,
+    /// The variant of the protocol: which message it is.
+    pub variant: Variant,
     /// How many resources it has.
     pub resources: usize,
+    /// How many names it has of resources that do not exist; an incremental response only.
+    pub removed: usize,
     /// Why it is sent.
     pub cause: Cause,
 }

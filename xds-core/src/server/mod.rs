@@ -66,8 +66,8 @@ use self::{
     envelope::seal,
     outbox::Outbox,
     session::{
+        answer::{Rejection, Surroundings},
         edge::Chain,
-        sotw::{Rejection, Surroundings},
     },
     stream::{Seat, Stream, Writable, check_lengths},
     subscriptions::{Knowledge, Subscriptions},
@@ -144,6 +144,10 @@ impl Server {
         }
         for arena in touched.arenas {
             self.tell_wildcards(arena);
+            let limit = self.config.limits.deletions_per_type;
+            for stream in self.subscriptions.forget_deletions(arena, limit) {
+                self.close(stream, CloseReason::Behind);
+            }
             self.subscriptions.store.release_arena(arena);
         }
         Ok(applied)
@@ -160,9 +164,6 @@ impl Server {
         self.clock.advance(now);
         if self.phase == Phase::ShutDown {
             return Err(Refusal::ShuttingDown);
-        }
-        if via == Via::Aggregated(Variant::Incremental) {
-            return Err(Refusal::NotServed);
         }
         let limit = self.config.limits.streams;
         if self.streams.len() >= limit {
@@ -300,7 +301,10 @@ impl Server {
 
     fn on_message(&mut self, id: StreamId, message: &[u8]) -> Result<(), CloseReason> {
         self.stats.requests += 1;
-        let request = Request::parse(message).map_err(CloseReason::Malformed)?;
+        let Some(variant) = self.streams.get(id.0).map(|stream| stream.via.variant()) else {
+            return Ok(());
+        };
+        let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
         let rejection = request
             .error_detail
             .map(Rejection::parse)
@@ -308,8 +312,9 @@ impl Server {
             .map_err(CloseReason::Malformed)?;
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
-        let type_url = stream.type_of(&request)?;
         check_lengths(&request, &self.config.limits)?;
+        let via = stream.via.clone();
+        let type_url = via.type_of(request.type_url)?;
 
         let session = match self.session_on(id, type_url) {
             Some(session) => session,
@@ -325,7 +330,11 @@ impl Server {
         // As many names again may be remembered; without that bound a client could pile them up
         // behind a response that it never answers.
         let limit = self.config.limits.names_per_stream;
-        if others + request.name_count > limit || held > limit.saturating_mul(2) {
+        let before = match variant {
+            Variant::StateOfTheWorld => others,
+            Variant::Incremental => held,
+        };
+        if before + request.name_count > limit || held > limit.saturating_mul(2) {
             return Err(CloseReason::TooManyNames { limit });
         }
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
@@ -351,7 +360,9 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
             return Err(too_many);
         };
-        let opened = self.subscriptions.open(id, type_url, &self.config).ok_or(too_many)?;
+        let variant = stream.via.variant();
+        let opened =
+            self.subscriptions.open(id, variant, type_url, &self.config).ok_or(too_many)?;
         stream.seat(Seat {
             rank: types::update_rank(type_url),
             arena: opened.arena,
@@ -412,9 +423,10 @@ impl Server {
         self.stats.responses += 1;
         let arena = subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
-        let transmit = seal(frame, type_url, nonce, &rendered);
+        let transmit = seal(frame, stream.via.variant(), type_url, nonce, &rendered);
 
         if rendered.body.bytes.len() > limit
+            && stream.via.variant() == Variant::StateOfTheWorld
             && arena.config.sotw_response == SotwResponse::FullState
         {
             self.out.observe(Observation::Oversize {

@@ -3,16 +3,22 @@
 //! The borrow of a [`Turn`] is made here: one session together with the arena of its type and all
 //! edges, which is what a session's rules may touch.
 
+use alloc::vec::Vec;
+
 use super::{
     config::ServerConfig,
     session::{Role, Session, Turn, edge::Edges},
     status::SubscriptionStatus,
-    store::{Store, arena::Arena},
+    store::{
+        Store,
+        arena::{Arena, Stamp},
+    },
     stream::Seat,
 };
 use crate::{
     id::StreamId,
     rng::Rng,
+    service::Variant,
     slab::{Slab, Slot},
 };
 
@@ -51,12 +57,13 @@ impl Subscriptions {
     pub(crate) fn open(
         &mut self,
         id: StreamId,
+        variant: Variant,
         type_url: &str,
         config: &ServerConfig,
     ) -> Option<Opened> {
         let arena_slot = self.store.open_arena(type_url, config)?;
         let arena = self.store.arena_mut(arena_slot)?;
-        let session = self.sessions.push_back(Session::new(id, arena_slot, arena))?.slot();
+        let session = self.sessions.push_back(Session::new(id, variant, arena_slot, arena))?.slot();
         arena.sessions += 1;
         let knowledge = match arena.existing() > 0 || config.names_type(type_url) {
             true => Knowledge::Known,
@@ -106,19 +113,56 @@ impl Subscriptions {
             .map_or(Slot::NONE, |resource| resource.subscribers.first())
     }
 
-    /// If `sent` is a session of clusters, that of endpoints on the same stream is to be answered
-    /// once more.
+    /// If `sent` is a session of clusters, endpoints on the same stream are to be sent once more: to a
+    /// state-of-the-world client all it asks for next, to an incremental one, which would not ask, those
+    /// of the clusters just sent (M151-M153).
     pub(crate) fn arm_warming(&mut self, sent: Slot, seats: &[Seat]) {
-        if self.sessions.at(sent).is_none_or(|session| session.role != Role::Clusters) {
+        let Some(clusters) = self.sessions.at(sent).filter(|it| it.role == Role::Clusters) else {
             return;
-        }
-        for seat in seats {
-            if let Some(session) = self.sessions.at_mut(seat.session)
-                && session.role == Role::Endpoints
-            {
-                session.arm_warming();
+        };
+        let endpoints = |seat: &&Seat| {
+            self.sessions.at(seat.session).is_some_and(|session| session.role == Role::Endpoints)
+        };
+        let Some(seat) = seats.iter().find(endpoints) else { return };
+        match clusters.just_sent() {
+            None => {
+                if let Some(session) = self.sessions.at_mut(seat.session) {
+                    session.arm_warming();
+                }
+            }
+            Some((from, to)) => {
+                let names =
+                    self.store.arena(clusters.arena).map(|arena| arena.names_between(from, to));
+                if let Some(mut turn) = self.turn(seat.session) {
+                    names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
+                }
             }
         }
+    }
+
+    /// Forgets deletions that every client of the arena knows of, if there are more than `limit`; and
+    /// if that is not enough, all but half as many. Tells whom that leaves behind (M231).
+    pub(crate) fn forget_deletions(&mut self, arena: Slot, limit: usize) -> Vec<StreamId> {
+        let Some(state) = self.store.arena_mut(arena).filter(|it| it.graves() > limit) else {
+            return Vec::new();
+        };
+        let told = state
+            .wildcards
+            .iter()
+            .filter_map(|(_, &session)| self.sessions.at(session)?.told())
+            .min()
+            .unwrap_or(Stamp::MAX);
+        state.forget_graves(told);
+        if state.graves() <= limit {
+            return Vec::new();
+        }
+        state.trim_graves(limit / 2);
+        let horizon = state.horizon();
+        let lagging = |&session: &Slot| {
+            let session = self.sessions.at(session)?;
+            session.lags_behind(horizon).then_some(session.stream)
+        };
+        state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
     }
 
     pub(crate) fn status<'a>(

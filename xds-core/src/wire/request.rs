@@ -1,10 +1,12 @@
-//! `DiscoveryRequest` as it lies in a message.
+//! `DiscoveryRequest` and `DeltaDiscoveryRequest` as they lie in a message.
 
-use super::walk::{Fields, Malformed};
+use super::walk::{Field, Fields, Malformed, fields, string_field};
+use crate::service::Variant;
 
 /// A request that has been stepped over once and found sound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
+    /// The version a state-of-the-world client has accepted.
     pub(crate) version: &'a str,
     /// The encoded `Node`, where there is one.
     pub(crate) node: Option<&'a [u8]>,
@@ -12,20 +14,76 @@ pub(crate) struct Request<'a> {
     pub(crate) nonce: &'a str,
     /// The encoded `google.rpc.Status`: what alone makes the request a NACK (B04).
     pub(crate) error_detail: Option<&'a [u8]>,
+    /// How many names there are that the server may have to remember.
     pub(crate) name_count: usize,
     pub(crate) longest_name: usize,
+    /// Whether any name came as a locator (TP2).
+    pub(crate) spelling: Spelling,
+    fields: &'static Numbers,
     message: &'a [u8],
 }
 
-const VERSION_INFO: u32 = 1;
-const NODE: u32 = 2;
-const RESOURCE_NAMES: u32 = 3;
-const TYPE_URL: u32 = 4;
-const RESPONSE_NONCE: u32 = 5;
-const ERROR_DETAIL: u32 = 6;
+/// How a client writes names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    Names,
+    /// As locators, with dynamic parameters (TP2).
+    Locators,
+}
+
+/// Where the two messages have their fields; zero is none.
+#[derive(Debug)]
+struct Numbers {
+    version: u32,
+    node: u32,
+    type_url: u32,
+    nonce: u32,
+    error_detail: u32,
+    subscribe: u32,
+    subscribe_locators: u32,
+    unsubscribe: u32,
+    unsubscribe_locators: u32,
+    initial_versions: u32,
+}
+
+const STATE_OF_THE_WORLD: Numbers = Numbers {
+    version: 1,
+    node: 2,
+    type_url: 4,
+    nonce: 5,
+    error_detail: 6,
+    subscribe: 3,
+    subscribe_locators: 7,
+    unsubscribe: 0,
+    unsubscribe_locators: 0,
+    initial_versions: 0,
+};
+
+const INCREMENTAL: Numbers = Numbers {
+    version: 0,
+    node: 1,
+    type_url: 2,
+    nonce: 6,
+    error_detail: 7,
+    subscribe: 3,
+    subscribe_locators: 8,
+    unsubscribe: 4,
+    unsubscribe_locators: 9,
+    initial_versions: 5,
+};
+
+/// The field `name` of a `ResourceLocator`.
+const LOCATOR_NAME: u32 = 1;
+/// The two fields of a map's entry.
+const KEY: u32 = 1;
+const VALUE: u32 = 2;
 
 impl<'a> Request<'a> {
-    pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(message: &'a [u8], variant: Variant) -> Result<Self, Malformed> {
+        let numbers = match variant {
+            Variant::StateOfTheWorld => &STATE_OF_THE_WORLD,
+            Variant::Incremental => &INCREMENTAL,
+        };
         let mut request = Self {
             version: "",
             node: None,
@@ -34,33 +92,80 @@ impl<'a> Request<'a> {
             error_detail: None,
             name_count: 0,
             longest_name: 0,
+            spelling: Spelling::Names,
+            fields: numbers,
             message,
         };
         for field in Fields::of(message) {
-            let field = field?;
-            match field.number {
-                VERSION_INFO => request.version = field.string()?,
-                NODE => request.node = Some(field.block()?),
-                RESOURCE_NAMES => {
-                    request.name_count += 1;
-                    request.longest_name = request.longest_name.max(field.string()?.len());
-                }
-                TYPE_URL => request.type_url = field.string()?,
-                RESPONSE_NONCE => request.nonce = field.string()?,
-                ERROR_DETAIL => request.error_detail = Some(field.block()?),
-                _ => {}
-            }
+            request.take(field?)?;
         }
         Ok(request)
     }
 
-    /// The names in wire order, repeated ones included.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        Fields::of(self.message)
-            .filter_map(Result::ok)
-            .filter(|field| field.number == RESOURCE_NAMES)
-            .filter_map(|field| field.string().ok())
+    fn take(&mut self, field: Field<'a>) -> Result<(), Malformed> {
+        let numbers = self.fields;
+        match field.number {
+            n if n == numbers.version => self.version = field.string()?,
+            n if n == numbers.node => self.node = Some(field.block()?),
+            n if n == numbers.type_url => self.type_url = field.string()?,
+            n if n == numbers.nonce => self.nonce = field.string()?,
+            n if n == numbers.error_detail => self.error_detail = Some(field.block()?),
+            n if n == numbers.subscribe => self.count(field.string()?),
+            n if n == numbers.unsubscribe => self.measure(field.string()?),
+            n if n == numbers.subscribe_locators => {
+                self.spelling = Spelling::Locators;
+                self.count(string_field(field.block()?, LOCATOR_NAME)?);
+            }
+            n if n == numbers.unsubscribe_locators => {
+                self.measure(string_field(field.block()?, LOCATOR_NAME)?);
+            }
+            n if n == numbers.initial_versions => {
+                string_field(field.block()?, VALUE)?;
+                self.count(string_field(field.block()?, KEY)?);
+            }
+            _ => {}
+        }
+        Ok(())
     }
+
+    fn count(&mut self, name: &str) {
+        self.name_count += 1;
+        self.measure(name);
+    }
+
+    fn measure(&mut self, name: &str) {
+        self.longest_name = self.longest_name.max(name.len());
+    }
+
+    /// The names that are listed, or in the incremental variant subscribed, in wire order, repeated
+    /// ones included; those of locators come behind the others.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        named(self.message, self.fields.subscribe, self.fields.subscribe_locators)
+    }
+
+    /// The names that are unsubscribed.
+    pub(crate) fn unsubscribed(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        named(self.message, self.fields.unsubscribe, self.fields.unsubscribe_locators)
+    }
+
+    /// What an incremental client holds from before the stream: names and versions.
+    pub(crate) fn initial_versions(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        fields(self.message, self.fields.initial_versions).filter_map(|field| {
+            let entry = field.block().ok()?;
+            Some((string_field(entry, KEY).ok()?, string_field(entry, VALUE).ok()?))
+        })
+    }
+}
+
+fn named<'a>(
+    message: &'a [u8],
+    names: u32,
+    locators: u32,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let names = fields(message, names).filter_map(|field| field.string().ok());
+    let locators = fields(message, locators)
+        .filter_map(|field| string_field(field.block().ok()?, LOCATOR_NAME).ok());
+    names.chain(locators)
 }
 
 #[cfg(test)]
@@ -84,7 +189,7 @@ mod tests {
             ..Default::default()
         }
         .encode_to_vec();
-        let request = Request::parse(&message).unwrap();
+        let request = Request::parse(&message, Variant::StateOfTheWorld).unwrap();
         assert_eq!((request.version, request.nonce, request.type_url), ("1", "n", "t/x"));
         assert_eq!(request.names().collect::<Vec<_>>(), ["a", "bcd"]);
         assert_eq!((request.name_count, request.longest_name), (2, 3));
@@ -94,6 +199,36 @@ mod tests {
 
     #[test]
     fn names_that_are_not_text_are_refused() {
-        assert_eq!(Request::parse(&[0x1a, 1, 0xff]).unwrap_err(), Malformed::Utf8 { field: 3 });
+        assert_eq!(
+            Request::parse(&[0x1a, 1, 0xff], Variant::StateOfTheWorld).unwrap_err(),
+            Malformed::Utf8 { field: 3 }
+        );
+    }
+
+    #[test]
+    fn an_incremental_request_is_read_in_place() {
+        let locator =
+            |name: &str| proto::ResourceLocator { name: name.into(), ..Default::default() };
+        let message = proto::DeltaDiscoveryRequest {
+            node: Some(proto::Node::default()),
+            type_url: String::from("t/x"),
+            resource_names_subscribe: vec![String::from("a")],
+            resource_names_unsubscribe: vec![String::from("b")],
+            resource_locators_subscribe: vec![locator("lll")],
+            resource_locators_unsubscribe: vec![locator("m")],
+            initial_resource_versions: [(String::from("i"), String::from("7"))].into(),
+            response_nonce: String::from("n"),
+            error_detail: None,
+        }
+        .encode_to_vec();
+        let request = Request::parse(&message, Variant::Incremental).unwrap();
+        assert_eq!((request.nonce, request.type_url, request.version), ("n", "t/x", ""));
+        assert_eq!(request.names().collect::<Vec<_>>(), ["a", "lll"]);
+        assert_eq!(request.unsubscribed().collect::<Vec<_>>(), ["b", "m"]);
+        assert_eq!(request.initial_versions().collect::<Vec<_>>(), [("i", "7")]);
+        assert_eq!((request.name_count, request.longest_name), (3, 3));
+        assert_eq!((request.error_detail, request.spelling), (None, Spelling::Locators));
+        let cut = [0x2a, 2, 0x0a, 5];
+        assert!(Request::parse(&cut, Variant::Incremental).is_err(), "an entry that is cut off");
     }
 }

@@ -14,6 +14,16 @@
 //!
 //! A number before `>`, `<` or `close` chooses the stream, as in `2> cds`; it is opened when it first
 //! says something. A name's value is its bytes, so that a response can be read back.
+//!
+//! A stream whose first step has a `d` before `>` is an incremental one:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `d> cds +a -b` | the client subscribes to `a` and unsubscribes `b`, with no nonce |
+//! | `d> cds ack +a`, `d> cds nack` | the same, answering the response received last |
+//! | `d> cds has:a=1 has:b@old` | it says that it has `a` in the version that the content `1` has, and `b` in version `old` |
+//! | `d> cds nonce:7 loc:a` | the same with a nonce of the script's choice; subscribes to `a` by locator |
+//! | `d< cds first a=1 -b` | the next response: its type, its cause, resources and removed names in any order |
 
 #![allow(dead_code, reason = "every test binary uses a part")]
 
@@ -23,7 +33,10 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     Frame, StreamId, Time,
-    proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
+    proto::{
+        DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
+        ResourceLocator, Status,
+    },
     server::{
         Observation, Server, ServerConfig, ServerOutput, ServerTransmit, StreamEvent, Transaction,
         Variant, Via,
@@ -47,15 +60,44 @@ pub(crate) fn payload(name: &str, content: &str) -> Bytes {
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) transmit: ServerTransmit,
-    pub(crate) response: DiscoveryResponse,
+    pub(crate) response: Response,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Response {
+    StateOfTheWorld(DiscoveryResponse),
+    Incremental(DeltaDiscoveryResponse),
 }
 
 impl Received {
-    /// `name=content` of every resource, in wire order.
+    /// `name=content` of every resource and `-name` of every removed one, in wire order.
     pub(crate) fn resources(&self) -> Vec<String> {
         let text = |any: &xds_core::proto::Any| String::from_utf8_lossy(&any.value).into_owned();
-        self.response.resources.iter().map(text).collect()
+        match &self.response {
+            Response::StateOfTheWorld(response) => response.resources.iter().map(text).collect(),
+            Response::Incremental(response) => {
+                let removed = response.removed_resources.iter().map(String::as_str);
+                let names = response.removed_resource_names.iter().map(|name| &*name.name);
+                let resources = response.resources.iter();
+                let packed = resources.filter_map(|resource| resource.resource.as_ref()).map(text);
+                packed.chain(removed.chain(names).map(|name| format!("-{name}"))).collect()
+            }
+        }
     }
+
+    /// The response, if the stream is one of the state of the world.
+    pub(crate) fn full(&self) -> &DiscoveryResponse {
+        match &self.response {
+            Response::StateOfTheWorld(response) => response,
+            Response::Incremental(_) => panic!("an incremental response"),
+        }
+    }
+}
+
+/// The name in `name=content` or `-name`.
+fn name_of(text: &str) -> &str {
+    let text = text.strip_prefix('-').unwrap_or(text);
+    text.split('=').next().unwrap_or_default()
 }
 
 /// One server and its clients.
@@ -65,12 +107,15 @@ pub(crate) struct Rig {
     /// Everything that came out so far and was not taken.
     pub(crate) outputs: Vec<ServerOutput>,
     streams: BTreeMap<u32, Peer>,
+    /// The version in which each content of a resource was received, as type and `name=content`.
+    versions: BTreeMap<(String, String), String>,
 }
 
 /// One stream as its client knows it.
 #[derive(Clone, Debug)]
 struct Peer {
     id: StreamId,
+    variant: Variant,
     node_sent: bool,
     types: BTreeMap<String, Held>,
 }
@@ -99,6 +144,7 @@ impl Rig {
             now: Time::ZERO,
             outputs: Vec::new(),
             streams: BTreeMap::new(),
+            versions: BTreeMap::new(),
         }
     }
 
@@ -123,6 +169,13 @@ impl Rig {
         let (number, rest) = step.split_at(digits);
         let stream = number.parse().unwrap_or(1);
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let word = match word.strip_prefix('d') {
+            Some(word @ (">" | "<")) => {
+                self.stream_in(stream, Variant::Incremental);
+                word
+            }
+            _ => word,
+        };
         match word {
             "set" => {
                 self.set(rest);
@@ -153,12 +206,16 @@ impl Rig {
 
     /// Opens the stream unless it is.
     pub(crate) fn stream(&mut self, number: u32) -> StreamId {
+        self.stream_in(number, Variant::StateOfTheWorld)
+    }
+
+    fn stream_in(&mut self, number: u32, variant: Variant) -> StreamId {
         if let Some(peer) = self.streams.get(&number) {
             return peer.id;
         }
-        let via = Via::Aggregated(Variant::StateOfTheWorld);
-        let id = self.server.accept(via, self.now).expect("a stream");
-        self.streams.insert(number, Peer { id, node_sent: false, types: BTreeMap::new() });
+        let id = self.server.accept(Via::Aggregated(variant), self.now).expect("a stream");
+        let peer = Peer { id, variant, node_sent: false, types: BTreeMap::new() };
+        self.streams.insert(number, peer);
         id
     }
 
@@ -171,9 +228,56 @@ impl Rig {
         self.event(StreamEvent::Message(id, request.encode_to_vec().into()));
     }
 
+    /// Sends an incremental request written as in a script.
+    fn change(&mut self, stream: u32, words: &str) {
+        let mut words = words.split_whitespace();
+        let type_url = url(words.next().expect("a type"));
+        let versions = &self.versions;
+        let peer = self.streams.get_mut(&stream).expect("an open stream");
+        let node =
+            (!peer.node_sent).then(|| Node { id: format!("node-{stream}"), ..Node::default() });
+        peer.node_sent = true;
+        let held = peer.types.entry(type_url.clone()).or_default();
+        let mut request =
+            DeltaDiscoveryRequest { node, type_url, ..DeltaDiscoveryRequest::default() };
+        for word in words {
+            if word == "ack" || word == "nack" {
+                request.response_nonce = held.nonce.clone();
+            }
+            if word == "nack" {
+                request.error_detail =
+                    Some(Status { code: 3, message: String::from("bad"), ..Status::default() });
+            } else if let Some(nonce) = word.strip_prefix("nonce:") {
+                request.response_nonce = nonce.into();
+            } else if let Some(name) = word.strip_prefix("loc:") {
+                let locator = ResourceLocator { name: name.into(), ..Default::default() };
+                request.resource_locators_subscribe.push(locator);
+            } else if let Some((name, version)) =
+                word.strip_prefix("has:").and_then(|held| held.split_once('@'))
+            {
+                request.initial_resource_versions.insert(name.into(), version.into());
+            } else if let Some(held) = word.strip_prefix("has:") {
+                let version = versions.get(&(request.type_url.clone(), held.into()));
+                let version = version.unwrap_or_else(|| panic!("{held} was never received"));
+                request.initial_resource_versions.insert(name_of(held).into(), version.clone());
+            } else if let Some(name) = word.strip_prefix('+') {
+                request.resource_names_subscribe.push(name.into());
+            } else if let Some(name) = word.strip_prefix('-') {
+                request.resource_names_unsubscribe.push(name.into());
+            } else {
+                assert!(word == "ack", "no such word: {word}");
+            }
+        }
+        let id = peer.id;
+        self.event(StreamEvent::Message(id, request.encode_to_vec().into()));
+    }
+
     /// Sends a request written as in a script.
     pub(crate) fn request(&mut self, stream: u32, words: &str) {
         let id = self.stream(stream);
+        if self.streams[&stream].variant == Variant::Incremental {
+            return self.change(stream, words);
+        }
         let mut words = words.split_whitespace();
         let type_url = url(words.next().expect("a type"));
         let peer = self.streams.get_mut(&stream).expect("an open stream");
@@ -213,24 +317,61 @@ impl Rig {
         let mut frame = Frame::default();
         let transmit = self.server.poll_transmit(id, self.now, &mut frame)?;
         self.drain();
-        let response = DiscoveryResponse::decode(frame.to_bytes()).expect("a valid response");
-        assert_eq!(response.version_info, transmit.version.as_str());
-        assert_eq!(response.nonce, transmit.nonce.as_str());
-        assert_eq!(response.type_url, transmit.type_url.as_str());
-        assert_eq!(response.resources.len(), transmit.resources);
-        assert!(!response.nonce.is_empty() && !response.version_info.is_empty(), "M62, M63");
-        assert!(response.resources.iter().all(|any| any.type_url == response.type_url), "M82");
-        let held = self.streams.get_mut(&stream)?.types.entry(response.type_url.clone());
+        let bytes = frame.to_bytes();
+        let (response, type_url, nonce, version) = match self.streams[&stream].variant {
+            Variant::StateOfTheWorld => {
+                let response = DiscoveryResponse::decode(bytes).expect("a valid response");
+                assert_eq!(response.resources.len(), transmit.resources);
+                let right = |any: &xds_core::proto::Any| any.type_url == response.type_url;
+                assert!(response.resources.iter().all(right), "M82");
+                let envelope = (
+                    response.type_url.clone(),
+                    response.nonce.clone(),
+                    response.version_info.clone(),
+                );
+                (Response::StateOfTheWorld(response), envelope.0, envelope.1, envelope.2)
+            }
+            Variant::Incremental => self.read_incremental(bytes, &transmit),
+        };
+        assert_eq!(version, transmit.version.as_str());
+        assert_eq!(nonce, transmit.nonce.as_str());
+        assert_eq!(type_url, transmit.type_url.as_str());
+        assert!(!nonce.is_empty() && !version.is_empty(), "M62, M63");
+        let held = self.streams.get_mut(&stream)?.types.entry(type_url);
         let held = held.or_default();
-        held.nonce = response.nonce.clone();
-        held.version = response.version_info.clone();
+        held.nonce = nonce;
+        held.version = version;
         let received = Received { transmit, response };
         let mut names: Vec<_> = received.resources();
         let count = names.len();
-        names.sort();
-        names.dedup_by(|one, other| one.split('=').next() == other.split('=').next());
-        assert_eq!(names.len(), count, "a name occurs twice (M81, S0.116)");
+        names.sort_by(|one, other| name_of(one).cmp(name_of(other)));
+        names.dedup_by(|one, other| name_of(one) == name_of(other));
+        assert_eq!(names.len(), count, "a name occurs twice (M81, M135, S0.116)");
         Some(received)
+    }
+
+    /// Reads a response, and remembers the versions in it.
+    fn read_incremental(
+        &mut self,
+        bytes: Bytes,
+        transmit: &ServerTransmit,
+    ) -> (Response, String, String, String) {
+        let response = DeltaDiscoveryResponse::decode(bytes).expect("a valid response");
+        let removed = response.removed_resources.len() + response.removed_resource_names.len();
+        assert_eq!((response.resources.len(), removed), (transmit.resources, transmit.removed));
+        for resource in &response.resources {
+            let any = resource.resource.as_ref().expect("a resource has a body");
+            assert_eq!(any.type_url, response.type_url, "M82");
+            let text = String::from_utf8_lossy(&any.value).into_owned();
+            assert_eq!(resource.name, name_of(&text));
+            assert!(!resource.version.is_empty(), "S0.115");
+            let key = (response.type_url.clone(), text);
+            let before = self.versions.insert(key, resource.version.clone());
+            assert!(before.is_none_or(|before| before == resource.version), "IS15");
+        }
+        let (ty, nonce) = (response.type_url.clone(), response.nonce.clone());
+        let version = response.system_version_info.clone();
+        (Response::Incremental(response), ty, nonce, version)
     }
 
     fn expect(&mut self, stream: u32, words: &str) {

@@ -25,7 +25,7 @@ pub(crate) struct Edge {
     /// if the client has not been sent it, or has been told that it is gone.
     pub(crate) sent: u64,
     /// The request that last listed the name, counted per session.
-    pub(crate) round: u64,
+    pub(crate) round: u32,
     pub(crate) standing: Standing,
     pub(crate) due: Option<Due>,
     by_resource: Link,
@@ -38,9 +38,11 @@ pub(crate) struct Edge {
 pub(crate) enum Standing {
     /// The client subscribes to the name.
     Named,
-    /// It did until it went over to the wildcard, and need not be sent what it has (M31). Ends when
-    /// it has been sent the rest.
+    /// It did until it went over to the wildcard, or said so when it came back, and need not be sent what
+    /// it has (M31, M116). Ends when it has been sent the rest.
     Remembered,
+    /// The wildcard covers the name; it is due once for a reason of its own (M91, M118).
+    Parting,
 }
 
 /// Why the client is to be sent a resource.
@@ -161,7 +163,7 @@ impl Edges {
         &mut self,
         (session, names): (Slot, &mut List),
         (resource, subscribers): (Slot, &mut List),
-        round: u64,
+        round: u32,
     ) -> Option<Slot> {
         let edge = Edge {
             session,

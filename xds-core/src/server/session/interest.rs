@@ -4,21 +4,23 @@
 //! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
+use alloc::boxed::Box;
+
 use super::{
-    CatchUp, First, Legacy, Owed, Sent, Turn, Wildcard, Withdrawn,
+    CatchUp, First, Legacy, Owed, Sends, Sent, Turn, Wildcard, Withdrawn,
     edge::{Chain, Due, Standing},
 };
 use crate::{
     server::{
-        config::SotwResponse,
         event::Cause,
         store::{arena::Stamp, version::TypeVersion},
     },
+    service::Variant,
     slab::Slot,
 };
 
 /// The name that stands for everything (B01).
-const WILDCARD: &str = "*";
+pub(super) const WILDCARD: &str = "*";
 
 /// Whether a list of names changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ impl Turn<'_> {
     /// everything, or from a response that it had not read when it dropped the name. In full state
     /// it must then hear of the deletion, even if that came before.
     fn may_know(&self, exists: bool) -> bool {
-        if self.sends_changes() || self.session.first == First::Unanswered {
+        if !self.sends_full_state() || self.session.first == First::Unanswered {
             return false;
         }
         // What the client had by name before a wildcard that it was never answered, it still has.
@@ -120,7 +122,7 @@ impl Turn<'_> {
         }
     }
 
-    fn connect(&mut self, resource: Slot) -> Option<Slot> {
+    pub(super) fn connect(&mut self, resource: Slot) -> Option<Slot> {
         let entry = self.arena.at_mut(resource)?;
         self.edges.connect(
             (self.slot, &mut self.session.edges),
@@ -132,7 +134,7 @@ impl Turn<'_> {
     /// Drops the names that the list did not have. A client that goes over to the wildcard is not
     /// sent again what it has by name; full state repeats everything anyhow (M31).
     fn drop_unlisted(&mut self, entering_wildcard: bool) {
-        let remember = entering_wildcard && self.sends_changes();
+        let remember = entering_wildcard && !self.sends_full_state();
         let keep_remembered = self.session.wildcard.is_some();
         let round = self.session.round;
         let mut slot = self.session.edges.first();
@@ -146,7 +148,7 @@ impl Turn<'_> {
                     self.session.remembered += 1;
                 }
                 Standing::Remembered if keep_remembered => {}
-                Standing::Named | Standing::Remembered => drop = true,
+                Standing::Named | Standing::Remembered | Standing::Parting => drop = true,
             }
             let next = self.edges.next(Chain::Session, slot);
             if drop {
@@ -177,7 +179,7 @@ impl Turn<'_> {
         let resource = edge.resource;
         match edge.standing {
             Standing::Named => self.session.named -= 1,
-            Standing::Remembered => self.session.remembered -= 1,
+            Standing::Remembered | Standing::Parting => self.session.remembered -= 1,
         }
         let Some(entry) = self.arena.at_mut(resource) else { return };
         self.edges.disconnect(
@@ -189,17 +191,27 @@ impl Turn<'_> {
         self.arena.release(resource);
     }
 
-    fn enter_wildcard(&mut self, cause: Cause) {
+    pub(super) fn enter_wildcard(&mut self, cause: Cause) {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
+        if self.session.variant == Variant::Incremental {
+            self.arena.join_mourners();
+            self.session.farewell = Box::default();
+        }
+        let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {
             seat: seat.slot(),
             cursor: Stamp::START,
+            reached: Stamp::START,
+            told: self.arena.clock(),
             rode: Stamp::START,
             version: TypeVersion::default(),
-            owed: Some(Owed { cause, at: self.arena.newest() }),
+            owed: Some(Owed { cause, at: self.arena.clock() }),
             catch_up: match cause {
-                Cause::First => CatchUp::Everything,
-                _ => CatchUp::TheRest,
+                Cause::First if self.session.variant == Variant::StateOfTheWorld => {
+                    CatchUp::Everything
+                }
+                _ if has_names => CatchUp::TheRest,
+                _ => CatchUp::Everything,
             },
         });
     }
@@ -208,6 +220,9 @@ impl Turn<'_> {
         if let Some(wildcard) = self.session.wildcard.take() {
             self.note_withdrawal();
             self.arena.wildcards.remove(wildcard.seat);
+            if self.session.variant == Variant::Incremental {
+                self.arena.leave_mourners();
+            }
         }
     }
 
@@ -221,21 +236,21 @@ impl Turn<'_> {
             }
             slot = self.edges.next(Chain::Session, slot);
         }
-        let newest = self.arena.newest();
+        let (newest, at) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
             let cause = match wildcard.owed {
                 Some(owed) => owed.cause.min(cause),
                 None if newest > wildcard.cursor => Cause::Changed,
                 None => cause,
             };
-            wildcard.owed = Some(Owed { cause, at: newest });
+            wildcard.owed = Some(Owed { cause, at });
             wildcard.cursor = Stamp::START;
             wildcard.catch_up = CatchUp::Everything;
         }
     }
 
-    pub(super) fn sends_changes(&self) -> bool {
-        self.arena.config.sotw_response == SotwResponse::Changes
+    pub(super) fn sends_full_state(&self) -> bool {
+        self.session.sends(self.arena) == Sends::FullState
     }
 }
 

@@ -3,9 +3,9 @@
 //! ```text
 //!              request                         change in the store
 //!                 |                                     |
-//!      sotw: ACK, NACK, stale?                          |
+//!      answer: ACK, NACK, stale?                        |
 //!                 |                                     |
-//!      interest: which names, wildcard?                 |
+//!      sotw, delta: which names, wildcard?              |
 //!                 |                                     |
 //!                 +----> what is due, and why <---------+
 //!                                 |
@@ -17,12 +17,16 @@
 //! Nothing is queued: what is due is state, so that a slow client is sent the newest once (M64,
 //! M67) and costs nothing meanwhile (M230). At most one response is on its way (IS16).
 
+pub(crate) mod answer;
+mod delta;
 pub(crate) mod edge;
 mod interest;
 mod render;
-pub(crate) mod sotw;
+mod render_delta;
+mod render_sotw;
+mod sotw;
 
-use alloc::sync::Arc;
+use alloc::{boxed::Box, sync::Arc};
 use core::num::NonZeroU64;
 
 use self::edge::{Due, Edge, Edges, List};
@@ -36,7 +40,9 @@ use super::{
         version::{StatedVersion, TypeVersion},
     },
 };
-use crate::{id::StreamId, slab::Slot, types};
+use crate::{
+    id::StreamId, service::Variant, slab::Slot, text::ResourceName, types, wire::request::Spelling,
+};
 
 /// One session.
 #[derive(Debug)]
@@ -44,6 +50,9 @@ pub(crate) struct Session {
     pub(crate) stream: StreamId,
     pub(crate) arena: Slot,
     pub(crate) role: Role,
+    variant: Variant,
+    /// How the client of an incremental session writes names (M142).
+    spelling: Spelling,
     /// Names that were ever listed end the legacy wildcard for good (M24).
     legacy: Legacy,
     wildcard: Option<Wildcard>,
@@ -54,13 +63,15 @@ pub(crate) struct Session {
     named: u32,
     remembered: u32,
     /// Counts requests that were not dropped.
-    round: u64,
+    round: u32,
     first: First,
     newest: Option<Sent>,
     accepted: Option<StatedVersion>,
-    suspects: Option<Suspects>,
+    suspects: Option<Box<Suspects>>,
     warming: WarmingState,
     withdrawn: Withdrawn,
+    /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
+    farewell: Box<[ResourceName]>,
     pub(crate) counts: Counts,
     last_error: Option<Arc<str>>,
 }
@@ -94,8 +105,13 @@ enum First {
 struct Wildcard {
     /// Where it is in the arena's list of them.
     seat: Slot,
-    /// The client has what changed up to here (types that are sent as changes).
+    /// The client has what was set up to here (types that are sent as changes).
     cursor: Stamp,
+    /// The furthest that the cursor has been.
+    reached: Stamp,
+    /// The newest change when the client was last told what is gone, or when it subscribed (incremental
+    /// variant).
+    told: Stamp,
     /// What had changed up to here when rejected resources last rode along: they do so once (M107).
     rode: Stamp,
     /// What the client was last sent (types that are sent in full state).
@@ -167,6 +183,17 @@ enum WarmingState {
     Armed,
 }
 
+/// What responses consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sends {
+    /// All that is subscribed, each time (M74).
+    FullState,
+    /// What is new to the client (M75).
+    Changes,
+    /// That, and the names of what is gone: the incremental variant.
+    ChangesAndRemovals,
+}
+
 /// Whether the client dropped something before it can have read the response that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawn {
@@ -192,7 +219,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Session {
-    pub(crate) fn new(stream: StreamId, arena_slot: Slot, arena: &Arena) -> Self {
+    pub(crate) fn new(stream: StreamId, variant: Variant, arena_slot: Slot, arena: &Arena) -> Self {
         let legacy = match arena.config.legacy_wildcard {
             LegacyWildcard::Honored => Legacy::Possible,
             LegacyWildcard::Ignored => Legacy::Left,
@@ -201,6 +228,8 @@ impl Session {
             stream,
             arena: arena_slot,
             role: Role::of(arena.type_url.as_str()),
+            variant,
+            spelling: Spelling::Names,
             legacy,
             wildcard: None,
             edges: List::default(),
@@ -214,6 +243,7 @@ impl Session {
             suspects: None,
             warming: WarmingState::Off,
             withdrawn: Withdrawn::Nothing,
+            farewell: Box::default(),
             counts: Counts::default(),
             last_error: None,
         }
@@ -221,16 +251,51 @@ impl Session {
 
     /// Whether there is something to send and the window is open. O(1).
     pub(crate) fn is_due(&self, arena: &Arena) -> bool {
-        let behind = |wildcard: &Wildcard| match arena.config.sotw_response {
-            SotwResponse::FullState => wildcard.owed.is_some() || wildcard.version != arena.version,
-            SotwResponse::Changes => arena.newest() > wildcard.cursor,
+        let behind = |wildcard: &Wildcard| match self.sends(arena) {
+            Sends::FullState => wildcard.owed.is_some() || wildcard.version != arena.version,
+            Sends::Changes => arena.newest() > wildcard.cursor,
+            Sends::ChangesAndRemovals => {
+                wildcard.owed.is_some()
+                    || arena.newest() > wildcard.cursor
+                    || arena.newest_grave() > wildcard.told
+            }
         };
-        !self.is_waiting() && (!self.due.is_empty() || self.wildcard.as_ref().is_some_and(behind))
+        let is_behind = || self.wildcard.as_ref().is_some_and(behind);
+        !self.is_waiting() && (!self.due.is_empty() || !self.farewell.is_empty() || is_behind())
+    }
+
+    /// What responses to this session consist of.
+    fn sends(&self, arena: &Arena) -> Sends {
+        match (self.variant, arena.config.sotw_response) {
+            (Variant::Incremental, _) => Sends::ChangesAndRemovals,
+            (Variant::StateOfTheWorld, SotwResponse::Changes) => Sends::Changes,
+            (Variant::StateOfTheWorld, SotwResponse::FullState) => Sends::FullState,
+        }
+    }
+
+    /// Whether deletions were forgotten before the client was told of them (M231).
+    pub(crate) fn lags_behind(&self, horizon: Stamp) -> bool {
+        self.told().is_some_and(|told| told < horizon)
+    }
+
+    /// Up to where the client knows of deletions, if it depends on being told.
+    pub(crate) fn told(&self) -> Option<Stamp> {
+        let wildcard = self.wildcard.filter(|_| self.variant == Variant::Incremental)?;
+        Some(wildcard.told)
     }
 
     /// Whether a response is on its way.
     fn is_waiting(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer == Answer::Pending)
+    }
+
+    /// What part of the wildcard the newest response of an incremental session had.
+    pub(crate) fn just_sent(&self) -> Option<(Stamp, Stamp)> {
+        let incremental = self.variant == Variant::Incremental;
+        incremental.then_some(match (self.newest, self.wildcard) {
+            (Some(sent), Some(wildcard)) => (sent.from, wildcard.cursor),
+            _ => (Stamp::MAX, Stamp::MAX),
+        })
     }
 
     /// Clusters were sent on the stream.
@@ -286,8 +351,16 @@ impl Session {
     /// Whether the client has the resource as it is now, as far as this edge tells. What it rejected
     /// it does not have.
     fn holds(&self, edge: &Edge) -> bool {
-        let rejected = self.suspects.is_some_and(|suspects| suspects.have(edge));
+        let rejected = self.suspects.as_deref().is_some_and(|suspects| suspects.have(edge));
         edge.sent != 0 && edge.due.is_none() && !rejected
+    }
+
+    /// Whether the client has been sent the resource as it is now, by name. `own` is the session's slot.
+    fn has(&self, own: Slot, resource: Slot, edges: &Edges) -> bool {
+        edges
+            .find(own, resource)
+            .and_then(|slot| edges.at(slot))
+            .is_some_and(|edge| self.holds(edge))
     }
 
     /// Why something is sent that the client newly asks for.
@@ -320,15 +393,19 @@ impl Turn<'_> {
     pub(crate) fn resource_changed(&mut self, edge_slot: Slot) {
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
-        let was_sent = edge.sent != 0;
+        let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
+        let sends = self.session.sends(self.arena);
         let due = &mut self.session.due;
-        match (exists, self.arena.config.sotw_response) {
+        match (exists, sends) {
             (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
-            (false, SotwResponse::FullState) if was_sent => {
+            // Never sent, or silent by rule (M77): there is nothing to say.
+            (false, Sends::Changes) => drop(self.edges.clear_due(due, edge_slot)),
+            (false, Sends::FullState) if !was_sent => drop(self.edges.clear_due(due, edge_slot)),
+            // It was asked for by name, so it is told even if it never was sent (M115, M131).
+            (false, Sends::ChangesAndRemovals) if !was_sent && !is_due => {}
+            (false, Sends::FullState | Sends::ChangesAndRemovals) => {
                 self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
             }
-            // Never sent, or silent by rule (M77): there is nothing to say.
-            (false, _) => drop(self.edges.clear_due(due, edge_slot)),
         }
     }
 

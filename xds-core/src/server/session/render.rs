@@ -6,19 +6,14 @@
 use core::num::NonZeroU64;
 
 use super::{
-    Answer, CatchUp, First, Sent, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
+    Answer, CatchUp, First, Owed, Sends, Sent, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
     edge::{Chain, Due, Ride, Standing},
 };
 use crate::{
     server::{
-        config::SotwResponse,
         event::Cause,
-        store::{
-            arena::{Body, Parts, Resource},
-            version::TypeVersion,
-        },
+        store::body::{Body, Parts, Room},
     },
-    slab::Slot,
     text::Version,
 };
 
@@ -43,10 +38,14 @@ impl Turn<'_> {
             self.owe_everything(Cause::Warming);
         }
         let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
-        let (body, version, cause) = match self.arena.config.sotw_response {
-            SotwResponse::FullState => self.render_full_state(nonce.get()),
-            SotwResponse::Changes => {
+        let (body, version, cause) = match self.session.sends(self.arena) {
+            Sends::FullState => self.render_full_state(nonce.get()),
+            Sends::Changes => {
                 let (body, cause) = self.render_changes(nonce.get(), limit)?;
+                (body, self.arena.version, cause)
+            }
+            Sends::ChangesAndRemovals => {
+                let (body, cause) = self.render_incremental(nonce.get(), limit)?;
                 (body, self.arena.version, cause)
             }
         };
@@ -62,97 +61,23 @@ impl Turn<'_> {
         Some(Rendered { body, version: self.arena.print(version), cause })
     }
 
-    /// All subscribed resources that exist (M74, M76, M79-M81).
-    fn render_full_state(&mut self, nonce: u64) -> (Body, TypeVersion, Cause) {
-        let mut cause = None;
-        while !self.session.due.is_empty() {
-            let slot = self.session.due.first();
-            let due = self.edges.clear_due(&mut self.session.due, slot);
-            cause = cause.min_some(due.map(|due| due.cause));
-            let Some(edge) = self.edges.at_mut(slot) else { break };
-            let exists = self.arena.payload(edge.resource).is_some();
-            edge.sent = if exists { nonce } else { 0 };
-        }
-        let newest = self.arena.newest();
-        let Some(wildcard) = &mut self.session.wildcard else {
-            let (body, version) = self.named_body();
-            return (body, version, cause.unwrap_or(Cause::Changed));
-        };
-        let why = match wildcard.owed.take() {
-            Some(owed) if newest <= owed.at => owed.cause,
-            Some(owed) => owed.cause.min(Cause::Changed),
-            None if wildcard.version != self.arena.version => Cause::Changed,
-            // Due for a name that the wildcard covers, too.
-            None => cause.unwrap_or(Cause::Changed),
-        };
-        wildcard.version = self.arena.version;
-        (self.arena.full_body(), self.arena.version, cause.min_some(Some(why)).unwrap_or(why))
-    }
-
-    /// All named resources that exist. The version is that of exactly these: who has a part of the
-    /// state must not be taken for one who has all of it when he comes back (B06).
-    fn named_body(&self) -> (Body, TypeVersion) {
-        let mut version = TypeVersion::default();
-        let mut parts = Parts::new(usize::MAX);
-        let mut slot = self.session.edges.last();
-        while let Some(edge) = self.edges.at(slot) {
-            if let Some(Resource { name, payload: Some(payload), .. }) =
-                self.arena.at(edge.resource)
-            {
-                parts.push(payload);
-                version.add(name.as_str(), payload.hash);
-            }
-            slot = self.edges.previous(Chain::Session, slot);
-        }
-        (parts.into_body(), version)
-    }
-
-    /// What is new to the client or changed (M75), as much as fits (M83).
-    fn render_changes(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
-        self.let_suspects_ride();
-        let Some(wildcard) = self.session.wildcard else {
-            let mut parts = Parts::new(limit);
-            let cause = self.take_due(&mut parts, nonce, None);
-            return Some((parts.into_body(), cause?));
-        };
-        let from = wildcard.cursor;
-        let owed = |to: Stamp| match wildcard.owed {
-            Some(owed) if to <= owed.at => owed.cause,
-            Some(owed) => owed.cause.min(Cause::Changed),
-            None => Cause::Changed,
-        };
-        // The common case: nothing but the wildcard, whose bytes all such clients share.
-        if self.session.due.is_empty() && wildcard.catch_up == CatchUp::Everything {
-            let tail = self.arena.tail_body(from, limit);
-            self.advance(tail.to);
-            return (tail.body.resources > 0).then(|| (tail.body, owed(tail.to)));
-        }
-        let mut parts = Parts::new(limit);
-        let to = self.arena.gather(from, &mut parts, |resource| {
-            wildcard.catch_up == CatchUp::Everything || !self.client_has(resource)
-        });
-        let walked = (!parts.is_empty()).then(|| owed(to));
-        let named = self.take_due(&mut parts, nonce, Some((from, to)));
-        self.advance(to);
-        Some((parts.into_body(), walked.min_some(named)?))
-    }
-
-    /// Whether the client has been sent the resource as it is now, by name.
-    fn client_has(&self, resource: Slot) -> bool {
-        self.edges
-            .find(self.slot, resource)
-            .and_then(|slot| self.edges.at(slot))
-            .is_some_and(|edge| self.session.holds(edge))
+    /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.
+    pub(super) fn gather(&mut self, wildcard: Wildcard, parts: &mut Parts) -> Stamp {
+        let (edges, session, own) = (&*self.edges, &*self.session, self.slot);
+        self.arena.gather(wildcard.cursor, parts, |resource| {
+            wildcard.catch_up == CatchUp::Everything || !session.has(own, resource, edges)
+        })
     }
 
     /// Adds the resources of due edges as far as they fit, and gives the strongest reason for one.
     /// What changed in the part of the wildcard's tail that was walked is in already.
-    fn take_due(
+    pub(super) fn take_due(
         &mut self,
         parts: &mut Parts,
         nonce: u64,
         walked: Option<(Stamp, Stamp)>,
     ) -> Option<Cause> {
+        let tells_removals = self.session.sends(self.arena) == Sends::ChangesAndRemovals;
         let mut cause = None;
         let mut slot = self.session.due.first();
         while let Some(edge) = self.edges.at(slot) {
@@ -161,20 +86,28 @@ impl Turn<'_> {
             let stamp = resource.stamp;
             let covered = walked.is_some_and(|(from, to)| stamp > from && stamp <= to);
             let beyond = walked.is_some_and(|(_, to)| stamp > to);
+            let exists = resource.payload.is_some();
             match &resource.payload {
                 // The wildcard gets there in the next response.
                 Some(_) if beyond => {}
                 // No room for this one. What the walk covers must still be taken off the list.
-                Some(payload) if !covered && !parts.push(payload) => {
+                Some(payload) if !covered && parts.push(&resource.name, payload) == Room::Full => {
                     if walked.is_none() {
                         break;
                     }
                 }
-                _ => {
+                payload => {
+                    if payload.is_none() && tells_removals {
+                        parts.remove(&resource.name, self.session.spelling);
+                    }
+                    let parting = edge.standing == Standing::Parting;
                     let due = self.edges.clear_due(&mut self.session.due, slot);
                     cause = cause.min_some(due.map(|due| due.cause));
-                    if due.is_some_and(|due| due.ride == Ride::OwnReason) {
-                        self.edges.set_sent(&mut self.session.edges, slot, nonce);
+                    if parting {
+                        self.disconnect(slot);
+                    } else if due.is_some_and(|due| due.ride == Ride::OwnReason) {
+                        let sent = if exists { nonce } else { 0 };
+                        self.edges.set_sent(&mut self.session.edges, slot, sent);
                     }
                 }
             }
@@ -185,8 +118,8 @@ impl Turn<'_> {
 
     /// The first change after a rejection takes the rest of what was rejected along, once (M107,
     /// IS4).
-    fn let_suspects_ride(&mut self) {
-        let Some(suspects) = self.session.suspects else { return };
+    pub(super) fn let_suspects_ride(&mut self) {
+        let Some(suspects) = self.session.suspects.as_deref().copied() else { return };
         if !self.has_change_after(suspects.until) {
             return;
         }
@@ -232,10 +165,12 @@ impl Turn<'_> {
     }
 
     /// The wildcard has been sent up to `to`.
-    fn advance(&mut self, to: Stamp) {
-        let newest = self.arena.newest();
+    pub(super) fn advance(&mut self, to: Stamp) {
+        let (newest, clock) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.cursor = to;
+            wildcard.reached = wildcard.reached.max(to);
+            wildcard.told = clock;
             if to >= newest {
                 wildcard.owed = None;
                 wildcard.catch_up = CatchUp::Everything;
@@ -245,8 +180,19 @@ impl Turn<'_> {
     }
 }
 
+impl Wildcard {
+    /// Why a response is sent that takes the wildcard up to `to`.
+    pub(super) fn reason(&self, to: Stamp) -> Cause {
+        match self.owed {
+            Some(Owed { cause, at }) if to <= at => cause,
+            Some(Owed { cause, .. }) => cause.min(Cause::Changed),
+            None => Cause::Changed,
+        }
+    }
+}
+
 /// The stronger of two reasons, where there are any.
-trait MinSome {
+pub(super) trait MinSome {
     fn min_some(self, other: Self) -> Self;
 }
 

@@ -4,20 +4,25 @@ use alloc::{collections::VecDeque, vec::Vec};
 
 use bytes::Bytes;
 
-use super::version::{ContentHash, StatedVersion, TypeVersion};
+use super::{
+    body::{Body, Parts, Payload, Room},
+    version::{StatedVersion, TypeVersion},
+};
 use crate::{
     index::NameIndex,
     server::{config::TypeConfig, session::edge::List},
+    service::Variant,
     slab::{Slab, Slot},
     text::{ResourceName, TypeUrl, Version},
-    wire::encode,
+    wire::request::Spelling,
 };
 
 /// All resources of one type.
 ///
 /// The list of the slab runs from names that are subscribed but do not exist (S0.133), over the
 /// resource that has been unchanged for longest, to the one changed last. What a wildcard client is
-/// behind by is therefore the tail of the list, however many resources there are.
+/// behind by is therefore the tail of the list, however many resources there are; and the tail of the
+/// graves, for clients that are told of deletions.
 #[derive(Debug)]
 pub(crate) struct Arena {
     pub(crate) type_url: TypeUrl,
@@ -29,21 +34,28 @@ pub(crate) struct Arena {
     pub(crate) sessions: usize,
     /// The newest transaction that changed anything here.
     pub(crate) sequence: u64,
+    /// How many sessions have to be told by the graves what was deleted.
+    mourners: usize,
     resources: Slab<Resource>,
     names: NameIndex,
     existing: usize,
     framed_bytes: usize,
     stamp: Stamp,
+    /// What was deleted, in that order, as far back as the horizon.
+    graves: VecDeque<Grave>,
+    horizon: Stamp,
     full: Option<Body>,
     /// Recently asked for, the oldest first.
     tails: VecDeque<Tail>,
+    /// Where the last walk that ran out of room stopped, so that the next one need not search.
+    stopped: Stopped,
     printed: Option<(StatedVersion, Version)>,
 }
 
 /// How many tails are kept for other clients, provided they are no longer than all resources.
 const TAILS: usize = 64;
 
-/// A position in the history of one type: every change or deletion of a resource has its own.
+/// A position in the history of the store: every change or deletion of a resource has its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -54,39 +66,71 @@ impl Stamp {
     pub(crate) const MAX: Self = Self(u64::MAX);
 }
 
+impl Stamp {
+    /// The next position.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// A name, and what there is under it.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) name: ResourceName,
     pub(crate) payload: Option<Payload>,
-    /// When it last changed, if it exists.
+    /// When it was last set or deleted.
     pub(crate) stamp: Stamp,
+    life: Life,
     /// Who subscribes to it by name.
     pub(crate) subscribers: List,
 }
 
-/// A resource's bytes, stored once.
-#[derive(Clone, Debug)]
-pub(crate) struct Payload {
-    /// The resource as the field `resources` of a `DiscoveryResponse`: responses are made by putting
-    /// these one behind the other.
-    pub(crate) framed: Bytes,
-    /// The resource itself; the end of `framed`.
-    pub(crate) value: Bytes,
-    pub(crate) hash: ContentHash,
+/// Since when a name has had a resource, as far as it is remembered: tells who has been sent it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    first: Stamp,
+    /// The last gap: from a deletion to the creation after it.
+    buried: Stamp,
+    born: Stamp,
 }
 
-/// The resources of one response, encoded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Body {
-    pub(crate) bytes: Bytes,
-    pub(crate) resources: usize,
+impl Life {
+    fn begin(&mut self, deleted: Stamp, now: Stamp) {
+        if self.first == Stamp::START {
+            self.first = now;
+        }
+        (self.buried, self.born) = (deleted, now);
+    }
+
+    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
+    /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
+    /// was.
+    fn is_known(self, sent: Stamp, told: Stamp) -> bool {
+        let told_in_gap = (self.buried..self.born).contains(&told);
+        self.first != Stamp::START && sent >= self.first && !told_in_gap
+    }
+}
+
+/// A deletion. Void if the name has changed since.
+#[derive(Clone, Copy, Debug)]
+struct Grave {
+    stamp: Stamp,
+    resource: Slot,
+}
+
+/// A place in the list of resources: the first one after a position.
+#[derive(Clone, Copy, Debug)]
+struct Stopped {
+    at: Stamp,
+    next: Slot,
 }
 
 /// What changed after a position, as far as it fits one response.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
     from: Stamp,
+    /// Up to where the clients know of deletions, if they are told at all.
+    told: Option<Stamp>,
     /// How far the body reaches.
     pub(crate) to: Stamp,
     pub(crate) body: Body,
@@ -101,19 +145,23 @@ impl Arena {
             wildcards: Slab::default(),
             sessions: 0,
             sequence: 0,
+            mourners: 0,
             resources: Slab::default(),
             names: NameIndex::new(seed),
             existing: 0,
             framed_bytes: 0,
             stamp: Stamp::START,
+            graves: VecDeque::new(),
+            horizon: Stamp::START,
             full: None,
             tails: VecDeque::new(),
+            stopped: Stopped { at: Stamp::START, next: Slot::NONE },
             printed: None,
         }
     }
 
     /// Stores a resource; `None` if it is stored like that already (M104, M68).
-    pub(crate) fn set(&mut self, name: &ResourceName, value: &Bytes) -> Option<Slot> {
+    pub(crate) fn set(&mut self, name: &ResourceName, value: &Bytes, now: Stamp) -> Option<Slot> {
         let slot = self.slot_of(name.clone())?;
         let resource = self.resources.at_mut(slot)?;
         if resource.payload.as_ref().is_some_and(|payload| payload.value == value) {
@@ -122,9 +170,11 @@ impl Arena {
         let payload = Payload::new(&self.type_url, value);
         let (hash, framed) = (payload.hash, payload.framed.len());
         let replaced = resource.payload.replace(payload);
-        self.stamp.0 += 1;
-        resource.stamp = self.stamp;
-        self.forget(name, replaced.as_ref());
+        if replaced.is_none() {
+            resource.life.begin(resource.stamp, now);
+        }
+        resource.stamp = now;
+        self.forget(name, replaced.as_ref(), now);
         self.version.add(name.as_str(), hash);
         self.existing += 1;
         self.framed_bytes += framed;
@@ -132,15 +182,70 @@ impl Arena {
         Some(slot)
     }
 
-    /// Deletes a resource. Its slot stays while somebody subscribes to the name.
-    pub(crate) fn remove(&mut self, name: &ResourceName) -> Option<Slot> {
+    /// Deletes a resource. Its slot stays while somebody subscribes to the name or has to be told.
+    pub(crate) fn remove(&mut self, name: &ResourceName, now: Stamp) -> Option<Slot> {
         let slot = self.find(name.as_str())?;
-        let removed = self.resources.at_mut(slot)?.payload.take()?;
-        self.stamp.0 += 1;
-        self.forget(name, Some(&removed));
+        let resource = self.resources.at_mut(slot)?;
+        let removed = resource.payload.take()?;
+        resource.stamp = now;
+        self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
-        self.release(slot);
+        if self.mourners > 0 {
+            self.graves.push_back(Grave { stamp: now, resource: slot });
+        } else {
+            self.close_grave(slot);
+            self.horizon = now;
+        }
         Some(slot)
+    }
+
+    /// From now on somebody has to be told what is deleted.
+    pub(crate) fn join_mourners(&mut self) {
+        self.mourners += 1;
+    }
+
+    /// One less has to be told; nobody, and nothing need be remembered.
+    pub(crate) fn leave_mourners(&mut self) {
+        self.mourners -= 1;
+        if self.mourners == 0 {
+            self.trim_graves(0);
+        }
+    }
+
+    /// Forgets the oldest deletions until there are no more than `limit`. Who has not been told of them
+    /// by now has to start over: [`horizon`](Self::horizon) says how far back it is still known.
+    pub(crate) fn trim_graves(&mut self, limit: usize) {
+        while self.graves.len() > limit
+            && let Some(grave) = self.graves.pop_front()
+        {
+            self.horizon = grave.stamp;
+            if self.at(grave.resource).is_some_and(|resource| resource.stamp == grave.stamp) {
+                self.close_grave(grave.resource);
+            }
+        }
+    }
+
+    /// Forgets the deletions up to `told`, of which everybody knows.
+    pub(crate) fn forget_graves(&mut self, told: Stamp) {
+        let known = self.graves.partition_point(|grave| grave.stamp <= told);
+        self.trim_graves(self.graves.len() - known);
+    }
+
+    /// How many deletions are remembered.
+    pub(crate) fn graves(&self) -> usize {
+        self.graves.len()
+    }
+
+    /// Deletions up to here are forgotten.
+    pub(crate) fn horizon(&self) -> Stamp {
+        self.horizon
+    }
+
+    fn close_grave(&mut self, slot: Slot) {
+        if let Some(resource) = self.resources.at_mut(slot) {
+            resource.life = Life::default();
+        }
+        self.release(slot);
     }
 
     /// The slot of a name that somebody subscribes to, whether or not the resource exists. `None`
@@ -154,6 +259,7 @@ impl Arena {
             name: name.clone(),
             payload: None,
             stamp: Stamp::START,
+            life: Life::default(),
             subscribers: List::default(),
         };
         let slot = self.resources.push_back(resource)?.slot();
@@ -165,8 +271,11 @@ impl Arena {
 
     /// Frees the slot of a name that neither exists nor interests anybody (M243).
     pub(crate) fn release(&mut self, slot: Slot) {
-        let idle =
-            |resource: &Resource| resource.payload.is_none() && resource.subscribers.is_empty();
+        let idle = |resource: &Resource| {
+            resource.payload.is_none()
+                && resource.subscribers.is_empty()
+                && resource.life.first == Stamp::START
+        };
         if self.resources.at(slot).is_some_and(idle)
             && let Some(resource) = self.resources.remove(slot)
         {
@@ -217,34 +326,49 @@ impl Arena {
             .map_or(Stamp::START, |resource| resource.stamp)
     }
 
+    /// When the newest deletion was that is not forgotten.
+    pub(crate) fn newest_grave(&self) -> Stamp {
+        self.graves.back().map_or(Stamp::START, |grave| grave.stamp)
+    }
+
     /// All resources, in the order of their creation (M84). Built once per change (M222).
     pub(crate) fn full_body(&mut self) -> Body {
         if let Some(body) = &self.full {
             return body.clone();
         }
-        let mut bytes = Vec::with_capacity(self.framed_bytes);
-        self.resources
-            .in_slot_order()
-            .filter_map(|(_, resource)| resource.payload.as_ref())
-            .for_each(|payload| bytes.extend_from_slice(&payload.framed));
-        let body = Body { bytes: bytes.into(), resources: self.existing };
+        let mut parts = Parts::with_capacity(Variant::StateOfTheWorld, self.framed_bytes);
+        for (_, resource) in self.resources.in_slot_order() {
+            if let Some(payload) = &resource.payload {
+                parts.push(&resource.name, payload);
+            }
+        }
+        let body = parts.into_body();
         self.full = Some(body.clone());
         body
     }
 
-    /// What changed after `from`, oldest first, at least one resource and no more than `limit`
-    /// bytes. Clients that are behind by the same share the same bytes.
-    pub(crate) fn tail_body(&mut self, from: Stamp, limit: usize) -> Tail {
-        if let Some(tail) = self.tails.iter().rev().find(|tail| tail.from == from) {
+    /// What was set after `from`, oldest first, at least one resource and no more than `limit` bytes; and
+    /// for who knows of deletions up to `told`, all later ones. Clients that are behind by the same
+    /// share the same bytes.
+    pub(crate) fn tail_body(&mut self, from: Stamp, told: Option<Stamp>, limit: usize) -> Tail {
+        let known = |tail: &&Tail| tail.from == from && tail.told == told;
+        if let Some(tail) = self.tails.iter().rev().find(known) {
             return tail.clone();
         }
-        let mut parts = Parts::new(limit);
+        let variant = match told {
+            None => Variant::StateOfTheWorld,
+            Some(_) => Variant::Incremental,
+        };
+        let mut parts = Parts::new(variant, limit);
         let to = self.gather(from, &mut parts, |_| true);
-        let tail = Tail { from, to, body: parts.into_body() };
+        if let Some(told) = told {
+            self.gather_graves(told, from, &mut parts, Spelling::Names, |_| true);
+        }
+        let tail = Tail { from, told, to, body: parts.into_body() };
         self.tails.push_back(tail.clone());
         let bytes =
             |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();
-        while self.tails.len() > TAILS || bytes(&self.tails) > self.framed_bytes {
+        while self.tails.len() > TAILS || bytes(&self.tails) > self.framed_bytes.max(1 << 10) {
             self.tails.pop_front();
         }
         tail
@@ -264,9 +388,9 @@ impl Arena {
         }
     }
 
-    /// Adds what changed after `from` and passes `wanted` to `parts`; says how far it got.
+    /// Adds what was set after `from` and passes `wanted` to `parts`; says how far it got.
     pub(crate) fn gather(
-        &self,
+        &mut self,
         from: Stamp,
         parts: &mut Parts,
         wanted: impl Fn(Slot) -> bool,
@@ -275,18 +399,70 @@ impl Arena {
         let mut slot = self.first_after(from);
         while let Some(resource) = self.at(slot) {
             if let Some(payload) = resource.payload.as_ref().filter(|_| wanted(slot))
-                && !parts.push(payload)
+                && parts.push(&resource.name, payload) == Room::Full
             {
+                self.stopped = Stopped { at: to, next: slot };
                 return to;
             }
             to = resource.stamp;
             slot = self.resources.next(slot);
         }
-        to
+        self.stamp
     }
 
-    /// The oldest change after `from`: found from the tail, so that it costs what changed.
+    /// Adds the names of what was deleted after `told`, is still gone, and was sent to who has everything
+    /// up to `sent`. However many they are, they go into one response.
+    pub(crate) fn gather_graves(
+        &self,
+        told: Stamp,
+        sent: Stamp,
+        parts: &mut Parts,
+        spelling: Spelling,
+        wanted: impl Fn(Slot) -> bool,
+    ) {
+        let first = self.graves.partition_point(|grave| grave.stamp <= told);
+        for grave in self.graves.iter().skip(first) {
+            if let Some(resource) = self.at(grave.resource)
+                && resource.stamp == grave.stamp
+                && resource.life.is_known(sent, told)
+                && wanted(grave.resource)
+            {
+                parts.remove(&resource.name, spelling);
+            }
+        }
+    }
+
+    /// The names of what was set after `from` and up to `to`.
+    pub(crate) fn names_between(&self, from: Stamp, to: Stamp) -> Vec<ResourceName> {
+        let first = self.first_after(from);
+        let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
+        slots
+            .map_while(|slot| self.at(slot))
+            .take_while(|resource| resource.stamp <= to)
+            .map(|resource| resource.name.clone())
+            .collect()
+    }
+
+    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
+    /// of the resource.
+    pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
+        self.at(slot).is_some_and(|resource| {
+            let is_there = resource.payload.is_some() || resource.stamp > told;
+            is_there && resource.life.is_known(sent, told)
+        })
+    }
+
+    /// All names that have a resource or a grave, the unchanged for longest first.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.resources.iter().map(|(slot, _)| slot)
+    }
+
+    /// The oldest change after `from`: found from where the last walk stopped, or else from the tail, so
+    /// that it costs what changed.
     fn first_after(&self, from: Stamp) -> Slot {
+        if self.stopped.at == from && self.is_first_after(self.stopped.next, from) {
+            return self.stopped.next;
+        }
         let mut first = Slot::NONE;
         let mut slot = self.resources.last();
         while let Some(resource) = self.at(slot)
@@ -299,7 +475,16 @@ impl Arena {
         first
     }
 
-    fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>) {
+    fn is_first_after(&self, slot: Slot, from: Stamp) -> bool {
+        let is_after = |slot: Slot| {
+            self.at(slot)
+                .is_some_and(|resource| resource.payload.is_some() && resource.stamp > from)
+        };
+        is_after(slot) && !is_after(self.resources.previous(slot))
+    }
+
+    fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Stamp) {
+        self.stamp = now;
         self.full = None;
         self.tails.clear();
         if let Some(payload) = payload {
@@ -307,68 +492,6 @@ impl Arena {
             self.existing -= 1;
             self.framed_bytes -= payload.framed.len();
         }
-    }
-}
-
-impl Payload {
-    fn new(type_url: &TypeUrl, value: &Bytes) -> Self {
-        const RESOURCES: u32 = 2;
-        const ANY_TYPE_URL: u32 = 1;
-        const ANY_VALUE: u32 = 2;
-
-        let type_url = type_url.as_str();
-        let any_len = encode::block_len(ANY_TYPE_URL, type_url.len())
-            + encode::block_len(ANY_VALUE, value.len());
-        let mut framed = Vec::with_capacity(encode::block_len(RESOURCES, any_len));
-        encode::block_head(&mut framed, RESOURCES, any_len);
-        encode::block(&mut framed, ANY_TYPE_URL, type_url.as_bytes());
-        encode::block(&mut framed, ANY_VALUE, value);
-        let framed = Bytes::from(framed);
-        let value = framed.slice(framed.len() - value.len()..);
-        Self { hash: ContentHash::of(&value), framed, value }
-    }
-}
-
-/// Resources on their way into one response.
-#[derive(Debug)]
-pub(crate) struct Parts {
-    chunks: Vec<Bytes>,
-    bytes: usize,
-    limit: usize,
-}
-
-impl Parts {
-    /// At most `limit` bytes, but always one resource: a longer one goes alone.
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { chunks: Vec::new(), bytes: 0, limit }
-    }
-
-    /// Whether the resource still went in.
-    pub(crate) fn push(&mut self, payload: &Payload) -> bool {
-        let bytes = self.bytes.saturating_add(payload.framed.len());
-        if bytes > self.limit && !self.chunks.is_empty() {
-            return false;
-        }
-        self.bytes = bytes;
-        self.chunks.push(payload.framed.clone());
-        true
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
-    }
-
-    /// A single resource is not copied: its bytes are shared with the store.
-    pub(crate) fn into_body(mut self) -> Body {
-        let resources = self.chunks.len();
-        if resources == 1
-            && let Some(bytes) = self.chunks.pop()
-        {
-            return Body { bytes, resources };
-        }
-        let mut bytes = Vec::with_capacity(self.bytes);
-        self.chunks.iter().for_each(|chunk| bytes.extend_from_slice(chunk));
-        Body { bytes: bytes.into(), resources }
     }
 }
 

@@ -4,6 +4,7 @@
 //! server tells the subscribers of exactly those.
 
 pub(crate) mod arena;
+pub(crate) mod body;
 pub(crate) mod transaction;
 pub(crate) mod version;
 
@@ -14,7 +15,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use self::{
-    arena::Arena,
+    arena::{Arena, Stamp},
     transaction::{Applied, Change, Transaction, TransactionError},
 };
 use super::config::{ServerConfig, ServerLimits};
@@ -34,6 +35,8 @@ pub(crate) struct Store {
     hasher: FixedState,
     /// The number of the newest transaction that changed anything.
     sequence: u64,
+    /// The position of the newest change.
+    clock: Stamp,
     resources: usize,
 }
 
@@ -54,6 +57,7 @@ impl Store {
             hasher: FixedState::with_seed(rng.next_u64()),
             rng: Rng::new(rng.next_u64()),
             sequence: 0,
+            clock: Stamp::START,
             resources: 0,
         }
     }
@@ -74,11 +78,13 @@ impl Store {
             let Some(arena_slot) = self.arena_for(change, config) else { continue };
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let existing = arena.existing();
+            let now = self.clock.next();
             let (slot, count) = match &change.payload {
-                Some(payload) => (arena.set(&change.name, payload), &mut changed),
-                None => (arena.remove(&change.name), &mut removed),
+                Some(payload) => (arena.set(&change.name, payload, now), &mut changed),
+                None => (arena.remove(&change.name, now), &mut removed),
             };
             let Some(slot) = slot else { continue };
+            self.clock = now;
             *count += 1;
             self.resources = self.resources + arena.existing() - existing;
             touched.resources.push((arena_slot, slot));

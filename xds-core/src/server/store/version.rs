@@ -13,6 +13,15 @@ impl ContentHash {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(first_half(blake3::hash(bytes)))
     }
+
+    /// The resource's own version, as incremental responses state it: sixteen hexadecimal digits.
+    pub(crate) fn digits(self) -> [u8; 16] {
+        let mut digits = [0; 16];
+        let nibbles = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        let hex = |nibble: u8| if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+        digits.iter_mut().zip(nibbles).for_each(|(digit, nibble)| *digit = hex(nibble));
+        digits
+    }
 }
 
 /// What is visible of a type: a digest of the set of its resources.
@@ -116,6 +125,12 @@ mod tests {
         let mut changed = version(&[("a", b"1"), ("b", b"2")]);
         changed.subtract("b", ContentHash::of(b"2"));
         assert_eq!(changed, version(&[("a", b"1")]));
+    }
+
+    #[test]
+    fn a_resource_has_a_version_of_its_own() {
+        let hash = ContentHash([0x0a, 0xf1, 0x90, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        assert_eq!(&hash.digits(), b"0af1900304050607");
     }
 
     #[test]

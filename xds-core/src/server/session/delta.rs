@@ -1,0 +1,175 @@
+//! Requests of the incremental variant: each says what to add and what to drop.
+//!
+//! What a request adds is always answered, whatever the client is thought to have (M96, M97, IS7), and
+//! changes count whatever the nonce (M110, IS3). Additions come before removals (M98).
+
+use super::{
+    CatchUp, Legacy, Turn,
+    answer::{Rejection, Surroundings},
+    edge::{Chain, Due, Standing},
+    interest::WILDCARD,
+};
+use crate::{
+    server::event::Cause,
+    slab::Slot,
+    wire::request::{Request, Spelling},
+};
+
+impl Turn<'_> {
+    /// Takes one request of the session's type. `rejection` is its `error_detail`, if it has one.
+    pub(super) fn handle_changes(
+        &mut self,
+        request: &Request<'_>,
+        rejection: Option<Rejection>,
+        around: &mut Surroundings<'_>,
+    ) {
+        let is_first = self.session.round == 0;
+        self.take_answer(request, rejection, around);
+        self.session.round = self.session.round.wrapping_add(1);
+        if request.spelling == Spelling::Locators {
+            self.session.spelling = Spelling::Locators;
+        }
+        let (before, cause) = (self.session.interest(), self.session.asked());
+        let mut changes = request.names().map(|name| self.subscribe(name, cause)).count();
+        changes += request.unsubscribed().map(|name| self.unsubscribe(name, cause)).count();
+        if is_first {
+            if changes == 0 && self.session.legacy == Legacy::Possible {
+                self.enter_wildcard(cause);
+            }
+            self.session.legacy = Legacy::Left;
+            for (name, version) in request.initial_versions() {
+                self.trust_version(name, version);
+            }
+        }
+        if self.session.interest() != before || is_first {
+            self.observe_interest(around);
+        }
+    }
+
+    fn subscribe(&mut self, name: &str, cause: Cause) {
+        if name == WILDCARD {
+            match self.session.wildcard {
+                None => self.enter_wildcard(cause),
+                // Asked for again: all of it is sent again (M97).
+                Some(_) => self.owe_everything(cause),
+            }
+            return;
+        }
+        let Some(resource) = self.arena.slot_of(name) else { return };
+        let edge = match self.edges.find(self.slot, resource) {
+            Some(edge) => Some(edge),
+            None => self.connect(resource).inspect(|_| self.session.named += 1),
+        };
+        let Some(edge) = edge else { return };
+        self.set_standing(edge, Standing::Named);
+        self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+    }
+
+    fn unsubscribe(&mut self, name: &str, cause: Cause) {
+        if name == WILDCARD {
+            self.prepare_farewell();
+            self.leave_wildcard();
+            self.drop_unnamed();
+            return;
+        }
+        let named = self.arena.find(name).and_then(|slot| self.edges.find(self.slot, slot));
+        let Some(edge) = named.filter(|&slot| self.is_named(slot)) else { return };
+        if self.session.wildcard.is_some() {
+            // Only the server knows whether the wildcard still covers it (M91, M92).
+            self.set_standing(edge, Standing::Parting);
+            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        } else {
+            self.disconnect(edge);
+        }
+    }
+
+    /// A cluster was sent that has its endpoints under this name: the client warms it until it is sent
+    /// them, even if it has them already (M151).
+    pub(crate) fn warm(&mut self, name: &str) {
+        let Some(slot) = self.arena.find(name) else { return };
+        let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_some()) else { return };
+        let has_it = self.session.wildcard.is_some_and(|it| resource.stamp <= it.cursor);
+        let edge = match self.edges.find(self.slot, slot) {
+            None if has_it => self.connect_parting(slot),
+            edge => edge,
+        };
+        if let Some(edge) = edge {
+            self.edges.set_due(&mut self.session.due, edge, Due::because(Cause::Warming));
+        }
+    }
+
+    /// An edge to what only the wildcard covers.
+    fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
+        let edge = self.connect(slot)?;
+        self.session.named += 1;
+        self.set_standing(edge, Standing::Parting);
+        Some(edge)
+    }
+
+    /// What the client says it has from before the stream: it is not sent that again, and told if it is
+    /// gone (M116-M121). Names it does not subscribe to are none of the server's business.
+    fn trust_version(&mut self, name: &str, version: &str) {
+        let found = self.arena.find(name);
+        let hash = found.and_then(|slot| self.arena.payload(slot)).map(|payload| payload.hash);
+        let is_current = hash.is_some_and(|hash| hash.digits() == *version.as_bytes());
+        let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
+        if let Some(edge) = edge {
+            if is_current && self.is_named(edge) {
+                self.edges.clear_due(&mut self.session.due, edge);
+                self.edges.set_sent(&mut self.session.edges, edge, 1);
+            }
+            return;
+        }
+        if self.session.wildcard.is_none() {
+            return;
+        }
+        let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));
+        let Some(edge) = edge else { return };
+        if let Some(wildcard) = &mut self.session.wildcard {
+            wildcard.catch_up = CatchUp::TheRest;
+        }
+        if is_current {
+            self.set_standing(edge, Standing::Remembered);
+            self.edges.set_sent(&mut self.session.edges, edge, 1);
+        } else {
+            // It is sent or, should it go before that, told of.
+            self.edges.set_due(&mut self.session.due, edge, Due::because(Cause::First));
+        }
+    }
+
+    fn is_named(&self, edge: Slot) -> bool {
+        self.edges.at(edge).is_some_and(|edge| edge.standing == Standing::Named)
+    }
+
+    fn set_standing(&mut self, slot: Slot, standing: Standing) {
+        let Some(edge) = self.edges.at_mut(slot) else { return };
+        let session = &mut *self.session;
+        match (edge.standing, standing) {
+            (Standing::Named, Standing::Remembered | Standing::Parting) => {
+                session.named -= 1;
+                session.remembered += 1;
+            }
+            (Standing::Remembered | Standing::Parting, Standing::Named) => {
+                session.named += 1;
+                session.remembered -= 1;
+            }
+            _ => {}
+        }
+        edge.standing = standing;
+    }
+
+    /// Drops what hung on the wildcard.
+    fn drop_unnamed(&mut self) {
+        let mut slot = self.session.edges.first();
+        while self.session.remembered > 0
+            && let Some(edge) = self.edges.at(slot)
+        {
+            let stays = edge.standing == Standing::Named;
+            let next = self.edges.next(Chain::Session, slot);
+            if !stays {
+                self.disconnect(slot);
+            }
+            slot = next;
+        }
+    }
+}

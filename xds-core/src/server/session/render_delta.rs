@@ -1,0 +1,107 @@
+//! What an incremental response consists of: resources that are new to the client, and names of what is
+//! gone or never was.
+
+use core::mem;
+
+use super::{CatchUp, Turn, Wildcard, render::MinSome as _};
+use crate::{
+    server::{
+        event::Cause,
+        session::edge::Standing,
+        store::body::{Body, Parts},
+    },
+    service::Variant,
+    slab::Slot,
+    wire::request::Spelling,
+};
+
+impl Turn<'_> {
+    /// What the client lacks, as much as fits.
+    pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
+        self.let_suspects_ride();
+        if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
+            let tail = self.arena.tail_body(wildcard.cursor, Some(wildcard.told), limit);
+            self.advance(tail.to);
+            let is_news = !tail.body.is_empty() || wildcard.must_be_answered();
+            return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
+        }
+        let mut parts = Parts::new(Variant::Incremental, limit);
+        let (mut cause, mut walked) = (None, None);
+        if let Some(wildcard) = self.session.wildcard {
+            let to = self.gather(wildcard, &mut parts);
+            self.gather_graves(wildcard, &mut parts);
+            if !parts.is_empty() || wildcard.must_be_answered() {
+                cause = Some(wildcard.reason(to));
+            }
+            walked = Some((wildcard.cursor, to));
+        }
+        if self.say_farewell(&mut parts) {
+            cause = cause.min_some(Some(Cause::Resubscribed));
+        }
+        let named = self.take_due(&mut parts, nonce, walked);
+        if let Some((_, to)) = walked {
+            self.advance(to);
+        }
+        Some((parts.into_body(), cause.min_some(named)?))
+    }
+
+    /// The common case: nothing but the wildcard, whose bytes all such clients share.
+    fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
+        self.session.due.is_empty()
+            && self.session.farewell.is_empty()
+            && self.session.spelling == Spelling::Names
+            && wildcard.catch_up == CatchUp::Everything
+            && wildcard.reached == wildcard.cursor
+    }
+
+    /// Adds the names of what the wildcard has lost. Names that are due anyhow are left to that.
+    fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) {
+        let (edges, own) = (&*self.edges, self.slot);
+        let is_due = |resource: Slot| {
+            edges
+                .find(own, resource)
+                .and_then(|slot| edges.at(slot))
+                .is_some_and(|edge| edge.due.is_some())
+        };
+        let spelling = self.session.spelling;
+        let Wildcard { told, reached, .. } = wildcard;
+        self.arena.gather_graves(told, reached, parts, spelling, |slot| !is_due(slot));
+    }
+
+    /// Names what only the wildcard covered that the client has left, unless it has been named since
+    /// (M93).
+    fn say_farewell(&mut self, parts: &mut Parts) -> bool {
+        let names = mem::take(&mut self.session.farewell);
+        for name in &names {
+            let slot = self.arena.find(name.as_str());
+            if slot.and_then(|slot| self.edges.find(self.slot, slot)).is_none() {
+                parts.remove(name, self.session.spelling);
+            }
+        }
+        !names.is_empty()
+    }
+
+    /// Prepares a farewell to everything that the client has from the wildcard alone.
+    pub(super) fn prepare_farewell(&mut self) {
+        let Some(wildcard) = self.session.wildcard else { return };
+        let known = wildcard.reached;
+        let covered_by_wildcard_alone = |&slot: &Slot| {
+            let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
+            match edge {
+                Some(edge) if edge.standing == Standing::Named => false,
+                Some(edge) if edge.sent != 0 => true,
+                _ => self.arena.is_known(slot, known, wildcard.told),
+            }
+        };
+        let slots = self.arena.slots().filter(covered_by_wildcard_alone);
+        let names = slots.filter_map(|slot| Some(self.arena.at(slot)?.name.clone()));
+        self.session.farewell = names.collect();
+    }
+}
+
+impl Wildcard {
+    /// Whether the client waits for an answer even if there is nothing to say (M100, M126).
+    fn must_be_answered(&self) -> bool {
+        self.owed.is_some_and(|owed| matches!(owed.cause, Cause::First | Cause::Resubscribed))
+    }
+}

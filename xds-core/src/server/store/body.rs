@@ -1,0 +1,176 @@
+//! The resources of one response, encoded: what clients that are behind by the same share.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::version::ContentHash;
+use crate::{
+    service::Variant,
+    text::{ResourceName, TypeUrl},
+    wire::{encode, request::Spelling},
+};
+
+/// Where both responses, and the `Resource` of the incremental one, have a resource. That all three
+/// are the same number is what lets one encoding serve them all.
+const RESOURCES: u32 = 2;
+const REMOVED_RESOURCES: u32 = 6;
+const REMOVED_RESOURCE_NAMES: u32 = 8;
+
+/// A resource's bytes, stored once.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    /// The resource packed in an `Any`, as the field `resources` of a `DiscoveryResponse`: responses
+    /// are made by putting these one behind the other.
+    pub(crate) framed: Bytes,
+    /// The resource itself; the end of `framed`.
+    pub(crate) value: Bytes,
+    pub(crate) hash: ContentHash,
+}
+
+impl Payload {
+    pub(crate) fn new(type_url: &TypeUrl, value: &Bytes) -> Self {
+        const ANY_TYPE_URL: u32 = 1;
+        const ANY_VALUE: u32 = 2;
+
+        let type_url = type_url.as_str();
+        let any_len = encode::block_len(ANY_TYPE_URL, type_url.len())
+            + encode::block_len(ANY_VALUE, value.len());
+        let mut framed = Vec::with_capacity(encode::block_len(RESOURCES, any_len));
+        encode::block_head(&mut framed, RESOURCES, any_len);
+        encode::block(&mut framed, ANY_TYPE_URL, type_url.as_bytes());
+        encode::block(&mut framed, ANY_VALUE, value);
+        let framed = Bytes::from(framed);
+        let value = framed.slice(framed.len() - value.len()..);
+        Self { hash: ContentHash::of(&value), framed, value }
+    }
+}
+
+/// The resources of one response, and the names of those that are gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Body {
+    pub(crate) bytes: Bytes,
+    pub(crate) resources: usize,
+    pub(crate) removed: usize,
+}
+
+impl Body {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources + self.removed == 0
+    }
+}
+
+/// Resources on their way into one response.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    variant: Variant,
+    /// The first resource, as long as it is the only one: then it is not copied.
+    only: Option<Bytes>,
+    bytes: Vec<u8>,
+    resources: usize,
+    removed: usize,
+    limit: usize,
+}
+
+/// Whether something still went into a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Taken,
+    Full,
+}
+
+impl Parts {
+    /// At most `limit` bytes, but always one resource: a longer one goes alone.
+    pub(crate) fn new(variant: Variant, limit: usize) -> Self {
+        Self { variant, only: None, bytes: Vec::new(), resources: 0, removed: 0, limit }
+    }
+
+    /// Room for what is known to come.
+    pub(crate) fn with_capacity(variant: Variant, bytes: usize) -> Self {
+        let mut parts = Self::new(variant, usize::MAX);
+        parts.bytes.reserve_exact(bytes);
+        parts
+    }
+
+    /// Adds a resource, unless it is too long for what is left.
+    pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+        let name_len = match self.variant {
+            Variant::StateOfTheWorld => 0,
+            Variant::Incremental => name.as_str().len() + HEAD,
+        };
+        if !self.has_room(name_len + payload.framed.len()) {
+            return Room::Full;
+        }
+        self.resources += 1;
+        match self.variant {
+            Variant::StateOfTheWorld if self.is_blank() => {
+                self.only = Some(payload.framed.clone());
+            }
+            Variant::StateOfTheWorld => self.buffer().extend_from_slice(&payload.framed),
+            Variant::Incremental => resource(&mut self.bytes, name, payload),
+        }
+        Room::Taken
+    }
+
+    /// Adds the name of a resource that does not exist (any more). Names are short: there is always room.
+    pub(crate) fn remove(&mut self, name: &ResourceName, spelling: Spelling) {
+        let name = name.as_str();
+        self.removed += 1;
+        match spelling {
+            Spelling::Names => encode::block(&mut self.bytes, REMOVED_RESOURCES, name.as_bytes()),
+            Spelling::Locators => {
+                const NAME: u32 = 1;
+                encode::block_head(
+                    &mut self.bytes,
+                    REMOVED_RESOURCE_NAMES,
+                    encode::block_len(NAME, name.len()),
+                );
+                encode::block(&mut self.bytes, NAME, name.as_bytes());
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.resources + self.removed == 0
+    }
+
+    pub(crate) fn into_body(self) -> Body {
+        let bytes = self.only.unwrap_or_else(|| self.bytes.into());
+        Body { bytes, resources: self.resources, removed: self.removed }
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len);
+        self.is_empty() || used.saturating_add(more) <= self.limit
+    }
+
+    fn is_blank(&self) -> bool {
+        self.only.is_none() && self.bytes.is_empty() && self.bytes.capacity() == 0
+    }
+
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        if let Some(only) = self.only.take() {
+            self.bytes.extend_from_slice(&only);
+        }
+        &mut self.bytes
+    }
+}
+
+/// What the tags, lengths and the version of an entry take at most.
+const HEAD: usize = 48;
+
+/// Appends a `Resource` (M82).
+fn resource(out: &mut Vec<u8>, name: &ResourceName, payload: &Payload) {
+    const NAME: u32 = 3;
+    const VERSION: u32 = 1;
+
+    let name = name.as_str();
+    let version = payload.hash.digits();
+    let len = encode::block_len(NAME, name.len())
+        + encode::block_len(VERSION, version.len())
+        + payload.framed.len();
+    encode::block_head(out, RESOURCES, len);
+    encode::block(out, NAME, name.as_bytes());
+    encode::block(out, VERSION, &version);
+    out.extend_from_slice(&payload.framed);
+}
