@@ -429,7 +429,6 @@ proptest! {
 
     #[test]
     fn overlapping_watches_hold_what_the_server_has(before in walk(), after in walk()) {
-        println!("covers: FE-22 FE-23");
         let mut world = World::new();
         for steps in [before, after] {
             for step in steps {

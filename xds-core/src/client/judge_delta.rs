@@ -201,10 +201,9 @@ impl Judge<'_> {
     fn read_absence(&mut self, name: &str, reading: &mut Reading<'_>, beside: &mut Beside<'_>) {
         let subject = self.find_subject(name).filter(|&slot| self.may_come_from_here(slot));
         let Some(slot) = subject else { return };
-        if self.is_glob(slot) {
-            return beside.empty.push(slot);
-        }
         match self.cache.mark(slot) {
+            Mark::First if self.is_glob(slot) => beside.empty.push(slot),
+            _ if self.is_glob(slot) => {}
             Mark::First => beside.absent.push(slot),
             mark => self.note_repeated(slot, mark, reading),
         }

@@ -167,7 +167,8 @@ impl Client {
             if let Some(error) = error {
                 return Some(Change::Collection(Err(error)));
             }
-        } else if watch.take_ambient() && is_received {
+        }
+        if watch.take_ambient() && is_received {
             let was_told = core::mem::replace(&mut watch.told_ambient, error.is_some());
             let is_news = error.is_some() || was_told;
             return is_news.then_some(Change::CollectionAmbient(error));
