@@ -6,7 +6,9 @@ use std::{path::PathBuf, sync::Arc};
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
 use xds_core::{
-    ResourceName, TypeUrl, types,
+    ResourceName, TypeUrl,
+    references::Consistency,
+    types,
     xdstp::{Authority, XdstpName},
 };
 use xds_tokio::credentials::CredentialsError;
@@ -38,6 +40,7 @@ pub(crate) enum Command {
     Demo,
     Serve(ServeArgs),
     Watch(WatchArgs),
+    Check(CheckArgs),
 }
 
 /// Serve the resources in a directory, and follow its files as they change.
@@ -63,6 +66,58 @@ pub(crate) struct ServeArgs {
     /// Stop by itself after this time, as in 500ms, 20s or 5m.
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) lifetime: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) elsewhere: ElsewhereArgs,
+}
+
+/// Look at the resources in a directory before they are served.
+///
+/// Tells which files are broken, which resources refer to others that are missing, which proxies
+/// would reject, and which nothing refers to. With an error the exit code is 1; warnings are for what
+/// may be on purpose. Files are as for `xds serve`.
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    /// The directory.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// How to say what was found.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: CheckOutput,
+
+    #[command(flatten)]
+    pub(crate) elsewhere: ElsewhereArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckOutput {
+    /// A line for each finding, and one with how many there are.
+    Text,
+    /// One JSON object for each finding.
+    Ndjson,
+}
+
+/// What is not missing.
+#[derive(Args, Debug)]
+pub(crate) struct ElsewhereArgs {
+    /// A resource that clients have from elsewhere, so that it is not missing: as in cds:xds-cluster,
+    /// a cluster of their bootstrap, or sds for all secrets. May be given several times.
+    #[arg(long, value_name = "TYPE[:NAME]")]
+    pub(crate) elsewhere: Vec<Subscription>,
+}
+
+impl ElsewhereArgs {
+    /// The check of references that leaves these out.
+    pub(crate) fn consistency(&self) -> Consistency<'static> {
+        self.elsewhere.iter().fold(Consistency::default(), |consistency, it| {
+            let type_url = it.type_url.as_str();
+            match &it.name {
+                Some(name) => consistency.with_elsewhere(type_url, name.as_str()),
+                None => consistency.with_all_elsewhere(type_url),
+            }
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,7 +6,7 @@ use thiserror::Error;
 use xds_bootstrap::BootstrapError;
 use xds_tokio::{client::InvalidAddress, credentials::CredentialsError};
 
-use crate::commands::demo::DemoFailure;
+use crate::{commands::demo::DemoFailure, text::count};
 
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
@@ -27,6 +27,9 @@ pub(crate) enum Failure {
     NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
+    /// What was found has been told.
+    #[error("{}", count(*.0, "error"))]
+    Found(u32),
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     #[error("the server stopped: {0}")]
@@ -52,6 +55,7 @@ impl Failure {
             | Self::Credentials { .. }
             | Self::NoServer
             | Self::Directory { .. }
+            | Self::Found(_)
             | Self::Runtime(_)
             | Self::Serving(_)
             | Self::Output(_)

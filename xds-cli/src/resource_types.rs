@@ -37,11 +37,21 @@ impl ResourceType for EnvoyType {
         resource: &Bytes,
         _context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        let json = printed(self.type_url.as_str(), resource)
-            .map_err(|error| Rejection::new(error.to_string()))?;
-        constraints::check(&json).map_err(Rejection::new)?;
-        Ok(Some(Value::new(json)))
+        judged(self.type_url.as_str(), resource)
+            .map(|json| Some(Value::new(json)))
+            .map_err(Rejection::new)
     }
+}
+
+/// Why clients reject a resource, if they do.
+pub(crate) fn rejection(type_url: &str, resource: &[u8]) -> Option<String> {
+    judged(type_url, resource).err()
+}
+
+fn judged(type_url: &str, resource: &[u8]) -> Result<Json, String> {
+    let json = printed(type_url, resource).map_err(|error| error.to_string())?;
+    constraints::check(&json)?;
+    Ok(json)
 }
 
 /// A resource of an [`EnvoyType`] as canonical JSON with its secrets hidden.

@@ -110,6 +110,9 @@
 //!
 //! # What is here
 //!
+//! Resources are bytes with a name to both machines. Beside them stands [`references`], for those who fill
+//! a server: which resources a resource refers to, and whether a set of them is consistent.
+//!
 //! The client follows any number of servers, with authorities and fallback between servers, over an
 //! aggregated stream or one per type. The server serves the state-of-the-world variant over an
 //! aggregated stream. The crate is `no_std` with `alloc`, has no features and no unsafe code.
@@ -125,6 +128,7 @@ mod frame;
 mod id;
 mod index;
 pub mod proto;
+pub mod references;
 mod rng;
 mod room;
 pub mod server;
@@ -139,6 +143,6 @@ pub mod xdstp;
 pub use client::Client;
 pub use frame::Frame;
 pub use id::{ChannelId, StreamId, UpdateId, WatchId};
-pub use text::{Nonce, ResourceName, TypeUrl, Version};
+pub use text::{Nonce, ResourceName, TypeUrl, Version, ViewName};
 pub use time::{Deadline, Time, Timer};
 pub use wire::Malformed;

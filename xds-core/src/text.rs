@@ -96,6 +96,12 @@ text! {
 }
 
 text! {
+    /// The name of a view: the set of resources that a client, or a group of clients, sees. The empty name
+    /// is that of the default view.
+    ViewName
+}
+
+text! {
     /// A version as a management server states it: opaque, never compared for order (NV-03).
     Version
 }

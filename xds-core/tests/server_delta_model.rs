@@ -16,13 +16,14 @@ use xds_core::{
     Frame, StreamId, Time,
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},
     server::{
-        Cause, CloseReason, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant,
-        Via,
+        Admission, Cause, CloseReason, Server, ServerConfig, ServerOutput, StreamEvent,
+        Transaction, Variant, Via,
     },
 };
 
 const TYPES: [&str; 2] = ["cds", "eds"];
 const NAMES: [&str; 4] = ["a", "b", "c", "*"];
+const VIEWS: [&str; 2] = ["one", "two"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
@@ -36,7 +37,7 @@ const HABITS: [Habit; 3] = [Habit::Accepts, Habit::Rejects, Habit::Wavers];
 
 #[derive(Clone, Debug)]
 enum Op {
-    Apply(Vec<(usize, usize, Option<u8>)>),
+    Apply(usize, Vec<(usize, usize, Option<u8>)>),
     /// Names to add and to drop, as bits; with the newest nonce or without.
     Change {
         client: usize,
@@ -56,15 +57,21 @@ enum Op {
         client: usize,
         states_versions: bool,
     },
+    Move {
+        client: usize,
+        view: usize,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let client = || 0..HABITS.len();
     let ty = || 0..TYPES.len();
+    // Clients begin in the first.
+    let view = || prop_oneof![3 => Just(0usize), 1 => Just(1)];
     let change = (ty(), 0..3usize, proptest::option::weighted(0.7, 0..3u8));
     let bits = || prop_oneof![3 => Just(0u8), 2 => 0..16u8, 1 => Just(8u8)];
     prop_oneof![
-        4 => vec(change, 1..4).prop_map(Op::Apply),
+        4 => (view(), vec(change, 1..4)).prop_map(|(view, changes)| Op::Apply(view, changes)),
         4 => (client(), ty(), bits(), bits(), any::<bool>()).prop_map(
             |(client, ty, add, drop, answers)| Op::Change { client, ty, add, drop, answers }
         ),
@@ -72,6 +79,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (client(), ty()).prop_map(|(client, ty)| Op::Answer { client, ty }),
         1 => (client(), any::<bool>())
             .prop_map(|(client, states_versions)| Op::Reconnect { client, states_versions }),
+        1 => (client(), view()).prop_map(|(client, view)| Op::Move { client, view }),
     ]
 }
 
@@ -79,6 +87,7 @@ fn config() -> impl Strategy<Value = ServerConfig> {
     let limits = prop_oneof![Just(4 << 20), Just(1), Just(90)];
     (limits, prop_oneof![Just(10_000), Just(1usize)]).prop_map(|(response, deletions)| {
         let mut config = ServerConfig::default();
+        config.admission = Admission::Asked;
         config.limits.response_bytes = response;
         config.limits.deletions_per_type = deletions;
         config
@@ -115,6 +124,7 @@ struct Subscription {
 }
 
 struct Client {
+    view: usize,
     stream: StreamId,
     node_sent: bool,
     subscriptions: [Subscription; TYPES.len()],
@@ -123,7 +133,7 @@ struct Client {
 struct World {
     server: Server,
     clients: Vec<Client>,
-    store: BTreeMap<(usize, usize), u8>,
+    stores: [BTreeMap<(usize, usize), u8>; VIEWS.len()],
     deaths: BTreeMap<(usize, usize), u32>,
     now: Time,
     requests: usize,
@@ -139,6 +149,7 @@ impl World {
         let mut server = Server::new(config, 3, Time::ZERO);
         let clients = HABITS
             .map(|_| Client {
+                view: 0,
                 stream: server.accept(Via::Aggregated(Variant::Incremental), Time::ZERO).unwrap(),
                 node_sent: false,
                 subscriptions: Default::default(),
@@ -147,7 +158,7 @@ impl World {
         Self {
             server,
             clients,
-            store: BTreeMap::new(),
+            stores: Default::default(),
             deaths: BTreeMap::new(),
             now: Time::ZERO,
             requests: 0,
@@ -159,7 +170,7 @@ impl World {
 
     fn step(&mut self, op: &Op) {
         match op {
-            Op::Apply(changes) => self.apply(changes),
+            Op::Apply(view, changes) => self.apply(*view, changes),
             Op::Change { client, ty, add, drop, answers } => {
                 let names = |bits: u8| {
                     let named = NAMES.iter().enumerate();
@@ -181,22 +192,33 @@ impl World {
             Op::Take { client } => drop(self.take(*client)),
             Op::Answer { client, ty } => drop(self.answer(*client, *ty)),
             Op::Reconnect { client, states_versions } => self.reconnect(*client, *states_versions),
+            Op::Move { client, view } => self.move_to(*client, *view),
         }
         self.drain();
     }
 
-    fn apply(&mut self, changes: &[(usize, usize, Option<u8>)]) {
-        let mut transaction = Transaction::new();
+    /// What the client sees changes under it.
+    fn move_to(&mut self, client: usize, view: usize) {
+        let Client { view: seen, stream, subscriptions, .. } = &mut self.clients[client];
+        *seen = view;
+        if subscriptions.iter().any(|subscription| subscription.interest.asked) {
+            self.server.assign(*stream, &VIEWS[view].into(), self.now);
+        }
+        self.changes += NAMES.len();
+    }
+
+    fn apply(&mut self, view: usize, changes: &[(usize, usize, Option<u8>)]) {
+        let mut transaction = Transaction::in_view(VIEWS[view]);
         for &(ty, name, content) in changes {
             let type_url = url(TYPES[ty]);
             match content {
                 Some(content) => {
-                    self.store.insert((ty, name), content);
+                    self.stores[view].insert((ty, name), content);
                     let bytes = payload(NAMES[name], &content.to_string());
                     transaction.set(&*type_url, NAMES[name], bytes)
                 }
                 None => {
-                    self.store.remove(&(ty, name));
+                    self.stores[view].remove(&(ty, name));
                     *self.deaths.entry((ty, name)).or_default() += 1;
                     transaction.remove(&*type_url, NAMES[name])
                 }
@@ -290,6 +312,7 @@ impl World {
         self.responses += 1;
         let response = DeltaDiscoveryResponse::decode(frame.to_bytes()).unwrap();
         let ty = TYPES.iter().position(|ty| url(ty) == response.type_url).unwrap();
+        let store = &self.stores[self.clients[client].view];
         let subscription = &mut self.clients[client].subscriptions[ty];
         assert!(subscription.inbox.is_none(), "a second response on its way (IS16)");
         subscription.responses += 1;
@@ -303,7 +326,7 @@ impl World {
         assert_eq!(unique.len(), all.len(), "a name comes twice (M135): {all:?}");
         for resource in &response.resources {
             let index = NAMES.iter().position(|known| *known == resource.name).unwrap();
-            let current = payload(&resource.name, &self.store[&(ty, index)].to_string());
+            let current = payload(&resource.name, &store[&(ty, index)].to_string());
             assert_eq!(resource.resource.as_ref().unwrap().value, current, "not the newest (M64)");
             assert!(
                 subscription.interest.has(&resource.name),
@@ -313,7 +336,7 @@ impl World {
         }
         for name in &response.removed_resources {
             let exists = NAMES.iter().position(|known| known == name);
-            let exists = exists.is_some_and(|index| self.store.contains_key(&(ty, index)));
+            let exists = exists.is_some_and(|index| store.contains_key(&(ty, index)));
             let left = !subscription.interest.has(name);
             assert!(!exists || left, "{name} exists");
             // Who has a part of everything so far may be told of a deletion in the rest; and of several
@@ -404,14 +427,25 @@ impl World {
     fn drain(&mut self) {
         let mut left_behind = Vec::new();
         while let Some(output) = self.server.poll_output() {
+            if let ServerOutput::Authorize { stream, node_id } = &output {
+                let client = &self.clients[node_id.parse::<usize>().unwrap()];
+                // Or else it has gone since.
+                if client.stream == *stream {
+                    self.server.assign(*stream, &VIEWS[client.view].into(), self.now);
+                }
+            }
             if let ServerOutput::Close(stream, reason) = output {
                 assert_eq!(reason, CloseReason::Behind, "nobody misbehaves");
                 left_behind.push(stream);
             }
         }
+        let is_last = left_behind.is_empty();
         for stream in left_behind {
             let client = self.clients.iter().position(|it| it.stream == stream).unwrap();
             self.reconnect(client, true);
+        }
+        if !is_last {
+            self.drain();
         }
     }
 
@@ -436,8 +470,7 @@ impl World {
         for (ty, short) in TYPES.iter().enumerate() {
             let subscription = &self.clients[0].subscriptions[ty];
             let interest = &subscription.interest;
-            let wanted: BTreeMap<_, _> = self
-                .store
+            let wanted: BTreeMap<_, _> = self.stores[self.clients[0].view]
                 .iter()
                 .filter(|((of, name), _)| *of == ty && interest.has(NAMES[*name]))
                 .map(|((_, name), content)| {
@@ -489,6 +522,9 @@ proptest! {
         }
         let stats = world.server.stats();
         prop_assert_eq!((stats.streams, stats.subscriptions), (0, 0));
-        prop_assert_eq!(stats.resources, world.store.len());
+        let existing: usize = world.stores.iter().map(BTreeMap::len).sum();
+        prop_assert_eq!(stats.resources, existing);
+        let views = world.stores.iter().filter(|store| !store.is_empty()).count();
+        prop_assert_eq!(stats.views, views + 1);
     }
 }

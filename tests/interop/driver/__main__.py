@@ -1,4 +1,4 @@
-"""`run [envoy|grpc|differential|go]...`: plays the checks of the peers named, or of all."""
+"""`run [PEER]...`: plays the checks of the peers named, or of all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from driver import differential_checks, envoy_checks, go_checks, grpc_checks, workspace
+from driver import differential_checks, envoy_checks, go_checks, grpc_checks, languages_checks, workspace
 from driver.checks import PeerReport, Skip, comment
 
 PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     envoy_checks.NAME: envoy_checks.run,
     grpc_checks.NAME: grpc_checks.run,
+    **languages_checks.RUNS,
     differential_checks.NAME: differential_checks.run,
     go_checks.NAME: go_checks.run,
 }

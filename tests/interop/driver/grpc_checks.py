@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from driver import workspace
 from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir
-from driver.processes import Argv, EventProcess
+from driver.grpc_application import GrpcApplication
+from driver.processes import Argv
 from driver.waiting import SILENCE, eventually, expect, settled
 from driver.xds import TYPE_URLS, XdsServe
 
@@ -18,9 +17,7 @@ NAME = "grpc"
 
 _NODE = "grpc-1"
 _TYPES = tuple(TYPE_URLS)
-_RPC_DEADLINE = 5.0
 _REJECTION = "expected at least one HTTP filter"
-_SHORT_NAMES = {url: name for name, url in TYPE_URLS.items()}
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
@@ -40,90 +37,11 @@ def run(report: PeerReport, run_dir: Path) -> None:
     )
 
 
-class _Client:
-    """The application of `grpc-python/peer.py`."""
-
-    def __init__(self, scenario: Scenario, python: Path) -> None:
-        # Isolated, so that nothing of this driver's path gets into the peer.
-        argv: Argv = [python, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"]
-        self._process = scenario.spawn(EventProcess, "grpc-peer", argv)
-        ready = self._process.wait_event("ready", lambda event: event["event"] == "ready")
-        self.version: str = ready["version"]
-        self.ports: dict[str, int] = ready["backends"]
-
-    def connect(self, server: str) -> None:
-        self._ask("connected", command="connect", server=server, node=_NODE)
-
-    def call(self) -> dict[str, Any]:
-        """The outcome of one RPC."""
-        return self.end_call(self.begin_call())
-
-    def begin_call(self) -> int:
-        """Starts an RPC; its outcome is in the events after the number returned."""
-        return self._tell(command="call", seconds=_RPC_DEADLINE)
-
-    def end_call(self, call: int) -> dict[str, Any]:
-        """Waits for the outcome of an RPC."""
-        return self._await("answer", call)
-
-    def expect_answer(self, backend: str) -> None:
-        """One RPC, which has to succeed."""
-        answer = self.call()
-        expect(answer["backend"] == backend, f"instead of {backend}: {answer}")
-
-    def wait_answer(self, backend: str) -> None:
-        """RPCs until one is answered by a backend; none of them may fail."""
-        answers: list[dict[str, Any]] = []
-
-        def probe() -> bool:
-            answers.append(self.call())
-            return (answers[-1]["backend"], answers[-1]["code"]) == (backend, "OK") or answers[-1][
-                "code"
-            ] != "OK"
-
-        eventually(f"an RPC answered by {backend}", probe)
-        expect(answers[-1]["code"] == "OK", f"an RPC failed: {answers[-1]}")
-
-    def wait_recovery(self, backend: str) -> None:
-        """RPCs until one is answered, whatever happens to those before.
-
-        Many short ones, not one that waits for the channel to be ready: C-core leaves an RPC that it
-        queued under a failed configuration there, until its deadline.
-        """
-        eventually(f"an RPC answered by {backend}", lambda: self.call()["backend"] == backend)
-
-    def wait_failure(self) -> str:
-        """RPCs until one fails as unavailable; the details of its status."""
-
-        def probe() -> str:
-            answer = self.call()
-            expect(answer["code"] == "UNAVAILABLE", f"not unavailable: {answer}")
-            return str(answer["details"])
-
-        return eventually("an unavailable RPC", probe)
-
-    def csds(self) -> dict[str, dict[str, Any]]:
-        """The client's own view by type; there is one resource of each."""
-        resources = self._ask("csds", command="csds")["resources"]
-        return {_SHORT_NAMES[resource["type_url"]]: resource for resource in resources}
-
-    def _ask(self, answer: str, **command: object) -> dict[str, Any]:
-        return self._await(answer, self._tell(**command))
-
-    def _tell(self, **command: object) -> int:
-        before = len(self._process.events)
-        self._process.tell(json.dumps(command))
-        return before
-
-    def _await(self, answer: str, after: int) -> dict[str, Any]:
-        return self._process.wait_event(answer, lambda event: event["event"] == answer, after)
-
-
 @dataclass(frozen=True)
 class _World:
     config: ConfigDir
     serve: XdsServe
-    client: _Client
+    client: GrpcApplication
 
 
 class _GrpcPeer:
@@ -250,10 +168,12 @@ class _GrpcPeer:
             client.wait_answer("second")
 
     def _world(self, scenario: Scenario, instead: dict[str, str | None] | None = None) -> _World:
-        client = _Client(scenario, self._python)
+        # Isolated, so that nothing of this driver's path gets into the peer.
+        argv: Argv = [self._python, "-I", "-B", workspace.INTEROP / "grpc-python" / "peer.py"]
+        client = GrpcApplication(scenario, argv)
         values: dict[str, object] = {f"{name}_port": port for name, port in client.ports.items()}
         config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "grpc", values)
         config.fill(instead)
         serve = XdsServe(scenario, self._xds, config.path)
-        client.connect(serve.address)
+        client.connect(server=serve.address, node=_NODE)
         return _World(config, serve, client)

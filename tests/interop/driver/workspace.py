@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from driver.checks import Skip, comment
+from driver.processes import Argv
 
 INTEROP = Path(__file__).resolve().parents[1]
 CHECKOUT = INTEROP.parents[1]
@@ -132,19 +133,74 @@ def _cargo_build(*what: str, product: str) -> Path:
 
 def go_server() -> Path:
     """The management server of `go/`, freshly built."""
+    return _go_build("go", "go-control-plane-server")
+
+
+def go_peer() -> Argv:
+    """The application of `grpc-go/`, freshly built."""
+    return [_go_build("grpc-go", "grpc-go-peer")]
+
+
+def _go_build(module: str, name: str) -> Path:
     if shutil.which("go") is None:
         raise Skip("go is not installed")
-    binary = SCRATCH / "go-control-plane-server"
-    comment("building the go-control-plane server")
+    binary = SCRATCH / name
+    comment(f"building {name}")
     with locked():
         try:
             # The checkout may belong to another user: do not ask version control about it.
-            _run(["go", "build", "-buildvcs=false", "-o", binary, "."], cwd=INTEROP / "go")
+            _run(["go", "build", "-buildvcs=false", "-o", binary, "."], cwd=INTEROP / module)
         except PreparationFailed as error:
             if "requires go >=" in str(error):
                 raise Skip(f"go is too old: {_last_line(error)}") from error
             raise
     return binary
+
+
+def js_peer() -> Argv:
+    """The application of `grpc-js/`, with the packages of its lock file."""
+    for tool in ("node", "npm"):
+        if shutil.which(tool) is None:
+            raise Skip(f"{tool} is not installed")
+    source, directory = INTEROP / "grpc-js", SCRATCH / "grpc-js"
+    stamp = directory / "installed.json"
+    with locked():
+        wanted = (source / "package-lock.json").read_text()
+        if not stamp.exists() or stamp.read_text() != wanted:
+            comment(f"installing the packages of {source.name}")
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            for file in ("package.json", "package-lock.json"):
+                shutil.copyfile(source / file, directory / file)
+            _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=directory)
+            stamp.write_text(wanted)
+    return ["env", f"NODE_PATH={directory / 'node_modules'}", "node", source / "peer.js"]
+
+
+def java_peer() -> Argv:
+    """The application of `grpc-java/`, compiled with the libraries of its `pom.xml`."""
+    for tool in ("java", "javac", "mvn"):
+        if shutil.which(tool) is None:
+            raise Skip(f"{tool} is not installed")
+    source, directory = INTEROP / "grpc-java", SCRATCH / "grpc-java"
+    libraries, stamp = directory / "lib", directory / "pom.xml"
+    with locked():
+        if not stamp.exists() or stamp.read_text() != (source / "pom.xml").read_text():
+            comment(f"fetching the libraries of {source.name}")
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
+            _run(["mvn", "--quiet", "--batch-mode", "-f", source / "pom.xml", *copy])
+            shutil.copyfile(source / "pom.xml", stamp)
+        comment(f"compiling {source.name}")
+        classes, path = directory / "classes", f"{libraries}/*"
+        try:
+            _run(["javac", "--release", "11", "-proc:none", "-cp", path, "-d", classes, source / "Peer.java"])
+        except PreparationFailed as error:
+            if "release version 11 not supported" in str(error):
+                raise Skip("java is older than 11") from error
+            raise
+    return ["java", "-cp", f"{classes}:{path}", "Peer"]
 
 
 def _last_line(error: Exception) -> str:

@@ -1,5 +1,6 @@
 //! The commands.
 
+pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod serve;
 pub(crate) mod watch;

@@ -12,11 +12,12 @@ use tokio::{
     task::{JoinHandle, spawn_blocking},
     time::sleep,
 };
-use xds_core::server::Applied;
+use xds_core::{references::Consistency, server::Applied};
 use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
     files::{File, list},
+    findings::{FileFinding, dangling},
     sources::{FileError, Sources},
     watcher::DirectoryWatcher,
 };
@@ -26,6 +27,8 @@ use super::{
 pub(crate) struct Reload {
     /// What is newly wrong.
     pub(crate) errors: Vec<FileError>,
+    /// References that newly lead nowhere.
+    pub(crate) dangling: Vec<FileFinding>,
     /// How many resources there are now.
     pub(crate) resources: usize,
     /// What the server made of the changes, if there were any.
@@ -40,7 +43,8 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// Brings the server to the state of the directory, and keeps it there.
+    /// Brings the server to the state of the directory, and keeps it there. What the check finds
+    /// missing is told.
     ///
     /// # Errors
     ///
@@ -48,6 +52,7 @@ impl Followed {
     /// state stays.
     pub(crate) async fn start(
         directory: &Path,
+        consistency: Consistency<'static>,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
         let directory: Arc<Path> = directory.into();
@@ -55,6 +60,8 @@ impl Followed {
             watcher: DirectoryWatcher::new(&directory)?,
             directory,
             sources: Sources::default(),
+            consistency: consistency.into(),
+            dangling: Vec::new(),
             trouble: None,
             server,
         };
@@ -82,6 +89,9 @@ struct Follower {
     directory: Arc<Path>,
     watcher: DirectoryWatcher,
     sources: Sources,
+    consistency: Arc<Consistency<'static>>,
+    /// The references that lead nowhere, as far as they were told.
+    dangling: Vec<FileFinding>,
     /// Why the directory cannot be read, or the server not be told.
     trouble: Option<String>,
     server: ServerHandle,
@@ -95,7 +105,9 @@ impl Follower {
                 Ok(files) => self.take(files).await,
                 Err(why) => self.report(format!("{}: {why}", self.directory.display())),
             };
-            let is_news = !reload.errors.is_empty() || reload.applied.is_some();
+            let is_news = !reload.errors.is_empty()
+                || !reload.dangling.is_empty()
+                || reload.applied.is_some();
             if is_news && reloads.send(reload).await.is_err() {
                 return;
             }
@@ -123,33 +135,38 @@ impl Follower {
     async fn take(&mut self, files: Vec<File>) -> Reload {
         let mut sources = core::mem::take(&mut self.sources);
         // Large files take seconds to read; streams must not wait for that.
+        let consistency = Arc::clone(&self.consistency);
         let updated = spawn_blocking(move || {
             let errors = sources.update(files);
-            (sources, errors)
+            let dangling = dangling(&sources, &consistency);
+            (sources, errors, dangling)
         });
-        let Ok((sources, errors)) = updated.await else {
+        let Ok((sources, errors, mut dangling)) = updated.await else {
             return self.report("a file could not be read".to_owned());
         };
         self.sources = sources;
+        let told = core::mem::replace(&mut self.dangling, dangling.clone());
+        dangling.retain(|finding| !told.contains(finding));
 
         let resources = self.sources.resources();
         let changes = self.sources.changes();
         if changes.is_empty() {
             self.trouble = None;
-            return Reload { errors, resources, applied: None };
+            return Reload { errors, dangling, resources, applied: None };
         }
         match self.server.apply(changes.into_transaction()).await {
             Ok(applied) => {
                 self.sources.mark_served();
                 self.trouble = None;
-                Reload { errors, resources, applied: Some(applied) }
+                Reload { errors, dangling, resources, applied: Some(applied) }
             }
             Err(why @ ApplyError::Transaction(_)) => {
                 let mut reload = self.report(format!("{}: {why}", self.directory.display()));
                 reload.errors.splice(0..0, errors);
+                reload.dangling = dangling;
                 reload
             }
-            Err(_) => Reload { errors, resources, applied: None },
+            Err(_) => Reload { errors, dangling, resources, applied: None },
         }
     }
 
@@ -161,7 +178,7 @@ impl Follower {
         let resources = self.sources.resources();
         let error = FileError { file, error, kept: resources };
         let errors = if is_new { vec![error] } else { Vec::new() };
-        Reload { errors, resources, applied: None }
+        Reload { errors, dangling: Vec::new(), resources, applied: None }
     }
 }
 

@@ -89,6 +89,13 @@ impl Sources {
         self.files.values().map(|source| source.good.len()).sum()
     }
 
+    /// The resources of the good states of all files, each with its file.
+    pub(super) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
+        self.files.iter().flat_map(|(path, source)| {
+            source.good.iter().map(move |(key, bytes)| (path.as_path(), key, bytes))
+        })
+    }
+
     /// What differs between the good states of all files and what the server has.
     pub(crate) fn changes(&self) -> Changes {
         let desired = self.desired();

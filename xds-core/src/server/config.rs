@@ -13,6 +13,8 @@ use crate::{text::TypeUrl, types};
 pub struct ServerConfig {
     /// What becomes of a stream whose first request names no node.
     pub require_node: RequireNode,
+    /// Who decides what a client sees.
+    pub admission: Admission,
     /// Whether a client's word on what it holds is taken after a reconnect.
     pub reconnect_trust: ReconnectTrust,
     /// What happens to the unchanged resources of a rejected response.
@@ -109,6 +111,19 @@ pub enum RequireNode {
     Optional,
 }
 
+/// Who decides whether a client is served, and what it sees (S0.105, M9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Admission {
+    /// Nobody: every client is served the default view.
+    #[default]
+    Everybody,
+    /// The application, which is asked when a client has said who it is
+    /// ([`ServerOutput::Authorize`](super::ServerOutput::Authorize)). Requests wait until it has
+    /// [assigned](super::Server::assign) a view.
+    Asked,
+}
+
 /// Whether a client's word on what it holds is taken after a reconnect (M41, M42, X07, B06).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -166,7 +181,11 @@ pub struct ServerLimits {
     pub name_bytes: usize,
     /// Bytes of an encoded node; default 1 MiB. Envoy's, with all its extensions, has some 80 KiB.
     pub node_bytes: usize,
-    /// Resources in the store, over all types; default 10,000,000.
+    /// Views; default 100,000.
+    pub views: usize,
+    /// Requests held back on a stream until a view is assigned to it; default 64.
+    pub latched_requests: usize,
+    /// Resources in the store, over all types and views; default 10,000,000.
     pub resources: usize,
     /// Deletions remembered per type for incremental clients that have not been told of them; default
     /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
@@ -187,6 +206,8 @@ impl Default for ServerLimits {
             names_per_stream: 1_000_000,
             name_bytes: 2_048,
             node_bytes: 1 << 20,
+            views: 100_000,
+            latched_requests: 64,
             resources: 10_000_000,
             deletions_per_type: 10_000,
             resource_bytes: 64 << 20,

@@ -61,6 +61,16 @@ pub enum ServerOutput {
     /// The stream has something to send: call [`poll_transmit`](super::Server::poll_transmit)
     /// whenever the transport has room, until it returns `None`. Said once until then.
     Writable(StreamId),
+    /// Decide what the client sees, with [`assign`](super::Server::assign), or
+    /// [`refuse`](super::Server::refuse) it: it has said who it is and waits
+    /// ([`Admission::Asked`](super::Admission::Asked)). The whole node came before, in
+    /// [`Observation::Identified`].
+    Authorize {
+        /// The stream.
+        stream: StreamId,
+        /// The id of the client's node; empty if it gave none.
+        node_id: Arc<str>,
+    },
     /// End the stream with this status. Nothing more is said about it.
     Close(StreamId, CloseReason),
     /// Something worth knowing happened; nothing is to be done.
@@ -122,6 +132,23 @@ pub enum CloseReason {
         /// The configured limit.
         limit: usize,
     },
+    /// More requests wait for a view than the server holds back.
+    #[error("more than {limit} requests before it is known what the client may see")]
+    TooManyRequests {
+        /// The configured limit.
+        limit: usize,
+    },
+    /// The application refuses the client (M10-M12, M236, M237).
+    #[error("{message}")]
+    Refused {
+        /// The gRPC status code it gives.
+        code: StatusCode,
+        /// The message it gives.
+        message: Arc<str>,
+    },
+    /// The application has dropped the view of the client (M213).
+    #[error("the configuration for this client is gone")]
+    ViewDropped,
     /// The client took so long to read that deletions were forgotten which it was not told of. It is to
     /// come back and say what it has (M231).
     #[error("too far behind: resync")]
@@ -145,8 +172,10 @@ impl CloseReason {
             | Self::NodeTooLong { .. }
             | Self::NameTooLong { .. }
             | Self::TooManyNames { .. }
-            | Self::TooManyTypes { .. } => StatusCode::ResourceExhausted,
-            Self::Behind | Self::ShuttingDown => StatusCode::Unavailable,
+            | Self::TooManyTypes { .. }
+            | Self::TooManyRequests { .. } => StatusCode::ResourceExhausted,
+            Self::Refused { code, .. } => *code,
+            Self::ViewDropped | Self::Behind | Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
 }
@@ -183,12 +212,22 @@ impl Refusal {
 pub enum StatusCode {
     /// The client broke the protocol.
     InvalidArgument = 3,
+    /// There is nothing for this client.
+    NotFound = 5,
+    /// The client may not have this.
+    PermissionDenied = 7,
     /// The client asked for more than the server holds.
     ResourceExhausted = 8,
+    /// The server's state does not allow it.
+    FailedPrecondition = 9,
     /// The client asked for a method that the server does not serve.
     Unimplemented = 12,
+    /// Something is wrong with the server.
+    Internal = 13,
     /// The server cannot serve now; another one may.
     Unavailable = 14,
+    /// The client has not proved who it is.
+    Unauthenticated = 16,
 }
 
 impl StatusCode {

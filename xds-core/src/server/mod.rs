@@ -35,9 +35,11 @@
 //! Nothing a client sends makes the server panic or fail: a stream that breaks the protocol is
 //! closed with a reason, one that asks for too much as well, and all others go on.
 
+mod admission;
 mod config;
 mod envelope;
 mod event;
+mod intake;
 mod outbox;
 mod session;
 mod status;
@@ -51,26 +53,27 @@ use bytes::Bytes;
 use foldhash::fast::FixedState;
 
 pub use self::{
+    admission::DropView,
     config::{
-        LegacyWildcard, NackRecovery, ReconnectTrust, RequireNode, ServerConfig, ServerLimits,
-        SotwResponse, TypeConfig, Warming,
+        Admission, LegacyWildcard, NackRecovery, ReconnectTrust, RequireNode, ServerConfig,
+        ServerLimits, SotwResponse, TypeConfig, Warming,
     },
     event::{
         Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
         StreamEvent, Via,
     },
     status::{Interest, ServerStats, SubscriptionStatus, SyncState},
-    store::transaction::{Applied, Transaction, TransactionError},
+    store::{
+        snapshot::Snapshot,
+        transaction::{Applied, Transaction, TransactionError},
+    },
 };
 use self::{
     envelope::seal,
     outbox::Outbox,
-    session::{
-        answer::{Rejection, Surroundings},
-        edge::Chain,
-    },
-    stream::{Seat, Stream, Writable, check_lengths},
-    subscriptions::{Knowledge, Subscriptions},
+    session::edge::Chain,
+    stream::{Stream, Writable},
+    subscriptions::Subscriptions,
 };
 pub use crate::service::Variant;
 use crate::{
@@ -78,10 +81,8 @@ use crate::{
     id::StreamId,
     rng::Rng,
     slab::{Slab, Slot},
-    text::{TypeUrl, Version},
+    text::{Version, ViewName},
     time::{Clock, Deadline, Time, Timer},
-    types,
-    wire::request::Request,
 };
 
 /// How many observations may wait to be polled before the server asks to read no more.
@@ -153,6 +154,22 @@ impl Server {
         Ok(applied)
     }
 
+    /// Makes these the resources of a view, all or nothing: what it has and the snapshot has not is
+    /// removed. The view is compared with the snapshot once, whatever the number of clients.
+    ///
+    /// # Errors
+    ///
+    /// As for [`apply`](Self::apply), or a name occurs twice; then nothing is applied.
+    pub fn set_snapshot(
+        &mut self,
+        view: &ViewName,
+        snapshot: Snapshot,
+        now: Time,
+    ) -> Result<Applied, TransactionError> {
+        let transaction = snapshot.difference(view, &self.subscriptions.store)?;
+        self.apply(transaction, now)
+    }
+
     /// Takes a new stream. An application that has not loaded its resources yet should not: a client
     /// takes an empty first answer for the truth (M16).
     ///
@@ -169,8 +186,15 @@ impl Server {
         if self.streams.len() >= limit {
             return Err(Refusal::TooManyStreams { limit });
         }
-        let key =
-            self.streams.push_back(Stream::new(via)).ok_or(Refusal::TooManyStreams { limit })?;
+        let view = match self.config.admission {
+            Admission::Everybody => Some(self.subscriptions.store.default_view()),
+            Admission::Asked => None,
+        };
+        let state = Stream::new(via, view);
+        let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
+        if let Some(view) = view {
+            self.subscriptions.store.join_view(view);
+        }
         let stream = StreamId(key);
         self.out.observe(Observation::Connected { stream });
         Ok(stream)
@@ -197,14 +221,7 @@ impl Server {
             return;
         }
         match event {
-            StreamEvent::Message(_, message) => {
-                if let Err(reason) = self.on_message(stream, &message) {
-                    if matches!(reason, CloseReason::Malformed(_)) {
-                        self.stats.malformed_requests += 1;
-                    }
-                    self.close(stream, reason);
-                }
-            }
+            StreamEvent::Message(_, message) => self.take_message(stream, &message),
             StreamEvent::Malformed(_, why) => {
                 self.stats.malformed_requests += 1;
                 self.close(stream, CloseReason::Undeliverable(why));
@@ -256,7 +273,8 @@ impl Server {
     /// draining the outputs.
     #[must_use]
     pub fn wants_read(&self, stream: StreamId) -> bool {
-        self.streams.get(stream.0).is_some() && self.out.observations() < OBSERVATIONS
+        let is_open = self.streams.get(stream.0).is_some_and(Stream::wants_read);
+        is_open && self.out.observations() < OBSERVATIONS
     }
 
     /// All subscriptions: streams in the order in which they came, the types of each in the order in
@@ -271,18 +289,30 @@ impl Server {
         })
     }
 
-    /// The bytes of a resource, as they were set.
+    /// The bytes of a resource of the default view, as they were set.
     #[must_use]
     pub fn resource(&self, type_url: &str, name: &str) -> Option<&Bytes> {
-        let arena = self.subscriptions.store.arena_of(type_url)?;
+        self.resource_in(&ViewName::default(), type_url, name)
+    }
+
+    /// The bytes of a resource of a view, as they were set.
+    #[must_use]
+    pub fn resource_in(&self, view: &ViewName, type_url: &str, name: &str) -> Option<&Bytes> {
+        let arena = self.subscriptions.store.arena_of(view, type_url)?;
         arena.payload(arena.find(name)?).map(|payload| &payload.value)
     }
 
-    /// The version of a type's resources, as responses state it; `None` if the server has no
-    /// resource of it.
+    /// The version of a type's resources in the default view, as responses state it; `None` if it has
+    /// no resource of the type.
     #[must_use]
     pub fn version(&self, type_url: &str) -> Option<Version> {
-        let arena = self.subscriptions.store.arena_of(type_url)?;
+        self.version_in(&ViewName::default(), type_url)
+    }
+
+    /// The version of a type's resources in a view.
+    #[must_use]
+    pub fn version_in(&self, view: &ViewName, type_url: &str) -> Option<Version> {
+        let arena = self.subscriptions.store.arena_of(view, type_url)?;
         (arena.existing() > 0).then(|| arena.version.stated().to_version())
     }
 
@@ -295,84 +325,20 @@ impl Server {
             resources: self.subscriptions.store.resources(),
             types: self.subscriptions.store.types(),
             names: self.subscriptions.store.names(),
+            views: self.subscriptions.store.views(),
+            payloads: self.subscriptions.store.payloads(),
             ..self.stats
         }
     }
 
-    fn on_message(&mut self, id: StreamId, message: &[u8]) -> Result<(), CloseReason> {
-        self.stats.requests += 1;
-        let Some(variant) = self.streams.get(id.0).map(|stream| stream.via.variant()) else {
-            return Ok(());
-        };
-        let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
-        let rejection = request
-            .error_detail
-            .map(Rejection::parse)
-            .transpose()
-            .map_err(CloseReason::Malformed)?;
-        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
-        check_lengths(&request, &self.config.limits)?;
-        let via = stream.via.clone();
-        let type_url = via.type_of(request.type_url)?;
-
-        let session = match self.session_on(id, type_url) {
-            Some(session) => session,
-            None => self.open_session(id, type_url)?,
-        };
-        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let (mut others, mut held) = (0, 0);
-        for seat in &stream.sessions {
-            let (subscribed, all) = self.subscriptions.names(seat.session);
-            held += all;
-            others += if seat.session == session { 0 } else { subscribed };
+    /// Takes a request; a stream that breaks the protocol is closed.
+    fn take_message(&mut self, stream: StreamId, message: &Bytes) {
+        if let Err(reason) = self.on_message(stream, message) {
+            if matches!(reason, CloseReason::Malformed(_)) {
+                self.stats.malformed_requests += 1;
+            }
+            self.close(stream, reason);
         }
-        // As many names again may be remembered; without that bound a client could pile them up
-        // behind a response that it never answers.
-        let limit = self.config.limits.names_per_stream;
-        let before = match variant {
-            Variant::StateOfTheWorld => others,
-            Variant::Incremental => held,
-        };
-        if before + request.name_count > limit || held > limit.saturating_mul(2) {
-            return Err(CloseReason::TooManyNames { limit });
-        }
-        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
-        let mut around = Surroundings {
-            config: &self.config,
-            issued: stream.nonces,
-            out: &mut self.out,
-            stats: &mut self.stats,
-        };
-        turn.handle_request(&request, rejection, &mut around);
-        self.announce(session);
-        Ok(())
-    }
-
-    fn session_on(&self, id: StreamId, type_url: &str) -> Option<Slot> {
-        let arena = self.subscriptions.store.find_arena(type_url)?;
-        self.streams.get(id.0)?.session_on(arena)
-    }
-
-    fn open_session(&mut self, id: StreamId, type_url: &str) -> Result<Slot, CloseReason> {
-        let limit = self.config.limits.types_per_stream;
-        let too_many = CloseReason::TooManyTypes { limit };
-        let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
-            return Err(too_many);
-        };
-        let variant = stream.via.variant();
-        let opened =
-            self.subscriptions.open(id, variant, type_url, &self.config).ok_or(too_many)?;
-        stream.seat(Seat {
-            rank: types::update_rank(type_url),
-            arena: opened.arena,
-            session: opened.session,
-        });
-        if opened.knowledge == Knowledge::Unknown {
-            let type_url = TypeUrl::from(type_url);
-            self.out.observe(Observation::UnknownType { stream: id, type_url });
-        }
-        Ok(opened.session)
     }
 
     fn tell_subscribers(&mut self, arena: Slot, resource: Slot) {
@@ -452,8 +418,12 @@ impl Server {
         if self.streams.get(id.0).is_none() {
             return;
         }
-        for seat in self.streams.remove(id.0.slot()).into_iter().flat_map(|gone| gone.sessions) {
+        let Some(gone) = self.streams.remove(id.0.slot()) else { return };
+        for seat in gone.sessions {
             self.subscriptions.close(seat);
+        }
+        if let Some(view) = gone.view {
+            self.subscriptions.store.leave_view(view);
         }
         self.out.observe(Observation::Disconnected { stream: id });
     }
@@ -466,7 +436,10 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::proto::{DiscoveryRequest, Node};
+    use crate::{
+        proto::{DiscoveryRequest, Node},
+        types,
+    };
 
     fn ask(names: &[&str]) -> Bytes {
         let request = DiscoveryRequest {
@@ -491,7 +464,11 @@ mod tests {
             server.handle_event(StreamEvent::Message(stream, ask(names)), now);
             server.handle_event(StreamEvent::Message(stream, ask(names)), now);
             let seats = |server: &Server| {
-                server.subscriptions.store.arena_of(types::CLUSTER).map(|a| a.wildcards.len())
+                server
+                    .subscriptions
+                    .store
+                    .arena_of(&ViewName::default(), types::CLUSTER)
+                    .map(|a| a.wildcards.len())
             };
             assert_eq!(seats(&server), Some(1));
             if names.len() == 1 {

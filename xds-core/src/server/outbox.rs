@@ -1,6 +1,6 @@
 //! The one queue of what the driver is to do.
 
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, sync::Arc};
 
 use super::event::{CloseReason, Observation, ServerOutput};
 use crate::id::StreamId;
@@ -16,6 +16,10 @@ pub(crate) struct Outbox {
 impl Outbox {
     pub(crate) fn writable(&mut self, stream: StreamId) {
         self.queue.push_back(ServerOutput::Writable(stream));
+    }
+
+    pub(crate) fn authorize(&mut self, stream: StreamId, node_id: Arc<str>) {
+        self.queue.push_back(ServerOutput::Authorize { stream, node_id });
     }
 
     pub(crate) fn close(&mut self, stream: StreamId, reason: CloseReason) {

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use crate::{
     id::StreamId,
-    text::{TypeUrl, Version},
+    text::{TypeUrl, Version, ViewName},
 };
 
 /// What one stream subscribes to of one type.
@@ -43,6 +43,8 @@ pub struct SubscriptionStatus<'a> {
     pub stream: StreamId,
     /// The id of the client's node; empty if it gave none.
     pub node_id: &'a str,
+    /// What the client sees.
+    pub view: &'a ViewName,
     /// The type.
     pub type_url: &'a TypeUrl,
     /// What is subscribed.
@@ -71,10 +73,14 @@ pub struct ServerStats {
     pub streams: usize,
     /// Subscriptions held now, one per stream and type.
     pub subscriptions: usize,
-    /// Resources held now, over all types.
+    /// Resources held now, over all types and views.
     pub resources: usize,
-    /// Types held now: those with resources, and those somebody subscribes to.
+    /// Types held now, over all views: those with resources, and those somebody subscribes to.
     pub types: usize,
+    /// Views held now, the default one included.
+    pub views: usize,
+    /// Different payloads held now: what several views have in common is stored once.
+    pub payloads: usize,
     /// Names held now: those of resources, and those that are subscribed and do not exist.
     pub names: usize,
     /// Requests read.

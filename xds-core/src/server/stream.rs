@@ -27,7 +27,11 @@ pub(crate) struct Stream {
     /// The highest nonce given out.
     pub(crate) nonces: u64,
     pub(crate) writable: Writable,
+    /// What the client sees, once that is known.
+    pub(crate) view: Option<Slot>,
     node: Option<Node>,
+    /// Requests that wait for that.
+    pub(crate) latched: Vec<Bytes>,
 }
 
 /// Where a session of the stream is.
@@ -54,8 +58,40 @@ struct Node {
 }
 
 impl Stream {
-    pub(crate) fn new(via: Via) -> Self {
-        Self { via, sessions: Vec::new(), nonces: 0, writable: Writable::NotTold, node: None }
+    pub(crate) fn new(via: Via, view: Option<Slot>) -> Self {
+        Self {
+            via,
+            sessions: Vec::new(),
+            nonces: 0,
+            writable: Writable::NotTold,
+            view,
+            node: None,
+            latched: Vec::new(),
+        }
+    }
+
+    /// Whether another request would be welcome.
+    pub(crate) fn wants_read(&self) -> bool {
+        self.latched.is_empty()
+    }
+
+    /// Puts a request aside until the stream has a view; the first one asks for it.
+    pub(crate) fn latch(
+        &mut self,
+        id: StreamId,
+        message: &Bytes,
+        limits: &ServerLimits,
+        out: &mut Outbox,
+    ) -> Result<(), CloseReason> {
+        let limit = limits.latched_requests;
+        if self.latched.len() >= limit {
+            return Err(CloseReason::TooManyRequests { limit });
+        }
+        if self.latched.is_empty() {
+            out.authorize(id, self.node.as_ref().map_or_else(Arc::default, |node| node.id.clone()));
+        }
+        self.latched.push(message.clone());
+        Ok(())
     }
 
     /// The id of the client's node; empty if it has given none.

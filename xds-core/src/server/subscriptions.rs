@@ -9,10 +9,7 @@ use super::{
     config::ServerConfig,
     session::{Role, Session, Turn, edge::Edges},
     status::SubscriptionStatus,
-    store::{
-        Store,
-        arena::{Arena, Stamp},
-    },
+    store::{Store, arena::Arena, history::Stamp},
     stream::Seat,
 };
 use crate::{
@@ -57,11 +54,12 @@ impl Subscriptions {
     pub(crate) fn open(
         &mut self,
         id: StreamId,
+        view: Slot,
         variant: Variant,
         type_url: &str,
         config: &ServerConfig,
     ) -> Option<Opened> {
-        let arena_slot = self.store.open_arena(type_url, config)?;
+        let arena_slot = self.store.open_arena(view, type_url, config)?;
         let arena = self.store.arena_mut(arena_slot)?;
         let session = self.sessions.push_back(Session::new(id, variant, arena_slot, arena))?.slot();
         arena.sessions += 1;
@@ -78,6 +76,23 @@ impl Subscriptions {
         }
         self.sessions.remove(seat.session);
         self.store.release_arena(seat.arena);
+    }
+
+    /// Moves a session to another view: the client keeps what is the same, and is sent the difference
+    /// (M223).
+    pub(crate) fn relocate(&mut self, seat: &mut Seat, view: Slot, config: &ServerConfig) {
+        let type_url = self.store.arena(seat.arena).map(|arena| arena.type_url.clone());
+        let to = type_url.and_then(|it| self.store.open_arena(view, it.as_str(), config));
+        let Some(to) = to else { return };
+        let Some(luggage) = self.turn(seat.session).map(|mut turn| turn.pack()) else { return };
+        self.store.release_arena(seat.arena);
+        seat.arena = to;
+        if let Some(session) = self.sessions.at_mut(seat.session) {
+            session.arena = to;
+        }
+        if let Some(mut turn) = self.turn(seat.session) {
+            turn.unpack(luggage);
+        }
     }
 
     pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {
@@ -171,10 +186,12 @@ impl Subscriptions {
         node_id: &'a str,
     ) -> Option<SubscriptionStatus<'a>> {
         let session = self.sessions.at(slot)?;
+        let arena = self.arena_of(session)?;
         Some(SubscriptionStatus {
             stream: session.stream,
             node_id,
-            type_url: &self.arena_of(session)?.type_url,
+            view: &self.store.view(arena.view)?.name,
+            type_url: &arena.type_url,
             interest: session.interest(),
             state: session.state(),
             sent_version: session.sent_version().map(|version| version.to_version()),

@@ -38,6 +38,12 @@ pub enum Malformed {
         /// The field's number.
         field: u32,
     },
+    /// Messages lie in one another deeper than any decoder follows.
+    #[error("messages nested more than {limit} deep")]
+    Depth {
+        /// How deep they may lie.
+        limit: usize,
+    },
 }
 
 /// One field's content, as far as the wire tells.

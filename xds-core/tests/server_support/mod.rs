@@ -427,7 +427,12 @@ impl Rig {
 
 /// A transaction written as in a script.
 pub(crate) fn transaction(changes: &str) -> Transaction {
-    let mut transaction = Transaction::new();
+    transaction_in("", changes)
+}
+
+/// The same on a view.
+pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
+    let mut transaction = Transaction::in_view(view);
     for part in changes.split(';') {
         let mut words = part.split_whitespace();
         let type_url = url(words.next().expect("a type"));

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::Path};
 
 use xds_core::server::Applied;
 
-use crate::{directory::FileError, server_table::Row};
+use crate::{
+    directory::{FileError, FileFinding},
+    server_table::Row,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {
@@ -12,6 +15,8 @@ pub(crate) enum Event<'a> {
     Serving { directory: &'a Path, listen: SocketAddr, resources: usize },
     /// A file keeps its last good state.
     FileError(&'a FileError),
+    /// A resource is served that refers to one that is not.
+    Dangling(&'a FileFinding),
     /// The files changed, and so did what is served.
     Reloaded { resources: usize, applied: Applied },
     /// The state of some subscription changed.

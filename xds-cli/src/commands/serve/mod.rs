@@ -46,7 +46,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
-        started = Followed::start(&args.directory, handle.clone()) => started
+        started = Followed::start(&args.directory, args.elsewhere.consistency(), handle.clone()) => started
             .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
     };
     let mut status = Status::new(handle.clone());
@@ -95,5 +95,6 @@ trait Printer {
 }
 
 fn print_errors(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
-    reload.errors.iter().try_for_each(|error| printer.print(Event::FileError(error)))
+    reload.errors.iter().try_for_each(|error| printer.print(Event::FileError(error)))?;
+    reload.dangling.iter().try_for_each(|finding| printer.print(Event::Dangling(finding)))
 }

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::{Printer, events::Event};
 use crate::{
+    commands::check::{error_object, finding_object},
     failure::Failure,
     output,
     server_table::{Row, Subscribed},
@@ -23,10 +24,8 @@ fn object(event: Event<'_>) -> Json {
         Event::Serving { directory: _, listen, resources } => {
             json!({ "event": "serving", "listen": listen.to_string(), "resources": resources })
         }
-        Event::FileError(error) => {
-            let file = error.file.display().to_string();
-            json!({ "event": "file_error", "file": file, "error": error.error })
-        }
+        Event::FileError(error) => error_object(error),
+        Event::Dangling(finding) => finding_object(finding),
         Event::Reloaded { resources, applied } => json!({
             "event": "reloaded",
             "resources": resources,

@@ -43,6 +43,10 @@ impl Printer for Table {
                 ));
                 Ok(())
             }
+            Event::Dangling(finding) => {
+                output::complain(&finding.line("warning", |it| self.err.notable(it).to_string()));
+                Ok(())
+            }
             Event::Reloaded { resources, applied } => self.say(&format!(
                 "reloaded: {} changed, {} removed, {}",
                 applied.changed,

@@ -10,7 +10,7 @@ use super::{
     interest::WILDCARD,
 };
 use crate::{
-    server::event::Cause,
+    server::{event::Cause, store::version::ContentHash},
     slab::Slot,
     wire::request::{Request, Spelling},
 };
@@ -107,11 +107,22 @@ impl Turn<'_> {
     }
 
     /// What the client says it has from before the stream: it is not sent that again, and told if it is
-    /// gone (M116-M121). Names it does not subscribe to are none of the server's business.
+    /// gone (M116-M121).
     fn trust_version(&mut self, name: &str, version: &str) {
+        self.trust(name, |hash| hash.digits() == *version.as_bytes(), Cause::First);
+    }
+
+    /// The client has some version of a resource, and perhaps the current one. Names it does not
+    /// subscribe to are none of the server's business.
+    pub(super) fn trust(
+        &mut self,
+        name: &str,
+        is_current: impl FnOnce(ContentHash) -> bool,
+        cause: Cause,
+    ) {
         let found = self.arena.find(name);
         let hash = found.and_then(|slot| self.arena.payload(slot)).map(|payload| payload.hash);
-        let is_current = hash.is_some_and(|hash| hash.digits() == *version.as_bytes());
+        let is_current = hash.is_some_and(is_current);
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
             if is_current && self.is_named(edge) {
@@ -133,7 +144,7 @@ impl Turn<'_> {
             self.edges.set_sent(&mut self.session.edges, edge, 1);
         } else {
             // It is sent or, should it go before that, told of.
-            self.edges.set_due(&mut self.session.due, edge, Due::because(Cause::First));
+            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
         }
     }
 

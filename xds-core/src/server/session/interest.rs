@@ -13,7 +13,7 @@ use super::{
 use crate::{
     server::{
         event::Cause,
-        store::{arena::Stamp, version::TypeVersion},
+        store::{history::Stamp, version::TypeVersion},
     },
     service::Variant,
     slab::Slot,

@@ -21,6 +21,7 @@ pub(crate) mod answer;
 mod delta;
 pub(crate) mod edge;
 mod interest;
+mod relocate;
 mod render;
 mod render_delta;
 mod render_sotw;
@@ -36,7 +37,8 @@ use super::{
     event::Cause,
     status::{Interest, SyncState},
     store::{
-        arena::{Arena, Stamp},
+        arena::Arena,
+        history::Stamp,
         version::{StatedVersion, TypeVersion},
     },
 };
@@ -278,10 +280,10 @@ impl Session {
         self.told().is_some_and(|told| told < horizon)
     }
 
-    /// Up to where the client knows of deletions, if it depends on being told.
+    /// Up to where the client knows of deletions, if it depends on being told: it has been sent something.
     pub(crate) fn told(&self) -> Option<Stamp> {
         let wildcard = self.wildcard.filter(|_| self.variant == Variant::Incremental)?;
-        Some(wildcard.told)
+        (wildcard.reached != Stamp::START).then_some(wildcard.told)
     }
 
     /// Whether a response is on its way.

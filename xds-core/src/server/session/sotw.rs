@@ -30,7 +30,7 @@ impl Turn<'_> {
             self.observe_interest(around);
         }
         if is_first && around.config.reconnect_trust == ReconnectTrust::WildcardOnly {
-            self.trust(request.version);
+            self.trust_full_state(request.version);
         }
         if !is_rejection && self.session.warming == WarmingState::Armed {
             self.session.warming = WarmingState::Off;
@@ -41,7 +41,7 @@ impl Turn<'_> {
     /// A client that comes back for the wildcard alone and has the current version is not sent it
     /// again (M41, B06). With names it is, since new ones may hide among them (M42); and a response
     /// that is not in full state may be a part of its version only.
-    fn trust(&mut self, version: &str) {
+    fn trust_full_state(&mut self, version: &str) {
         let current = self.arena.version;
         if !self.sends_full_state()
             || self.session.named > 0

@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use super::{
     body::{Body, Parts, Payload, Room},
+    history::{Grave, Life, Stamp},
+    pool::Pool,
     version::{StatedVersion, TypeVersion},
 };
 use crate::{
@@ -17,7 +19,7 @@ use crate::{
     wire::request::Spelling,
 };
 
-/// All resources of one type.
+/// All resources of one type in one view.
 ///
 /// The list of the slab runs from names that are subscribed but do not exist (S0.133), over the
 /// resource that has been unchanged for longest, to the one changed last. What a wildcard client is
@@ -25,6 +27,8 @@ use crate::{
 /// graves, for clients that are told of deletions.
 #[derive(Debug)]
 pub(crate) struct Arena {
+    /// The view it is a part of.
+    pub(crate) view: Slot,
     pub(crate) type_url: TypeUrl,
     pub(crate) config: TypeConfig,
     pub(crate) version: TypeVersion,
@@ -55,24 +59,6 @@ pub(crate) struct Arena {
 /// How many tails are kept for other clients, provided they are no longer than all resources.
 const TAILS: usize = 64;
 
-/// A position in the history of the store: every change or deletion of a resource has its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Stamp(u64);
-
-impl Stamp {
-    /// Before any change.
-    pub(crate) const START: Self = Self(0);
-    /// After every change.
-    pub(crate) const MAX: Self = Self(u64::MAX);
-}
-
-impl Stamp {
-    /// The next position.
-    pub(crate) fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
 /// A name, and what there is under it.
 #[derive(Debug)]
 pub(crate) struct Resource {
@@ -83,39 +69,6 @@ pub(crate) struct Resource {
     life: Life,
     /// Who subscribes to it by name.
     pub(crate) subscribers: List,
-}
-
-/// Since when a name has had a resource, as far as it is remembered: tells who has been sent it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Life {
-    first: Stamp,
-    /// The last gap: from a deletion to the creation after it.
-    buried: Stamp,
-    born: Stamp,
-}
-
-impl Life {
-    fn begin(&mut self, deleted: Stamp, now: Stamp) {
-        if self.first == Stamp::START {
-            self.first = now;
-        }
-        (self.buried, self.born) = (deleted, now);
-    }
-
-    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
-    /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
-    /// was.
-    fn is_known(self, sent: Stamp, told: Stamp) -> bool {
-        let told_in_gap = (self.buried..self.born).contains(&told);
-        self.first != Stamp::START && sent >= self.first && !told_in_gap
-    }
-}
-
-/// A deletion. Void if the name has changed since.
-#[derive(Clone, Copy, Debug)]
-struct Grave {
-    stamp: Stamp,
-    resource: Slot,
 }
 
 /// A place in the list of resources: the first one after a position.
@@ -137,8 +90,9 @@ pub(crate) struct Tail {
 }
 
 impl Arena {
-    pub(crate) fn new(type_url: TypeUrl, config: TypeConfig, seed: u64) -> Self {
+    pub(crate) fn new(view: Slot, type_url: TypeUrl, config: TypeConfig, seed: u64) -> Self {
         Self {
+            view,
             type_url,
             config,
             version: TypeVersion::default(),
@@ -161,19 +115,28 @@ impl Arena {
     }
 
     /// Stores a resource; `None` if it is stored like that already (M104, M68).
-    pub(crate) fn set(&mut self, name: &ResourceName, value: &Bytes, now: Stamp) -> Option<Slot> {
+    pub(crate) fn set(
+        &mut self,
+        name: &ResourceName,
+        value: &Bytes,
+        now: Stamp,
+        pool: &mut Pool,
+    ) -> Option<Slot> {
         let slot = self.slot_of(name.clone())?;
         let resource = self.resources.at_mut(slot)?;
         if resource.payload.as_ref().is_some_and(|payload| payload.value == value) {
             return None;
         }
-        let payload = Payload::new(&self.type_url, value);
+        let payload = pool.take(&self.type_url, value);
         let (hash, framed) = (payload.hash, payload.framed.len());
         let replaced = resource.payload.replace(payload);
         if replaced.is_none() {
             resource.life.begin(resource.stamp, now);
         }
         resource.stamp = now;
+        if let Some(replaced) = &replaced {
+            pool.release(replaced);
+        }
         self.forget(name, replaced.as_ref(), now);
         self.version.add(name.as_str(), hash);
         self.existing += 1;
@@ -183,11 +146,17 @@ impl Arena {
     }
 
     /// Deletes a resource. Its slot stays while somebody subscribes to the name or has to be told.
-    pub(crate) fn remove(&mut self, name: &ResourceName, now: Stamp) -> Option<Slot> {
+    pub(crate) fn remove(
+        &mut self,
+        name: &ResourceName,
+        now: Stamp,
+        pool: &mut Pool,
+    ) -> Option<Slot> {
         let slot = self.find(name.as_str())?;
         let resource = self.resources.at_mut(slot)?;
         let removed = resource.payload.take()?;
         resource.stamp = now;
+        pool.release(&removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         if self.mourners > 0 {
@@ -274,7 +243,7 @@ impl Arena {
         let idle = |resource: &Resource| {
             resource.payload.is_none()
                 && resource.subscribers.is_empty()
-                && resource.life.first == Stamp::START
+                && !resource.life.is_remembered()
         };
         if self.resources.at(slot).is_some_and(idle)
             && let Some(resource) = self.resources.remove(slot)
@@ -450,6 +419,11 @@ impl Arena {
             let is_there = resource.payload.is_some() || resource.stamp > told;
             is_there && resource.life.is_known(sent, told)
         })
+    }
+
+    /// All resources that exist, the unchanged for longest first.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = (&ResourceName, &Payload)> {
+        self.resources.iter().filter_map(|(_, it)| Some((&it.name, it.payload.as_ref()?)))
     }
 
     /// All names that have a resource or a grave, the unchanged for longest first.

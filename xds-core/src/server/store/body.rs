@@ -8,7 +8,11 @@ use super::version::ContentHash;
 use crate::{
     service::Variant,
     text::{ResourceName, TypeUrl},
-    wire::{encode, request::Spelling},
+    wire::{
+        encode,
+        request::Spelling,
+        walk::{Fields, fields},
+    },
 };
 
 /// Where both responses, and the `Resource` of the incremental one, have a resource. That all three
@@ -28,11 +32,12 @@ pub(crate) struct Payload {
     pub(crate) hash: ContentHash,
 }
 
-impl Payload {
-    pub(crate) fn new(type_url: &TypeUrl, value: &Bytes) -> Self {
-        const ANY_TYPE_URL: u32 = 1;
-        const ANY_VALUE: u32 = 2;
+const ANY_TYPE_URL: u32 = 1;
+const ANY_VALUE: u32 = 2;
 
+impl Payload {
+    /// `hash` is that of `value`.
+    pub(crate) fn new(type_url: &TypeUrl, value: &Bytes, hash: ContentHash) -> Self {
         let type_url = type_url.as_str();
         let any_len = encode::block_len(ANY_TYPE_URL, type_url.len())
             + encode::block_len(ANY_VALUE, value.len());
@@ -42,7 +47,14 @@ impl Payload {
         encode::block(&mut framed, ANY_VALUE, value);
         let framed = Bytes::from(framed);
         let value = framed.slice(framed.len() - value.len()..);
-        Self { hash: ContentHash::of(&value), framed, value }
+        Self { hash, framed, value }
+    }
+
+    /// The type URL in the encoding.
+    pub(crate) fn type_url(&self) -> &[u8] {
+        let any = Fields::of(&self.framed).next();
+        let any = any.and_then(|field| field.ok()?.block().ok()).unwrap_or_default();
+        fields(any, ANY_TYPE_URL).find_map(|field| field.block().ok()).unwrap_or_default()
     }
 }
 

@@ -1,12 +1,16 @@
-//! The resources: one arena per type, changed by transactions.
+//! The resources: one arena per view and type, changed by transactions.
 //!
 //! The store knows nothing of sessions. A transaction leaves a list of what it touched, and the
 //! server tells the subscribers of exactly those.
 
 pub(crate) mod arena;
 pub(crate) mod body;
+pub(crate) mod history;
+mod pool;
+pub(crate) mod snapshot;
 pub(crate) mod transaction;
 pub(crate) mod version;
+mod view;
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
@@ -15,22 +19,28 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use self::{
-    arena::{Arena, Stamp},
+    arena::Arena,
+    history::Stamp,
+    pool::Pool,
     transaction::{Applied, Change, Transaction, TransactionError},
+    view::{Fate, View},
 };
 use super::config::{ServerConfig, ServerLimits};
 use crate::{
     index::NameIndex,
     rng::Rng,
     slab::{Slab, Slot},
-    text::TypeUrl,
+    text::{TypeUrl, ViewName},
 };
 
-/// All resources of all types.
+/// All resources of all types in all views.
 #[derive(Debug)]
 pub(crate) struct Store {
+    views: Slab<View>,
+    view_names: NameIndex,
+    default_view: Slot,
     arenas: Slab<Arena>,
-    types: NameIndex,
+    pool: Pool,
     rng: Rng,
     hasher: FixedState,
     /// The number of the newest transaction that changed anything.
@@ -51,15 +61,20 @@ pub(crate) struct Touched {
 
 impl Store {
     pub(crate) fn new(rng: &mut Rng) -> Self {
-        Self {
+        let mut store = Self {
+            views: Slab::default(),
+            view_names: NameIndex::new(rng.next_u64()),
+            default_view: Slot::NONE,
             arenas: Slab::default(),
-            types: NameIndex::new(rng.next_u64()),
+            pool: Pool::new(rng),
             hasher: FixedState::with_seed(rng.next_u64()),
             rng: Rng::new(rng.next_u64()),
             sequence: 0,
             clock: Stamp::START,
             resources: 0,
-        }
+        };
+        store.default_view = store.open_view(&ViewName::default()).unwrap_or(Slot::NONE);
+        store
     }
 
     /// Applies all of a transaction or, if any of it is wrong, nothing.
@@ -69,19 +84,28 @@ impl Store {
         config: &ServerConfig,
     ) -> Result<(Applied, Touched), TransactionError> {
         let changes = self.last_of_each_name(transaction.changes());
-        self.check(transaction.changes(), &changes, &config.limits)?;
+        let view = self.find_view(transaction.view());
+        self.check(view, transaction.changes(), &changes, &config.limits)?;
+        let view = view.or_else(|| self.open_view(transaction.view()));
+        let Some(view) = view else {
+            return Err(TransactionError::TooManyViews { limit: config.limits.views });
+        };
+
+        if let Some(view) = self.views.at_mut(view) {
+            view.fate = Fate::Stays;
+        }
 
         let sequence = self.sequence + 1;
         let mut touched = Touched::default();
         let (mut changed, mut removed) = (0, 0);
         for change in changes {
-            let Some(arena_slot) = self.arena_for(change, config) else { continue };
+            let Some(arena_slot) = self.arena_for(view, change, config) else { continue };
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
             let existing = arena.existing();
-            let now = self.clock.next();
+            let (now, pool) = (self.clock.next(), &mut self.pool);
             let (slot, count) = match &change.payload {
-                Some(payload) => (arena.set(&change.name, payload, now), &mut changed),
-                None => (arena.remove(&change.name, now), &mut removed),
+                Some(payload) => (arena.set(&change.name, payload, now, pool), &mut changed),
+                None => (arena.remove(&change.name, now, pool), &mut removed),
             };
             let Some(slot) = slot else { continue };
             self.clock = now;
@@ -96,19 +120,101 @@ impl Store {
         if changed + removed > 0 {
             self.sequence = sequence;
         }
+        self.release_view(view);
         Ok((Applied { sequence: self.sequence, changed, removed }, touched))
     }
 
-    /// The arena of a type, made if there is none. `None` only if no slot is left.
-    pub(crate) fn open_arena(&mut self, type_url: &str, config: &ServerConfig) -> Option<Slot> {
-        if let Some(slot) = self.find_arena(type_url) {
+    /// The slot of a view, made if there is none. `None` only if no slot is left.
+    pub(crate) fn open_view(&mut self, name: &ViewName) -> Option<Slot> {
+        if let Some(slot) = self.find_view(name) {
             return Some(slot);
         }
-        let arena =
-            Arena::new(TypeUrl::from(type_url), config.type_config(type_url), self.rng.next_u64());
+        let view = View::new(name.clone(), self.rng.next_u64());
+        let slot = self.views.push_back(view)?.slot();
+        let views = &self.views;
+        self.view_names.insert(name.as_str(), slot, |slot| view_in(views, slot));
+        Some(slot)
+    }
+
+    pub(crate) fn find_view(&self, name: &ViewName) -> Option<Slot> {
+        self.view_names.find(name.as_str(), |slot| view_in(&self.views, slot))
+    }
+
+    pub(crate) fn view(&self, slot: Slot) -> Option<&View> {
+        self.views.at(slot)
+    }
+
+    /// The view of streams that nobody assigned one to.
+    pub(crate) fn default_view(&self) -> Slot {
+        self.default_view
+    }
+
+    /// One stream more sees the view.
+    pub(crate) fn join_view(&mut self, slot: Slot) {
+        if let Some(view) = self.views.at_mut(slot) {
+            view.streams += 1;
+        }
+    }
+
+    /// One stream less sees the view. A doomed one goes with the last.
+    pub(crate) fn leave_view(&mut self, slot: Slot) {
+        let Some(view) = self.views.at_mut(slot) else { return };
+        view.streams -= 1;
+        if view.streams == 0 && view.fate == Fate::Doomed {
+            self.clear_view(slot);
+        }
+        self.release_view(slot);
+    }
+
+    /// Lets a view go as soon as nobody sees it. Says whether anybody does; if not, it is still there.
+    pub(crate) fn doom_view(&mut self, slot: Slot) -> bool {
+        let Some(view) = self.views.at_mut(slot).filter(|view| view.streams > 0) else {
+            return false;
+        };
+        view.fate = Fate::Doomed;
+        true
+    }
+
+    /// Removes all resources of a view that nobody sees.
+    fn clear_view(&mut self, slot: Slot) {
+        let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();
+        for arena_slot in arenas {
+            let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
+            let names: Vec<_> = arena.resources().map(|(name, _)| name.clone()).collect();
+            for name in names {
+                self.clock = self.clock.next();
+                if arena.remove(&name, self.clock, &mut self.pool).is_some() {
+                    self.resources -= 1;
+                }
+            }
+            self.release_arena(arena_slot);
+        }
+    }
+
+    /// Frees a view without resources and streams.
+    fn release_view(&mut self, slot: Slot) {
+        if slot != self.default_view
+            && self.views.at(slot).is_some_and(View::is_idle)
+            && let Some(view) = self.views.remove(slot)
+        {
+            self.view_names.remove(view.name.as_str(), slot);
+        }
+    }
+
+    /// The arena of a type, made if there is none. `None` only if no slot is left.
+    pub(crate) fn open_arena(
+        &mut self,
+        view: Slot,
+        type_url: &str,
+        config: &ServerConfig,
+    ) -> Option<Slot> {
+        if let Some(slot) = self.find_arena(view, type_url) {
+            return Some(slot);
+        }
+        let seed = self.rng.next_u64();
+        let arena = Arena::new(view, TypeUrl::from(type_url), config.type_config(type_url), seed);
         let slot = self.arenas.push_back(arena)?.slot();
-        let arenas = &self.arenas;
-        self.types.insert(type_url, slot, |slot| type_in(arenas, slot));
+        self.views.at_mut(view)?.insert(type_url, slot, &self.arenas);
         Some(slot)
     }
 
@@ -118,35 +224,48 @@ impl Store {
         if self.arenas.at(slot).is_some_and(Arena::is_idle)
             && let Some(arena) = self.arenas.remove(slot)
         {
-            self.types.remove(arena.type_url.as_str(), slot);
+            if let Some(view) = self.views.at_mut(arena.view) {
+                view.remove(arena.type_url.as_str(), slot);
+            }
+            self.release_view(arena.view);
         }
     }
 
-    pub(crate) fn find_arena(&self, type_url: &str) -> Option<Slot> {
-        self.types.find(type_url, |slot| type_in(&self.arenas, slot))
+    pub(crate) fn find_arena(&self, view: Slot, type_url: &str) -> Option<Slot> {
+        self.views.at(view)?.find(type_url, &self.arenas)
     }
 
     pub(crate) fn arena(&self, slot: Slot) -> Option<&Arena> {
         self.arenas.at(slot)
     }
 
-    /// The arena of a type, by its URL.
-    pub(crate) fn arena_of(&self, type_url: &str) -> Option<&Arena> {
-        self.arenas.at(self.find_arena(type_url)?)
+    /// The arena of a type in a view, by their names.
+    pub(crate) fn arena_of(&self, view: &ViewName, type_url: &str) -> Option<&Arena> {
+        self.arenas.at(self.find_arena(self.find_view(view)?, type_url)?)
     }
 
     pub(crate) fn arena_mut(&mut self, slot: Slot) -> Option<&mut Arena> {
         self.arenas.at_mut(slot)
     }
 
-    /// How many resources exist, over all types.
+    /// How many resources exist, over all types and views.
     pub(crate) fn resources(&self) -> usize {
         self.resources
     }
 
-    /// How many types are held.
+    /// How many different payloads they have.
+    pub(crate) fn payloads(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// How many types are held, over all views.
     pub(crate) fn types(&self) -> usize {
         self.arenas.len()
+    }
+
+    /// How many views there are, the default one included.
+    pub(crate) fn views(&self) -> usize {
+        self.views.len()
     }
 
     /// How many names are held: more than there are resources if some are only asked for.
@@ -178,6 +297,7 @@ impl Store {
 
     fn check(
         &self,
+        view: Option<Slot>,
         all: &[Change],
         counting: &[&Change],
         limits: &ServerLimits,
@@ -187,11 +307,14 @@ impl Store {
         }
         let mut resources = self.resources;
         for change in counting {
-            match (self.exists(change), &change.payload) {
+            match (self.exists(view, change), &change.payload) {
                 (false, Some(_)) => resources += 1,
                 (true, None) => resources -= 1,
                 (true, Some(_)) | (false, None) => {}
             }
+        }
+        if view.is_none() && self.views.len() >= limits.views {
+            return Err(TransactionError::TooManyViews { limit: limits.views });
         }
         // Shrinking is always allowed.
         if resources > limits.resources.max(self.resources) {
@@ -200,18 +323,18 @@ impl Store {
         Ok(())
     }
 
-    fn exists(&self, change: &Change) -> bool {
-        self.find_arena(change.type_url.as_str())
+    fn exists(&self, view: Option<Slot>, change: &Change) -> bool {
+        view.and_then(|view| self.find_arena(view, change.type_url.as_str()))
             .and_then(|slot| self.arenas.at(slot))
             .and_then(|arena| arena.payload(arena.find(change.name.as_str())?))
             .is_some()
     }
 
     /// Where a change goes; nowhere if it deletes from a type without resources.
-    fn arena_for(&mut self, change: &Change, config: &ServerConfig) -> Option<Slot> {
+    fn arena_for(&mut self, view: Slot, change: &Change, config: &ServerConfig) -> Option<Slot> {
         match change.payload {
-            Some(_) => self.open_arena(change.type_url.as_str(), config),
-            None => self.find_arena(change.type_url.as_str()),
+            Some(_) => self.open_arena(view, change.type_url.as_str(), config),
+            None => self.find_arena(view, change.type_url.as_str()),
         }
     }
 }
@@ -245,6 +368,6 @@ impl Change {
     }
 }
 
-fn type_in(arenas: &Slab<Arena>, slot: Slot) -> Option<&str> {
-    arenas.at(slot).map(|arena| arena.type_url.as_str())
+fn view_in(views: &Slab<View>, slot: Slot) -> Option<&str> {
+    views.at(slot).map(|view| view.name.as_str())
 }

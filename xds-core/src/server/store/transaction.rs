@@ -5,14 +5,15 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::text::{ResourceName, TypeUrl};
+use crate::text::{ResourceName, TypeUrl, ViewName};
 
-/// Changes to the resources a server serves, applied by
+/// Changes to the resources of one view, applied by
 /// [`Server::apply`](super::super::Server::apply) as one: no response shows a part of them (M212).
 ///
 /// A name that occurs more than once has its last change applied (M219).
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
+    view: ViewName,
     changes: Vec<Change>,
 }
 
@@ -25,10 +26,16 @@ pub(crate) struct Change {
 }
 
 impl Transaction {
-    /// No changes yet.
+    /// No changes yet, to the default view.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No changes yet, to the view of this name, which exists as soon as it has a resource.
+    #[must_use]
+    pub fn in_view(view: impl Into<ViewName>) -> Self {
+        Self { view: view.into(), changes: Vec::new() }
     }
 
     /// Creates or replaces a resource. `payload` is the encoded message that `type_url` names; it is
@@ -61,6 +68,10 @@ impl Transaction {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
+    }
+
+    pub(crate) fn view(&self) -> &ViewName {
+        &self.view
     }
 
     pub(crate) fn changes(&self) -> &[Change] {
@@ -135,5 +146,19 @@ pub enum TransactionError {
         resources: usize,
         /// The configured limit.
         limit: usize,
+    },
+    /// The view does not exist yet, and there are as many as there may be.
+    #[error("more than {limit} views")]
+    TooManyViews {
+        /// The configured limit.
+        limit: usize,
+    },
+    /// A snapshot has two resources of one type and name (M219).
+    #[error("two resources of type {type_url} are named {name:?}")]
+    DuplicateName {
+        /// Their type.
+        type_url: TypeUrl,
+        /// Their name.
+        name: ResourceName,
     },
 }

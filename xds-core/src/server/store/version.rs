@@ -6,7 +6,7 @@ use core::fmt::Write as _;
 use crate::text::Version;
 
 /// A digest of one resource's bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContentHash([u8; 16]);
 
 impl ContentHash {

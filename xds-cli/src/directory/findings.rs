@@ -1,0 +1,72 @@
+//! What is wrong with resources that are good by themselves, and in which file they stand.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use xds_core::references::{Consistency, Finding, ResourceId, Severity};
+
+use super::sources::Sources;
+use crate::{resource_types::rejection, text::escaped};
+
+/// Something that was found about a resource in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileFinding {
+    /// The file that the resource stands in.
+    pub(crate) file: PathBuf,
+    pub(crate) resource: ResourceId,
+    pub(crate) severity: Severity,
+    /// What it is; it names the resource.
+    pub(crate) text: String,
+}
+
+impl FileFinding {
+    /// The finding on one line that begins with a coloured word, as in `error`.
+    pub(crate) fn line(&self, word: &str, colour: impl Fn(&str) -> String) -> String {
+        let file = escaped(&self.file.display().to_string());
+        format!("{}: {file}: {}", colour(word), escaped(&self.text))
+    }
+}
+
+/// The references that lead nowhere.
+pub(super) fn dangling(sources: &Sources, consistency: &Consistency<'_>) -> Vec<FileFinding> {
+    let mut found = inconsistencies(sources, consistency);
+    found.retain(|(finding, _)| matches!(finding, Finding::Missing { .. }));
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// All that can be found, by file.
+pub(crate) fn findings(sources: &Sources, consistency: &Consistency<'_>) -> Vec<FileFinding> {
+    let rejected = sources.by_file().filter_map(|(file, key, bytes)| {
+        let why = rejection(key.type_url.as_str(), bytes)?;
+        let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
+        let text = format!("clients reject {resource}: {why}");
+        Some(FileFinding { file: file.to_owned(), resource, severity: Severity::Error, text })
+    });
+    let inconsistent =
+        inconsistencies(sources, consistency).into_iter().map(|(_, finding)| finding);
+    let mut findings: Vec<_> = rejected.chain(inconsistent).collect();
+    findings.sort_by(|a, b| a.file.cmp(&b.file));
+    findings
+}
+
+fn inconsistencies(
+    sources: &Sources,
+    consistency: &Consistency<'_>,
+) -> Vec<(Finding, FileFinding)> {
+    let files: HashMap<_, &Path> =
+        sources.by_file().map(|(file, key, _)| ((&key.type_url, &key.name), file)).collect();
+    let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
+    let found = consistency.check(set).into_iter().map(|finding| {
+        let resource = finding.resource().clone();
+        let file = files
+            .get(&(&resource.type_url, &resource.name))
+            .copied()
+            .unwrap_or_else(|| Path::new(""));
+        let (severity, text) = (finding.severity(), finding.to_string());
+        let in_file = FileFinding { file: file.to_owned(), resource, severity, text };
+        (finding, in_file)
+    });
+    found.collect()
+}

@@ -1,0 +1,136 @@
+//! `xds check`, and the references that `xds serve` warns of.
+
+mod support;
+
+use serde_json::Value as Json;
+use support::{Ended, TempDir, Xds, clusters, endpoints, run};
+
+fn eds_cluster(name: &str) -> String {
+    format!(
+        "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: {name}\ntype: EDS\n\
+         eds_cluster_config: {{ eds_config: {{ ads: {{}}, resource_api_version: V3 }} }}\n"
+    )
+}
+
+const ROUTES: &str = "'@type': type.googleapis.com/envoy.config.route.v3.RouteConfiguration\n\
+    name: r\nvirtual_hosts: [{ name: v, domains: ['*'], routes: [{ match: { prefix: / }, route: { cluster: shop } }] }]\n";
+
+fn check(directory: &TempDir, options: &[&str]) -> Ended {
+    let mut args = vec!["check", directory.path().to_str().unwrap()];
+    args.extend(options);
+    run(&args)
+}
+
+/// Standard output with the directory left out.
+fn shown(directory: &TempDir, ended: &Ended) -> String {
+    ended.stdout.replace(&format!("{}/", directory.path().display()), "")
+}
+
+#[test]
+fn findings_name_the_file_the_resource_and_what_is_missing() {
+    let directory = TempDir::new();
+    directory.save("a-cds.yaml", &eds_cluster("cart"));
+    directory.save("b-eds.yaml", &endpoints("kart", &[1]));
+    directory.save("c-rds.yaml", ROUTES);
+    directory.save("d-cds.yaml", &clusters("slow=0s"));
+    directory.save("e-broken.yaml", "{");
+    let ended = check(&directory, &[]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    let shown = shown(&directory, &ended);
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[0].starts_with("error: e-broken.yaml:1:1: "), "{shown}");
+    assert_eq!(
+        lines[1..],
+        [
+            "error: a-cds.yaml: cds `cart` refers to eds `cart`, which is missing",
+            "warning: b-eds.yaml: nothing refers to eds `kart`",
+            "error: c-rds.yaml: rds `r` refers to cds `shop`, which is missing",
+            "warning: c-rds.yaml: nothing refers to rds `r`",
+            "error: d-cds.yaml: clients reject cds `slow`: connect_timeout: must be greater than 0s, is 0s",
+            "4 resources in 5 files: 4 errors, 2 warnings",
+        ]
+    );
+    assert_eq!(ended.stderr, "xds: 4 errors");
+    println!("covers: M206 M207");
+}
+
+#[test]
+fn a_consistent_directory_is_no_failure() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &eds_cluster("cart"));
+    directory.save("eds.yaml", &endpoints("cart", &[1]));
+    let ended = check(&directory, &[]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert_eq!(ended.stdout, "2 resources in 2 files: 0 errors, 0 warnings");
+    assert_eq!(check(&directory, &["-o", "ndjson"]).stdout, "");
+    println!("covers: M205");
+}
+
+#[test]
+fn what_clients_have_from_elsewhere_is_not_missing() {
+    let directory = TempDir::new();
+    directory.save("rds.yaml", ROUTES);
+    for (options, code) in [
+        (&[][..], 1),
+        (&["--elsewhere", "cds:shop"], 0),
+        (&["--elsewhere", "cds"], 0),
+        (&["--elsewhere", "eds", "--elsewhere", "cds:store"], 1),
+    ] {
+        let ended = check(&directory, options);
+        assert_eq!(ended.code, Some(code), "{options:?}: {}", ended.stdout);
+        assert!(ended.stdout.ends_with("1 warning"), "{}", ended.stdout);
+    }
+    assert_eq!(check(&directory, &["--elsewhere", "zds"]).code, Some(2));
+    assert_eq!(run(&["check", "/no/such/directory"]).code, Some(1));
+}
+
+#[test]
+fn findings_are_objects_as_well() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &eds_cluster("cart"));
+    directory.save("broken.yaml", "{");
+    let ended = check(&directory, &["-o", "ndjson"]);
+    let objects: Vec<Json> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects.len(), 2, "{objects:?}");
+    assert_eq!(objects[0]["event"], "file_error");
+    let finding = &objects[1];
+    assert!(finding["file"].as_str().unwrap().ends_with("cds.yaml"), "{finding}");
+    for (field, value) in [
+        ("event", "finding"),
+        ("severity", "error"),
+        ("type", "cds"),
+        ("name", "cart"),
+        ("finding", "cds `cart` refers to eds `cart`, which is missing"),
+    ] {
+        assert_eq!(finding[field], value, "{finding}");
+    }
+}
+
+#[test]
+fn serve_warns_of_each_reference_that_newly_leads_nowhere() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &eds_cluster("cart"));
+    directory.save("rds.yaml", ROUTES);
+    let path = directory.path().to_str().unwrap();
+    let options = ["--listen", "127.0.0.1:0", "-o", "ndjson", "--elsewhere", "cds:shop"];
+    let serve = Xds::spawn(&[&["serve", path], &options[..]].concat());
+    let found = serve.wait_count("finding", 1);
+    assert_eq!(found[0]["finding"], "cds `cart` refers to eds `cart`, which is missing");
+    assert_eq!(serve.events()[0]["event"], "serving", "always the first line");
+
+    // It is served all the same; once said, it is not said again.
+    directory.save("more.yaml", &clusters("more"));
+    serve.wait_count("reloaded", 1);
+    directory.save("eds.yaml", &endpoints("cart", &[1]));
+    serve.wait_count("reloaded", 2);
+    serve.wait_count("finding", 1);
+    // Gone again, it is news.
+    directory.remove("eds.yaml");
+    let found = serve.wait_count("finding", 2);
+    assert!(found[1]["file"].as_str().unwrap().ends_with("cds.yaml"), "{found:?}");
+
+    let table = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0"]);
+    table.wait_stderr("cds.yaml: cds `cart` refers to eds `cart`, which is missing");
+    table.wait_stderr("rds.yaml: rds `r` refers to cds `shop`, which is missing");
+}

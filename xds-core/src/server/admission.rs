@@ -1,0 +1,99 @@
+//! Who sees what: views assigned to streams, and taken away.
+
+use alloc::{sync::Arc, vec::Vec};
+
+use super::{
+    Server,
+    event::{CloseReason, StatusCode},
+    store::snapshot::Snapshot,
+};
+use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
+
+/// What becomes of a view that is dropped while clients see it (M213).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DropView {
+    /// It stays as it is until the last of them has gone.
+    #[default]
+    Freeze,
+    /// Its resources are removed at once; their subscriptions stay.
+    RemoveAll,
+    /// Their streams are closed with `UNAVAILABLE`.
+    CloseStreams,
+}
+
+impl Server {
+    /// Lets a client see a view, which may have no resources yet: the answer to
+    /// [`ServerOutput::Authorize`](super::ServerOutput::Authorize), and later a move, after which the
+    /// client is sent the difference (M223). Nothing happens if the stream is gone.
+    pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) {
+        self.clock.advance(now);
+        let Some(state) = self.streams.get_mut(stream.0) else {
+            self.stats.ignored_events += 1;
+            return;
+        };
+        let store = &mut self.subscriptions.store;
+        let Some(view) = store.open_view(view) else { return };
+        if state.view == Some(view) {
+            return;
+        }
+        store.join_view(view);
+        let before = state.view.replace(view);
+        for seat in &mut state.sessions {
+            self.subscriptions.relocate(seat, view, &self.config);
+        }
+        let sessions: Vec<Slot> = state.sessions.iter().map(|seat| seat.session).collect();
+        let latched = core::mem::take(&mut state.latched);
+        if let Some(before) = before {
+            self.subscriptions.store.leave_view(before);
+        }
+        for session in sessions {
+            self.announce(session);
+        }
+        for message in &latched {
+            // What was counted when it came.
+            self.stats.requests -= 1;
+            self.take_message(stream, message);
+        }
+    }
+
+    /// Ends a stream with the application's own status: a client that it does not serve, or no longer
+    /// (M10-M12, M236, M237). Nothing happens if the stream is gone.
+    pub fn refuse(
+        &mut self,
+        stream: StreamId,
+        code: StatusCode,
+        message: impl Into<Arc<str>>,
+        now: Time,
+    ) {
+        self.clock.advance(now);
+        if self.streams.get(stream.0).is_none() {
+            self.stats.ignored_events += 1;
+            return;
+        }
+        self.close(stream, CloseReason::Refused { code, message: message.into() });
+    }
+
+    /// Drops a view with its resources (M213). The default view can be emptied, not dropped.
+    pub fn drop_view(&mut self, view: &ViewName, policy: DropView, now: Time) {
+        self.clock.advance(now);
+        let Some(slot) = self.subscriptions.store.find_view(view) else { return };
+        match policy {
+            DropView::Freeze => {
+                if self.subscriptions.store.doom_view(slot) {
+                    return;
+                }
+            }
+            DropView::RemoveAll => {}
+            DropView::CloseStreams => {
+                let seeing = self.streams.iter().filter(|(_, stream)| stream.view == Some(slot));
+                let seeing: Vec<_> = seeing.filter_map(|(at, _)| self.streams.key(at)).collect();
+                for key in seeing {
+                    self.close(StreamId(key), CloseReason::ViewDropped);
+                }
+            }
+        }
+        // An empty snapshot breaks no rule.
+        drop(self.set_snapshot(view, Snapshot::new(), now));
+    }
+}

@@ -1,0 +1,101 @@
+//! From a request to the session it is about.
+
+use bytes::Bytes;
+
+use super::{
+    Server,
+    event::{CloseReason, Observation},
+    session::answer::{Rejection, Surroundings},
+    stream::{Seat, check_lengths},
+    subscriptions::Knowledge,
+};
+use crate::{
+    id::StreamId, service::Variant, slab::Slot, text::TypeUrl, types, wire::request::Request,
+};
+
+impl Server {
+    /// Takes a request, or puts it aside until it is known what the client may see (M9).
+    pub(super) fn on_message(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
+        self.stats.requests += 1;
+        let Some(variant) = self.streams.get(id.0).map(|stream| stream.via.variant()) else {
+            return Ok(());
+        };
+        let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
+        let rejection = request
+            .error_detail
+            .map(Rejection::parse)
+            .transpose()
+            .map_err(CloseReason::Malformed)?;
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
+        check_lengths(&request, &self.config.limits)?;
+        let Some(view) = stream.view else {
+            return stream.latch(id, message, &self.config.limits, &mut self.out);
+        };
+        let via = stream.via.clone();
+        let type_url = via.type_of(request.type_url)?;
+
+        let session = match self.session_on(id, view, type_url) {
+            Some(session) => session,
+            None => self.open_session(id, view, type_url)?,
+        };
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let (mut others, mut held) = (0, 0);
+        for seat in &stream.sessions {
+            let (subscribed, all) = self.subscriptions.names(seat.session);
+            held += all;
+            others += if seat.session == session { 0 } else { subscribed };
+        }
+        // As many names again may be remembered; without that bound a client could pile them up
+        // behind a response that it never answers.
+        let limit = self.config.limits.names_per_stream;
+        let before = match variant {
+            Variant::StateOfTheWorld => others,
+            Variant::Incremental => held,
+        };
+        if before + request.name_count > limit || held > limit.saturating_mul(2) {
+            return Err(CloseReason::TooManyNames { limit });
+        }
+        let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
+        let mut around = Surroundings {
+            config: &self.config,
+            issued: stream.nonces,
+            out: &mut self.out,
+            stats: &mut self.stats,
+        };
+        turn.handle_request(&request, rejection, &mut around);
+        self.announce(session);
+        Ok(())
+    }
+
+    fn session_on(&self, id: StreamId, view: Slot, type_url: &str) -> Option<Slot> {
+        let arena = self.subscriptions.store.find_arena(view, type_url)?;
+        self.streams.get(id.0)?.session_on(arena)
+    }
+
+    fn open_session(
+        &mut self,
+        id: StreamId,
+        view: Slot,
+        type_url: &str,
+    ) -> Result<Slot, CloseReason> {
+        let limit = self.config.limits.types_per_stream;
+        let too_many = CloseReason::TooManyTypes { limit };
+        let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
+            return Err(too_many);
+        };
+        let variant = stream.via.variant();
+        let opened =
+            self.subscriptions.open(id, view, variant, type_url, &self.config).ok_or(too_many)?;
+        stream.seat(Seat {
+            rank: types::update_rank(type_url),
+            arena: opened.arena,
+            session: opened.session,
+        });
+        if opened.knowledge == Knowledge::Unknown {
+            let type_url = TypeUrl::from(type_url);
+            self.out.observe(Observation::UnknownType { stream: id, type_url });
+        }
+        Ok(opened.session)
+    }
+}

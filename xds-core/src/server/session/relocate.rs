@@ -1,0 +1,143 @@
+//! Moving a session to another view without a new stream (M223).
+//!
+//! What the client subscribes to and what it holds is packed, and unpacked on the resources of the other
+//! view: what is the same there is not sent again, what is not there is told.
+
+use alloc::vec::Vec;
+
+use super::{
+    Sends, Turn,
+    edge::{Chain, Due, Standing},
+};
+use crate::{
+    server::{
+        event::Cause,
+        store::version::{ContentHash, TypeVersion},
+    },
+    service::Variant,
+    text::ResourceName,
+};
+
+/// What goes from one view to the other.
+#[derive(Debug, Default)]
+pub(crate) struct Luggage {
+    names: Vec<Named>,
+    /// The wildcard, with the version the client was last sent if it lacks nothing.
+    wildcard: Option<Option<TypeVersion>>,
+    /// What it has under the wildcard, with the content as far as that is known.
+    covered: Vec<(ResourceName, Option<ContentHash>)>,
+}
+
+#[derive(Debug)]
+struct Named {
+    name: ResourceName,
+    known: Known,
+}
+
+/// What the client knows of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    Absent,
+    /// Some version of it.
+    Something,
+    Exactly(ContentHash),
+}
+
+impl Turn<'_> {
+    /// Takes the session off its arena.
+    pub(crate) fn pack(&mut self) -> Luggage {
+        let mut luggage = Luggage::default();
+        let mut slot = self.session.edges.last();
+        while let Some(edge) = self.edges.at(slot) {
+            if let Some(resource) = self.arena.at(edge.resource) {
+                let hash = resource.payload.as_ref().map(|payload| payload.hash);
+                let known = match (edge.sent != 0, hash, edge.due.is_some()) {
+                    (true, Some(hash), _) if self.session.holds(edge) => Known::Exactly(hash),
+                    (true, ..) => Known::Something,
+                    (false, None, false) => Known::Absent,
+                    (false, ..) => Known::Nothing,
+                };
+                let name = resource.name.clone();
+                match (edge.standing, known) {
+                    (Standing::Named, _) => luggage.names.push(Named { name, known }),
+                    (_, Known::Exactly(hash)) => luggage.covered.push((name, Some(hash))),
+                    // Or it waits to be told whether the wildcard covers it.
+                    (_, Known::Something | Known::Nothing) => luggage.covered.push((name, None)),
+                    (_, Known::Absent) => {}
+                }
+            }
+            slot = self.edges.previous(Chain::Session, slot);
+        }
+        if let Some(wildcard) = self.session.wildcard {
+            luggage.wildcard = Some(wildcard.owed.is_none().then_some(wildcard.version));
+            if self.session.sends(self.arena) != Sends::FullState {
+                let covered = self.arena.slots().filter_map(|slot| {
+                    let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.told);
+                    let has_edge = self.edges.find(self.slot, slot).is_some();
+                    let resource = self.arena.at(slot).filter(|_| is_known && !has_edge)?;
+                    let payload = resource.payload.as_ref();
+                    let payload = payload.filter(|_| resource.stamp <= wildcard.cursor);
+                    Some((resource.name.clone(), payload.map(|payload| payload.hash)))
+                });
+                luggage.covered.extend(covered);
+            }
+        }
+        self.session.suspects = None;
+        self.end();
+        luggage
+    }
+
+    /// Puts the session on its new arena.
+    pub(crate) fn unpack(&mut self, luggage: Luggage) {
+        self.arena.sessions += 1;
+        let sends = self.session.sends(self.arena);
+        let cause = self.session.asked().min(Cause::Changed);
+        if let Some(version) = luggage.wildcard {
+            self.enter_wildcard(cause);
+            let current = self.arena.version;
+            if let Some(wildcard) = &mut self.session.wildcard
+                && sends == Sends::FullState
+                && let Some(version) = version
+            {
+                wildcard.version = version;
+                wildcard.owed = wildcard.owed.filter(|_| version != current);
+            }
+        }
+        for Named { name, known } in luggage.names {
+            self.unpack_name(&name, known, sends, cause);
+        }
+        for (name, content) in luggage.covered {
+            let is_current = |hash| content == Some(hash);
+            match self.session.variant {
+                Variant::Incremental => self.trust(name.as_str(), is_current, cause),
+                Variant::StateOfTheWorld if self.arena.find(name.as_str()).is_some() => {
+                    self.trust(name.as_str(), is_current, cause);
+                }
+                Variant::StateOfTheWorld => {}
+            }
+        }
+    }
+
+    fn unpack_name(&mut self, name: &ResourceName, known: Known, sends: Sends, cause: Cause) {
+        let Some(resource) = self.arena.slot_of(name.clone()) else { return };
+        let Some(edge) = self.connect(resource) else { return };
+        self.session.named += 1;
+        let hash = self.arena.payload(resource).map(|payload| payload.hash);
+        let sent = match known {
+            Known::Something | Known::Exactly(_) => 1,
+            Known::Nothing | Known::Absent => 0,
+        };
+        self.edges.set_sent(&mut self.session.edges, edge, sent);
+        let is_due = match (hash, known) {
+            (Some(hash), Known::Exactly(held)) => hash != held,
+            (Some(_), _) => true,
+            (None, Known::Absent) => false,
+            (None, Known::Nothing) => sends == Sends::ChangesAndRemovals,
+            (None, Known::Something | Known::Exactly(_)) => sends != Sends::Changes,
+        };
+        if is_due {
+            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        }
+    }
+}

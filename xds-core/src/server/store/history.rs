@@ -1,0 +1,58 @@
+//! Positions in the history of the store, and what is remembered of resources that came and went.
+
+use crate::slab::Slot;
+
+/// A position in the history of the store: every change or deletion of a resource has its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    /// Before any change.
+    pub(crate) const START: Self = Self(0);
+    /// After every change.
+    pub(crate) const MAX: Self = Self(u64::MAX);
+
+    /// The next position.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Since when a name has had a resource, as far as it is remembered: tells who has been sent it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    first: Stamp,
+    /// The last gap: from a deletion to the creation after it.
+    buried: Stamp,
+    born: Stamp,
+}
+
+impl Life {
+    /// The resource is created, after an earlier one was deleted if there was one.
+    pub(crate) fn begin(&mut self, deleted: Stamp, now: Stamp) {
+        if self.first == Stamp::START {
+            self.first = now;
+        }
+        (self.buried, self.born) = (deleted, now);
+    }
+
+    /// Whether the name has had a resource, and is not forgotten yet.
+    pub(crate) fn is_remembered(self) -> bool {
+        self.first != Stamp::START
+    }
+
+    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
+    /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
+    /// was.
+    pub(crate) fn is_known(self, sent: Stamp, told: Stamp) -> bool {
+        let told_in_gap = (self.buried..self.born).contains(&told);
+        self.first != Stamp::START && sent >= self.first && !told_in_gap
+    }
+}
+
+/// A deletion. Void if the name has changed since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grave {
+    pub(crate) stamp: Stamp,
+    pub(crate) resource: Slot,
+}

@@ -1,0 +1,89 @@
+//! All that a view is to have, instead of what is to change.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use bytes::Bytes;
+
+use super::{
+    Store,
+    transaction::{Transaction, TransactionError},
+};
+use crate::text::{ResourceName, TypeUrl, ViewName};
+
+/// All resources of a view, for [`Server::set_snapshot`](super::super::Server::set_snapshot).
+///
+/// It is compared with what the view has, once, however many clients see it, and the difference is
+/// applied as a [`Transaction`]: what is equal wakes nobody (M216).
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, Bytes>>,
+    /// The first name that came twice.
+    duplicate: Option<(TypeUrl, ResourceName)>,
+}
+
+impl Snapshot {
+    /// Nothing at all.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a resource. `payload` is the encoded message that `type_url` names. A name may occur once
+    /// per type.
+    pub fn insert(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        payload: impl Into<Bytes>,
+    ) -> &mut Self {
+        let (type_url, name) = (type_url.into(), name.into());
+        let resources = self.resources.entry(type_url.clone()).or_default();
+        if resources.insert(name.clone(), payload.into()).is_some() {
+            self.duplicate.get_or_insert((type_url, name));
+        }
+        self
+    }
+
+    /// How many resources there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.resources.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there are no resources.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
+    fn has(&self, type_url: &TypeUrl, name: &ResourceName) -> bool {
+        self.resources.get(type_url).is_some_and(|resources| resources.contains_key(name))
+    }
+
+    /// What has to change in a view for it to have just these. What is equal is found later, by content.
+    pub(crate) fn difference(
+        self,
+        view: &ViewName,
+        store: &Store,
+    ) -> Result<Transaction, TransactionError> {
+        if let Some((type_url, name)) = self.duplicate {
+            return Err(TransactionError::DuplicateName { type_url, name });
+        }
+        let mut transaction = Transaction::in_view(view.clone());
+        let arenas = store.find_view(view).and_then(|slot| store.view(slot));
+        let arenas = arenas.map(super::view::View::arenas).unwrap_or_default();
+        for arena in arenas.iter().filter_map(|&slot| store.arena(slot)) {
+            let gone = arena.resources().filter(|(name, _)| !self.has(&arena.type_url, name));
+            let gone: Vec<_> = gone.map(|(name, _)| name.clone()).collect();
+            for name in gone {
+                transaction.remove(arena.type_url.clone(), name);
+            }
+        }
+        for (type_url, resources) in self.resources {
+            for (name, payload) in resources {
+                transaction.set(type_url.clone(), name, payload);
+            }
+        }
+        Ok(transaction)
+    }
+}

@@ -1,0 +1,271 @@
+//! Views: who sees what, decided by the application, and moved while the stream goes on.
+
+mod server_support;
+
+use bytes::Bytes;
+use server_support::{Rig, payload, transaction_in, url};
+use xds_core::{
+    ViewName,
+    server::{
+        Admission, CloseReason, DropView, ServerConfig, ServerLimits, ServerOutput, Snapshot,
+        StatusCode, TransactionError,
+    },
+};
+
+fn asked() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    config
+}
+
+fn view(name: &str) -> ViewName {
+    ViewName::from(name)
+}
+
+impl Rig {
+    fn set_in(&mut self, name: &str, changes: &str) {
+        let transaction = transaction_in(name, changes);
+        self.server.apply(transaction, self.now).expect("a good transaction");
+        self.drain();
+    }
+
+    fn assign(&mut self, stream: u32, name: &str) {
+        let id = self.stream(stream);
+        self.server.assign(id, &view(name), self.now);
+        self.drain();
+    }
+
+    fn asks(&mut self) -> Vec<String> {
+        let outputs = self.effects().into_iter();
+        let asks = outputs.filter_map(|output| match output {
+            ServerOutput::Authorize { node_id, .. } => Some(node_id.to_string()),
+            _ => None,
+        });
+        asks.collect()
+    }
+}
+
+/// M9, S0.105: requests wait, in order, until it is known what the client may see.
+#[test]
+fn requests_wait_for_a_view() {
+    let mut rig = Rig::new(asked());
+    rig.set_in("one", "cds a=1; eds x=1");
+    rig.set_in("two", "cds a=2");
+    rig.run("> cds\n> eds x\n<");
+    assert_eq!(rig.asks(), ["node-1"], "asked once, when the client has said who it is");
+    let id = rig.stream(1);
+    assert!(!rig.server.wants_read(id), "nothing more is read meanwhile");
+    rig.assign(1, "one");
+    assert!(rig.server.wants_read(id));
+    rig.run("< cds first a=1\n< eds first x=1");
+    rig.run("2d> cds");
+    rig.assign(2, "two");
+    rig.run("2d< cds first a=2\n> cds\n2d> cds ack");
+    rig.set_in("one", "cds a=3");
+    rig.run("< cds changed a=3\n2d<");
+    let views: Vec<_> = rig.server.status().map(|it| it.view.to_string()).collect();
+    assert_eq!(views, ["one", "one", "two"]);
+    println!("covers: M9 M214 IS20 S0.105");
+}
+
+/// M10, M11, M12, M236: the application's status reaches the client as it is, and frees everything.
+#[test]
+fn a_refused_client_is_told_why() {
+    let mut rig = Rig::new(asked());
+    rig.run("> cds\n2> cds");
+    let (id, other) = (rig.stream(1), rig.stream(2));
+    rig.assign(2, "v");
+    rig.effects();
+    rig.server.refuse(id, StatusCode::PermissionDenied, "not your cluster", rig.now);
+    rig.drain();
+    let reason = CloseReason::Refused {
+        code: StatusCode::PermissionDenied,
+        message: "not your cluster".into(),
+    };
+    assert_eq!((reason.code().as_i32(), &*reason.to_string()), (7, "not your cluster"));
+    assert_eq!(rig.effects(), [ServerOutput::Close(id, reason)]);
+    rig.set_in("v", "cds a=1");
+    rig.run("2< cds first a=1");
+    // Permission is withdrawn in mid-stream.
+    rig.server.refuse(other, StatusCode::Unauthenticated, "expired", rig.now);
+    rig.drain();
+    let stats = rig.server.stats();
+    assert_eq!((stats.streams, stats.subscriptions), (0, 0));
+    // Late answers do no harm.
+    rig.server.assign(id, &view("v"), rig.now);
+    rig.server.refuse(id, StatusCode::Internal, "", rig.now);
+    assert_eq!(rig.server.stats().ignored_events, 2);
+    println!("covers: M10 M11 M12 M236 M237");
+}
+
+/// M242: what waits for a view is bounded.
+#[test]
+fn waiting_requests_are_bounded() {
+    let mut limits = ServerLimits::default();
+    limits.latched_requests = 2;
+    let mut rig = Rig::new(asked().with_limits(limits));
+    rig.run("> cds\n> eds x");
+    rig.effects();
+    rig.run("> rds y");
+    let id = rig.stream(1);
+    let close = ServerOutput::Close(id, CloseReason::TooManyRequests { limit: 2 });
+    assert_eq!(rig.effects(), [close]);
+    println!("covers: M242 IS24");
+}
+
+/// M211, M212, M216, M219, M68: a snapshot is compared once and what is equal wakes nobody.
+#[test]
+fn a_snapshot_is_what_the_view_has() {
+    let mut rig = Rig::default();
+    let snapshot = |resources: &[(&str, &str, &str)]| {
+        let mut snapshot = Snapshot::new();
+        for (ty, name, content) in resources {
+            snapshot.insert(url(ty), *name, payload(name, content));
+        }
+        snapshot
+    };
+    let set = |rig: &mut Rig, resources: &[(&str, &str, &str)]| {
+        let applied = rig.server.set_snapshot(&view(""), snapshot(resources), rig.now);
+        rig.drain();
+        applied
+    };
+    let applied = set(&mut rig, &[("cds", "a", "1"), ("cds", "b", "1"), ("eds", "x", "1")]);
+    assert_eq!(applied.map(|it| (it.changed, it.removed)), Ok((3, 0)));
+    rig.run("> cds\n< cds first a=1 b=1\n2d> cds\n2d< cds first a=1 b=1\n2d> cds ack\n> cds");
+    rig.effects();
+    let applied = set(&mut rig, &[("cds", "b", "1"), ("cds", "a", "1"), ("eds", "x", "1")]);
+    assert_eq!(applied.map(|it| (it.sequence, it.changed, it.removed)), Ok((1, 0, 0)));
+    assert_eq!(rig.effects(), [], "the same again (M68)");
+    let applied = set(&mut rig, &[("cds", "a", "2")]);
+    assert_eq!(applied.map(|it| (it.sequence, it.changed, it.removed)), Ok((2, 1, 2)));
+    rig.run("< cds changed a=2\n2d< cds changed a=2 -b");
+    let twice = snapshot(&[("cds", "a", "3"), ("cds", "a", "4")]);
+    let error = rig.server.set_snapshot(&view(""), twice, rig.now).expect_err("a name twice");
+    assert!(matches!(&error, TransactionError::DuplicateName { name, .. } if *name == *"a"));
+    assert_eq!(rig.server.resource(&url("cds"), "a"), Some(&payload("a", "2")), "nothing applied");
+    println!("covers: M68 M211 M212 M216 M219");
+}
+
+/// M222, M243: what views have in common is stored once, and goes with the last.
+#[test]
+fn equal_resources_of_views_are_shared() {
+    let mut rig = Rig::default();
+    for name in ["one", "two", "three"] {
+        rig.set_in(name, "cds a=1 b=1");
+    }
+    rig.set_in("three", "cds b=2");
+    let stats = rig.server.stats();
+    assert_eq!((stats.views, stats.resources, stats.payloads), (4, 6, 3));
+    let bytes = |rig: &Rig, name: &str| -> *const u8 {
+        let bytes: Option<&Bytes> = rig.server.resource_in(&view(name), &url("cds"), "a");
+        bytes.expect("a resource").as_ptr()
+    };
+    assert_eq!(bytes(&rig, "one"), bytes(&rig, "two"));
+    assert_eq!(
+        rig.server.version_in(&view("one"), &url("cds")),
+        rig.server.version_in(&view("two"), &url("cds"))
+    );
+    for name in ["one", "two", "three"] {
+        rig.server.drop_view(&view(name), DropView::Freeze, rig.now);
+    }
+    let stats = rig.server.stats();
+    assert_eq!((stats.views, stats.resources, stats.payloads, stats.types), (1, 0, 0, 0));
+    println!("covers: M222 M243");
+}
+
+/// M213: a view that is dropped while clients see it.
+#[test]
+fn a_view_is_dropped_as_asked() {
+    let start = || {
+        let mut rig = Rig::new(asked());
+        rig.set_in("v", "cds a=1");
+        rig.run("d> cds");
+        rig.assign(1, "v");
+        rig.run("d< cds first a=1\nd> cds ack");
+        rig.effects();
+        rig
+    };
+    let mut rig = start();
+    rig.server.drop_view(&view("v"), DropView::Freeze, rig.now);
+    rig.drain();
+    rig.run("d<");
+    assert_eq!(rig.server.stats().resources, 1, "frozen");
+    rig.run("1close");
+    assert_eq!((rig.server.stats().views, rig.server.stats().resources), (1, 0));
+
+    let mut rig = start();
+    rig.server.drop_view(&view("v"), DropView::Freeze, rig.now);
+    rig.set_in("v", "cds b=1");
+    rig.run("d< cds changed b=1\nd> cds ack\n1close");
+    assert_eq!(rig.server.stats().resources, 2, "a change revives it");
+
+    let mut rig = start();
+    rig.server.drop_view(&view("v"), DropView::RemoveAll, rig.now);
+    rig.drain();
+    rig.run("d< cds changed -a\nd> cds ack");
+    rig.set_in("v", "cds a=2");
+    rig.run("d< cds changed a=2");
+
+    let mut rig = start();
+    rig.server.drop_view(&view("v"), DropView::CloseStreams, rig.now);
+    rig.drain();
+    let id = rig.stream(1);
+    assert_eq!(rig.effects(), [ServerOutput::Close(id, CloseReason::ViewDropped)]);
+    assert_eq!(CloseReason::ViewDropped.code(), StatusCode::Unavailable);
+    println!("covers: M213");
+}
+
+/// M223: a client that is moved is sent the difference, on the same stream.
+#[test]
+fn a_moved_client_is_sent_the_difference() {
+    let mut rig = Rig::new(asked());
+    rig.set_in("old", "cds same=1 other=1 gone=1; eds same=1 other=1 gone=1 none=1");
+    rig.set_in("new", "cds same=1 other=2 more=1; eds same=1 other=2 late=1");
+    // Everything, incrementally.
+    rig.run("d> cds +*");
+    rig.assign(1, "old");
+    rig.run("d< cds first gone=1 other=1 same=1\nd> cds ack");
+    rig.assign(1, "new");
+    rig.run("d< cds changed more=1 other=2 -gone\nd> cds ack\nd<");
+    rig.set_in("old", "cds other=9");
+    rig.run("d<");
+    rig.set_in("new", "cds other=3");
+    rig.run("d< cds changed other=3\nd> cds ack");
+    // By name, incrementally; what it knows not to exist is not told again.
+    rig.run("2d> eds +same +other +gone +late +never");
+    rig.assign(2, "old");
+    rig.run("2d< eds first same=1 other=1 gone=1 -late -never\n2d> eds ack");
+    rig.assign(2, "new");
+    rig.run("2d< eds changed other=2 late=1 -gone\n2d> eds ack\n2d<");
+    // The state of the world.
+    rig.run("3> cds\n3> eds same other gone late");
+    rig.assign(3, "old");
+    rig.run("3< cds first gone=1 other=9 same=1\n3> cds");
+    rig.run("3< eds first same=1 other=1 gone=1\n3> eds same other gone late\n3<");
+    rig.assign(3, "new");
+    rig.run("3< cds changed more=1 other=3 same=1\n3> cds");
+    rig.run("3< eds changed late=1 other=2 same=1");
+    // To a view that has the same there is nothing to say.
+    rig.set_in("copy", "cds same=1 other=3 more=1");
+    rig.assign(1, "copy");
+    rig.run("d<");
+    println!("covers: M223");
+}
+
+/// M223: while a response is on its way, and before the first one.
+#[test]
+fn a_move_in_between_loses_nothing() {
+    let mut rig = Rig::new(asked());
+    rig.set_in("old", "cds a=1 gone=1");
+    rig.set_in("new", "cds a=2");
+    rig.run("d> cds\n2d> cds");
+    rig.assign(1, "old");
+    rig.assign(2, "old");
+    rig.assign(2, "new");
+    rig.run("2d< cds first a=2\nd< cds first a=1 gone=1");
+    rig.assign(1, "new");
+    rig.run("d<\nd> cds ack\nd< cds changed a=2 -gone\nd> cds nack\nd<");
+    rig.assign(1, "old");
+    rig.run("d< cds changed a=1 gone=1");
+    println!("covers: M223 IS16");
+}
