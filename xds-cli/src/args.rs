@@ -1,11 +1,16 @@
 //! What can be said on the command line.
 
 use core::{fmt, str::FromStr, time::Duration};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use thiserror::Error;
-use xds_core::{ResourceName, TypeUrl, references::Consistency, types};
+use xds_core::{
+    ResourceName, TypeUrl,
+    references::Consistency,
+    types,
+    xdstp::{Authority, XdstpName},
+};
 use xds_tokio::credentials::CredentialsError;
 
 /// Serve and watch xDS, the protocol by which proxies and gRPC clients get their configuration.
@@ -166,7 +171,8 @@ pub(crate) struct WatchArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) lifetime: Option<Duration>,
 
-    /// What to watch: all resources of a type, as in cds, or one, as in eds:backend.
+    /// What to watch: all resources of a type, as in cds, one, as in eds:backend, or with --delta those
+    /// that a glob stands for, as in lds:xdstp://AUTHORITY/envoy.config.listener.v3.Listener/edge/*.
     ///
     /// Types are lds, rds, srds, vhds, cds, eds, sds, ecds, rtds, or a type URL such as
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
@@ -239,8 +245,25 @@ pub(crate) enum WatchOutput {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Subscription {
     pub(crate) type_url: TypeUrl,
-    /// One resource; without a name all of them.
+    /// One resource, or those that a glob stands for; without a name all of them.
     pub(crate) name: Option<ResourceName>,
+}
+
+impl Subscription {
+    /// The authority that the name states, if it has one.
+    pub(crate) fn authority(&self) -> Option<Arc<str>> {
+        match Authority::of(self.name.as_ref()?.as_str()) {
+            Ok(Authority::Named(name)) => Some(name),
+            Ok(Authority::TopLevel) | Err(_) => None,
+        }
+    }
+
+    /// The glob, if it asks for what one stands for.
+    pub(crate) fn glob(&self) -> Option<&ResourceName> {
+        let name = self.name.as_ref()?;
+        let is_glob = XdstpName::parse(name.as_str()).is_ok_and(|name| name.is_glob());
+        is_glob.then_some(name)
+    }
 }
 
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -340,6 +363,18 @@ mod tests {
             ("cds:", InvalidSubscription::Name),
         ] {
             assert_eq!(text.parse::<Subscription>(), Err(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_a_glob_and_state_an_authority() {
+        let of = |text: &str| text.parse::<Subscription>().unwrap();
+        let glob = of("lds:xdstp://eu/envoy.config.listener.v3.Listener/edge/*?x=1");
+        assert_eq!((glob.glob(), glob.authority().as_deref()), (glob.name.as_ref(), Some("eu")));
+        let one = of("lds:xdstp://eu/envoy.config.listener.v3.Listener/edge/a");
+        assert_eq!((one.glob(), one.authority().as_deref()), (None, Some("eu")));
+        for text in ["lds", "lds:edge/*", "lds:xdstp:odd/*"] {
+            assert_eq!((of(text).glob(), of(text).authority()), (None, None), "{text}");
         }
     }
 

@@ -49,6 +49,22 @@ fn a_subscription_asks_for_one_name_or_for_all() {
 }
 
 #[test]
+fn names_of_authorities_are_asked_of_the_server_and_globs_of_an_incremental_one() {
+    let directory = TempDir::new();
+    let name = "xdstp://eu/envoy.config.cluster.v3.Cluster/web/one";
+    directory.save("cds.yaml", &clusters(name));
+    let (serve, address) = Xds::serve(directory.path());
+    let glob = "cds:xdstp://eu/envoy.config.cluster.v3.Cluster/web/*";
+    let watch = Xds::watch(&address, &[&format!("cds:{name}"), glob]);
+    let changed = watch.wait_event("changed", |event| event["event"] == "changed");
+    assert_eq!(changed["name"], json!(name));
+    let refused = watch.wait_event("error", |event| event["event"] == "error");
+    assert_eq!(Some(refused["name"].as_str().unwrap()), glob.strip_prefix("cds:"));
+    assert!(refused["error"].as_str().unwrap().contains("incremental"), "{refused}");
+    serve.wait_row("cds", |row| row["subscribed"] == 1);
+}
+
+#[test]
 fn a_server_that_goes_is_told_of_and_come_back_to() {
     let directory = TempDir::new();
     directory.save("cds.yaml", &clusters("one"));

@@ -24,6 +24,8 @@ pub(crate) enum Command {
     },
     WatchAll {
         type_url: TypeUrl,
+        /// Only what it stands for.
+        glob: Option<ResourceName>,
         slot: Unclaimed,
     },
     Unwatch(Slot),

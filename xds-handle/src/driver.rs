@@ -9,7 +9,7 @@ use std::{collections::HashMap, pin::Pin, sync::Arc};
 use futures_channel::{mpsc::UnboundedReceiver, oneshot};
 use futures_core::Stream as _;
 use xds_core::{
-    Client, ResourceName, Time, TypeUrl, WatchId,
+    Client, Time, TypeUrl, WatchId,
     client::{Interest, Notice, Output},
 };
 
@@ -123,9 +123,12 @@ impl DriverSide {
     fn apply_one(&mut self, command: Command, client: &mut Client, now: Time) {
         match command {
             Command::Watch { type_url, name, slot } => {
-                self.watch(client, &type_url, Some(&name), slot, now);
+                self.watch(client, &type_url, Interest::Name(name.as_str()), slot, now);
             }
-            Command::WatchAll { type_url, slot } => self.watch(client, &type_url, None, slot, now),
+            Command::WatchAll { type_url, glob, slot } => {
+                let glob = glob.as_ref().map(|glob| Interest::Glob(glob.as_str()));
+                self.watch(client, &type_url, glob.unwrap_or(Interest::Wildcard), slot, now);
+            }
             Command::Unwatch(slot) => {
                 if let Some(watch) = slot.view().watch() {
                     self.slots.remove(&watch);
@@ -155,12 +158,11 @@ impl DriverSide {
         &mut self,
         client: &mut Client,
         type_url: &TypeUrl,
-        name: Option<&ResourceName>,
+        interest: Interest<'_>,
         slot: Unclaimed,
         now: Time,
     ) {
         let Some(slot) = slot.claim() else { return };
-        let interest = name.map_or(Interest::Wildcard, |name| Interest::Name(name.as_str()));
         match client.watch(type_url, interest, now) {
             Ok(watch) => {
                 slot.view().claim(watch);

@@ -54,6 +54,13 @@ impl ClientHandle {
         TypedWatchAll::new(self.watch_all_untyped(T::type_url()))
     }
 
+    /// Watches every resource that a glob, `xdstp://authority/type/path/*?context`, stands for
+    /// ([`Interest::Glob`](xds_core::client::Interest::Glob)); otherwise as
+    /// [`watch_all`](Self::watch_all).
+    pub fn watch_glob<T: Decode>(&self, glob: impl Into<ResourceName>) -> TypedWatchAll<T> {
+        TypedWatchAll::new(self.watch_glob_untyped(T::type_url(), glob))
+    }
+
     /// Watches one resource of a type that is known at run time. Never blocks; may be called from
     /// anywhere.
     ///
@@ -75,9 +82,24 @@ impl ClientHandle {
 
     /// Watches every resource of a type that the server has for this node (S0.104). Never blocks.
     pub fn watch_all_untyped(&self, type_url: impl Into<TypeUrl>) -> WatchAll {
+        self.watch_many(type_url.into(), None)
+    }
+
+    /// Watches every resource of a type that a glob stands for, which must be one that servers of the
+    /// incremental variant answer for. Never blocks.
+    pub fn watch_glob_untyped(
+        &self,
+        type_url: impl Into<TypeUrl>,
+        glob: impl Into<ResourceName>,
+    ) -> WatchAll {
+        self.watch_many(type_url.into(), Some(glob.into()))
+    }
+
+    fn watch_many(&self, type_url: TypeUrl, glob: Option<ResourceName>) -> WatchAll {
         let slot = Arc::new(AllSlot::default());
         self.send(Command::WatchAll {
-            type_url: type_url.into(),
+            type_url,
+            glob,
             slot: Unclaimed::new(Slot::All(Arc::clone(&slot))),
         });
         WatchAll::new(slot, self.commands.clone())
@@ -100,7 +122,7 @@ impl ClientHandle {
         self.inspect(|client, _| client.stats()).await
     }
 
-    /// Every resource that is watched, or known of under a wildcard, type by type. The payloads are
+    /// Every resource that is watched, or known of under a wildcard or a glob, type by type. The payloads are
     /// shared with the client, not copied.
     ///
     /// # Errors

@@ -15,8 +15,8 @@
 //!        └───────────── slot: the newest notice ◀────────────┘
 //! ```
 //!
-//! [`ClientHandle::watch`] and [`ClientHandle::watch_all`] give decoded resources to a program that knows
-//! its types; the untyped ones are for those that learn them at run time. For types whose resources
+//! [`ClientHandle::watch`], [`watch_all`](ClientHandle::watch_all) and
+//! [`watch_glob`](ClientHandle::watch_glob) give decoded resources to a program that knows its types; the untyped ones are for those that learn them at run time. For types whose resources
 //! somebody outside has to judge, [`ClientHandle::reviews`] hands out what came.
 //!
 //! - **Nothing blocks a command.** Commands go into a queue that takes them all; the driver applies

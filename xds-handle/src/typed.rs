@@ -78,7 +78,7 @@ impl<T> Clone for TypedNotice<T> {
     }
 }
 
-/// One step of a watch of everything: a [`Change`] with the resource decoded.
+/// One step of a watch of many resources: a [`Change`] with the resource decoded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TypedChange<T> {
@@ -148,7 +148,8 @@ pub struct TypedWatch<T> {
     decodes: PhantomData<fn() -> T>,
 }
 
-/// A watch of every resource of a type for its decoded value; see [`WatchAll`], which it behaves like.
+/// A watch of every resource of a type, or of those that a glob stands for, for its decoded value; see
+/// [`WatchAll`], which it behaves like.
 ///
 /// A watch that could not be made yields one [`InvalidTypedWatch`] and ends.
 #[must_use = "dropping a watch ends it"]

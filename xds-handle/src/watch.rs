@@ -80,8 +80,8 @@ impl Drop for Watch {
     }
 }
 
-/// A watch of every resource of a type: a stream of what changed, in the order in which it last
-/// changed.
+/// A watch of every resource of a type, or of those that a glob stands for: a stream of what changed, in
+/// the order in which it last changed.
 ///
 /// It begins with the resources that are there already. A resource that changes several times before
 /// it is asked for is told once. [`Change::Resync`] says to forget everything: what follows is

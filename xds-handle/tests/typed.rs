@@ -10,11 +10,12 @@ use rig::{Bell, CLUSTER, ENDPOINTS, Rig};
 use xds_core::{
     TypeUrl,
     client::{
-        ClientConfig, Context, InvalidWatch, ManagementServer, Node, OpaqueType, Profile, ReadGate,
-        Rejection, WatchErrorKind,
+        Authority, ClientConfig, Context, InvalidStructuredName, InvalidWatch, ManagementServer,
+        Node, OpaqueType, Profile, ReadGate, Rejection, WatchErrorKind,
     },
+    service::Variant,
 };
-use xds_handle::{Decode, InvalidTypedWatch, Typed, TypedChange, TypedNotice};
+use xds_handle::{Decode, InvalidTypedWatch, Typed, TypedChange, TypedNotice, TypedWatchAll};
 
 /// A resource of the rig, as prost would generate it: a name, and a text beside it.
 #[derive(Clone, PartialEq, Message)]
@@ -121,6 +122,49 @@ fn a_watch_of_everything_yields_what_was_decoded() {
     }
     assert_eq!(names, ["a", "b"]);
     all.handled();
+}
+
+#[test]
+fn a_watch_of_a_glob_yields_its_members_decoded() {
+    // FE-22, FE-23: told of as all resources of a type are.
+    let server = ManagementServer::new("server").with_variant(Variant::Incremental);
+    let config = ClientConfig::new(Node::new("n"), server)
+        .with_authority(Authority::new("a"))
+        .with_type(Typed::<Cluster>::new());
+    let mut rig = Rig::opened_as(config);
+    let of = |path: &str| format!("xdstp://a/envoy.config.cluster.v3.Cluster/{path}");
+    let mut glob = rig.handle.watch_glob::<Cluster>(of("web/*"));
+    let mut empty = rig.handle.watch_glob::<Cluster>(of("none/*"));
+    let mut single = rig.handle.watch_glob::<Cluster>(of("web/one"));
+    rig.drive();
+    rig.respond_delta(CLUSTER, &[&of("web/one"), &of("mail/one")], &[&of("none/*")]);
+    let bell = Bell::default();
+    let mut take = |watch: &mut TypedWatchAll<Cluster>| {
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            if let Poll::Ready(Some(item)) = bell.poll(watch) {
+                taken.push(item);
+            }
+            rig.drive();
+        }
+        taken
+    };
+    let taken = take(&mut glob);
+    let [
+        Ok(TypedChange::Collection(Ok(()))),
+        Ok(TypedChange::Resource { name, result: Ok(cluster) }),
+    ] = &taken[..]
+    else {
+        panic!("unexpected {taken:?}");
+    };
+    assert_eq!((name.as_str(), cluster.name.as_str()), (&*of("web/one"), &*of("web/one")));
+    let taken = take(&mut empty);
+    assert!(matches!(taken[..], [Ok(TypedChange::Collection(Ok(())))]), "{taken:?}");
+    let taken = take(&mut single);
+    let [Err(InvalidTypedWatch::Watch(InvalidWatch::Structured { why, .. }))] = &taken[..] else {
+        panic!("unexpected {taken:?}");
+    };
+    assert_eq!(*why, InvalidStructuredName::NotAGlob);
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// Takes what a wildcard watch has ahead and finishes with it.
+    /// Takes what the watch of a wildcard or a glob has ahead and finishes with it.
     fn follow(&mut self, watch: WatchId) {
         let label = self.label(watch);
         while let Some(change) = self.client.next_change(watch) {

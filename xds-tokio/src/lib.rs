@@ -37,8 +37,8 @@
 //! # The client
 //!
 //! [`Client::connect`] starts a driver task and returns a [`ClientHandle`], whose
-//! [`watch`](ClientHandle::watch) and [`watch_all`](ClientHandle::watch_all) are streams of decoded
-//! resources; the untyped ones take types that are known at run time only. Every
+//! [`watch`](ClientHandle::watch), [`watch_all`](ClientHandle::watch_all) and
+//! [`watch_glob`](ClientHandle::watch_glob) are streams of decoded resources; the untyped ones take types that are known at run time only. Every
 //! attempt to reach the server dials anew, pings find out when it is gone, and the core decides when
 //! to try again. Which resource types there are, and what makes a resource valid, is in
 //! [`ClientConfig`](xds_core::client::ClientConfig).

@@ -59,7 +59,7 @@ impl Judge<'_> {
             return;
         }
         let asked = asked_for_by(self.naming(), self.cache, self.interest, name, aliases);
-        let asked: Vec<Slot> = asked.filter(|&slot| self.sent.has(slot)).collect();
+        let asked: Vec<Slot> = asked.filter(|&slot| self.asked.sent.has(slot)).collect();
         for from in asked {
             // An alias that is listed twice has been given up by now.
             if self.interest.subscriptions.at(from).is_some_and(Subscription::is_wanted) {
@@ -85,7 +85,7 @@ impl Judge<'_> {
         ids.reverse();
         for id in ids {
             let subscription = self.interest.subscriptions.at_mut(to)?;
-            let target = Target::Name { subscription: to, previous: Slot::NONE, next: Slot::NONE };
+            let target = Target::of_name(to);
             self.watches.get_mut(id)?.target = target;
             self.watches.link(id, subscription.first_watch);
             subscription.first_watch = id.0.slot();

@@ -90,6 +90,11 @@ impl Authority {
         all
     }
 
+    /// The positions of its servers, the preferred first.
+    pub(crate) fn servers(&self) -> &[usize] {
+        &self.servers
+    }
+
     /// The position of the server that is relied on for a type.
     pub(crate) fn active(&self, type_index: usize) -> usize {
         let rank = self.reliance(type_index).active;
@@ -162,9 +167,12 @@ impl Client {
                 self.announce();
                 self.tell_of_the_server(authority, &taken_over);
             }
-            if let Some(id) = self.upstreams.on_lane(lane).filter(|_| authority == DEFAULT) {
+            if let Some(id) = self.upstreams.on_lane(lane) {
                 for &type_index in &taken_over {
-                    self.await_leftovers(id, type_index, now);
+                    if authority == DEFAULT {
+                        self.await_leftovers(id, type_index, now);
+                    }
+                    self.await_leftovers_of_globs(id, type_index, authority, now);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What is known of the resources of one type, in the order in which it last changed.
 //!
-//! An [`Entry`] exists for every name that is subscribed to and, under a wildcard, for every name
-//! that the server has spoken of. The cursors of wildcard watches are markers in the same list: what
+//! An [`Entry`] exists for every name that is subscribed to and, under a wildcard or a glob, for every
+//! name that the server has spoken of. The cursors of wildcard watches are markers in the same list: what
 //! lies behind a marker is what its watch has not seen, and no move of an entry disturbs it.
 
 use alloc::{
@@ -16,6 +16,7 @@ use super::{
     cursor::Cursor,
     entry::Entry,
     frames::HeldFrames,
+    globs::Globs,
     resource_type::Value,
     status::{EntryState, FailedUpdate},
     versions::Versions,
@@ -47,6 +48,8 @@ pub(crate) struct Cache {
     entries: usize,
     /// Deleted entries that some cursor has yet to pass, oldest first.
     tombstones: VecDeque<(u64, Key)>,
+    /// The globs that are asked for, which keep their members in an order of their own.
+    pub(super) globs: Globs,
     /// When resources may no longer be used unless they are sent again, the next one first (B09).
     pub(super) expiries: BTreeSet<(Time, Slot)>,
 }
@@ -71,13 +74,15 @@ impl Cache {
             versions: Versions::default(),
             entries: 0,
             tombstones: VecDeque::new(),
+            globs: Globs::new(seed),
             expiries: BTreeSet::new(),
         }
     }
 
-    /// How many entries there are that are not only kept as deleted.
+    /// How many resources there are that are not only kept as deleted.
     pub(crate) fn live(&self) -> usize {
-        self.entries.saturating_sub(self.tombstones.len())
+        let tombstones = self.tombstones.len() + self.globs.tombstones();
+        self.entries.saturating_sub(tombstones + self.globs.len())
     }
 
     /// How many entries the response under judgement has had so far.
@@ -96,6 +101,14 @@ impl Cache {
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Entry> {
         match self.nodes.at(slot)? {
+            Node::Entry(entry) => Some(entry),
+            Node::Cursor => None,
+        }
+    }
+
+    /// The entry that had this key, unless it is gone.
+    pub(crate) fn at_key(&self, key: Key) -> Option<&Entry> {
+        match self.nodes.get(key)? {
             Node::Entry(entry) => Some(entry),
             Node::Cursor => None,
         }
@@ -143,6 +156,7 @@ impl Cache {
             source: u32::MAX,
             changed: 0,
             is_foreign: false,
+            is_glob: false,
             subscription: Slot::NONE,
             frame: Slot::NONE,
             stamp: 0,
@@ -162,6 +176,9 @@ impl Cache {
     pub(crate) fn remove(&mut self, slot: Slot) {
         self.drop_resource(slot);
         if let Some(Node::Entry(entry)) = self.nodes.at(slot) {
+            if entry.is_foreign {
+                self.globs.note_removal(entry.name.as_str(), entry.moved());
+            }
             self.index.remove(entry.name.as_str(), slot);
             self.nodes.remove(slot);
             self.entries -= 1;
@@ -170,20 +187,22 @@ impl Cache {
 
     /// Notes a change that watchers must hear of: the entry becomes the newest of the list.
     pub(crate) fn touch(&mut self, slot: Slot) {
-        self.sequence += 1;
-        let sequence = self.sequence;
-        if let Some(entry) = self.get_mut(slot) {
-            entry.changed = sequence;
-        }
-        self.nodes.move_to_back(slot);
+        self.note_move(slot, |entry, number| entry.changed = number);
     }
 
     /// Notes a change of the error beside a resource that stays in use.
     pub(crate) fn touch_ambient(&mut self, slot: Slot) {
+        self.note_move(slot, |entry, number| entry.detail().ambient = number);
+    }
+
+    fn note_move(&mut self, slot: Slot, number: impl FnOnce(&mut Entry, u64)) {
         self.sequence += 1;
-        let sequence = self.sequence;
-        if let Some(entry) = self.get_mut(slot) {
-            entry.detail().ambient = sequence;
+        if let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) {
+            let before = entry.moved();
+            number(entry, self.sequence);
+            if entry.is_foreign {
+                self.globs.note_change(entry.name.as_str(), slot, before, self.sequence);
+            }
         }
         self.nodes.move_to_back(slot);
     }
@@ -429,9 +448,15 @@ impl Cache {
 
     /// Keeps a deleted entry until every cursor has passed it.
     pub(crate) fn bury(&mut self, slot: Slot) {
-        if let Some(key) = self.nodes.key(slot) {
-            let changed = self.get(slot).map_or(0, |entry| entry.changed);
+        let Some((key, entry)) = self.nodes.key(slot).zip(self.get(slot)) else { return };
+        if !entry.is_foreign {
+            let changed = entry.changed;
             self.tombstones.push_back((changed, key));
+            return;
+        }
+        let (name, last) = (entry.name.clone(), entry.moved());
+        if !self.globs.bury(name.as_str(), last, key) {
+            self.remove(slot);
         }
     }
 

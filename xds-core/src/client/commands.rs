@@ -10,7 +10,7 @@ use super::{
     interest::{Collection, Subscription, SubscriptionState},
     names,
     status::EntryState,
-    watches::{News, Target},
+    watches::{Link, News, Target},
 };
 use crate::{
     id::WatchId,
@@ -27,6 +27,10 @@ pub enum Interest<'a> {
     Name(&'a str),
     /// Every resource that the server has for this node (S0.104, B01).
     Wildcard,
+    /// Every resource that a glob stands for: `xdstp://authority/type/path/*?context` is for all of its
+    /// authority and type that lie below the path and have exactly these context parameters (FE-22). It is
+    /// watched as a wildcard is. Only servers of the incremental variant can be asked for it.
+    Glob(&'a str),
 }
 
 impl Client {
@@ -55,6 +59,17 @@ impl Client {
                 self.watch_name(type_index, &name.name, authority, now)
             }
             Interest::Wildcard => self.watch_everything(type_index, now),
+            Interest::Glob(name) => {
+                self.check_name(name)?;
+                let glob = names::read_glob(name, type_url, self.config.profile.federation)
+                    .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
+                let authority = self.position_of_authority(&glob)?;
+                if !self.is_incremental(authority) {
+                    let name = ResourceName::from(&*glob.name);
+                    return Err(InvalidWatch::GlobNeedsIncremental(name));
+                }
+                self.watch_glob(type_index, &glob.name, authority, now)
+            }
         }
         .ok_or(InvalidWatch::TooMany)?;
         self.connect_if_wanted(now);
@@ -87,19 +102,34 @@ impl Client {
         };
         known.cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
         let subscription = self.subscribe(type_index, entry, authority)?;
-        let target = Target::Name { subscription, previous: Slot::NONE, next: Slot::NONE };
-        let watch = self.watches.add(type_index, target)?;
-        let slot = self.types.get_mut(type_index)?.interest.subscriptions.at_mut(subscription)?;
-        self.watches.link(watch, slot.first_watch);
-        slot.first_watch = watch.0.slot();
+        let watch = self.add_watch(type_index, subscription, Target::of_name(subscription))?;
         self.start_fetch(type_index, subscription, now);
         self.turn_from_failed_server(authority, type_index, now);
         self.tell_what_is_known(watch, type_index, entry, authority);
         Some(watch)
     }
 
+    /// Adds a watch of a subscribed name or glob.
+    pub(super) fn add_watch(
+        &mut self,
+        type_index: usize,
+        subscription: Slot,
+        target: Target,
+    ) -> Option<WatchId> {
+        let watch = self.watches.add(type_index, target)?;
+        let slot = self.types.get_mut(type_index)?.interest.subscriptions.at_mut(subscription)?;
+        self.watches.link(watch, slot.first_watch);
+        slot.first_watch = watch.0.slot();
+        Some(watch)
+    }
+
     /// Something may be wanted of which nothing is known, from a server that cannot be used (FB-04).
-    fn turn_from_failed_server(&mut self, authority: usize, type_index: usize, now: Time) {
+    pub(super) fn turn_from_failed_server(
+        &mut self,
+        authority: usize,
+        type_index: usize,
+        now: Time,
+    ) {
         if self.has_next_server(authority, type_index)
             && let Some((_, lane)) = self.upstreams.active(authority, type_index)
             && lane.error.is_some()
@@ -111,7 +141,12 @@ impl Client {
     }
 
     /// The subscription to an entry's name, made or taken up again where there is none.
-    fn subscribe(&mut self, type_index: usize, entry: Slot, authority: usize) -> Option<Slot> {
+    pub(super) fn subscribe(
+        &mut self,
+        type_index: usize,
+        entry: Slot,
+        authority: usize,
+    ) -> Option<Slot> {
         let known = self.types.get_mut(type_index)?;
         let existing = known.cache.get(entry)?.subscription;
         let slot = match known.interest.subscriptions.at_mut(existing) {
@@ -191,13 +226,8 @@ impl Client {
             self.outbox.note_dead(|id| watches.get(id).is_some());
         }
         let authority = match ended.target {
-            Target::Name { subscription, previous, next } => {
-                let authority = self.authority_of_subscription(ended.type_index, subscription);
-                if let Some(first) = self.watches.unlink(previous, next) {
-                    self.set_first_watch(ended.type_index, subscription, first);
-                }
-                authority
-            }
+            Target::Name(link) => self.end_link(ended.type_index, link),
+            Target::Glob(watch) => self.end_glob_watch(ended.type_index, watch.0),
             Target::Wildcard(cursor) => {
                 if let Some(known) = self.types.get_mut(ended.type_index) {
                     known.interest.wildcards.retain(|&other| other != watch);
@@ -213,6 +243,15 @@ impl Client {
         self.discard_settled_timers();
         self.discard_settled_fetches();
         self.announce();
+    }
+
+    /// The watch with this link has ended. Returns the position of its authority.
+    pub(super) fn end_link(&mut self, type_index: usize, link: Link) -> usize {
+        let authority = self.authority_of_subscription(type_index, link.subscription);
+        if let Some(first) = self.watches.unlink(link) {
+            self.set_first_watch(type_index, link.subscription, first);
+        }
+        authority
     }
 
     fn authority_of_subscription(&self, type_index: usize, subscription: Slot) -> usize {
@@ -242,21 +281,31 @@ impl Client {
     }
 
     /// Removes a subscription that the server does not know of, or has been told is over. What is
-    /// known of its resource goes with it unless a wildcard covers it (IC15, CA-09).
+    /// known of its resource goes with it unless a wildcard or a glob covers it (IC15, CA-09).
     pub(super) fn drop_subscription(&mut self, type_index: usize, slot: Slot) {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.remove(slot) else { return };
-        // A wildcard covers it until the server is told that there is none any more.
-        let covered =
-            known.interest.wants_wildcard() || self.upstreams.has_wildcard_on_wire(type_index);
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
         entry.subscription = Slot::NONE;
-        let covered = covered && !entry.is_foreign;
+        if entry.is_glob {
+            return known.cache.remove_glob(subscription.entry);
+        }
+        // A collection covers it until the server is told that nobody wants that any more.
+        let covered = match entry.is_foreign {
+            true => {
+                let name = entry.name.clone();
+                known.cache.globs.covering(name.as_str()).next().is_some()
+            }
+            false => {
+                known.interest.wants_wildcard() || self.upstreams.has_wildcard_on_wire(type_index)
+            }
+        };
+        let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
         if covered && (entry.bytes.is_some() || entry.state == EntryState::Nacked) {
             return;
         }
         if covered && entry.changed > 0 {
-            // Wildcard watches may have yet to hear of its deletion.
+            // Watches of many may have yet to hear of its deletion.
             entry.state = EntryState::DoesNotExist;
             known.cache.bury(subscription.entry);
         } else {
@@ -277,7 +326,7 @@ impl Client {
         let uncovered: alloc::vec::Vec<Slot> = known
             .cache
             .iter()
-            .filter(|(_, entry)| entry.subscription.is_none())
+            .filter(|(_, entry)| entry.subscription.is_none() && !entry.is_foreign)
             .map(|(slot, _)| slot)
             .collect();
         if uncovered.is_empty() {

@@ -325,12 +325,12 @@ pub struct ClientLimits {
     pub token_bytes: usize,
     /// The longest resource name, in bytes. A longer one makes its resource invalid.
     pub name_bytes: usize,
-    /// How many resources of one type are taken under a wildcard. Further ones are invalid. What is
+    /// How many resources of one type are taken under a wildcard and globs. Further ones are invalid. What is
     /// deleted but kept counts until there are more than this many in all; then the newly deleted are
     /// dropped.
     pub resources_per_type: usize,
-    /// How many deleted resources are remembered for a wildcard watch that does not catch up; then
-    /// it is told to start over.
+    /// How many deleted resources are remembered for a wildcard watch that does not catch up, and how
+    /// many for watches of globs together; then they are told to start over.
     pub tombstones_per_type: usize,
     /// The longest message in a NACK, in bytes (AN-09).
     pub nack_message_bytes: usize,

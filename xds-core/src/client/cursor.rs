@@ -1,19 +1,20 @@
-//! How far a wildcard watch has come in the list of changes, and what it was told of entries that moved
-//! on behind its back.
+//! How far the watch of a wildcard or a glob has come in the list of changes, and what it was told of
+//! entries that moved on behind its back.
 //!
 //! The list is in the order in which entries last changed, so a watch needs no more than a marker in it,
-//! as long as an entry moves for a new value. One that moves for an error alone has a value that the
+//! or for a glob, whose members are filed by the number of their change, that number, as long as an entry
+//! moves for a new value. One that moves for an error alone has a value that the
 //! watch may know or not, and an error that it may have heard of or not; that is noted when it moves.
 
 use alloc::collections::BTreeMap;
 
-use super::entry::Entry;
+use super::{cache::Cache, entry::Entry, interest::TypeInterest, watches::Watches};
 use crate::slab::Slot;
 
-/// Where a wildcard watch stands.
+/// Where a watch of many resources stands.
 #[derive(Debug)]
 pub(crate) struct Cursor {
-    /// What lies behind it in the list has yet to be passed.
+    /// What lies behind it in the list has yet to be passed. The watch of a glob has none.
     pub(crate) marker: Slot,
     /// The number of the newest change that was passed: an entry that has not moved since is known to
     /// the watch as it is.
@@ -24,7 +25,7 @@ pub(crate) struct Cursor {
     pub(crate) resync: bool,
 }
 
-/// What a wildcard watch was told of an entry.
+/// What a watch of many was told of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// The number of the change that brought the value.
@@ -58,6 +59,30 @@ impl Cursor {
         if self.passed >= entry.moved() {
             let told = Told { value: entry.changed, is_wrong: entry.error().is_some() };
             self.told.insert(slot, told);
+        }
+    }
+}
+
+/// Notes what the watches of wildcards and globs were told of an entry before the error beside it changes.
+pub(crate) fn note_told(slot: Slot, cache: &Cache, interest: &TypeInterest, watches: &mut Watches) {
+    let Some(entry) = cache.get(slot) else { return };
+    let note = |watches: &mut Watches, watch| {
+        let watch = watches.get_mut(watch);
+        if let Some(cursor) = watch.and_then(|watch| watch.target.cursor_mut()) {
+            cursor.note_told(slot, entry);
+        }
+    };
+    if !entry.is_foreign {
+        for &watch in &interest.wildcards {
+            note(watches, watch);
+        }
+        return;
+    }
+    for (_, glob) in cache.globs.covering(entry.name.as_str()) {
+        let subscription = interest.subscriptions.at(glob.subscription);
+        let first = subscription.map_or(Slot::NONE, |subscription| subscription.first_watch);
+        for watch in watches.of_name(first) {
+            note(watches, watch);
         }
     }
 }

@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 use super::{
     cache::Cache,
     config::WildcardForm,
+    entry::Entry,
     interest::TypeInterest,
     machine::{Form, Rendered, WildcardStep},
     sent::SentNames,
@@ -192,15 +193,7 @@ impl Delta {
     ) -> bool {
         let before = out.len();
         for (_, entry) in cache.iter() {
-            let subscription = interest.subscriptions.at(entry.subscription);
-            let is_subscribed = match subscription {
-                Some(_) => {
-                    let by_wildcard = self.has_wildcard() && !entry.is_foreign;
-                    by_wildcard || self.sent.has(entry.subscription)
-                }
-                None => self.has_wildcard(),
-            };
-            if is_subscribed && entry.is_held_from(upstream) {
+            if entry.is_held_from(upstream) && self.has_asked_for(entry, interest, cache) {
                 let version = cache.version_of(entry).as_str();
                 if !version.is_empty() {
                     encode::pair(out, INITIAL_RESOURCE_VERSIONS, entry.name.as_str(), version);
@@ -208,6 +201,20 @@ impl Delta {
             }
         }
         out.len() > before
+    }
+
+    /// Whether the server was told that the resource is wanted, by its name or with others.
+    fn has_asked_for(&self, entry: &Entry, interest: &TypeInterest, cache: &Cache) -> bool {
+        let subscription = interest.subscriptions.at(entry.subscription);
+        let by_name = subscription.is_some() && self.sent.has(entry.subscription);
+        let by_collection = || match entry.is_foreign {
+            false => self.has_wildcard(),
+            true => cache
+                .globs
+                .covering(entry.name.as_str())
+                .any(|(_, glob)| self.sent.has(glob.subscription)),
+        };
+        by_name || by_collection()
     }
 }
 

@@ -127,6 +127,9 @@ impl Client {
                 .is_some_and(|subscription| subscription.timer == armed.token),
             Subject::Collection => known.interest.collection_timer == armed.token,
             Subject::Leftovers => known.interest.leftover_timer == armed.token,
+            Subject::GlobLeftovers(key) => {
+                known.cache.globs.get(key).is_some_and(|glob| glob.leftover_timer == armed.token)
+            }
         }
     }
 
@@ -151,11 +154,18 @@ impl Client {
             Subject::Subscription(key) => {
                 let Some(subscription) = known.interest.subscriptions.get_mut(key) else { return };
                 subscription.timer = 0;
-                let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
-                // A timer that races with a resource loses (trap 23, DT-13).
+                let Some(entry) = known.cache.get(subscription.entry) else { return };
+                // A timer that races with a resource loses (trap 23, DT-13). A glob with members in use is
+                // no missing one either: a server that takes them to be known need not send them again.
                 if entry.bytes.is_some() {
                     return;
                 }
+                if known.cache.receive_if_inhabited(subscription.entry) {
+                    let first = subscription.first_watch;
+                    self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
+                    return;
+                }
+                let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
                 entry.state = state;
                 let error = WatchError::new(kind, Some(entry.name.clone()), source);
                 entry.set_error(error, epoch);
@@ -164,6 +174,9 @@ impl Client {
                 self.watches.tell_all(first, News::Changed, &mut self.outbox, &mut None);
             }
             Subject::Leftovers => self.end_leftovers(position, armed.type_index),
+            Subject::GlobLeftovers(key) => {
+                self.end_leftovers_of(position, armed.type_index, key.slot());
+            }
             Subject::Collection => {
                 known.interest.collection_timer = 0;
                 upstream.tally.timed_out(armed.type_index);
@@ -195,7 +208,7 @@ impl Client {
         let knows = |machine: &Machine| match armed.subject {
             Subject::Subscription(key) => machine.sent().has(key.slot()),
             Subject::Collection => machine.has_wildcard(),
-            Subject::Leftovers => false,
+            Subject::Leftovers | Subject::GlobLeftovers(_) => false,
         };
         (0..self.upstreams.lanes.len()).filter_map(|lane| self.upstreams.on_lane(lane)).find(
             |&id| {
@@ -215,6 +228,7 @@ impl Client {
             }
             Subject::Collection => Some(&mut interest.collection_timer),
             Subject::Leftovers => Some(&mut interest.leftover_timer),
+            Subject::GlobLeftovers(_) => None,
         }) else {
             return;
         };

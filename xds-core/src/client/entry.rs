@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub(super) source: u32,
     /// Whether the name states an authority: then it is no part of what a wildcard asks for.
     pub(crate) is_foreign: bool,
+    /// Whether the name is that of a glob, which is no resource but stands for others.
+    pub(crate) is_glob: bool,
     /// Who asks for the entry by name, if anybody.
     pub(crate) subscription: Slot,
     pub(super) frame: Slot,

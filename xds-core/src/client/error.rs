@@ -177,7 +177,7 @@ impl WatchError {
         &self.kind
     }
 
-    /// The resource it is wrong with; `None` for a whole collection.
+    /// The resource or the glob that it is wrong with; `None` for all of a type.
     #[must_use]
     pub fn name(&self) -> Option<&ResourceName> {
         self.subject.as_ref()
@@ -230,6 +230,11 @@ pub enum InvalidWatch {
         /// What is wrong with it.
         why: InvalidStructuredName,
     },
+    /// A glob is asked for in the incremental variant only (TP1, B20): the state of the world cannot say
+    /// that a glob has no members, nor, of most types, that one is gone. A server of its authority speaks
+    /// that variant.
+    #[error("{0} is a glob, and a server of its authority does not speak the incremental variant")]
+    GlobNeedsIncremental(ResourceName),
     /// The name states an authority that is not configured (FE-05).
     #[error("the authority of {0} is not configured")]
     UnknownAuthority(ResourceName),

@@ -98,11 +98,11 @@ pub enum Notice {
     /// Something is wrong that does not change the use of the value (S3.020), or, with `None`, no
     /// longer is (X16).
     Ambient(Option<WatchError>),
-    /// A wildcard watch: call [`next_change`](super::Client::next_change) until it returns `None`.
+    /// The watch of a wildcard or a glob: call [`next_change`](super::Client::next_change) until it returns `None`.
     Behind,
 }
 
-/// One step of a wildcard watch.
+/// One step of the watch of a wildcard or a glob.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Change {

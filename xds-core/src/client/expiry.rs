@@ -21,7 +21,7 @@ impl Client {
         Some(Deadline { at, why: Timer::TimeToLive })
     }
 
-    /// Drops every resource that has expired. Each type's wildcard watches are told once (DX-37).
+    /// Drops every resource that has expired. Each type's watches of many are told once (DX-37).
     pub(super) fn expire_due(&mut self, now: Time) {
         for type_index in 0..self.types.len() {
             let mut has_expired = false;
@@ -54,9 +54,13 @@ impl Client {
     }
 
     pub(super) fn tell_wildcards(&mut self, type_index: usize) {
-        let Some(known) = self.types.get(type_index) else { return };
+        let Some(known) = self.types.get_mut(type_index) else { return };
         for &watch in &known.interest.wildcards {
             self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+        }
+        for glob in known.cache.globs.take_changed() {
+            let first = known.interest.first_watch_of(&known.cache.globs, glob);
+            self.watches.tell_all(first, News::Behind, &mut self.outbox, &mut None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{authorities::DEFAULT, entry::Entry, error::WatchError};
+use super::{authorities::DEFAULT, entry::Entry, error::WatchError, globs::Globs};
 use crate::{
     id::WatchId,
     slab::{Slab, Slot},
@@ -85,20 +85,6 @@ impl TypeInterest {
         self.wants_wildcard() && scope.get(DEFAULT) == Some(&true)
     }
 
-    /// Whether a server with this scope may speak of the entry with this subscription: that of its name,
-    /// or none, where only a wildcard covers it.
-    pub(crate) fn may_come_from(
-        &self,
-        subscription: Slot,
-        scope: &[bool],
-        has_wildcard: bool,
-    ) -> bool {
-        match self.subscriptions.at(subscription) {
-            Some(subscription) => scope.get(subscription.authority) == Some(&true),
-            None => has_wildcard,
-        }
-    }
-
     /// Whether anything is wanted of a server with this scope.
     pub(crate) fn is_wanted_in(&self, scope: &[bool]) -> bool {
         self.wants_wildcard_in(scope) || self.names_in(scope) > 0
@@ -127,13 +113,28 @@ impl TypeInterest {
         }
     }
 
-    /// Whether anybody watches the entry, by name or by wildcard.
-    pub(crate) fn covers(&self, entry: &Entry) -> bool {
-        let is_named = self
-            .subscriptions
-            .at(entry.subscription)
-            .is_some_and(|subscription| subscription.state == SubscriptionState::Wanted);
-        is_named || (self.wants_wildcard() && !entry.is_foreign && !entry.is_tombstone())
+    /// The first watch of a glob.
+    pub(crate) fn first_watch_of(&self, globs: &Globs, glob: Slot) -> Slot {
+        globs
+            .at(glob)
+            .and_then(|glob| self.subscriptions.at(glob.subscription))
+            .map_or(Slot::NONE, |subscription| subscription.first_watch)
+    }
+
+    /// Whether anybody watches the resource, by name, by wildcard or by a glob.
+    pub(crate) fn covers(&self, entry: &Entry, globs: &Globs) -> bool {
+        if entry.is_glob {
+            return false;
+        }
+        let is_wanted =
+            |subscription| self.subscriptions.at(subscription).is_some_and(Subscription::is_wanted);
+        let by_collection = || match entry.is_foreign {
+            false => self.wants_wildcard(),
+            true => {
+                globs.covering(entry.name.as_str()).any(|(_, glob)| is_wanted(glob.subscription))
+            }
+        };
+        is_wanted(entry.subscription) || (!entry.is_tombstone() && by_collection())
     }
 }
 

@@ -16,9 +16,10 @@ use bytes::Bytes;
 
 use super::{
     aliases::Moved,
-    authorities::DEFAULT,
+    asked::Asked,
     cache::Cache,
     config::{ClientLimits, DataErrorPolicy},
+    cursor::note_told,
     entry::Entry,
     error::{ErrorCategory, NOT_FOUND, Source, WatchError, WatchErrorKind},
     faults::{Faults, Place},
@@ -28,9 +29,8 @@ use super::{
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::{Context, Rejection, ResourceType},
     review::Settlement,
-    sent::SentNames,
     status::{ClientStats, EntryState},
-    watches::{Debts, News, Target, Watches},
+    watches::{Debts, News, Watches},
 };
 use crate::{slab::Slot, text::Version, time::Time, wire::response::Response};
 
@@ -53,14 +53,10 @@ pub(crate) struct Judge<'a> {
     pub(crate) now: Time,
     /// What was said of the response's resources from outside.
     pub(crate) settlement: &'a Settlement,
-    /// Whether the server has been told that everything is wanted, and not yet otherwise.
-    pub(crate) has_wildcard: bool,
     /// How many channels had ended before this one.
     pub(crate) epoch: u64,
-    /// The names that the server was told, and the authorities that use it: what else it sends is
-    /// nobody's, and what it leaves out is not deleted by that.
-    pub(crate) sent: &'a SentNames,
-    pub(crate) scope: &'a [bool],
+    /// What the server was asked for.
+    pub(crate) asked: Asked<'a>,
     /// The position of the server.
     pub(crate) upstream: usize,
     /// What the response's aliases did to subscriptions.
@@ -87,7 +83,7 @@ impl Judge<'_> {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
         for (slot, kind) in reported {
-            self.data_error(slot, EntryState::ReceivedError, kind);
+            self.take_report(slot, kind);
         }
         if self.resource_type.full_state_in_sotw() {
             self.delete_absent();
@@ -195,7 +191,8 @@ impl Judge<'_> {
             .filter(|&(slot, entry)| {
                 let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
                 let is_reported = entry.state == EntryState::ReceivedError;
-                let is_absent = !self.cache.is_in_response(slot) && self.is_asked_for_here(entry);
+                let is_absent = !self.cache.is_in_response(slot)
+                    && self.asked.means_absence(entry, self.interest);
                 was_received && !is_reported && is_absent
             })
             .map(|(slot, entry)| (slot, entry.state, entry.bytes.is_some()))
@@ -209,26 +206,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the server is one that may speak of the entry: names belong to authorities, and only
-    /// the servers of its authority are asked for a name (A47).
+    /// Whether the server is one that may speak of the entry.
     pub(crate) fn may_come_from_here(&self, slot: Slot) -> bool {
-        let Some(entry) = self.cache.get(slot) else { return false };
-        self.interest.may_come_from(entry.subscription, self.scope, self.has_wildcard)
+        self.cache
+            .get(slot)
+            .is_some_and(|entry| self.asked.may_speak_of(entry, self.interest, &self.cache.globs))
     }
 
-    /// Whether the absence of the entry from a complete response means something.
-    fn is_asked_for_here(&self, entry: &Entry) -> bool {
-        match self.interest.subscriptions.at(entry.subscription) {
-            Some(subscription) => {
-                let by_wildcard = self.has_wildcard && subscription.authority == DEFAULT;
-                let is_served = self.scope.get(subscription.authority) == Some(&true);
-                by_wildcard || (is_served && self.sent.has(entry.subscription))
-            }
-            None => self.has_wildcard,
-        }
-    }
-
-    fn is_wildcard_only(&self, slot: Slot) -> bool {
+    fn is_in_collection_only(&self, slot: Slot) -> bool {
         self.cache.get(slot).is_some_and(|entry| entry.subscription.is_none())
     }
 
@@ -236,9 +221,9 @@ impl Judge<'_> {
     /// is decided whether a resource in use is dropped, then whether the error is told beside it or in
     /// its place (S3.028-S3.030).
     pub(crate) fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
-        // Under a wildcard, what is deleted but kept must not pile up without end.
+        // In a collection, what is deleted but kept must not pile up without end.
         let is_one_too_many =
-            self.is_wildcard_only(slot) && self.cache.live() > self.limits.resources_per_type;
+            self.is_in_collection_only(slot) && self.cache.live() > self.limits.resources_per_type;
         if self.drops(&kind) || is_one_too_many {
             self.cache.drop_resource(slot);
         }
@@ -286,16 +271,8 @@ impl Judge<'_> {
         self.tell(slot, News::Ambient);
     }
 
-    /// Notes what wildcard watches were told of an entry before the error beside it changes.
     fn note_told(&mut self, slot: Slot) {
-        let Some(entry) = self.cache.get(slot) else { return };
-        for &watch in &self.interest.wildcards {
-            if let Some(Target::Wildcard(cursor)) =
-                self.watches.get_mut(watch).map(|watch| &mut watch.target)
-            {
-                cursor.note_told(slot, entry);
-            }
-        }
+        note_told(slot, self.cache, self.interest, self.watches);
     }
 
     /// Tells the watchers of the entry's name; wildcard watches are told once per response.
@@ -308,7 +285,7 @@ impl Judge<'_> {
     }
 
     /// The server has spoken of the name: its does-not-exist timer ends (IC24).
-    fn settle(&mut self, slot: Slot) {
+    pub(crate) fn settle(&mut self, slot: Slot) {
         let subscription = self.cache.get(slot).map_or(Slot::NONE, |entry| entry.subscription);
         if let Some(subscription) = self.interest.subscriptions.at_mut(subscription) {
             subscription.timer = 0;
@@ -318,7 +295,7 @@ impl Judge<'_> {
     /// Any response of the type, even an empty one, settles that the collection exists (X22).
     pub(crate) fn note_collection(&mut self, has_changes: bool) {
         let is_first =
-            self.has_wildcard && !matches!(self.interest.collection, Collection::Received);
+            self.asked.has_wildcard && !matches!(self.interest.collection, Collection::Received);
         if is_first {
             self.interest.collection = Collection::Received;
             self.interest.collection_timer = 0;
@@ -331,12 +308,16 @@ impl Judge<'_> {
         self.tell_wildcards(has_changes);
     }
 
-    /// Something of the collection has changed, if so.
+    /// Something of the collection has changed, if so, or of some globs.
     pub(crate) fn tell_wildcards(&mut self, has_changes: bool) {
         if has_changes {
             for &watch in &self.interest.wildcards {
                 self.watches.tell(watch, News::Behind, self.outbox, self.debts);
             }
+        }
+        for glob in self.cache.globs.take_changed() {
+            let first = self.interest.first_watch_of(&self.cache.globs, glob);
+            self.watches.tell_all(first, News::Behind, self.outbox, self.debts);
         }
     }
 }

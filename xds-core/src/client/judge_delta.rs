@@ -33,6 +33,8 @@ struct Beside<'f> {
     unchanged: Vec<(Slot, Wrapper<'f>)>,
     /// What the server says does not exist.
     absent: Vec<Slot>,
+    /// The globs that it says have no members.
+    empty: Vec<Slot>,
 }
 
 impl Judge<'_> {
@@ -62,8 +64,12 @@ impl Judge<'_> {
                 self.conclude_absent(slot);
             }
         }
+        for slot in beside.empty {
+            self.conclude_empty(slot);
+        }
+        self.receive_globs();
         for (slot, kind) in reported {
-            self.data_error(slot, EntryState::ReceivedError, kind);
+            self.take_report(slot, kind);
         }
         self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
@@ -114,7 +120,9 @@ impl Judge<'_> {
         let one = match unwrap_delta(wrapped, response.type_url) {
             Ok(one) => one,
             Err(unusable) => {
-                self.read_unusable(index, unusable, reading);
+                if let Some(slot) = self.read_unusable(index, unusable, reading) {
+                    self.note_present(slot);
+                }
                 return;
             }
         };
@@ -134,6 +142,7 @@ impl Judge<'_> {
         };
         self.resolve_aliases(name, wrapper.aliases);
         let Some(slot) = self.find_or_expect(name, index, reading) else { return };
+        self.note_present(slot);
         match self.cache.mark(slot) {
             Mark::First => {
                 if self.cache.get(slot).and_then(|entry| entry.bytes.as_deref()) == Some(value) {
@@ -167,6 +176,9 @@ impl Judge<'_> {
         let is_in_use = slot.and_then(|slot| self.cache.get(slot)).is_some_and(|entry| {
             entry.bytes.is_some() && self.cache.version_of(entry).as_str() == wrapper.version
         });
+        if let Some(slot) = slot.filter(|_| is_in_use) {
+            self.note_present(slot);
+        }
         match slot {
             Some(slot) if has_heartbeats && is_in_use => match self.cache.mark(slot) {
                 Mark::First => reading.heartbeats.push((slot, wrapper)),
@@ -184,12 +196,14 @@ impl Judge<'_> {
         }
     }
 
-    /// Names that nobody asked for are passed over (DX-13).
+    /// Names that nobody asked for are passed over (DX-13). That a glob has no members may be said as
+    /// often as a server likes.
     fn read_absence(&mut self, name: &str, reading: &mut Reading<'_>, beside: &mut Beside<'_>) {
-        let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
-            return;
-        };
+        let subject = self.find_subject(name).filter(|&slot| self.may_come_from_here(slot));
+        let Some(slot) = subject else { return };
         match self.cache.mark(slot) {
+            Mark::First if self.is_glob(slot) => beside.empty.push(slot),
+            _ if self.is_glob(slot) => {}
             Mark::First => beside.absent.push(slot),
             mark => self.note_repeated(slot, mark, reading),
         }
@@ -253,7 +267,7 @@ impl Judge<'_> {
 
     /// The server says that there is no such resource: a deletion if there was one (DX-11), otherwise
     /// the answer to the subscription (B03).
-    fn conclude_absent(&mut self, slot: Slot) {
+    pub(crate) fn conclude_absent(&mut self, slot: Slot) {
         let Some(entry) = self.cache.get(slot) else { return };
         let is_kept = entry.bytes.is_none() || !self.drops(&WatchErrorKind::Deleted);
         if entry.state == EntryState::DoesNotExist && is_kept {

@@ -4,12 +4,10 @@ use alloc::{sync::Arc, vec::Vec};
 
 use super::{
     Client,
-    authorities::DEFAULT,
     backoff::End,
     config::{ConnectivityErrors, ReadGate},
     error::ChannelError,
     event::Call,
-    interest::Collection,
     machine::Machine,
     pace::Bucket,
     upstream::{Carries, Channel, Link},
@@ -275,17 +273,21 @@ impl Client {
             let has_error = self.reported_error(authority, watch.type_index).is_some();
             let Some(known) = self.types.get(watch.type_index) else { continue };
             let news = match &watch.target {
-                Target::Wildcard(_) if authority != DEFAULT => None,
-                Target::Wildcard(_) => match known.interest.collection {
-                    Collection::Received => Some(News::Ambient),
-                    Collection::Requested => has_error.then_some(News::Changed),
-                    Collection::Missing { .. } => Some(News::Changed),
-                },
-                Target::Name { subscription, .. } => {
+                collection @ (Target::Wildcard(_) | Target::Glob(_)) => {
+                    let state = known.collection_of(collection);
+                    match state.filter(|state| state.authority == authority) {
+                        Some(state) if state.is_received => Some(News::Ambient),
+                        Some(state) => {
+                            (has_error || state.error.is_some()).then_some(News::Changed)
+                        }
+                        None => None,
+                    }
+                }
+                Target::Name(link) => {
                     let entry = known
                         .interest
                         .subscriptions
-                        .at(*subscription)
+                        .at(link.subscription)
                         .filter(|subscription| subscription.authority == authority)
                         .and_then(|subscription| known.cache.get(subscription.entry));
                     match entry {

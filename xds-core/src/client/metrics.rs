@@ -294,7 +294,7 @@ impl Client {
         let mut samples = Vec::new();
         for known in &self.types {
             let mut authorities = BTreeMap::<&str, BTreeMap<CacheState, u64>>::new();
-            for (_, entry) in known.cache.iter().filter(|(_, entry)| known.interest.covers(entry)) {
+            for (_, entry) in known.cache.iter().filter(|(_, entry)| known.covers(entry)) {
                 let mut authority = match self.config.profile.federation {
                     Federation::On => authority_label(entry.name.as_str()),
                     Federation::Off => OLD_STYLE,

@@ -12,6 +12,7 @@
 //! | in a proxy's profile, one bad resource spoils the response | `refusal.rs` |
 //! | where a type asks for it, somebody outside has a say | `review.rs` |
 //! | what is not renewed in time goes again | `expiry.rs` |
+//! | it belongs to what a glob stands for | `globs.rs`, `glob_watches.rs`, `judge_globs.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
@@ -21,6 +22,7 @@
 //! This file dispatches: each public method is a few lines, and decides nothing.
 
 mod aliases;
+mod asked;
 mod authorities;
 mod backoff;
 mod cache;
@@ -38,9 +40,12 @@ mod faults;
 mod features;
 mod fetch;
 mod frames;
+mod glob_watches;
+mod globs;
 mod interest;
 mod judge;
 mod judge_delta;
+mod judge_globs;
 mod link;
 mod machine;
 mod metrics;
@@ -128,6 +133,13 @@ struct TypeState {
     interest: interest::TypeInterest,
 }
 
+impl TypeState {
+    /// Whether anybody watches the resource.
+    fn covers(&self, entry: &entry::Entry) -> bool {
+        self.interest.covers(entry, &self.cache.globs)
+    }
+}
+
 /// Commands of the application.
 impl Client {
     /// A client that watches nothing yet, and therefore connects to nothing yet (SB-02).
@@ -156,15 +168,15 @@ impl Client {
         }
     }
 
-    /// Watches a resource, or every resource, of a type.
+    /// Watches a resource, every resource, or those that a glob stands for, of a type.
     ///
     /// What is known already is told at once: a cached resource, then what is wrong beside it
     /// (S3.035), or why there is none.
     ///
     /// # Errors
     ///
-    /// The type is not registered, or is twice, the name is empty, `*` or too long, or the client is shut down.
-    /// Nothing has changed then.
+    /// The type is not registered, or is twice, the name is empty, `*` or too long, a server cannot be asked
+    /// for globs, or the client is shut down. Nothing has changed then.
     pub fn watch(
         &mut self,
         type_url: &TypeUrl,
@@ -181,19 +193,19 @@ impl Client {
         self.end_watch(watch, now);
     }
 
-    /// Says that the watcher is done with the last notice, or with the last change of a wildcard
-    /// watch. Where [`ReadGate::Notices`] holds, the next response is read once all watchers are
+    /// Says that the watcher is done with the last notice, or with the last change of a watch of
+    /// many. Where [`ReadGate::Notices`] holds, the next response is read once all watchers are
     /// done with the last one (FC-01).
     pub fn handled(&mut self, watch: WatchId, now: Time) {
         let now = self.clock.advance(now);
         self.end_notice(watch, now);
     }
 
-    /// The next change of a wildcard watch in the order in which resources last changed, or `None`
-    /// once the watch has caught up. A resource that changed several times is told once.
+    /// The next change of a wildcard's or a glob's watch in the order in which resources last changed, or
+    /// `None` once the watch has caught up. A resource that changed several times is told once.
     #[must_use]
     pub fn next_change(&mut self, watch: WatchId) -> Option<Change> {
-        self.step_wildcard(watch)
+        self.step_collection(watch)
     }
 
     /// Says what of an [`Update`] is rejected, and why. The rest of it is used now, and the response is
@@ -304,11 +316,11 @@ impl Client {
 
 /// Looks inside.
 impl Client {
-    /// Every resource that is watched by name, or known of under a wildcard, type by type.
+    /// Every resource that is watched by name, or known of under a wildcard or a glob, type by type.
     pub fn status(&self) -> impl Iterator<Item = ResourceStatus<'_>> {
         self.types.iter().flat_map(|known| {
-            known.cache.iter().filter(|(_, entry)| known.interest.covers(entry)).map(
-                |(_, entry)| ResourceStatus {
+            known.cache.iter().filter(|(_, entry)| known.covers(entry)).map(|(_, entry)| {
+                ResourceStatus {
                     type_url: known.resource_type.type_url(),
                     name: &entry.name,
                     state: entry.state,
@@ -318,8 +330,8 @@ impl Client {
                     control_plane: known.cache.control_plane_of(entry),
                     error: entry.error(),
                     failed: entry.failed(),
-                },
-            )
+                }
+            })
         })
     }
 

@@ -23,9 +23,12 @@ pub enum InvalidStructuredName {
     /// It names a resource of another type (FE-07).
     #[error("it names a resource of another type")]
     OtherType,
-    /// It stands for a collection, which cannot be watched yet.
-    #[error("it is a glob, and collections cannot be watched")]
+    /// It is a glob, which stands for a collection and names no resource.
+    #[error("it is a glob, which stands for a collection")]
     Glob,
+    /// It was said to be a glob, and names one resource.
+    #[error("it is not a glob")]
+    NotAGlob,
 }
 
 /// A name in the form in which it is kept, and the authority that it states.
@@ -33,6 +36,7 @@ pub enum InvalidStructuredName {
 pub(crate) struct KeptName<'n> {
     pub(crate) name: Cow<'n, str>,
     pub(crate) authority: Option<Cow<'n, str>>,
+    pub(crate) is_glob: bool,
 }
 
 /// Reads a name of a resource of the type.
@@ -41,16 +45,38 @@ pub(crate) fn read<'n>(
     type_url: &TypeUrl,
     federation: Federation,
 ) -> Result<KeptName<'n>, InvalidStructuredName> {
+    match read_subject(name, type_url, federation)? {
+        KeptName { is_glob: true, .. } => Err(InvalidStructuredName::Glob),
+        resource => Ok(resource),
+    }
+}
+
+/// Reads a name of a glob of the type.
+pub(crate) fn read_glob<'n>(
+    name: &'n str,
+    type_url: &TypeUrl,
+    federation: Federation,
+) -> Result<KeptName<'n>, InvalidStructuredName> {
+    match read_subject(name, type_url, federation)? {
+        KeptName { is_glob: false, .. } => Err(InvalidStructuredName::NotAGlob),
+        glob => Ok(glob),
+    }
+}
+
+/// Reads a name of a resource or of a glob of the type.
+pub(crate) fn read_subject<'n>(
+    name: &'n str,
+    type_url: &TypeUrl,
+    federation: Federation,
+) -> Result<KeptName<'n>, InvalidStructuredName> {
     if federation == Federation::Off || !xdstp::is_xdstp(name) {
-        return Ok(KeptName { name: Cow::Borrowed(name), authority: None });
+        return Ok(KeptName { name: Cow::Borrowed(name), authority: None, is_glob: false });
     }
     let parsed = XdstpName::parse(name)?;
     if !parsed.is_of(type_url) {
         return Err(InvalidStructuredName::OtherType);
     }
-    if parsed.is_glob() {
-        return Err(InvalidStructuredName::Glob);
-    }
     let authority = Some(Cow::Owned(parsed.authority().into()));
-    Ok(KeptName { name: Cow::Owned(parsed.as_str().into()), authority })
+    let is_glob = parsed.is_glob();
+    Ok(KeptName { name: Cow::Owned(parsed.as_str().into()), authority, is_glob })
 }

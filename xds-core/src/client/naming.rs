@@ -45,9 +45,11 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// The name as it is kept; as it is if it cannot be read.
+    /// The name of a resource or a glob as it is kept; as it is if it cannot be read.
     pub(crate) fn kept(self, name: &str) -> Cow<'_, str> {
-        self.read(name).map_or(Cow::Borrowed(name), |read| read.name)
+        let (type_url, federation) = (self.resource_type.type_url(), self.profile.federation);
+        let read = names::read_subject(name, type_url, federation);
+        read.map_or(Cow::Borrowed(name), |read| read.name)
     }
 
     pub(crate) fn read<'n>(

@@ -13,7 +13,7 @@ use super::{
     interest::Collection,
     outbox::Queued,
     profile::AnswerTiming,
-    watches::{News, Target, Watch},
+    watches::{Link, News, Target, Watch},
 };
 use crate::{id::WatchId, slab::Slot, text::ResourceName, time::Time};
 
@@ -49,7 +49,7 @@ impl Client {
     fn next_notice(&mut self, id: WatchId) -> Option<Notice> {
         let watch = self.watches.get_mut(id)?;
         watch.dequeued();
-        let Target::Name { subscription, .. } = watch.target else {
+        let Target::Name(Link { subscription, .. }) = watch.target else {
             return Some(Notice::Behind);
         };
         let (has_changed, has_ambient) = (watch.take_changed(), watch.take_ambient());
@@ -105,26 +105,28 @@ impl Client {
         active.is_some_and(|(_, lane)| epoch > lane.ended)
     }
 
-    /// The next change of a wildcard watch.
-    pub(super) fn step_wildcard(&mut self, id: WatchId) -> Option<Change> {
+    /// The next change of a watch of many.
+    pub(super) fn step_collection(&mut self, id: WatchId) -> Option<Change> {
         let watch = self.watches.get(id)?;
         let type_index = watch.type_index;
-        if !matches!(watch.target, Target::Wildcard(_)) {
-            return None;
-        }
+        let glob = match &watch.target {
+            Target::Name(_) => return None,
+            Target::Wildcard(_) => None,
+            Target::Glob(watch) => Some(self.types.get(type_index)?.glob_of(watch.0.subscription)?),
+        };
         if let Some(change) = self.collection_change(id, type_index) {
             return Some(change);
         }
         let known = self.types.get_mut(type_index)?;
         let watch = self.watches.get_mut(id)?;
-        let Target::Wildcard(cursor) = &mut watch.target else { return None };
+        let cursor = watch.target.cursor_mut()?;
         if core::mem::take(&mut cursor.resync) {
             known.cache.rewind(cursor.marker);
             cursor.restart();
             return Some(Change::Resync);
         }
-        while let Some(ahead) = known.cache.behind_cursor(cursor.marker) {
-            if known.cache.get(ahead).is_some_and(|entry| entry.is_foreign) {
+        while let Some(ahead) = known.cache.ahead_of(cursor, glob) {
+            if glob.is_none() && known.cache.get(ahead).is_some_and(|entry| entry.is_foreign) {
                 known.cache.pass(cursor, ahead);
                 continue;
             }
@@ -134,40 +136,42 @@ impl Client {
         }
         cursor.catch_up(known.cache.sequence());
         watch.caught_up();
-        self.sweep(type_index);
+        match glob {
+            None => self.sweep(type_index),
+            Some(glob) => self.sweep_glob(type_index, glob),
+        }
         None
     }
 
     /// What is to be said of the collection as a whole.
     fn collection_change(&mut self, id: WatchId, type_index: usize) -> Option<Change> {
-        let mut unavailable = self.unavailable(type_index, DEFAULT, None);
-        let collection = &self.types.get(type_index)?.interest.collection;
-        if matches!(collection, Collection::Missing { epoch, .. } if self.is_newer(*epoch, DEFAULT, type_index))
-        {
-            unavailable = None; // The conclusion is newer than the failure.
-        }
+        let CollectionState { authority, name, is_received, error } =
+            self.types.get(type_index)?.collection_of(&self.watches.get(id)?.target)?;
+        let unavailable = self.unavailable(type_index, authority, name);
+        let error = match error {
+            // What was concluded after the failure counts.
+            Some((error, epoch)) if self.is_newer(epoch, authority, type_index) => {
+                Some(error.clone())
+            }
+            error => unavailable.or_else(|| error.map(|(error, _)| error.clone())),
+        };
         let watch = self.watches.get_mut(id)?;
         if watch.take_changed() {
-            let is_received = matches!(collection, Collection::Received);
             watch.told_ambient = false;
-            if is_received && unavailable.is_some() {
-                watch.expect_ambient();
-            }
-            let error = match collection {
-                Collection::Received => return Some(Change::Collection(Ok(()))),
-                Collection::Requested => unavailable.clone(),
-                Collection::Missing { error, .. } => {
-                    unavailable.clone().or_else(|| Some(error.clone()))
+            if is_received {
+                if error.is_some() {
+                    watch.expect_ambient();
                 }
-            };
+                return Some(Change::Collection(Ok(())));
+            }
             if let Some(error) = error {
                 return Some(Change::Collection(Err(error)));
             }
         }
-        if watch.take_ambient() {
-            let was_told = core::mem::replace(&mut watch.told_ambient, unavailable.is_some());
-            let is_news = unavailable.is_some() || was_told;
-            return is_news.then_some(Change::CollectionAmbient(unavailable));
+        if watch.take_ambient() && is_received {
+            let was_told = core::mem::replace(&mut watch.told_ambient, error.is_some());
+            let is_news = error.is_some() || was_told;
+            return is_news.then_some(Change::CollectionAmbient(error));
         }
         None
     }
@@ -205,14 +209,15 @@ impl Client {
         let seen =
             known.interest.wildcards.iter().filter_map(|&id| match &self.watches.get(id)?.target {
                 Target::Wildcard(cursor) => Some(cursor.passed),
-                Target::Name { .. } => None,
+                Target::Name(_) | Target::Glob(_) => None,
             });
         let slowest = seen.min().unwrap_or(u64::MAX);
         known.cache.sweep(slowest);
     }
 
-    /// Lets wildcard watches that are too far behind start over rather than keep every deletion.
+    /// Lets watches of many that are too far behind start over rather than keep every deletion.
     pub(super) fn limit_tombstones(&mut self, type_index: usize) {
+        self.limit_tombstones_of_globs(type_index);
         let limit = self.config.limits.tombstones_per_type;
         let Some(known) = self.types.get_mut(type_index) else { return };
         if known.cache.tombstones() <= limit {
@@ -263,13 +268,58 @@ fn next_of_entry(cache: &mut Cache, cursor: &mut Cursor, ahead: Slot) -> Option<
     }
 }
 
+/// What is known of a collection as a whole.
+pub(super) struct CollectionState<'a> {
+    pub(super) authority: usize,
+    /// That of a glob.
+    name: Option<&'a ResourceName>,
+    pub(super) is_received: bool,
+    /// What is wrong, and one more than the number of channels that had ended when that came up.
+    pub(super) error: Option<(&'a WatchError, u64)>,
+}
+
 impl TypeState {
+    /// What the watch of a wildcard or a glob is of; `None` for that of a name.
+    pub(super) fn collection_of(&self, target: &Target) -> Option<CollectionState<'_>> {
+        match target {
+            Target::Name(_) => None,
+            Target::Wildcard(_) => {
+                let (is_received, error) = match &self.interest.collection {
+                    Collection::Requested => (false, None),
+                    Collection::Received => (true, None),
+                    Collection::Missing { error, epoch } => (false, Some((error, *epoch))),
+                };
+                Some(CollectionState { authority: DEFAULT, name: None, is_received, error })
+            }
+            Target::Glob(watch) => {
+                let subscription = self.interest.subscriptions.at(watch.0.subscription)?;
+                let entry = self.cache.get(subscription.entry)?;
+                let glob = self.cache.globs.at(self.cache.globs.find(entry.name.as_str())?)?;
+                Some(CollectionState {
+                    authority: subscription.authority,
+                    name: Some(&entry.name),
+                    is_received: glob.is_received,
+                    error: entry.error().map(|error| (error, entry.error_epoch())),
+                })
+            }
+        }
+    }
+
     fn entry_of(&self, subscription: Slot) -> Option<&Entry> {
         self.cache.get(self.interest.subscriptions.at(subscription)?.entry)
     }
 }
 
 impl Cache {
+    /// The entry that a cursor has yet to pass: one of a glob's, or any.
+    fn ahead_of(&self, cursor: &Cursor, glob: Option<Slot>) -> Option<Slot> {
+        let ahead = match glob {
+            None => self.behind_cursor(cursor.marker),
+            Some(glob) => self.globs.at(glob)?.after(cursor.passed),
+        };
+        ahead.filter(|&slot| self.get(slot).is_some())
+    }
+
     /// The resource in use, as watchers get it.
     fn resource(&self, entry: &Entry) -> Option<Resource> {
         Some(Resource {

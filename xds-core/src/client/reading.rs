@@ -30,6 +30,7 @@ use super::{
     unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
 };
 use crate::{
+    service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
     wire::{
@@ -196,7 +197,7 @@ impl Judge<'_> {
         const NOT_IN_USE: &str = "it has no content, and its version is not the one in use";
         let Some(slot) = self.find(name).filter(|&slot| self.may_come_from_here(slot)) else {
             // Nobody asked this server for it, or everything was asked for and this never came.
-            if self.has_wildcard {
+            if self.asked.has_wildcard {
                 reading.faults.add(Place::Resource(index), Some(name), NOT_IN_USE);
             }
             return None;
@@ -293,7 +294,7 @@ impl Judge<'_> {
                 faults.add(place, None, "it names no resource");
             } else if code == 0 {
                 faults.add(place, Some(name), "its status is OK");
-            } else if let Some(slot) = self.find(name)
+            } else if let Some(slot) = self.find_subject(name)
                 && self.may_come_from_here(slot)
                 && !self.cache.is_in_response(slot)
                 && !self.cache.get(slot).is_some_and(Entry::is_tombstone)
@@ -339,8 +340,18 @@ impl Judge<'_> {
         }
     }
 
+    /// The entry of a resource.
     pub(crate) fn find(&self, name: &str) -> Option<Slot> {
+        self.find_subject(name).filter(|&slot| !self.is_glob(slot))
+    }
+
+    /// The entry of a resource or of a glob.
+    pub(crate) fn find_subject(&self, name: &str) -> Option<Slot> {
         self.cache.find(&self.naming().kept(name))
+    }
+
+    pub(crate) fn is_glob(&self, slot: Slot) -> bool {
+        self.cache.get(slot).is_some_and(|entry| entry.is_glob)
     }
 
     /// What is to be made of a changed resource: what was said of it from outside, if anything was.
@@ -351,8 +362,9 @@ impl Judge<'_> {
             .unwrap_or_else(|| self.resource_type.validate(bytes, &self.context))
     }
 
-    /// The entry of a name that is wanted. Under a wildcard every name is; otherwise resources that
-    /// nobody asked for are passed over (S0.101, IC13), though not even they may come twice.
+    /// The entry of a name that is wanted. Under a wildcard or a glob every name of its kind is; otherwise
+    /// resources that nobody asked for are passed over (S0.101, IC13, FE-22), though not even they may
+    /// come twice.
     pub(crate) fn find_or_expect(
         &mut self,
         name: &str,
@@ -365,15 +377,16 @@ impl Judge<'_> {
         if known.is_some_and(|slot| self.may_come_from_here(slot)) {
             return known;
         }
-        // A wildcard asks for names that state no authority. A server must not bring in, by way of it,
-        // what another one answers for.
-        if !self.has_wildcard || known.is_some() || read.authority.is_some() {
+        let is_foreign = read.authority.is_some();
+        let globs = &self.cache.globs;
+        if known.is_some() || !self.asked.by_collection(name, is_foreign, self.interest, globs) {
             reading.strangers.note(name);
             return None;
         }
         // A complete response leaves nothing but what is in it, so only that counts.
         let limit = self.limits.resources_per_type;
-        let held = match self.resource_type.full_state_in_sotw() {
+        let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
+        let held = match is_sotw && self.resource_type.full_state_in_sotw() {
             true => self.cache.marked(),
             false => self.cache.live(),
         };
@@ -382,7 +395,9 @@ impl Judge<'_> {
             reading.faults.add(Place::Resource(index), Some(name), &reason);
             return None;
         }
-        self.cache.create(ResourceName::from(name))
+        let slot = self.cache.create(ResourceName::from(name))?;
+        self.cache.get_mut(slot)?.is_foreign = is_foreign;
+        Some(slot)
     }
 }
 

@@ -78,6 +78,7 @@ impl Judge<'_> {
         self.cache.end_response();
         // The server has spoken, but nothing of it counts: what there is remains unknown.
         self.interest.collection_timer = 0;
+        self.settle_globs();
         self.tell_wildcards(self.cache.sequence() != before);
         self.stats.resources_invalid += reading.faults.count();
         reading.faults.into_message()

@@ -167,6 +167,9 @@ impl Client {
         if rendered.wildcard == WildcardStep::Subscribed {
             self.await_leftovers(id, type_index, now);
         }
+        for &slot in &rendered.subscribed {
+            self.await_leftovers_of(id, type_index, slot, now);
+        }
         for &slot in &rendered.unsubscribed {
             self.drop_subscription(type_index, slot);
         }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{
     ChannelError, Client, Context,
     aliases::Moved,
+    asked::Asked,
     authorities::DEFAULT,
     judge::Judge,
     review::Settlement,
@@ -105,8 +106,8 @@ impl Client {
         };
         // A subscription to everything that nobody wants any more counts until the server is told: it
         // sends a change once, and whoever takes the subscription up again asks for nothing (B53).
-        let has_wildcard =
-            machine.has_wildcard() && server.serves.of(type_index).get(DEFAULT) == Some(&true);
+        let scope = server.serves.of(type_index);
+        let has_wildcard = machine.has_wildcard() && scope.get(DEFAULT) == Some(&true);
         let accepted =
             server.held.get(type_index).map(|held| held.version.clone()).unwrap_or_default();
         let stats_before = self.stats;
@@ -126,10 +127,8 @@ impl Client {
             strangers_seed: known.seed,
             accepted,
             settlement,
-            has_wildcard,
+            asked: Asked { sent: machine.sent(), scope, has_wildcard },
             epoch,
-            sent: machine.sent(),
-            scope: server.serves.of(type_index),
             upstream,
             now,
             moved: &mut moved,

@@ -27,13 +27,13 @@ use bytes::Bytes;
 use super::{
     Client,
     aliases::asked_for_by,
+    asked::Asked,
     authorities::DEFAULT,
     cache::Cache,
     error::{ChannelError, InvalidSettlement},
     event::{Resource, Update},
     faults,
     interest::TypeInterest,
-    machine::Machine,
     naming::Naming,
     resource_type::{Context, Rejection, Value, Verdict},
     responses::AnyResponse,
@@ -103,7 +103,9 @@ impl Client {
         let Some((channel, server)) = self.upstreams.channel_and_server(channel_id) else {
             return Some(settlement);
         };
-        let is_wildcard_on_wire = channel.machine(type_index).is_some_and(Machine::has_wildcard);
+        let Some(machine) = channel.machine(type_index) else { return Some(settlement) };
+        let scope = server.serves.of(type_index);
+        let has_wildcard = machine.has_wildcard() && scope.get(DEFAULT) == Some(&true);
         let naming = Naming {
             resource_type: &*known.resource_type,
             limits: &self.config.limits,
@@ -114,9 +116,7 @@ impl Client {
             context: Context { server: &server.server, profile: &self.config.profile },
             cache: &known.cache,
             interest: &known.interest,
-            scope: server.serves.of(type_index),
-            has_wildcard: is_wildcard_on_wire
-                && server.serves.of(type_index).get(DEFAULT) == Some(&true),
+            asked: Asked { sent: machine.sent(), scope, has_wildcard },
             settlement: &settlement,
             guess: known.cache.first(),
         }
@@ -230,8 +230,7 @@ struct Preview<'a> {
     context: Context<'a>,
     cache: &'a Cache,
     interest: &'a TypeInterest,
-    scope: &'a [bool],
-    has_wildcard: bool,
+    asked: Asked<'a>,
     settlement: &'a Settlement,
     /// The entry that is expected next.
     guess: Slot,
@@ -278,15 +277,15 @@ impl Preview<'_> {
             return None;
         }
         let name = self.naming.name_of(one).ok()?;
-        let name = &*self.naming.kept(name);
+        let read = self.naming.read(name).ok()?;
+        let (name, is_foreign) = (&*read.name, read.authority.is_some());
+        let globs = &self.cache.globs;
         let slot = self.cache.find(name);
         self.guess = slot.map_or(self.guess, |slot| self.cache.following(slot));
         let is_wanted = match slot.and_then(|slot| self.cache.get(slot)) {
             Some(entry) if entry.bytes.as_deref() == Some(value) => false,
-            Some(entry) => {
-                self.interest.may_come_from(entry.subscription, self.scope, self.has_wildcard)
-            }
-            None => self.has_wildcard,
+            Some(entry) => self.asked.may_speak_of(entry, self.interest, globs),
+            None => self.asked.by_collection(name, is_foreign, self.interest, globs),
         };
         let is_in_use = slot
             .and_then(|slot| self.cache.get(slot)?.bytes.as_deref())

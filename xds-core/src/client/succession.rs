@@ -1,4 +1,4 @@
-//! What a wildcard brought out of another server than the one that is relied on now.
+//! What a wildcard or a glob brought out of another server than the one that is relied on now.
 //!
 //! An incremental server that is turned to sends all that it has, but says nothing of what only the
 //! other one had, and nothing marks the end of what it sends. So it gets as long as a does-not-exist
@@ -10,23 +10,36 @@ use super::{
     Client, TypeState,
     authorities::DEFAULT,
     config::DataErrorPolicy,
+    cursor::note_told,
+    entry::Entry,
     error::{WatchError, WatchErrorKind},
     status::EntryState,
     timers::Subject,
-    watches::{News, Target},
+    watches::News,
 };
 use crate::{id::ChannelId, service::Variant, slab::Slot, time::Time};
 
 impl TypeState {
     /// What only a wildcard covers and another server sent.
     fn leftovers(&self, upstream: usize) -> impl Iterator<Item = Slot> {
-        let is_left = move |entry: &super::entry::Entry| {
-            let is_ended = entry.state == EntryState::DoesNotExist;
-            let is_of_another = entry.source() != upstream;
-            entry.bytes.is_some() && entry.subscription.is_none() && is_of_another && !is_ended
-        };
-        self.cache.iter().filter(move |(_, entry)| is_left(entry)).map(|(slot, _)| slot)
+        let is_left =
+            move |(_, entry): &(Slot, &Entry)| !entry.is_foreign && is_left(entry, upstream);
+        self.cache.iter().filter(is_left).map(|(slot, _)| slot)
     }
+
+    /// The members of a glob that nobody asks for by name and another server sent.
+    fn leftovers_of(&self, glob: Slot, upstream: usize) -> Vec<Slot> {
+        let Some(glob) = self.cache.globs.at(glob) else { return Vec::new() };
+        let is_left =
+            |&slot: &Slot| self.cache.get(slot).is_some_and(|entry| is_left(entry, upstream));
+        glob.members().filter(is_left).collect()
+    }
+}
+
+fn is_left(entry: &Entry, upstream: usize) -> bool {
+    let is_ended = entry.state == EntryState::DoesNotExist;
+    let is_of_another = entry.source() != upstream;
+    entry.bytes.is_some() && entry.subscription.is_none() && is_of_another && !is_ended
 }
 
 impl Client {
@@ -36,7 +49,8 @@ impl Client {
         let profile = &self.config.profile;
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let (upstream, after) = (channel.upstream, profile.missing_after(&server.server));
-        if server.server.variant != Variant::Incremental || !self.relies_on(upstream, type_index) {
+        let is_incremental = server.server.variant == Variant::Incremental;
+        if !is_incremental || !self.relies_on(upstream, DEFAULT, type_index) {
             return;
         }
         let Some((after, known)) = after.zip(self.types.get_mut(type_index)) else { return };
@@ -50,14 +64,88 @@ impl Client {
             channel.timers.arm(type_index, Subject::Leftovers, after, now, *token);
     }
 
+    /// The same for the globs of an authority that the server was asked for.
+    pub(super) fn await_leftovers_of_globs(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        authority: usize,
+        now: Time,
+    ) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(channel) = self.upstreams.channel(id) else { return };
+        let Some(machine) = channel.machine(type_index) else { return };
+        let is_asked_for = |subscription: &Slot| {
+            let wanted = known.interest.subscriptions.at(*subscription);
+            let is_of_authority = wanted.is_some_and(|wanted| wanted.authority == authority);
+            is_of_authority && machine.sent().has(*subscription)
+        };
+        let globs = known.cache.globs.iter().map(|(_, glob)| glob.subscription);
+        let asked_for: Vec<Slot> = globs.filter(is_asked_for).collect();
+        for subscription in asked_for {
+            self.await_leftovers_of(id, type_index, subscription, now);
+        }
+    }
+
+    /// The same for the glob with a subscription, if that is one of a glob.
+    pub(super) fn await_leftovers_of(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        subscription: Slot,
+        now: Time,
+    ) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(glob) = known.glob_of(subscription) else { return };
+        let Some(wanted) = known.interest.subscriptions.at(subscription) else { return };
+        let Some(channel) = self.upstreams.channel(id) else { return };
+        let upstream = channel.upstream;
+        if !self.relies_on(upstream, wanted.authority, type_index)
+            || known.leftovers_of(glob, upstream).is_empty()
+        {
+            return;
+        }
+        let Some(server) = self.upstreams.servers.get(upstream) else { return };
+        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let token = &mut self.upstreams.last_timer;
+        *token += 1;
+        if let Some(channel) = self.upstreams.channels.get_mut(id.0)
+            && let Some(known) = self.types.get_mut(type_index)
+            && let Some(key) = known.cache.globs.key(glob)
+            && let Some(glob) = known.cache.globs.at_mut(glob)
+        {
+            let subject = Subject::GlobLeftovers(key);
+            glob.leftover_timer = channel.timers.arm(type_index, subject, after, now, *token);
+        }
+    }
+
+    /// The time of a glob's members is over.
+    pub(super) fn end_leftovers_of(&mut self, upstream: usize, type_index: usize, glob: Slot) {
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        let Some(state) = known.cache.globs.at_mut(glob) else { return };
+        state.leftover_timer = 0;
+        let subscription = known.interest.subscriptions.at(state.subscription);
+        let Some(authority) = subscription.map(|subscription| subscription.authority) else {
+            return;
+        };
+        let leftovers = known.leftovers_of(glob, upstream);
+        if self.relies_on(upstream, authority, type_index) {
+            self.conclude_leftovers(upstream, type_index, leftovers);
+        }
+    }
+
     /// The time is over.
     pub(super) fn end_leftovers(&mut self, upstream: usize, type_index: usize) {
-        if !self.relies_on(upstream, type_index) {
+        if !self.relies_on(upstream, DEFAULT, type_index) {
             return;
         }
         let Some(known) = self.types.get_mut(type_index) else { return };
         known.interest.leftover_timer = 0;
-        let leftovers: Vec<Slot> = known.leftovers(upstream).collect();
+        let leftovers = known.leftovers(upstream).collect();
+        self.conclude_leftovers(upstream, type_index, leftovers);
+    }
+
+    fn conclude_leftovers(&mut self, upstream: usize, type_index: usize, leftovers: Vec<Slot>) {
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
         let Some(after) = self.config.profile.missing_after(&server.server) else { return };
         let keeps = server.server.data_errors(&self.config.profile) == DataErrorPolicy::KeepCached;
@@ -78,21 +166,15 @@ impl Client {
     /// The resource of a wildcard stays in use, with an error beside it.
     fn blame_kept(&mut self, type_index: usize, slot: Slot, error: WatchError) {
         let Some(known) = self.types.get_mut(type_index) else { return };
+        note_told(slot, &known.cache, &known.interest, &mut self.watches);
         let Some(entry) = known.cache.get_mut(slot) else { return };
-        for &watch in &known.interest.wildcards {
-            if let Some(Target::Wildcard(cursor)) =
-                self.watches.get_mut(watch).map(|watch| &mut watch.target)
-            {
-                cursor.note_told(slot, entry);
-            }
-        }
         entry.state = EntryState::DoesNotExist;
         entry.set_error(error, self.upstreams.epoch);
         known.cache.touch_ambient(slot);
     }
 
-    fn relies_on(&self, upstream: usize, type_index: usize) -> bool {
-        let authority = self.upstreams.authorities.get(DEFAULT);
+    fn relies_on(&self, upstream: usize, authority: usize, type_index: usize) -> bool {
+        let authority = self.upstreams.authorities.get(authority);
         authority.is_some_and(|authority| authority.active(type_index) == upstream)
     }
 

@@ -35,6 +35,8 @@ pub(crate) enum Subject {
     Collection,
     /// What another server sent before.
     Leftovers,
+    /// The same of one glob.
+    GlobLeftovers(Key),
 }
 
 impl DoesNotExistTimers {

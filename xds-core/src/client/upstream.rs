@@ -271,6 +271,12 @@ impl Upstreams {
         Some((self.servers.get(upstream)?, lane))
     }
 
+    /// The servers that an authority may use.
+    pub(crate) fn servers_of(&self, authority: usize) -> impl Iterator<Item = &ManagementServer> {
+        let servers = self.authorities.get(authority).map(Authority::servers).unwrap_or_default();
+        servers.iter().filter_map(|&server| Some(&*self.servers.get(server)?.server))
+    }
+
     /// The position of the lane that carries a type of a server.
     pub(crate) fn lane_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
         let server = self.servers.get(upstream)?;

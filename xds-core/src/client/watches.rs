@@ -33,10 +33,71 @@ pub(crate) struct Watch {
 
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// One name; linked with the other watches of the name.
-    Name { subscription: Slot, previous: Slot, next: Slot },
+    /// One name.
+    Name(Link),
     /// Everything of the type. Few watches are of that kind, and a cursor is large.
     Wildcard(Box<Cursor>),
+    /// All resources that a glob stands for.
+    Glob(Box<(Link, Cursor)>),
+}
+
+/// Links a watch with the others of the same name or glob.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) subscription: Slot,
+    pub(crate) previous: Slot,
+    pub(crate) next: Slot,
+}
+
+impl Target {
+    /// A name that nobody else watches yet.
+    pub(crate) fn of_name(subscription: Slot) -> Self {
+        Self::Name(Link::alone(subscription))
+    }
+
+    /// A glob that nobody else watches yet, of which nothing was told.
+    pub(crate) fn of_glob(subscription: Slot) -> Self {
+        Self::Glob(Box::new((Link::alone(subscription), Cursor::default())))
+    }
+
+    pub(crate) fn link(&self) -> Option<&Link> {
+        match self {
+            Self::Name(link) => Some(link),
+            Self::Glob(glob) => Some(&glob.0),
+            Self::Wildcard(_) => None,
+        }
+    }
+
+    fn link_mut(&mut self) -> Option<&mut Link> {
+        match self {
+            Self::Name(link) => Some(link),
+            Self::Glob(glob) => Some(&mut glob.0),
+            Self::Wildcard(_) => None,
+        }
+    }
+
+    /// How far the watch of many resources has come.
+    pub(crate) fn cursor(&self) -> Option<&Cursor> {
+        match self {
+            Self::Name(_) => None,
+            Self::Wildcard(cursor) => Some(cursor),
+            Self::Glob(glob) => Some(&glob.1),
+        }
+    }
+
+    pub(crate) fn cursor_mut(&mut self) -> Option<&mut Cursor> {
+        match self {
+            Self::Name(_) => None,
+            Self::Wildcard(cursor) => Some(cursor),
+            Self::Glob(glob) => Some(&mut glob.1),
+        }
+    }
+}
+
+impl Link {
+    fn alone(subscription: Slot) -> Self {
+        Self { subscription, previous: Slot::NONE, next: Slot::NONE }
+    }
 }
 
 /// What a watcher has yet to be told.
@@ -44,18 +105,18 @@ pub(crate) enum Target {
 struct Pending {
     changed: bool,
     ambient: bool,
-    /// A wildcard watcher has been told that it is behind and has not caught up since.
+    /// A watcher of many resources has been told that it is behind and has not caught up since.
     behind: bool,
 }
 
 /// One kind of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The resource, or for a wildcard the collection, has a new value or none any more.
+    /// The resource, or for a wildcard or a glob the collection, has a new value or none any more.
     Changed,
     /// What is wrong beside it has changed.
     Ambient,
-    /// A wildcard watch: some entries have changed.
+    /// A watch of many: some entries have changed.
     Behind,
 }
 
@@ -103,26 +164,27 @@ impl Watches {
 
     /// Links `watch` in front of `first`, the first watch of its name.
     pub(crate) fn link(&mut self, watch: WatchId, first: Slot) {
-        if let Some(Target::Name { next, .. }) = self.target_at(watch.0.slot()) {
-            *next = first;
+        if let Some(link) = self.link_at(watch.0.slot()) {
+            link.next = first;
         }
-        if let Some(Target::Name { previous, .. }) = self.target_at(first) {
-            *previous = watch.0.slot();
+        if let Some(link) = self.link_at(first) {
+            link.previous = watch.0.slot();
         }
     }
 
     /// Closes the gap that a removed watch leaves. `Some` is the new first watch of the name, if
     /// the removed one was the first.
-    pub(crate) fn unlink(&mut self, previous: Slot, next: Slot) -> Option<Slot> {
-        if let Some(Target::Name { previous: link, .. }) = self.target_at(next) {
-            *link = previous;
+    pub(crate) fn unlink(&mut self, removed: Link) -> Option<Slot> {
+        let Link { previous, next, .. } = removed;
+        if let Some(link) = self.link_at(next) {
+            link.previous = previous;
         }
-        match self.target_at(previous) {
-            Some(Target::Name { next: link, .. }) => {
-                *link = next;
+        match self.link_at(previous) {
+            Some(link) => {
+                link.next = next;
                 None
             }
-            _ => Some(next),
+            None => Some(next),
         }
     }
 
@@ -139,15 +201,15 @@ impl Watches {
         }
     }
 
-    fn target_at(&mut self, slot: Slot) -> Option<&mut Target> {
-        self.watches.at_mut(slot).map(|watch| &mut watch.target)
+    fn link_at(&mut self, slot: Slot) -> Option<&mut Link> {
+        self.watches.at_mut(slot).and_then(|watch| watch.target.link_mut())
     }
 
     /// The watches of one name, from its first on.
     pub(crate) fn of_name(&self, first: Slot) -> Vec<WatchId> {
-        let next = |id: &WatchId| match self.get(*id).map(|watch| &watch.target) {
-            Some(Target::Name { next, .. }) => self.watches.key(*next).map(WatchId),
-            _ => None,
+        let next = |id: &WatchId| {
+            let link = self.get(*id).and_then(|watch| watch.target.link())?;
+            self.watches.key(link.next).map(WatchId)
         };
         core::iter::successors(self.watches.key(first).map(WatchId), next).collect()
     }
@@ -163,10 +225,8 @@ impl Watches {
         let mut slot = first;
         while let Some(id) = self.watches.key(slot).map(WatchId) {
             self.tell(id, news, outbox, debts);
-            slot = match self.get(id).map(|watch| &watch.target) {
-                Some(Target::Name { next, .. }) => *next,
-                _ => Slot::NONE,
-            };
+            let link = self.get(id).and_then(|watch| watch.target.link());
+            slot = link.map_or(Slot::NONE, |link| link.next);
         }
     }
 
@@ -191,9 +251,9 @@ impl Watches {
             watch.owes.push(debts.channel);
             debts.open += 1;
         }
-        // A wildcard watch is told once that it is behind; then it is its turn to catch up.
+        // A watch of many is told once that it is behind; then it is its turn to catch up.
         let is_catching_up = watch.pending.behind;
-        if matches!(watch.target, Target::Wildcard(_)) {
+        if watch.target.cursor().is_some() {
             watch.pending.behind = true;
         }
         if !watch.queued && !is_catching_up {

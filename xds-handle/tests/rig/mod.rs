@@ -20,7 +20,9 @@ use xds_core::{
         ChannelError, ChannelEvent, ClientConfig, ManagementServer, Node, OpaqueType, Output,
         Profile, ReadGate,
     },
-    proto, types,
+    proto,
+    service::Variant,
+    types,
 };
 use xds_handle::{ClientHandle, DriverSide, Turn, channel};
 
@@ -31,6 +33,7 @@ pub(crate) struct Rig {
     pub(crate) client: Client,
     pub(crate) handle: ClientHandle,
     pub(crate) requests: Vec<proto::DiscoveryRequest>,
+    variant: Variant,
     side: DriverSide,
     channel: Option<ChannelId>,
     nonces: usize,
@@ -55,8 +58,10 @@ impl Rig {
     /// The same with other types; clusters must be among them.
     pub(crate) fn opened_as(config: ClientConfig) -> Self {
         let (handle, side) = channel();
+        let variant = config.servers[0].variant;
         let client = Client::new(config, 1, Time::ZERO);
-        let mut rig = Self { client, handle, requests: Vec::new(), side, channel: None, nonces: 0 };
+        let (requests, channel) = (Vec::new(), None);
+        let mut rig = Self { client, handle, requests, variant, side, channel, nonces: 0 };
         let first = rig.handle.watch_untyped(CLUSTER, "first");
         rig.drive();
         drop(first);
@@ -82,8 +87,10 @@ impl Rig {
         let mut frame = Frame::default();
         let Some(channel) = self.channel else { return };
         while let Some(_transmit) = self.client.poll_transmit(channel, Time::ZERO, &mut frame) {
-            let request = proto::DiscoveryRequest::decode(frame.to_bytes()).unwrap();
-            self.requests.push(request);
+            if self.variant == Variant::StateOfTheWorld {
+                let request = proto::DiscoveryRequest::decode(frame.to_bytes()).unwrap();
+                self.requests.push(request);
+            }
         }
     }
 
@@ -122,6 +129,30 @@ impl Rig {
             ChannelEvent::Message(self.channel.unwrap(), Bytes::from(response.encode_to_vec()));
         self.client.handle_event(event, Time::ZERO);
         self.obey();
+    }
+
+    /// An incremental response is read: resources whose name is also what they say, and what was removed.
+    pub(crate) fn respond_delta(&mut self, type_url: &str, names: &[&str], removed: &[&str]) {
+        self.nonces += 1;
+        let resources = names.iter().map(|name| proto::Resource {
+            name: (*name).to_owned(),
+            version: self.nonces.to_string(),
+            resource: Some(proto::Any {
+                type_url: type_url.to_owned(),
+                value: name_field(name).into(),
+            }),
+            ..Default::default()
+        });
+        let response = proto::DeltaDiscoveryResponse {
+            type_url: type_url.to_owned(),
+            nonce: self.nonces.to_string(),
+            resources: resources.collect(),
+            removed_resources: removed.iter().map(|&name| name.to_owned()).collect(),
+            ..Default::default()
+        };
+        let frame = Bytes::from(response.encode_to_vec());
+        self.client.handle_event(ChannelEvent::Message(self.channel.unwrap(), frame), Time::ZERO);
+        self.drive();
     }
 
     /// The stream ends, and there is a new one.

@@ -159,7 +159,7 @@ fn named(word: &str) -> Result<Vec<Resource>, String> {
 pub(super) fn resource_error(word: &str) -> Result<ResourceError, String> {
     let wrong = || format!("`{word}` is not !NAME=CODE:TEXT");
     let (name, status) =
-        word.strip_prefix('!').and_then(|word| word.split_once('=')).ok_or_else(wrong)?;
+        word.strip_prefix('!').and_then(|word| word.rsplit_once('=')).ok_or_else(wrong)?;
     let (code, message) = status.split_once(':').unwrap_or((status, ""));
     Ok(ResourceError {
         name: expand_name(name)?,

@@ -10,6 +10,7 @@ use xds_core::{
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
+    xdstp::XdstpName,
 };
 
 use super::{
@@ -176,7 +177,12 @@ impl Stage {
     }
 
     fn watch(&mut self, label: String, type_name: &str, name: &str) -> Result<(), String> {
-        let interest = if name == "*" { Interest::Wildcard } else { Interest::Name(name) };
+        let is_glob = XdstpName::parse(name).is_ok_and(|name| name.is_glob());
+        let interest = match name {
+            "*" => Interest::Wildcard,
+            glob if is_glob => Interest::Glob(glob),
+            name => Interest::Name(name),
+        };
         let now = self.world.now();
         match self.world.client.watch(&TypeUrl::from(&*type_url(type_name)), interest, now) {
             Ok(watch) => {

@@ -60,8 +60,11 @@ pub fn parse(type_name: &str, words: &[&str]) -> Result<Update, String> {
 
 /// `[TYPE/]NAME@VERSION[+ALIAS..][~TTL][=TEXT]`.
 fn resource(item: &str) -> Result<Versioned, String> {
-    let (head, text) = match item.split_once('=') {
-        Some((head, text)) => (head, Some(text.to_owned())),
+    // The context parameters of a name have an `=` as well.
+    let named = item.find('@').unwrap_or_default();
+    let equals = item.get(named..).and_then(|rest| rest.find('='));
+    let (head, text) = match equals.and_then(|at| item.split_at_checked(named + at)) {
+        Some((head, text)) => (head, text.get(1..).map(str::to_owned)),
         None => (item, None),
     };
     let (head, ttl) = match head.split_once('~') {

@@ -1,6 +1,6 @@
 //! Where to watch, as a client's configuration: the flags' servers, or those of a bootstrap.
 
-use std::{env, path::Path};
+use std::{collections::BTreeSet, env, path::Path};
 
 use tracing::warn;
 use xds_bootstrap::{
@@ -8,7 +8,8 @@ use xds_bootstrap::{
 };
 use xds_core::{
     client::{
-        ClientConfig, DataErrorPolicy, ManagementServer, Node, Profile, Streams, TransportId,
+        Authority, ClientConfig, DataErrorPolicy, ManagementServer, Node, Profile, Streams,
+        TransportId,
     },
     service::Variant,
 };
@@ -16,7 +17,7 @@ use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
 use super::address::{self, Written};
 use crate::{
-    args::{ChannelArgs, WatchArgs},
+    args::{ChannelArgs, Subscription, WatchArgs},
     failure::Failure,
 };
 
@@ -67,6 +68,11 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
     let config = ClientConfig::new(node, ManagementServer::new(server)).with_profile(profile);
     let fallback = args.fallback.iter().map(|address| ManagementServer::new(address.as_str()));
     let config = fallback.fold(config, ClientConfig::with_fallback);
+    // There is nobody else who could answer for the names.
+    let authorities: BTreeSet<_> =
+        args.subscriptions.iter().filter_map(Subscription::authority).collect();
+    let authorities = authorities.into_iter().map(Authority::new);
+    let config = authorities.fold(config, ClientConfig::with_authority);
     let mut options = ClientOptions::default();
     if let Some(credentials) = credentials(&args.channel)? {
         let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };

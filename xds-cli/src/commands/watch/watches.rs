@@ -59,9 +59,10 @@ impl Watches {
     pub(crate) fn new(client: &ClientHandle, subscriptions: BTreeSet<Subscription>) -> Self {
         let watched = subscriptions.into_iter().map(|subscription| {
             let type_url = subscription.type_url.clone();
-            let watch = match subscription.name.clone() {
-                Some(name) => Kind::One(client.watch_untyped(type_url, name)),
-                None => Kind::All(client.watch_all_untyped(type_url)),
+            let watch = match (subscription.name.clone(), subscription.glob().cloned()) {
+                (_, Some(glob)) => Kind::All(client.watch_glob_untyped(type_url, glob)),
+                (Some(name), None) => Kind::One(client.watch_untyped(type_url, name)),
+                (None, None) => Kind::All(client.watch_all_untyped(type_url)),
             };
             Watched::new(subscription, watch)
         });
@@ -139,8 +140,13 @@ impl Watched {
         }
     }
 
+    /// The name of what is watched, be it a glob; `None` for all of a type.
+    fn name(&self) -> Option<String> {
+        self.subscription.name.as_ref().map(|name| name.as_str().to_owned())
+    }
+
     fn take_notice(&mut self, notice: Result<Notice, InvalidWatch>) {
-        let name = self.subscription.name.as_ref().map(|name| name.as_str().to_owned());
+        let name = self.name();
         match (notice, name) {
             (Ok(Notice::Changed(result)), Some(name)) => self.take_result(name, result),
             (Ok(Notice::Ambient(error)), name) => {
@@ -161,16 +167,16 @@ impl Watched {
                 self.say(Some(name.as_str().to_owned()), news);
             }
             Ok(Change::Collection(Err(error))) => {
-                self.say(None, News::Error(error.into()));
+                self.say(self.name(), News::Error(error.into()));
             }
             Ok(Change::CollectionAmbient(error)) => {
-                self.say(None, News::Ambient(error.map(Problem::from)));
+                self.say(self.name(), News::Ambient(error.map(Problem::from)));
             }
             Ok(Change::Resync) => {
                 let missing = self.held.keys().cloned().collect();
                 self.catch_up = Some(CatchUp { missing, pause: None });
             }
-            Err(why) => self.say(None, News::Error(why.to_string().into())),
+            Err(why) => self.say(self.name(), News::Error(why.to_string().into())),
             _ => {}
         }
     }

@@ -1,0 +1,131 @@
+//! Watching all resources that a glob stands for.
+//!
+//! On the wire a glob is a name among others, and so it is to timers, to fallback and to whoever counts
+//! what was asked for: it has a subscription, and an entry that says whether the collection was received
+//! and what is wrong with it. Its watches are told of the members, each with a cursor, as those of a
+//! wildcard are.
+
+use super::{
+    Client, TypeState,
+    authorities::DEFAULT,
+    config::ManagementServer,
+    globs::Glob,
+    interest::TypeInterest,
+    watches::{Link, News, Target, Watches},
+};
+use crate::{id::WatchId, service::Variant, slab::Slot, text::ResourceName, time::Time};
+
+impl TypeState {
+    /// The glob that a subscription is for.
+    pub(super) fn glob_of(&self, subscription: Slot) -> Option<Slot> {
+        let entry = self.interest.subscriptions.at(subscription)?.entry;
+        let entry = self.cache.get(entry).filter(|entry| entry.is_glob)?;
+        self.cache.globs.find(entry.name.as_str())
+    }
+}
+
+impl Client {
+    /// Whether all servers of an authority speak the incremental variant.
+    pub(super) fn is_incremental(&self, authority: usize) -> bool {
+        let is_incremental = |server: &ManagementServer| server.variant == Variant::Incremental;
+        self.upstreams.servers_of(authority).all(is_incremental)
+    }
+
+    pub(super) fn watch_glob(
+        &mut self,
+        type_index: usize,
+        name: &str,
+        authority: usize,
+        now: Time,
+    ) -> Option<WatchId> {
+        let known = self.types.get_mut(type_index)?;
+        let entry = match known.cache.find(name) {
+            Some(entry) => entry,
+            None => known.cache.create(ResourceName::from(name))?,
+        };
+        known.cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
+        let subscription = self.subscribe(type_index, entry, authority)?;
+        let cache = &mut self.types.get_mut(type_index)?.cache;
+        let glob = match cache.globs.find(name) {
+            Some(glob) => glob,
+            None => cache.add_glob(entry, subscription)?,
+        };
+        cache.globs.at_mut(glob)?.watches += 1;
+        let watch = self.add_watch(type_index, subscription, Target::of_glob(subscription))?;
+        self.start_fetch(type_index, subscription, now);
+        self.turn_from_failed_server(authority, type_index, now);
+
+        let cache = &self.types.get(type_index)?.cache;
+        let glob = cache.globs.at(glob)?;
+        let is_wrong = cache.get(entry)?.error().is_some();
+        let has_members = glob.after(0).is_some();
+        let is_concluded = glob.is_received || is_wrong;
+        if is_concluded || self.reported_error(authority, type_index).is_some() {
+            self.watches.tell(watch, News::Changed, &mut self.outbox, &mut None);
+        } else if has_members {
+            self.watches.tell(watch, News::Behind, &mut self.outbox, &mut None);
+        }
+        Some(watch)
+    }
+
+    /// The watch of a glob with this link has ended. Returns the position of its authority.
+    pub(super) fn end_glob_watch(&mut self, type_index: usize, link: Link) -> usize {
+        let known = self.types.get_mut(type_index);
+        let glob = known.as_ref().and_then(|known| known.glob_of(link.subscription));
+        if let Some((known, glob)) = known.zip(glob)
+            && let Some(glob) = known.cache.globs.at_mut(glob)
+        {
+            glob.watches -= 1;
+        }
+        let authority = self.end_link(type_index, link);
+        if let Some(glob) = glob {
+            self.sweep_glob(type_index, glob);
+        }
+        authority
+    }
+
+    /// Forgets deletions of members that every watch of the glob has heard of.
+    pub(super) fn sweep_glob(&mut self, type_index: usize, glob: Slot) {
+        let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
+            return;
+        };
+        let Some(known) = cache.globs.at(glob) else { return };
+        let seen = slowest(known, interest, &self.watches);
+        let is_awaited = |other: &Glob, number| {
+            other.has_change(number) && slowest(other, interest, &self.watches) < number
+        };
+        cache.sweep_glob(glob, seen, is_awaited);
+    }
+
+    /// Lets watches of globs that are too far behind start over rather than keep every deletion.
+    pub(super) fn limit_tombstones_of_globs(&mut self, type_index: usize) {
+        let limit = self.config.limits.tombstones_per_type;
+        let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
+            return;
+        };
+        if cache.globs.tombstones() <= limit {
+            return;
+        }
+        let newest = cache.sequence();
+        for glob in cache.globs.with_tombstones() {
+            for id in self.watches.of_name(interest.first_watch_of(&cache.globs, glob)) {
+                if let Some(watch) = self.watches.get_mut(id)
+                    && let Some(cursor) = watch.target.cursor_mut()
+                    && cursor.passed < newest
+                {
+                    cursor.resync = true;
+                }
+            }
+            cache.sweep_glob(glob, u64::MAX, |_, _| false);
+        }
+    }
+}
+
+/// The newest change that all watches of a glob have seen.
+fn slowest(glob: &Glob, interest: &TypeInterest, watches: &Watches) -> u64 {
+    let subscription = interest.subscriptions.at(glob.subscription);
+    let first = subscription.map_or(Slot::NONE, |subscription| subscription.first_watch);
+    let ids = watches.of_name(first).into_iter();
+    let passed = ids.filter_map(|id| watches.get(id)?.target.cursor().map(|cursor| cursor.passed));
+    passed.min().unwrap_or(u64::MAX)
+}
