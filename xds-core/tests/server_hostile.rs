@@ -79,7 +79,7 @@ proptest! {
     fn nothing_a_client_sends_does_harm(attacks in vec(attack(), 1..80)) {
         let (via, now) = (Via::Aggregated(Variant::StateOfTheWorld), Time::ZERO);
         let mut server = Server::new(ServerConfig::default(), 1, now);
-        let mut streams = [(); 3].map(|()| server.accept(via, now).unwrap());
+        let mut streams = [(); 3].map(|()| server.accept(via.clone(), now).unwrap());
         let mut exists = BTreeSet::new();
         for attack in attacks {
             match attack {
@@ -127,7 +127,7 @@ proptest! {
             }
             for stream in &mut streams {
                 if !server.wants_read(*stream) {
-                    *stream = server.accept(via, now).unwrap();
+                    *stream = server.accept(via.clone(), now).unwrap();
                 }
             }
         }

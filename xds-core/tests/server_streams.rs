@@ -104,6 +104,32 @@ fn a_type_url_is_required() {
     println!("covers: M5 IS22");
 }
 
+/// M6, M7: the stream of one type implies it, and carries no other.
+#[test]
+fn a_stream_of_one_type_implies_it() {
+    let mut rig = Rig::script("set eds x=1");
+    let via = Via::Single { type_url: url("eds").into(), variant: Variant::StateOfTheWorld };
+    let id = rig.server.accept(via, rig.now).expect("a stream");
+    rig.message(id, &first("", &["x"]));
+    assert_eq!(
+        rig.server.status().next().map(|status| status.type_url.clone()),
+        Some(url("eds").into())
+    );
+    assert!(rig.server.poll_transmit(id, rig.now, &mut Frame::default()).is_some());
+    rig.message(id, &request("eds", &["x", "y"]));
+    assert_eq!(close_of(&mut rig, id), None, "saying the type again does no harm");
+    rig.message(id, &request("cds", &["x"]));
+    let reason = close_of(&mut rig, id).expect("a reason");
+    assert_eq!(
+        (&*reason.to_string(), reason.code()),
+        (
+            &*format!("request for {} on a stream of {}", url("cds"), url("eds")),
+            StatusCode::InvalidArgument,
+        )
+    );
+    println!("covers: M6 M7 IS22");
+}
+
 /// M8, IS21: an unknown type is held, told of once, and no harm to the others.
 #[test]
 fn an_unknown_type_is_held() {

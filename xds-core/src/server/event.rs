@@ -15,11 +15,28 @@ use crate::{
 };
 
 /// How a client reached the server: which service it called, and in which variant of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Via {
-    /// The aggregated service: all types share the stream.
+    /// The aggregated service: all types share the stream, and every request says which one it is about.
     Aggregated(Variant),
+    /// The service of one type, which requests need not repeat (M6).
+    Single {
+        /// The type.
+        type_url: TypeUrl,
+        /// The variant.
+        variant: Variant,
+    },
+}
+
+impl Via {
+    /// The variant of the protocol that is spoken on the stream.
+    #[must_use]
+    pub const fn variant(&self) -> Variant {
+        match self {
+            Self::Aggregated(variant) | Self::Single { variant, .. } => *variant,
+        }
+    }
 }
 
 /// News of a transport, from an adapter.
@@ -77,6 +94,14 @@ pub enum CloseReason {
     /// A request on an aggregated stream does not say which type it is about (M5).
     #[error("request without type URL on an aggregated stream")]
     MissingTypeUrl,
+    /// A request on the stream of one type is about another one (M7).
+    #[error("request for {asked} on a stream of {served}")]
+    ForeignTypeUrl {
+        /// The type of the request.
+        asked: TypeUrl,
+        /// The type of the stream.
+        served: TypeUrl,
+    },
     /// A name, type URL or node id is too long.
     #[error("a name of {bytes} bytes exceeds the limit of {limit}")]
     NameTooLong {
@@ -110,7 +135,8 @@ impl CloseReason {
             Self::Malformed(_)
             | Self::Undeliverable(_)
             | Self::MissingNode
-            | Self::MissingTypeUrl => StatusCode::InvalidArgument,
+            | Self::MissingTypeUrl
+            | Self::ForeignTypeUrl { .. } => StatusCode::InvalidArgument,
             Self::RequestTooLong(_)
             | Self::NodeTooLong { .. }
             | Self::NameTooLong { .. }

@@ -161,7 +161,7 @@ impl Server {
         if self.phase == Phase::ShutDown {
             return Err(Refusal::ShuttingDown);
         }
-        if via == Via::Aggregated(Variant::Incremental) {
+        if via.variant() == Variant::Incremental {
             return Err(Refusal::NotServed);
         }
         let limit = self.config.limits.streams;
@@ -308,8 +308,9 @@ impl Server {
             .map_err(CloseReason::Malformed)?;
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
-        let type_url = stream.type_of(&request)?;
         check_lengths(&request, &self.config.limits)?;
+        let via = stream.via.clone();
+        let type_url = via.type_of(request.type_url)?;
 
         let session = match self.session_on(id, type_url) {
             Some(session) => session,

@@ -14,13 +14,14 @@ use super::{
 use crate::{
     id::StreamId,
     slab::Slot,
+    text::TypeUrl,
     wire::{request::Request, walk},
 };
 
 /// One stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    via: Via,
+    pub(crate) via: Via,
     /// In the order in which types are sent (M144).
     pub(crate) sessions: Vec<Seat>,
     /// The highest nonce given out.
@@ -60,14 +61,6 @@ impl Stream {
     /// The id of the client's node; empty if it has given none.
     pub(crate) fn node_id(&self) -> &str {
         self.node.as_ref().map_or("", |node| &node.id)
-    }
-
-    /// What type a request is about. On an aggregated stream it must say so (M5, IS22).
-    pub(crate) fn type_of<'r>(&self, request: &Request<'r>) -> Result<&'r str, CloseReason> {
-        match self.via {
-            Via::Aggregated(_) if request.type_url.is_empty() => Err(CloseReason::MissingTypeUrl),
-            Via::Aggregated(_) => Ok(request.type_url),
-        }
     }
 
     pub(crate) fn session_on(&self, arena: Slot) -> Option<Slot> {
@@ -136,6 +129,24 @@ impl Node {
             return Err(CloseReason::MissingNode);
         }
         Ok(Self { id: id.into(), digest: hasher.hash_one(encoded) })
+    }
+}
+
+impl Via {
+    /// What type a request is about: that of the stream, or on an aggregated one what the request says
+    /// (M5-M7, IS22).
+    pub(crate) fn type_of<'a>(&'a self, stated: &'a str) -> Result<&'a str, CloseReason> {
+        match self {
+            Self::Aggregated(_) if stated.is_empty() => Err(CloseReason::MissingTypeUrl),
+            Self::Aggregated(_) => Ok(stated),
+            Self::Single { type_url, .. } if stated.is_empty() || *type_url == *stated => {
+                Ok(type_url.as_str())
+            }
+            Self::Single { type_url, .. } => Err(CloseReason::ForeignTypeUrl {
+                asked: TypeUrl::from(stated),
+                served: type_url.clone(),
+            }),
+        }
     }
 }
 
