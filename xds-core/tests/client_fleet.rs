@@ -5,7 +5,8 @@
 //! | IC1 to IC3 | `peer.rs`, `match_answer`; `talk.rs`, `deliver`: which of the two, and the version |
 //! | IC4, IC12 | `peer.rs`: the newest nonce, spontaneous incremental requests without one |
 //! | IC5, IC6, IC9, IC11 | `peer.rs`, `read_sotw` and `read_delta` |
-//! | IC7, IC8 | `talk.rs`, `stated`: exact for one server; between several, names and origins |
+//! | IC7, B06 | `versions.rs`; between servers, none may be stated where another one has spoken since |
+//! | IC8 | `talk.rs`, `stated`: exact for one server; between several, names and origins |
 //! | IC10 | `rest.rs`, `has_converged` |
 //! | IC13, IC15 | `rest.rs`, `holds_at_every_moment`; `talk.rs`, `was_sent` and `is_taken_as_it_should` |
 //! | IC14, IC16, IC28 | `watcher.rs`; of order, that each value told was sent and the newest is told last |

@@ -76,8 +76,12 @@ pub(crate) struct Upstream {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldState {
     pub(crate) version: Version,
-    /// Whether another server has changed some of it since: then the next stream states no version.
+    /// Whether some of it has changed since, by another server or by time: then the next stream states no
+    /// version.
     pub(crate) is_outdated: bool,
+    /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
+    /// take the version to say so and send nothing (B06, M41), so that otherwise none is stated there.
+    pub(crate) is_of_everything: bool,
 }
 
 /// Which authorities use a server at present, for each type.

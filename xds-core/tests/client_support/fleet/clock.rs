@@ -17,6 +17,7 @@ use super::{
     peer::Peer,
     reach::Situation,
     talk::Place,
+    versions::Loss,
 };
 
 /// The attempts to reach one place.
@@ -100,6 +101,9 @@ impl World {
             let has_ended =
                 before.bytes.is_some() && after.is_none_or(|after| after.bytes.is_none());
             self.talk.has_expired |= has_ended;
+            if has_ended && self.setup.servers == Servers::One {
+                self.talk.versions.lose(key.0, Loss::Certain, |_| true);
+            }
             if self.talk.has_lied || Some(before) == after || self.setup.may_have_leftovers() {
                 continue;
             }

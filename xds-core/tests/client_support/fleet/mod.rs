@@ -12,6 +12,7 @@ mod sending;
 pub mod step;
 pub mod store;
 pub mod talk;
+pub mod versions;
 
 use std::{collections::BTreeSet, fmt::Debug, mem, time::Duration};
 
@@ -32,6 +33,7 @@ use self::{
     step::Step,
     store::{Held, Store},
     talk::{Place, Talk},
+    versions::Loss,
 };
 use super::{Picky, TYPES, told::Told, watcher::Watcher};
 
@@ -268,9 +270,6 @@ impl World {
     fn unwatch(&mut self, nth: usize) {
         if !self.watchers.is_empty() {
             let watcher = self.watchers.remove(nth % self.watchers.len());
-            if watcher.name.is_none() {
-                self.talk.given_up.insert(watcher.kind);
-            }
             self.client.unwatch(watcher.id, self.now);
             self.note_ended(watcher.id);
         }
@@ -289,7 +288,7 @@ impl World {
         self.note(output.clone());
         match output {
             Output::Open(channel, call) => self.accept(channel, &call)?,
-            Output::Close(channel, _) => self.peers.retain(|peer| peer.channel != channel),
+            Output::Close(channel, _) => self.note_closed(channel),
             Output::Writable(channel) => {
                 if let Some(peer) = self.peers.iter_mut().find(|peer| peer.channel == channel) {
                     peer.is_writable = true;
@@ -332,6 +331,15 @@ impl World {
         self.reached.note(Situation::FallbackWhileAnAnswerIsPending, is_behind && is_pending);
         self.peers.push(Peer::new(channel, server, call.server.variant, only));
         Ok(())
+    }
+
+    /// The client has closed a channel, some time ago: perhaps while nobody wanted what it was for.
+    fn note_closed(&mut self, channel: ChannelId) {
+        for peer in self.peers.extract_if(.., |peer| peer.channel == channel) {
+            for kind in (0..TYPES.len()).filter(|kind| peer.subscribed(*kind).contains("*")) {
+                self.talk.versions.lose(kind, Loss::Possible, |server| server == peer.server);
+            }
+        }
     }
 
     /// Whether the watch had not caught up.

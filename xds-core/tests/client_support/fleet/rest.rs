@@ -18,6 +18,7 @@ use super::{
 
 impl World {
     pub fn holds_at_every_moment(&mut self) -> Result<(), TestCaseError> {
+        self.forget_what_nobody_wants();
         for status in self.client.status() {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
             prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);

@@ -10,11 +10,13 @@ use xds_core::{
 };
 
 use super::{
+    super::TYPES,
     Servers, World,
     clock::Attempts,
     oracle::{Known, Said, Statuses, Word, statuses},
-    peer::{Peer, Stated},
+    peer::{Listing, Peer, Stated},
     reach::Situation,
+    versions::{Loss, Versions},
 };
 
 /// Where a stream leads: the position of a server, and the one type that is carried, or all.
@@ -25,14 +27,14 @@ pub type Place = (usize, Option<usize>);
 pub struct Talk {
     /// How many responses there were.
     responses: u64,
-    /// The version of a type that was accepted last from each server.
-    accepted: BTreeMap<(usize, usize), String>,
+    /// What was accepted last.
+    pub versions: Versions,
+    /// State of the world: what each version was given to.
+    listings: BTreeMap<String, Listing>,
     /// Which server gave a version to a resource.
     origins: BTreeMap<String, usize>,
     /// What was sent while somebody wanted it, without a break until now.
     sent: BTreeSet<(usize, String, Bytes)>,
-    /// The types of which everything was wanted and is no longer.
-    pub given_up: BTreeSet<usize>,
     /// What is in use with a TTL.
     leases: BTreeMap<(usize, String), Lease>,
     pub has_expired: bool,
@@ -65,9 +67,13 @@ impl Talk {
         self.leases.get(key).map(|lease| lease.until)
     }
 
-    /// After an expiry a version of everything no longer says what is held (DX-32).
+    /// After an expiry a version of everything no longer says what is held (DX-32). One of what nobody
+    /// watches cannot be seen.
     pub fn note_expiry(&mut self, now: Time) {
-        self.has_expired |= self.leases.values().any(|lease| lease.until <= now);
+        for ((kind, _), _) in self.leases.iter().filter(|(_, lease)| lease.until <= now) {
+            self.has_expired = true;
+            self.versions.lose(*kind, Loss::Possible, |_| true);
+        }
     }
 
     /// Watchers hear of a server only while it does not answer (IC27), and of none but the preferred one
@@ -163,11 +169,18 @@ impl World {
         if self.is_all_for(server, said, &before) && !self.has_lied {
             prop_assert_eq!(is_rejected, said.is_faulty(), "{:?} (IC2, IC3)", said);
         }
-        let accepted = self.talk.accepted.entry((server, said.kind)).or_default();
-        if !is_rejected {
-            *accepted = format!("v{number}");
+        let peer = &self.peers[at];
+        if let Some(listing) = peer.said(said.kind) {
+            self.talk.listings.insert(format!("v{number}"), listing.clone());
         }
-        let accepted = Some(accepted.clone()).filter(|_| !self.talk.has_lied);
+        if !is_rejected {
+            let is_of_everything = peer.began_with_wildcard(said.kind);
+            let place = (server, said.kind);
+            self.talk.versions.accept(place, format!("v{number}"), is_of_everything);
+        }
+        self.talk.versions.lose(said.kind, Loss::Possible, |other| other != server);
+        let accepted = self.talk.versions.of(server, said.kind);
+        let accepted = Some(accepted).filter(|_| !self.talk.has_lied);
         let is_back =
             self.peers.iter().any(|other| other.channel != channel && other.place().1 == place.1)
                 && self.peers[at].first_response.is_none()
@@ -287,14 +300,13 @@ impl World {
         let peer = &self.peers[at];
         match stated {
             Stated::Version(kind, version) => {
-                let accepted = self.talk.accepted.entry((peer.server, kind)).or_default();
-                let may_be_outdated = self.setup.servers == Servers::Fallback
-                    || self.talk.has_expired
-                    || self.talk.given_up.contains(&kind);
-                if version.is_empty() && may_be_outdated {
-                    accepted.clear();
+                let has_wildcard = peer.subscribed(kind).contains("*");
+                self.talk.versions.begin((peer.server, kind), &version, has_wildcard)?;
+                if self.setup.servers == Servers::One
+                    && let Some(listing) = self.talk.listings.get(&version)
+                {
+                    self.peers[at].trust(kind, &self.stores[0], listing);
                 }
-                prop_assert_eq!(&version, accepted, "the last accepted version (IC7)");
             }
             Stated::Versions(kind, versions) => {
                 let known = statuses(&self.client);
@@ -327,6 +339,12 @@ impl World {
     /// What neither a watch nor a server knows to be wanted must be asked for anew (IC15).
     pub fn forget_what_nobody_wants(&mut self) {
         let (watchers, peers) = (&self.watchers, &self.peers);
+        for kind in 0..TYPES.len() {
+            let is_wanted = watchers.iter().any(|it| it.kind == kind && it.name.is_none());
+            if !is_wanted && !peers.iter().any(|it| it.subscribed(kind).contains("*")) {
+                self.talk.versions.forget_everything(kind);
+            }
+        }
         self.talk.sent.retain(|(kind, name, _)| {
             let is_watched = watchers.iter().any(|watcher| watcher.asks_for(*kind, name));
             is_watched || peers.iter().any(|peer: &Peer| peer.covers(*kind, name))
