@@ -21,8 +21,8 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         Authority, Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy,
-        Interest, ManagementServer, Node, Notice, Output, ReadGate, ServerFeature, ServerFeatures,
-        Streams, WatchError,
+        Interest, ManagementServer, Node, Notice, Output, ReadGate, Resource, ServerFeature,
+        ServerFeatures, Streams, WatchError,
     },
     service::Variant,
 };
@@ -59,6 +59,9 @@ pub enum Servers {
 
 const URIS: [&str; 3] = ["a", "b", "c"];
 
+/// The server that shares no authority with another one.
+const APART: usize = 2;
+
 /// Two names are plain, and two state an authority, one of them with parameters.
 pub fn name_of(kind: usize, name: u8) -> String {
     let type_name = TYPES[kind].rsplit('/').next().unwrap_or_default();
@@ -82,7 +85,7 @@ impl Setup {
         if self.servers == Servers::Fallback {
             config = config.with_fallback(server(URIS[1]));
             shared = shared.with_server(server(URIS[1])).with_server(server(URIS[0]));
-            apart = apart.with_server(server(URIS[2]));
+            apart = apart.with_server(server(URIS[APART]));
         }
         config = config.with_authority(shared).with_authority(apart);
         config.profile.data_errors = self.data_errors;
@@ -142,6 +145,17 @@ fn notice_error(notice: &Notice) -> Option<&WatchError> {
         Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => Some(error),
         _ => None,
     }
+}
+
+/// What is told is what is in use at that moment: so nobody hears of things in another order than that in
+/// which they came to be used (IC16).
+fn is_in_use(client: &Client, kind: usize, told: &Resource) -> Result<(), TestCaseError> {
+    let mut known = client.status();
+    let held = known.find(|it| *it.type_url == *TYPES[kind] && *it.name == told.name);
+    let held = held.map(|it| (it.bytes.cloned(), it.version.clone()));
+    let told = (Some(told.bytes.clone()), told.version.clone());
+    prop_assert_eq!(held, Some(told), "what was in use before is told (IC16)");
+    Ok(())
 }
 
 /// Everybody there is.
@@ -300,6 +314,7 @@ impl World {
                     Some(watcher) => {
                         if let Notice::Changed(Ok(resource)) = &notice {
                             self.talk.was_sent(watcher.kind, resource)?;
+                            is_in_use(&self.client, watcher.kind, resource)?;
                         }
                         let name = watcher.name.as_deref().unwrap_or_default();
                         let place = self.setup.place_of(watcher.kind, name);
@@ -346,10 +361,14 @@ impl World {
     fn take_change(&mut self, nth: usize) -> Result<bool, TestCaseError> {
         let nth = nth % self.watchers.len().max(1);
         let Some(watcher) = self.watchers.get_mut(nth) else { return Ok(false) };
-        let Some(change) = self.client.next_change(watcher.id) else { return Ok(false) };
+        let Some(change) = self.client.next_change(watcher.id) else {
+            watcher.has_caught_up = true;
+            return Ok(false);
+        };
         self.trace.push(Box::new((watcher.id, change.clone())));
         if let Change::Resource { result: Ok(resource), .. } = &change {
             self.talk.was_sent(watcher.kind, resource)?;
+            is_in_use(&self.client, watcher.kind, resource)?;
         }
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change {
             let place = self.setup.place_of(watcher.kind, "");
@@ -363,12 +382,13 @@ impl World {
         let nth = nth % self.watchers.len().max(1);
         if let Some(watcher) = self.watchers.get_mut(nth) {
             self.client.handled(watcher.id, self.now);
-            let id = watcher.id;
-            for peer in &mut self.peers {
-                peer.debtors.remove(&id);
-            }
             // Of a wildcard watch that is true only once it has caught up.
             watcher.is_busy &= watcher.name.is_none();
+            if watcher.name.is_some() || watcher.has_caught_up {
+                for peer in &mut self.peers {
+                    peer.debtors.remove(&watcher.id);
+                }
+            }
         }
     }
 

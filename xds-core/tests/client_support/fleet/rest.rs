@@ -23,7 +23,7 @@ impl World {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
             prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);
         }
-        if self.setup.servers == Servers::One && !self.talk.has_lied {
+        if !self.talk.has_lied {
             for peer in self.peers.iter().filter(|peer| !peer.debtors.is_empty()) {
                 let is_read = self.client.wants_read(peer.channel);
                 prop_assert!(!is_read, "reading waits for {:?} (IC34)", peer.debtors);

@@ -11,7 +11,7 @@ use xds_core::{
 
 use super::{
     super::TYPES,
-    Servers, World,
+    APART, Servers, World,
     clock::Attempts,
     oracle::{Known, Said, Statuses, Word, statuses},
     peer::{Listing, Peer, Stated},
@@ -152,7 +152,12 @@ impl World {
         self.talk.failing.remove(&place);
         self.talk.trouble.remove(&place);
         let others = |world: &Self| {
-            let others = world.peers.iter().filter(|other| other.channel != channel);
+            // A server that answers may be the end of streams to those that share an authority with it.
+            let is_apart = |other: &&Peer| match world.setup.servers {
+                Servers::One => other.channel != channel,
+                Servers::Fallback => (other.server == APART) != (server == APART),
+            };
+            let others = world.peers.iter().filter(is_apart);
             others.map(|other| world.client.wants_read(other.channel)).collect::<Vec<_>>()
         };
         let reading = others(self);
@@ -191,15 +196,14 @@ impl World {
         peer.note_response(said.kind, number, accepted, is_rejected);
         peer.first_response.get_or_insert(self.now);
         if self.setup.read_gate == ReadGate::Notices {
-            peer.debtors.extend(self.watchers.iter().filter_map(|watcher| {
-                let key = (watcher.kind, watcher.name.clone()?);
-                let news = |known: &Statuses| known.get(&key).map(Known::news);
-                (news(&before) != news(&after)).then_some(watcher.id)
-            }));
+            for watcher in &mut self.watchers {
+                if watcher.has_news_in(&before, &after) {
+                    watcher.has_caught_up = false;
+                    peer.debtors.insert(watcher.id);
+                }
+            }
         }
-        if self.setup.servers == Servers::One {
-            prop_assert_eq!(reading, others(self), "other streams go on (IC34)");
-        }
+        prop_assert_eq!(reading, others(self), "other streams go on (IC34)");
         self.is_taken_as_it_should(at, said, &before, &after)?;
         self.note_leases(said, &after);
         Ok(())
