@@ -1,9 +1,6 @@
 //! Time, and what it may do: conclude, expire, and let the client try again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
@@ -26,6 +23,20 @@ pub struct Attempts {
     connecting: u32,
     streaming: u32,
     not_before: Time,
+    /// The same after a stream that the client ended itself, at the latest.
+    not_later: Time,
+}
+
+impl Attempts {
+    /// The client has ended a stream that it began by then.
+    pub fn note_closed(&mut self, begun: Time) {
+        self.not_later = begun.after(pause(1));
+    }
+
+    /// When the next attempt is due at the latest.
+    pub fn may_wait_until(&self) -> Time {
+        self.not_before.max(self.not_later)
+    }
 }
 
 /// The delay after so many failures in a row (S1.011), without jitter.
@@ -244,8 +255,7 @@ impl World {
         for peer in &mut self.peers {
             peer.debtors.remove(&watch);
         }
-        let wanted: BTreeSet<Place> =
-            self.watchers.iter().map(|watcher| self.setup.place_of_watch(watcher)).collect();
+        let wanted = self.preferred_places();
         self.talk.trouble.retain(|place| wanted.contains(place));
     }
 }

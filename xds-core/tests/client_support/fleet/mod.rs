@@ -7,6 +7,7 @@ pub mod clock;
 pub mod oracle;
 pub mod peer;
 pub mod reach;
+mod reliance;
 pub mod rest;
 mod sending;
 pub mod step;
@@ -285,6 +286,7 @@ impl World {
         if !self.watchers.is_empty() {
             let watcher = self.watchers.remove(nth % self.watchers.len());
             self.client.unwatch(watcher.id, self.now);
+            self.note_breath();
             self.note_ended(watcher.id);
         }
     }
@@ -344,13 +346,16 @@ impl World {
         let is_behind = !self.talk.preferred.contains(&server);
         let is_pending = self.peers.iter().any(|peer| !peer.is_all_answered());
         self.reached.note(Situation::FallbackWhileAnAnswerIsPending, is_behind && is_pending);
-        self.peers.push(Peer::new(channel, server, call.server.variant, only));
+        let mut peer = Peer::new(channel, server, call.server.variant, only);
+        peer.begun = self.now;
+        self.peers.push(peer);
         Ok(())
     }
 
     /// The client has closed a channel, some time ago: perhaps while nobody wanted what it was for.
     fn note_closed(&mut self, channel: ChannelId) {
         for peer in self.peers.extract_if(.., |peer| peer.channel == channel) {
+            self.talk.attempts.entry(peer.place()).or_default().note_closed(peer.begun);
             for kind in (0..TYPES.len()).filter(|kind| peer.subscribed(*kind).contains("*")) {
                 self.talk.versions.lose(kind, Loss::Possible, |server| server == peer.server);
             }

@@ -29,6 +29,8 @@ pub struct Peer {
     pub server: usize,
     /// The one type that the stream carries; `None` carries all.
     pub only: Option<usize>,
+    /// When the client was heard to begin it.
+    pub begun: Time,
     pub is_open: bool,
     /// Whether the client has announced requests that were not all taken yet.
     pub is_writable: bool,
@@ -108,6 +110,7 @@ impl Peer {
             channel,
             server,
             only,
+            begun: Time::ZERO,
             is_open: false,
             is_writable: false,
             has_responded: false,

@@ -44,6 +44,8 @@ pub struct Talk {
     pub failing: BTreeSet<Place>,
     /// The same while somebody watched, who has watched ever since.
     pub trouble: BTreeSet<Place>,
+    /// Until when the client may wait for no reason that shows.
+    pub is_breathing_until: Time,
     /// The servers that were ever preferred for what was watched, and those that there was ever a reason
     /// to turn to.
     pub preferred: BTreeSet<usize>,
@@ -138,6 +140,7 @@ impl World {
     /// Hands the response over, and looks at what became of it.
     fn deliver(&mut self, at: usize, said: &Said, frame: Vec<u8>) -> Result<(), TestCaseError> {
         self.number += 1;
+        self.note_breath();
         self.talk.responses += 1;
         let number = self.number;
         let peer = &self.peers[at];
