@@ -179,19 +179,43 @@ impl Client {
     /// A channel is gone, and its timers with it. What is still waited for has been asked of another server
     /// as well, or will be: where it has, the time that server gets begins now.
     pub(super) fn hand_over_timers(&mut self, channel: &mut Channel) {
-        let now = self.clock.now();
         let orphans: Vec<Armed> = channel.timers.take_all().collect();
+        self.arm_elsewhere(&orphans);
+    }
+
+    /// A channel stays, but its server is no longer asked for the names of an authority: its time for those
+    /// is over.
+    pub(super) fn hand_over_timers_of(
+        &mut self,
+        id: ChannelId,
+        authority: usize,
+        type_index: usize,
+    ) {
+        let Some(interest) = self.types.get(type_index).map(|known| &known.interest) else {
+            return;
+        };
+        let Some(channel) = self.upstreams.channels.get_mut(id.0) else { return };
+        let orphans = channel.timers.take_those(|armed| {
+            armed.type_index == type_index && interest.authority_of(armed.subject) == authority
+        });
+        self.arm_elsewhere(&orphans);
+    }
+
+    fn arm_elsewhere(&mut self, orphans: &[Armed]) {
+        let now = self.clock.now();
         for orphan in orphans {
-            if self.is_running(&orphan)
-                && let Some(id) = self.also_asked(&orphan)
+            if self.is_running(orphan)
+                && let Some(id) = self.also_asked(orphan)
             {
-                self.arm_again(id, &orphan, now);
+                self.arm_again(id, orphan, now);
             }
         }
     }
 
-    /// An open channel on which the server was asked for the same.
+    /// An open channel on which the server was asked for the same, and still is.
     fn also_asked(&self, armed: &Armed) -> Option<ChannelId> {
+        let type_index = armed.type_index;
+        let authority = self.types.get(type_index)?.interest.authority_of(armed.subject);
         let knows = |machine: &Machine| match armed.subject {
             Subject::Subscription(key) => machine.sent().has(key.slot()),
             Subject::Collection => machine.has_wildcard(),
@@ -199,8 +223,10 @@ impl Client {
         };
         (0..self.upstreams.lanes.len()).filter_map(|lane| self.upstreams.on_lane(lane)).find(
             |&id| {
-                let channel = self.upstreams.channel(id);
-                channel.and_then(|channel| channel.machine(armed.type_index)).is_some_and(knows)
+                let Some(channel) = self.upstreams.channel(id) else { return false };
+                let server = self.upstreams.servers.get(channel.upstream);
+                let serves = server.and_then(|it| it.serves.of(type_index).get(authority));
+                serves == Some(&true) && channel.machine(type_index).is_some_and(knows)
             },
         )
     }

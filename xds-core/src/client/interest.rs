@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{authorities::DEFAULT, entry::Entry, error::WatchError};
+use super::{authorities::DEFAULT, entry::Entry, error::WatchError, timers::Subject};
 use crate::{
     id::WatchId,
     slab::{Slab, Slot},
@@ -96,6 +96,17 @@ impl TypeInterest {
         match self.subscriptions.at(subscription) {
             Some(subscription) => scope.get(subscription.authority) == Some(&true),
             None => has_wildcard,
+        }
+    }
+
+    /// The authority whose servers are asked for what a timer is for: that of its name, or of names that
+    /// state none.
+    pub(crate) fn authority_of(&self, subject: Subject) -> usize {
+        match subject {
+            Subject::Subscription(key) => {
+                self.subscriptions.get(key).map_or(DEFAULT, |subscription| subscription.authority)
+            }
+            Subject::Collection | Subject::Leftovers => DEFAULT,
         }
     }
 
