@@ -304,7 +304,13 @@ impl World {
         self.note(output.clone());
         match output {
             Output::Open(channel, call) => self.accept(channel, &call)?,
-            Output::Close(channel, _) => self.note_closed(channel),
+            Output::Close(channel, _) => {
+                let closed = self.peers.iter().position(|peer| peer.channel == channel);
+                if let Some(at) = closed {
+                    let peer = self.peers.remove(at);
+                    self.note_closed(&peer);
+                }
+            }
             Output::Writable(channel) => {
                 if let Some(peer) = self.peers.iter_mut().find(|peer| peer.channel == channel) {
                     peer.is_writable = true;
@@ -353,12 +359,11 @@ impl World {
     }
 
     /// The client has closed a channel, some time ago: perhaps while nobody wanted what it was for.
-    fn note_closed(&mut self, channel: ChannelId) {
-        for peer in self.peers.extract_if(.., |peer| peer.channel == channel) {
-            self.talk.attempts.entry(peer.place()).or_default().note_closed(peer.begun);
-            for kind in (0..TYPES.len()).filter(|kind| peer.subscribed(*kind).contains("*")) {
-                self.talk.versions.lose(kind, Loss::Possible, |server| server == peer.server);
-            }
+    fn note_closed(&mut self, peer: &Peer) {
+        self.talk.attempts.entry(peer.place()).or_default().note_closed(peer.begun);
+        self.talk.last_end = self.now;
+        for kind in (0..TYPES.len()).filter(|kind| peer.subscribed(*kind).contains("*")) {
+            self.talk.versions.lose(kind, Loss::Possible, |server| server == peer.server);
         }
     }
 
@@ -423,8 +428,12 @@ impl World {
         let is_news = !mem::replace(&mut peer.is_open, true);
         if is_news {
             let channel = peer.channel;
-            self.note_opened(at);
+            let before = self.client.stats().ignored_events;
             self.client.handle_event(ChannelEvent::Opened(channel), self.now);
+            // The client may have closed the channel before.
+            if self.client.stats().ignored_events == before {
+                self.note_opened(at);
+            }
         }
         is_news
     }
@@ -434,8 +443,9 @@ impl World {
         let before = self.client.stats().ignored_events;
         self.client.handle_event(ChannelEvent::Closed(peer.channel, error), self.now);
         // The client may have closed the channel first.
-        if self.client.stats().ignored_events == before {
-            self.note_end(&peer);
+        match self.client.stats().ignored_events == before {
+            true => self.note_end(&peer),
+            false => self.note_closed(&peer),
         }
     }
 

@@ -44,6 +44,8 @@ pub struct Talk {
     pub failing: BTreeSet<Place>,
     /// The same while somebody watched, who has watched ever since.
     pub trouble: BTreeSet<Place>,
+    /// When a stream was last seen to have ended, if another one may take over.
+    pub last_end: Time,
     /// Until when the client may wait for no reason that shows.
     pub is_breathing_until: Time,
     /// The servers that were ever preferred for what was watched, and those that there was ever a reason
@@ -57,6 +59,15 @@ pub struct Talk {
 struct Lease {
     version: u64,
     until: Time,
+    giver: Giver,
+}
+
+/// Who gave a TTL.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Giver {
+    Preferred,
+    /// A server behind it: it may be used no longer, and not have heard of that.
+    Another,
 }
 
 impl Talk {
@@ -64,9 +75,9 @@ impl Talk {
         self.responses
     }
 
-    /// Until when a resource lives.
-    pub fn lease_of(&self, key: &(usize, String)) -> Option<Time> {
-        self.leases.get(key).map(|lease| lease.until)
+    /// Until when a resource lives, as far as whoever gave the TTL is used.
+    pub fn lease_of(&self, key: &(usize, String)) -> Option<(Time, Giver)> {
+        self.leases.get(key).map(|lease| (lease.until, lease.giver))
     }
 
     /// After an expiry a version of everything no longer says what is held (DX-32). One of what nobody
@@ -195,6 +206,9 @@ impl World {
                 && self.talk.reasons.iter().any(|&behind| behind > place.0);
         self.reached.note(Situation::PreferredServerReturns, is_back);
         self.reached.note_response((place, channel), said, is_rejected);
+        if self.peers[at].first_response.is_none() {
+            self.note_gone(); // Those behind it are not asked any more.
+        }
         let peer = &mut self.peers[at];
         peer.note_response(said.kind, number, accepted, is_rejected);
         peer.first_response.get_or_insert(self.now);
@@ -208,7 +222,7 @@ impl World {
         }
         prop_assert_eq!(reading, others(self), "other streams go on (IC34)");
         self.is_taken_as_it_should(at, said, &before, &after)?;
-        self.note_leases(said, &after);
+        self.note_leases(server, said, &after);
         Ok(())
     }
 
@@ -217,8 +231,7 @@ impl World {
         said.words.iter().all(|(name, word)| {
             let is_watched = before.contains_key(&(said.kind, name.clone()));
             let is_heartbeat = matches!(word, Word::Heartbeat { .. });
-            let is_followed = is_watched && self.setup.servers == Servers::One;
-            self.setup.preferred(name) == server && (is_followed || !is_heartbeat)
+            self.setup.preferred(name) == server && (is_watched || !is_heartbeat)
         })
     }
 
@@ -239,6 +252,11 @@ impl World {
             let is_its_business = self.setup.servers_of(name).contains(&peer.server);
             let is_asked = *kind == said.kind && is_its_business && peer.covers(*kind, name);
             let (before, after) = (before.get(key), after.get(key));
+            // A name that was given up, and never came, goes with the last stream that had not heard of that.
+            let is_named = self.watchers.iter().any(|it| it.name.as_ref() == Some(name));
+            if after.is_none() && !is_named && before.is_some_and(|it| it.bytes.is_none()) {
+                continue;
+            }
             // The answer to an end of a subscription may come when the next one has begun (IS14).
             let is_spoken_of = *kind == said.kind && said.words.contains_key(name);
             if !is_asked && is_its_business && is_spoken_of {
@@ -246,10 +264,6 @@ impl World {
             }
             if !is_asked {
                 prop_assert_eq!(before, after, "{} is not for this server (IC13, IC30)", name);
-            } else if self.setup.servers == Servers::Fallback
-                && matches!(said.words.get(name), Some(Word::Heartbeat { .. }))
-            {
-                continue; // Which of two servers gave the TTL that counts is not followed here.
             } else if self.setup.preferred(name) == peer.server {
                 let expected = said.expected(name, before, self.setup.policy());
                 expected.compare(name, before, after)?;
@@ -258,22 +272,33 @@ impl World {
         Ok(())
     }
 
-    fn note_leases(&mut self, said: &Said, after: &Statuses) {
+    fn note_leases(&mut self, server: usize, said: &Said, after: &Statuses) {
         for (name, word) in &said.words {
             let key = (said.kind, name.clone());
+            let giver = match self.setup.preferred(name) == server {
+                true => Giver::Preferred,
+                false => Giver::Another,
+            };
             let is_in_use =
                 |bytes| after.get(&key).is_none_or(|it| it.bytes.as_ref() == Some(bytes));
             match word {
                 Word::Resource { bytes, lease, is_acceptable: true, .. } if is_in_use(bytes) => {
-                    self.talk.leases.remove(&key);
-                    if let Some((version, ttl)) = *lease {
-                        let lease = Lease { version, until: self.now.after(ttl) };
-                        self.talk.leases.insert(key, lease);
+                    let lease = lease.map(|(version, ttl)| (version, self.now.after(ttl)));
+                    match (lease, giver) {
+                        (Some((version, until)), _) => {
+                            self.talk.leases.insert(key, Lease { version, until, giver });
+                        }
+                        (None, Giver::Preferred) => drop(self.talk.leases.remove(&key)),
+                        (None, Giver::Another) => {
+                            if let Some(lease) = self.talk.leases.get_mut(&key) {
+                                lease.giver = giver;
+                            }
+                        }
                     }
                 }
                 Word::Heartbeat { is_in_use: true, ttl } => {
                     if let Some(lease) = self.talk.leases.get_mut(&key) {
-                        lease.until = self.now.after(*ttl);
+                        (lease.until, lease.giver) = (self.now.after(*ttl), giver);
                     }
                 }
                 _ => {}
