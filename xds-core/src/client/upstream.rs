@@ -60,6 +60,8 @@ pub(crate) struct Upstreams {
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) server: Arc<ManagementServer>,
+    /// What the server is called.
+    pub(crate) name: Arc<str>,
     /// What errors of each registered type say about where they come from.
     pub(crate) sources: Vec<Arc<Source>>,
     /// What was last accepted of each registered type (S0.081, NV-09).
@@ -202,15 +204,17 @@ impl Upstreams {
                     lanes.extend((0..config.types.len()).map(|index| lane(Carries::Type(index))));
                 }
             }
+            let name = server.name();
             let sources = config.types.iter().map(|resource_type| {
                 Arc::new(Source {
                     type_url: resource_type.type_url().clone(),
-                    server: Arc::clone(&server.uri),
+                    server: Arc::clone(&name),
                     node_id: Arc::clone(&node_id),
                 })
             });
             servers.push(Upstream {
                 sources: sources.collect(),
+                name,
                 held: alloc::vec![HeldState::default(); config.types.len()],
                 first_lane,
                 fetches: DoesNotExistTimers::default(),
