@@ -5,18 +5,19 @@
 //! | IC1 to IC3 | `peer.rs`, `match_answer`; `talk.rs`, `deliver`: which of the two, and the version |
 //! | IC4, IC12 | `peer.rs`: the newest nonce, spontaneous incremental requests without one |
 //! | IC5, IC6, IC9, IC11 | `peer.rs`, `read_sotw` and `read_delta` |
-//! | IC7, IC8 | `talk.rs`, `stated`: exact for one server; between several, names and origins |
+//! | IC7, B06 | `versions.rs`; between servers, none may be stated where another one has spoken since |
+//! | IC8 | `talk.rs`, `stated`: exact for one server; between several, names and origins |
 //! | IC10 | `rest.rs`, `has_converged` |
 //! | IC13, IC15 | `rest.rs`, `holds_at_every_moment`; `talk.rs`, `was_sent` and `is_taken_as_it_should` |
-//! | IC14, IC16, IC28 | `watcher.rs`; of order, that each value told was sent and the newest is told last |
+//! | IC14, IC16, IC28 | `watcher.rs`; of order, `is_in_use`: what is told is what is held at that moment |
 //! | IC17 | `client_contract.rs`, `names_that_come_twice_are_rejected` |
 //! | IC18 to IC23, IC31 | `oracle.rs`: the cache after each response, from the one before |
-//! | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; IC24 and IC33 for one server |
-//! | IC26 | `clock.rs`, `may_open`: the growing pause is a lower bound here; jitter is in `backoff.rs` |
-//! | IC27 | `talk.rs`, `is_known_trouble`; `rest.rs`: all are told, for one server |
-//! | IC30, and of IC29 that nobody turns without a reason | `clock.rs`, `may_open`; `rest.rs`, `only_those_who_answer_are_asked`; `talk.rs`, `forge` |
+//! | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; of a TTL that a server behind the preferred one gave, only that it ends |
+//! | IC26 | `clock.rs`, `may_open`: not early; `reliance.rs`: not late, at rest; jitter is in `backoff.rs` |
+//! | IC27 | `talk.rs`, `is_known_trouble`; `reliance.rs`: all are told, unless the client may have turned |
+//! | IC29, IC30 | `clock.rs`, `may_open`; `reliance.rs`; `talk.rs`, `forge` |
 //! | IC32 | `told.rs`, and `watcher.rs` against the cache whenever all is at rest |
-//! | IC34 | `talk.rs`, `deliver`; `rest.rs`; strict for watches by name and one server |
+//! | IC34 | `talk.rs`, `deliver`; `rest.rs`; of a wildcard watch, for new values |
 //! | IC35 | `clock.rs`, `drain`; entries in `lies_do_no_harm_and_runs_repeat_themselves` |
 //! | IC36, IC37 | `talk.rs`, `forge`; `client_contract.rs`; `lies_do_no_harm_and_runs_repeat_themselves` |
 //! | IC39 | `rest.rs`, `shut_down`; that each watch gets a final event is for who holds it (`xds-handle`) |

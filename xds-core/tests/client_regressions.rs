@@ -11,13 +11,13 @@ use prost::{Message as _, Name as _};
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
-        Authority, ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer, Notice,
-        Output, ReadGate, WatchErrorKind,
+        Authority, ChannelError, ChannelEvent, ClientConfig, Instrument, Interest,
+        ManagementServer, MetricsExporter, Node, Notice, Output, ReadGate, WatchErrorKind,
     },
     proto,
 };
 
-use client_support::{TYPES, config, response};
+use client_support::{Picky, TYPES, config, response};
 
 /// Positions in [`TYPES`].
 const CLUSTER: usize = 0;
@@ -413,5 +413,46 @@ fn a_server_cannot_spoil_what_another_one_answers_for() {
         bench.receive(response.encode_to_vec());
         assert_eq!(before.len(), 2);
         assert_eq!(states(&bench), before, "{wrapper:?}");
+    }
+}
+
+/// What a URI says of whoever logs in goes to the adapter alone.
+#[test]
+fn errors_and_measurements_name_no_user_of_a_server() {
+    #[derive(Default)]
+    struct Labels(String);
+    impl MetricsExporter for Labels {
+        fn counter(&mut self, _: Instrument, labels: &[(&'static str, &str)], _: u64) {
+            self.0 += &format!("{labels:?}");
+        }
+        fn gauge(&mut self, instrument: Instrument, labels: &[(&'static str, &str)], _: u64) {
+            self.counter(instrument, labels, 0);
+        }
+    }
+
+    for (uri, shown) in [
+        ("https://me:hush/@hush@xds.example:443", "https://***@xds.example:443"),
+        ("me:hush@xds.example", "***@xds.example"),
+        ("unix:/run/a@b", "unix:/run/a@b"),
+        ("xds.example", "xds.example"),
+    ] {
+        let server = ManagementServer::new(uri);
+        assert!(!format!("{server:?}").contains("hush"), "{server:?}");
+        let config =
+            ClientConfig::new(Node::new("me"), server).with_type(Picky(TypeUrl::from(TYPES[0])));
+        let mut client = Client::new(config, 7, Time::ZERO);
+        let watch = client.watch(&TypeUrl::from(TYPES[0]), Interest::Name("a"), Time::ZERO);
+        let Some(Output::Open(channel, call)) = client.poll_output() else { panic!("no channel") };
+        assert_eq!(&*call.server.uri, uri, "the adapter gets all of it");
+        let error = ChannelError::Unreachable("refused".into());
+        client.handle_event(ChannelEvent::Closed(channel, error), Time::ZERO);
+        let Some(Output::Notify(told, Notice::Changed(Err(error)))) = client.poll_output() else {
+            panic!("no error")
+        };
+        assert_eq!(Ok(told), watch);
+        assert!(error.to_string().ends_with(&format!("server {shown})")), "{error}");
+        let mut labels = Labels::default();
+        client.metrics().export("target", &mut labels);
+        assert!(labels.0.contains(shown) && !labels.0.contains("hush"), "{}", labels.0);
     }
 }

@@ -296,8 +296,18 @@ impl Client {
         for type_index in 0..self.types.len() {
             let Some(state) = self.upstreams.authorities.get_mut(authority) else { return };
             let Some(reliance) = state.relied_on.get_mut(type_index) else { return };
-            if reliance.active > 0 {
-                self.set_active(authority, type_index, 0, now);
+            if reliance.active == 0 {
+                continue;
+            }
+            self.set_active(authority, type_index, 0, now);
+            // It may take itself to be asked for everything still, by whoever comes back before it is told
+            // otherwise.
+            let preferred =
+                self.upstreams.authorities.get(authority).map(|it| it.active(type_index));
+            let lane = preferred.and_then(|server| self.upstreams.lane_of(server, type_index));
+            let id = lane.and_then(|lane| self.upstreams.on_lane(lane));
+            if let Some(id) = id.filter(|_| authority == DEFAULT) {
+                self.await_leftovers(id, type_index, now);
             }
         }
         self.connect_if_wanted(now);
@@ -339,7 +349,11 @@ impl Client {
             if scope.get(authority) == Some(&true) && machine.knows_of(&known.interest, authority) {
                 self.close_lane(lane, now);
             } else {
+                let is_given_up = scope.get(authority) != Some(&true);
                 machine.sent_mut().recount(&known.interest, scope);
+                if is_given_up {
+                    self.hand_over_timers_of(id, authority, type_index);
+                }
             }
         }
     }

@@ -329,16 +329,13 @@ impl Client {
             .filter(|(_, entry)| entry.subscription.is_none() && !entry.is_foreign)
             .map(|(slot, _)| slot)
             .collect();
-        if uncovered.is_empty() {
-            return;
-        }
         for slot in uncovered {
             known.cache.remove(slot);
         }
-        // A version that still said so would keep servers from sending it again.
+        // A version that still said so would keep servers from sending everything again.
         for server in &mut self.upstreams.servers {
             if let Some(held) = server.held.get_mut(type_index) {
-                held.is_outdated = true;
+                held.is_of_everything = false;
             }
         }
     }

@@ -2,6 +2,8 @@
 //! make it hold. How it behaves where the field disagrees is in `profile.rs`.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
+use core::fmt;
+
 use prost::Message as _;
 
 pub(super) use super::profile::{
@@ -148,10 +150,11 @@ impl Node {
 const USER_AGENT: &str = "xds-core";
 
 /// A management server as the client sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ManagementServer {
-    /// What the server is called in errors and logs; adapters dial it.
+    /// Adapters dial it. In errors, logs and measurements the server is called the same, without a
+    /// `user:password@` that may be in it.
     pub uri: Arc<str>,
     /// What the server's data errors do to cached resources; `None` follows its features, then the
     /// profile.
@@ -168,6 +171,22 @@ pub struct ManagementServer {
     pub node_in: NodeIn,
     /// How the adapter reaches the server.
     pub transport: TransportId,
+}
+
+/// Like a derived one, with the URI as it may be shown.
+impl fmt::Debug for ManagementServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManagementServer")
+            .field("uri", &self.name())
+            .field("data_errors", &self.data_errors)
+            .field("variant", &self.variant)
+            .field("streams", &self.streams)
+            .field("features", &self.features)
+            .field("request_rate", &self.request_rate)
+            .field("node_in", &self.node_in)
+            .field("transport", &self.transport)
+            .finish()
+    }
 }
 
 impl ManagementServer {
@@ -191,6 +210,18 @@ impl ManagementServer {
     pub fn with_features(mut self, features: ServerFeatures) -> Self {
         self.features = features;
         self
+    }
+
+    /// The URI as it may be shown. What comes before an `@` is left out up to the scheme, unless it is a path.
+    pub(crate) fn name(&self) -> Arc<str> {
+        let is_path = self.uri.starts_with("unix:");
+        let Some((secret, rest)) = self.uri.rsplit_once('@').filter(|_| !is_path) else {
+            return Arc::clone(&self.uri);
+        };
+        match secret.split_once("://") {
+            Some((scheme, _)) => alloc::format!("{scheme}://***@{rest}").into(),
+            None => alloc::format!("***@{rest}").into(),
+        }
     }
 
     /// What the server's data errors do to cached resources (X11).

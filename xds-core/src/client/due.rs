@@ -192,19 +192,43 @@ impl Client {
     /// A channel is gone, and its timers with it. What is still waited for has been asked of another server
     /// as well, or will be: where it has, the time that server gets begins now.
     pub(super) fn hand_over_timers(&mut self, channel: &mut Channel) {
-        let now = self.clock.now();
         let orphans: Vec<Armed> = channel.timers.take_all().collect();
+        self.arm_elsewhere(&orphans);
+    }
+
+    /// A channel stays, but its server is no longer asked for the names of an authority: its time for those
+    /// is over.
+    pub(super) fn hand_over_timers_of(
+        &mut self,
+        id: ChannelId,
+        authority: usize,
+        type_index: usize,
+    ) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(channel) = self.upstreams.channels.get_mut(id.0) else { return };
+        let orphans = channel.timers.take_those(|armed| {
+            let of = known.interest.authority_of(armed.subject, &known.cache.globs);
+            armed.type_index == type_index && of == authority
+        });
+        self.arm_elsewhere(&orphans);
+    }
+
+    fn arm_elsewhere(&mut self, orphans: &[Armed]) {
+        let now = self.clock.now();
         for orphan in orphans {
-            if self.is_running(&orphan)
-                && let Some(id) = self.also_asked(&orphan)
+            if self.is_running(orphan)
+                && let Some(id) = self.also_asked(orphan)
             {
-                self.arm_again(id, &orphan, now);
+                self.arm_again(id, orphan, now);
             }
         }
     }
 
-    /// An open channel on which the server was asked for the same.
+    /// An open channel on which the server was asked for the same, and still is.
     fn also_asked(&self, armed: &Armed) -> Option<ChannelId> {
+        let type_index = armed.type_index;
+        let known = self.types.get(type_index)?;
+        let authority = known.interest.authority_of(armed.subject, &known.cache.globs);
         let knows = |machine: &Machine| match armed.subject {
             Subject::Subscription(key) => machine.sent().has(key.slot()),
             Subject::Collection => machine.has_wildcard(),
@@ -212,14 +236,16 @@ impl Client {
         };
         (0..self.upstreams.lanes.len()).filter_map(|lane| self.upstreams.on_lane(lane)).find(
             |&id| {
-                let channel = self.upstreams.channel(id);
-                channel.and_then(|channel| channel.machine(armed.type_index)).is_some_and(knows)
+                let Some(channel) = self.upstreams.channel(id) else { return false };
+                let server = self.upstreams.servers.get(channel.upstream);
+                let serves = server.and_then(|it| it.serves.of(type_index).get(authority));
+                serves == Some(&true) && channel.machine(type_index).is_some_and(knows)
             },
         )
     }
 
     fn arm_again(&mut self, id: ChannelId, armed: &Armed, now: Time) {
-        let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
+        let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
         let Some(after) = self.config.profile.missing_after(&server.server) else { return };
         let known = self.types.get_mut(armed.type_index).map(|known| &mut known.interest);
         let Some(running) = known.and_then(|interest| match armed.subject {
@@ -232,7 +258,6 @@ impl Client {
         }) else {
             return;
         };
-        let _ = channel;
         let token = &mut self.upstreams.last_timer;
         *token += 1;
         if let Some(channel) = self.upstreams.channels.get_mut(id.0) {

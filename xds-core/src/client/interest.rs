@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{authorities::DEFAULT, entry::Entry, error::WatchError, globs::Globs};
+use super::{authorities::DEFAULT, entry::Entry, error::WatchError, globs::Globs, timers::Subject};
 use crate::{
     id::WatchId,
     slab::{Slab, Slot},
@@ -83,6 +83,19 @@ impl TypeInterest {
     /// names that state none.
     pub(crate) fn wants_wildcard_in(&self, scope: &[bool]) -> bool {
         self.wants_wildcard() && scope.get(DEFAULT) == Some(&true)
+    }
+
+    /// The authority whose servers are asked for what a timer is for: that of its name, or of names that
+    /// state none.
+    pub(crate) fn authority_of(&self, subject: Subject, globs: &Globs) -> usize {
+        let subscription = match subject {
+            Subject::Subscription(key) => self.subscriptions.get(key),
+            Subject::GlobLeftovers(key) => {
+                globs.get(key).and_then(|glob| self.subscriptions.at(glob.subscription))
+            }
+            Subject::Collection | Subject::Leftovers => None,
+        };
+        subscription.map_or(DEFAULT, |subscription| subscription.authority)
     }
 
     /// Whether anything is wanted of a server with this scope.

@@ -97,6 +97,15 @@ impl Machine {
         }
     }
 
+    /// Whether every response on this channel is one to a request for everything, the last one included.
+    pub(crate) fn began_with_wildcard(&self) -> bool {
+        match self {
+            Self::Sotw(sotw) => sotw.began_with_wildcard,
+            // What is held of each resource has a version of its own.
+            Self::Delta(_) => false,
+        }
+    }
+
     /// Whether the server believes that something is wanted that an authority is still asked for.
     pub(crate) fn knows_of(&self, interest: &TypeInterest, authority: usize) -> bool {
         let mut subscriptions = interest.subscriptions.iter();

@@ -259,7 +259,7 @@ impl Client {
         let mut metrics = Metrics { resources: self.count_resources(), ..Metrics::default() };
         let servers = self.upstreams.servers.iter().enumerate();
         metrics.servers.extend(servers.map(|(position, upstream)| ServerSample {
-            server: Arc::clone(&upstream.server.uri),
+            server: Arc::clone(&upstream.name),
             connected: match upstream.tally.health() {
                 Health::Working if self.is_in_use(position) => Some(1),
                 Health::Failing if self.is_in_use(position) => Some(0),

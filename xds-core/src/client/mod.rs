@@ -346,7 +346,7 @@ impl Client {
         self.upstreams.servers.iter().flat_map(|upstream| {
             let types = self.types.iter().map(|known| known.resource_type.type_url());
             types.zip(&upstream.held).enumerate().filter_map(|(index, (type_url, held))| {
-                upstream.tally.of_type(index, &upstream.server.uri, type_url, &held.version)
+                upstream.tally.of_type(index, &upstream.name, type_url, &held.version)
             })
         })
     }

@@ -85,7 +85,10 @@ impl Judge<'_> {
                 }
             };
             let is_plain = raw.type_url == response.type_url.as_bytes();
-            if is_plain && self.cache.is_plain_repeat(guess, raw.value) {
+            if is_plain
+                && self.cache.is_plain_repeat(guess, raw.value)
+                && self.may_come_from_here(guess)
+            {
                 self.repeat(guess, &mut reading);
                 guess = self.cache.following(guess);
                 continue;

@@ -38,14 +38,14 @@ impl Client {
         now: Time,
     ) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(accepted) = server.held.get_mut(type_index).map(|held| &mut held.version) else {
-            return;
-        };
+        let Some(held) = server.held.get_mut(type_index) else { return };
         let rejection = match error {
             None => {
                 self.stats.acks += 1;
                 server.tally.accepted(type_index, now);
-                *accepted = version;
+                held.version = version;
+                held.is_of_everything =
+                    channel.machine(type_index).is_some_and(Machine::began_with_wildcard);
                 None
             }
             Some(message) => {
@@ -54,7 +54,7 @@ impl Client {
                 Some((version, message))
             }
         };
-        let ack = Ack { type_index, version: accepted.clone(), nonce, rejection };
+        let ack = Ack { type_index, version: held.version.clone(), nonce, rejection };
         channel.acks.push_back(ack);
         channel.settle_timers(now);
         self.discard_settled_timers();
@@ -109,7 +109,12 @@ impl Client {
         };
         let (channel, server) = self.upstreams.channel_and_server(id)?;
         let held = server.held.get_mut(type_index)?;
-        if held.is_outdated && !channel.machine(type_index)?.was_requested() {
+        let says_too_much = || {
+            let begins_with_wildcard =
+                known.interest.wants_wildcard_in(server.serves.of(type_index));
+            held.is_outdated || (begins_with_wildcard && !held.is_of_everything)
+        };
+        if !channel.machine(type_index)?.was_requested() && says_too_much() {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();

@@ -39,7 +39,8 @@ impl SentNames {
         self.changed.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
-    /// What was taken back before it was said needs no memory, however often it happens.
+    /// Once all that changed was taken back before it was said, none of it is remembered. While something
+    /// else is outstanding, what goes to and fro is remembered each time, until the next request.
     fn note_change(&mut self, subscription: Slot) {
         let is_outdated = self.is_outdated();
         if let Some(changed) = &mut self.changed {

@@ -38,6 +38,9 @@ pub(crate) struct Sotw {
     /// The nonce of the newest response, which every request echoes (IC4).
     pub(crate) nonce: Nonce,
     wire: OnWire,
+    /// Whether everything was subscribed by the first request, and has been since. A wildcard that comes
+    /// later may cross a response to the names.
+    pub(crate) began_with_wildcard: bool,
     /// The names that the server has been told on this channel.
     pub(crate) sent: SentNames,
 }
@@ -103,7 +106,9 @@ impl Sotw {
     ) -> Rendered {
         let had_wildcard = self.has_wildcard();
         let scope = form.scope;
+        let is_first = !self.was_requested();
         self.wire = self.next_on_wire(interest, form.wildcard, scope);
+        self.began_with_wildcard = self.has_wildcard() && (is_first || self.began_with_wildcard);
         let wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
         let states_held = !envelope.version.as_str().is_empty();
         let mut rendered = Rendered { wildcard, states_held, ..Rendered::default() };

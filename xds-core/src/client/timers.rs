@@ -1,6 +1,6 @@
 //! Does-not-exist timers: all of one server have the same duration, so they are a queue.
 
-use alloc::collections::VecDeque;
+use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use crate::{slab::Key, time::Time};
@@ -70,6 +70,14 @@ impl DoesNotExistTimers {
         let first = self.queue.pop_front();
         crate::room::give_back(&mut self.queue);
         first
+    }
+
+    /// Some of the timers, in their order.
+    pub(crate) fn take_those(&mut self, is_one: impl Fn(&Armed) -> bool) -> Vec<Armed> {
+        let taken = self.queue.iter().copied().filter(&is_one).collect();
+        self.queue.retain(|armed| !is_one(armed));
+        crate::room::give_back(&mut self.queue);
+        taken
     }
 
     /// The timers of a channel that is gone.

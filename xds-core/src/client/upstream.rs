@@ -60,6 +60,8 @@ pub(crate) struct Upstreams {
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) server: Arc<ManagementServer>,
+    /// What the server is called.
+    pub(crate) name: Arc<str>,
     /// What errors of each registered type say about where they come from.
     pub(crate) sources: Vec<Arc<Source>>,
     /// What was last accepted of each registered type (S0.081, NV-09).
@@ -76,8 +78,12 @@ pub(crate) struct Upstream {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldState {
     pub(crate) version: Version,
-    /// Whether another server has changed some of it since: then the next stream states no version.
+    /// Whether some of it has changed since, by another server or by time: then the next stream states no
+    /// version.
     pub(crate) is_outdated: bool,
+    /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
+    /// take the version to say so and send nothing (B06, M41), so that otherwise none is stated there.
+    pub(crate) is_of_everything: bool,
 }
 
 /// Which authorities use a server at present, for each type.
@@ -198,15 +204,17 @@ impl Upstreams {
                     lanes.extend((0..config.types.len()).map(|index| lane(Carries::Type(index))));
                 }
             }
+            let name = server.name();
             let sources = config.types.iter().map(|resource_type| {
                 Arc::new(Source {
                     type_url: resource_type.type_url().clone(),
-                    server: Arc::clone(&server.uri),
+                    server: Arc::clone(&name),
                     node_id: Arc::clone(&node_id),
                 })
             });
             servers.push(Upstream {
                 sources: sources.collect(),
+                name,
                 held: alloc::vec![HeldState::default(); config.types.len()],
                 first_lane,
                 fetches: DoesNotExistTimers::default(),

@@ -4,6 +4,7 @@
 
 pub mod far_end;
 pub mod fleet;
+pub mod late;
 pub mod told;
 pub mod watcher;
 

@@ -9,7 +9,10 @@ use xds_core::{
     client::{Change, Notice, Resource, ResourceStatus, WatchErrorKind},
 };
 
-use super::TYPES;
+use super::{
+    TYPES,
+    fleet::oracle::{Known, Statuses},
+};
 
 /// A watch, and what its watcher believes.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub struct Watcher {
     pub name: Option<String>,
     /// Whether it has taken a notice that it is not done with.
     pub is_busy: bool,
+    /// Whether a wildcard watch has taken every change since a response last brought it one.
+    pub has_caught_up: bool,
     /// Whether a resource may have ended and come back under the same version: a server has lied, or a
     /// TTL has run out.
     pub may_have_missed_an_end: bool,
@@ -69,6 +74,7 @@ impl Watcher {
             kind,
             name,
             is_busy: false,
+            has_caught_up: true,
             may_have_missed_an_end: false,
             view: BTreeMap::new(),
             told: BTreeMap::new(),
@@ -95,6 +101,20 @@ impl Watcher {
         let is_named =
             || self.name.as_ref().map_or_else(|| !name.starts_with("xdstp:"), |own| own == name);
         self.kind == kind && is_named()
+    }
+
+    /// Whether a response brings the watch anything: a wildcard, another resource than the one in use.
+    pub fn has_news_in(&self, before: &Statuses, after: &Statuses) -> bool {
+        if let Some(name) = &self.name {
+            let key = (self.kind, name.clone());
+            let news = |known: &Statuses| known.get(&key).map(Known::news);
+            return news(before) != news(after);
+        }
+        after.iter().any(|(key, known)| {
+            let had = before.get(key).and_then(|known| known.bytes.as_ref());
+            let is_other = known.bytes.is_some() && known.bytes.as_ref() != had;
+            is_other && self.asks_for(key.0, &key.1)
+        })
     }
 
     /// Whether the collection was received, as far as the watcher knows.

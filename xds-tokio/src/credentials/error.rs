@@ -64,9 +64,10 @@ pub enum CredentialsError {
     /// The token in a file is expired, or is so within half a minute.
     #[error("the token in {} is expired", .0.display())]
     TokenExpired(PathBuf),
-    /// Tokens, and what else is in an `authorization` header, are sent over TLS only.
-    #[error("call credentials may only be sent over TLS")]
-    TokenNeedsTls,
+    /// Tokens, and what else is in an `authorization` header, are sent over TLS only. With the file of the
+    /// first token, if there is one.
+    #[error("{} may only be sent over TLS", token(.0.as_deref()))]
+    TokenNeedsTls(Option<PathBuf>),
     /// The address says `http://`, the credentials TLS.
     #[error("the address says http, but the credentials say TLS")]
     NotInsecure,
@@ -81,6 +82,13 @@ pub enum CredentialsError {
     Unsupported,
 }
 
+fn token(path: Option<&Path>) -> String {
+    match path {
+        Some(path) => format!("the token in {}", path.display()),
+        None => "call credentials".into(),
+    }
+}
+
 impl CredentialsError {
     /// The file that something is wrong with, or the first of two.
     #[must_use]
@@ -93,10 +101,11 @@ impl CredentialsError {
             | Self::NoPrivateKey(path)
             | Self::BadIdentity { certificate: path, .. }
             | Self::NoToken(path)
-            | Self::TokenExpired(path) => Some(path),
+            | Self::TokenExpired(path)
+            | Self::TokenNeedsTls(Some(path)) => Some(path),
             Self::NoSystemRoots(_)
             | Self::ServerName(_)
-            | Self::TokenNeedsTls
+            | Self::TokenNeedsTls(None)
             | Self::NotInsecure
             | Self::NotSecure
             | Self::Interrupted

@@ -99,9 +99,7 @@ impl Credentials {
     pub async fn check(&self) -> Result<(), CredentialsError> {
         match &self.channel {
             Channel::Tls(tls) => drop(tls.current().await?),
-            Channel::Insecure if !self.calls.is_empty() => {
-                return Err(CredentialsError::TokenNeedsTls);
-            }
+            Channel::Insecure if !self.calls.is_empty() => return Err(self.token_needs_tls()),
             Channel::Insecure | Channel::Unstated(_) => {}
         }
         for token in &self.calls {
@@ -139,7 +137,7 @@ impl Credentials {
             (Channel::Unstated(_), Scheme::Http | Scheme::Unstated)
             | (Channel::Insecure, Scheme::Http | Scheme::Unstated) => {
                 let has_secrets = !self.calls.is_empty() || metadata.contains_key(AUTHORIZATION);
-                let refusal = has_secrets.then_some(CredentialsError::TokenNeedsTls);
+                let refusal = has_secrets.then(|| self.token_needs_tls());
                 return refusal.map_or(Ok(Security::Plain), Err);
             }
         };
@@ -148,6 +146,11 @@ impl Credentials {
             None => server_name(target.host())?,
         };
         Ok(Security::Tls(Tls { config: tls.current().await?, server_name }))
+    }
+
+    fn token_needs_tls(&self) -> CredentialsError {
+        let path = self.calls.first().and_then(|token| token.path());
+        CredentialsError::TokenNeedsTls(path.map(Into::into))
     }
 
     /// The `authorization` headers of a call that is about to be made.

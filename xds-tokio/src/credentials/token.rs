@@ -6,7 +6,7 @@
 
 use core::{fmt, time::Duration};
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -56,6 +56,10 @@ impl TokenSource {
     /// Nothing that can be used.
     pub(super) fn unknown() -> Self {
         Self { path: None, last: Mutex::default() }
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// The value of an `authorization` header.

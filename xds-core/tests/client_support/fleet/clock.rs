@@ -1,9 +1,6 @@
 //! Time, and what it may do: conclude, expire, and let the client try again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
@@ -16,7 +13,8 @@ use super::{
     oracle::{Statuses, statuses},
     peer::Peer,
     reach::Situation,
-    talk::Place,
+    talk::{Giver, Place},
+    versions::Loss,
 };
 
 /// The attempts to reach one place.
@@ -25,6 +23,20 @@ pub struct Attempts {
     connecting: u32,
     streaming: u32,
     not_before: Time,
+    /// The same after a stream that the client ended itself, at the latest.
+    not_later: Time,
+}
+
+impl Attempts {
+    /// The client has ended a stream that it began by then.
+    pub fn note_closed(&mut self, begun: Time) {
+        self.not_later = begun.after(pause(1));
+    }
+
+    /// When the next attempt is due at the latest.
+    pub fn may_wait_until(&self) -> Time {
+        self.not_before.max(self.not_later)
+    }
 }
 
 /// The delay after so many failures in a row (S1.011), without jitter.
@@ -100,16 +112,28 @@ impl World {
             let has_ended =
                 before.bytes.is_some() && after.is_none_or(|after| after.bytes.is_none());
             self.talk.has_expired |= has_ended;
-            if self.talk.has_lied || Some(before) == after || self.setup.may_have_leftovers() {
+            if has_ended && self.setup.servers == Servers::One {
+                self.talk.versions.lose(key.0, Loss::Certain, |_| true);
+            }
+            if self.talk.has_lied || Some(before) == after {
                 continue;
             }
-            if before.bytes.is_some() && self.setup.servers != Servers::One {
-                continue; // Which of two servers gave the TTL that counts is not followed here.
+            if before.bytes.is_some() && self.setup.may_have_leftovers() {
+                continue; // It may be what only the server before had.
             }
             if before.bytes.is_some() {
-                let until = self.talk.lease_of(key);
-                let is_in_time = until == Some(self.now) && has_ended;
-                prop_assert!(is_in_time, "{:?} ends, which lives to {:?} (IC33)", key, until);
+                let lease = self.talk.lease_of(key);
+                let is_in_time = match lease {
+                    Some((_, Giver::Another)) => true,
+                    Some((until, Giver::Preferred)) => until == self.now,
+                    None => false,
+                };
+                prop_assert!(
+                    is_in_time && has_ended,
+                    "{:?} ends, which lives to {:?} (IC33)",
+                    key,
+                    lease
+                );
             } else if let Some(after) = after.filter(|_| before.state == EntryState::Requested) {
                 self.is_concluded_in_time(key, after.state)?;
             } else {
@@ -143,7 +167,6 @@ impl World {
             let since = peer.subscribed_since(*kind, name);
             since.is_some_and(|since| since.after(patience) <= self.now)
         });
-        let has_had_its_time = has_had_its_time || self.setup.servers != Servers::One;
         prop_assert!(has_had_its_time, "{} is not late (IC24, IC25)", name);
         Ok(())
     }
@@ -154,19 +177,25 @@ impl World {
         }
         let (patience, _) = self.patience();
         for (key, known) in known {
-            let is_followed = known.bytes.is_some() && self.setup.servers == Servers::One;
-            let until = self.talk.lease_of(key).filter(|_| is_followed);
-            let is_alive = until.is_none_or(|until| until > self.now);
+            let lease = self.talk.lease_of(key).filter(|_| known.bytes.is_some());
+            let is_alive =
+                lease.is_none_or(|(until, giver)| giver == Giver::Another || until > self.now);
             prop_assert!(is_alive, "{:?} has outlived its time (IC33)", key);
             let (kind, name) = key;
-            if known.state != EntryState::Requested || self.setup.servers != Servers::One {
+            let asked = || self.peers.iter().filter(|peer| peer.covers(*kind, name));
+            if known.state != EntryState::Requested || asked().any(|peer| peer.was_held_back) {
                 continue;
             }
-            for peer in self.peers.iter().filter(|peer| !peer.was_held_back) {
-                let since = peer.subscribed_since(*kind, name);
-                let is_late = since.is_some_and(|since| since.after(patience) <= self.now);
-                prop_assert!(!is_late, "{} is waited for for ever (IC24)", name);
-            }
+            // Whoever was asked last has that long, and so has one that is left when another one goes. One
+            // behind the preferred server may be asked no longer, and not have heard of that.
+            let best = self.setup.place_of(*kind, name);
+            let is_best_asked =
+                asked().any(|it| it.place() == best && it.subscribed_since(*kind, name).is_some());
+            let since = asked().filter_map(|peer| peer.subscribed_since(*kind, name)).max();
+            let since = since.map(|since| since.max(self.talk.last_end));
+            let is_late = since.is_some_and(|since| since.after(patience) <= self.now);
+            let is_late = is_late && is_best_asked;
+            prop_assert!(!is_late, "{} is waited for for ever (IC24)", name);
         }
         Ok(())
     }
@@ -179,8 +208,16 @@ impl World {
         self.talk.attempts.entry(peer.place()).or_default().connecting = 0;
     }
 
+    /// A stream has ended. In the walks of one server nobody takes over what it was asked for.
+    pub fn note_gone(&mut self) {
+        if self.setup.servers == Servers::Fallback {
+            self.talk.last_end = self.now;
+        }
+    }
+
     /// A stream has ended, and not because the client wanted it to.
     pub fn note_end(&mut self, peer: &Peer) {
+        self.note_gone();
         let place = peer.place();
         let attempts = self.talk.attempts.entry(place).or_default();
         let series = match peer.first_response {
@@ -240,8 +277,7 @@ impl World {
         for peer in &mut self.peers {
             peer.debtors.remove(&watch);
         }
-        let wanted: BTreeSet<Place> =
-            self.watchers.iter().map(|watcher| self.setup.place_of_watch(watcher)).collect();
+        let wanted = self.preferred_places();
         self.talk.trouble.retain(|place| wanted.contains(place));
     }
 }

@@ -7,11 +7,13 @@ pub mod clock;
 pub mod oracle;
 pub mod peer;
 pub mod reach;
+mod reliance;
 pub mod rest;
 mod sending;
 pub mod step;
 pub mod store;
 pub mod talk;
+pub mod versions;
 
 use std::{collections::BTreeSet, fmt::Debug, mem, time::Duration};
 
@@ -20,8 +22,8 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         Authority, Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy,
-        Interest, ManagementServer, Node, Notice, Output, ReadGate, ServerFeature, ServerFeatures,
-        Streams, WatchError,
+        Interest, ManagementServer, Node, Notice, Output, ReadGate, Resource, ServerFeature,
+        ServerFeatures, Streams, WatchError,
     },
     service::Variant,
 };
@@ -32,6 +34,7 @@ use self::{
     step::Step,
     store::{Held, Store},
     talk::{Place, Talk},
+    versions::Loss,
 };
 use super::{Picky, TYPES, told::Told, watcher::Watcher};
 
@@ -57,6 +60,9 @@ pub enum Servers {
 
 const URIS: [&str; 3] = ["a", "b", "c"];
 
+/// The server that shares no authority with another one.
+const APART: usize = 2;
+
 /// Two names are plain, and two state an authority, one of them with parameters.
 pub fn name_of(kind: usize, name: u8) -> String {
     let type_name = TYPES[kind].rsplit('/').next().unwrap_or_default();
@@ -80,7 +86,7 @@ impl Setup {
         if self.servers == Servers::Fallback {
             config = config.with_fallback(server(URIS[1]));
             shared = shared.with_server(server(URIS[1])).with_server(server(URIS[0]));
-            apart = apart.with_server(server(URIS[2]));
+            apart = apart.with_server(server(URIS[APART]));
         }
         config = config.with_authority(shared).with_authority(apart);
         config.profile.data_errors = self.data_errors;
@@ -140,6 +146,17 @@ fn notice_error(notice: &Notice) -> Option<&WatchError> {
         Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => Some(error),
         _ => None,
     }
+}
+
+/// What is told is what is in use at that moment: so nobody hears of things in another order than that in
+/// which they came to be used (IC16).
+fn is_in_use(client: &Client, kind: usize, told: &Resource) -> Result<(), TestCaseError> {
+    let mut known = client.status();
+    let held = known.find(|it| *it.type_url == *TYPES[kind] && *it.name == told.name);
+    let held = held.map(|it| (it.bytes.cloned(), it.version.clone()));
+    let told = (Some(told.bytes.clone()), told.version.clone());
+    prop_assert_eq!(held, Some(told), "what was in use before is told (IC16)");
+    Ok(())
 }
 
 /// Everybody there is.
@@ -268,10 +285,8 @@ impl World {
     fn unwatch(&mut self, nth: usize) {
         if !self.watchers.is_empty() {
             let watcher = self.watchers.remove(nth % self.watchers.len());
-            if watcher.name.is_none() {
-                self.talk.given_up.insert(watcher.kind);
-            }
             self.client.unwatch(watcher.id, self.now);
+            self.note_breath();
             self.note_ended(watcher.id);
         }
     }
@@ -289,7 +304,13 @@ impl World {
         self.note(output.clone());
         match output {
             Output::Open(channel, call) => self.accept(channel, &call)?,
-            Output::Close(channel, _) => self.peers.retain(|peer| peer.channel != channel),
+            Output::Close(channel, _) => {
+                let closed = self.peers.iter().position(|peer| peer.channel == channel);
+                if let Some(at) = closed {
+                    let peer = self.peers.remove(at);
+                    self.note_closed(&peer);
+                }
+            }
             Output::Writable(channel) => {
                 if let Some(peer) = self.peers.iter_mut().find(|peer| peer.channel == channel) {
                     peer.is_writable = true;
@@ -301,6 +322,7 @@ impl World {
                     Some(watcher) => {
                         if let Notice::Changed(Ok(resource)) = &notice {
                             self.talk.was_sent(watcher.kind, resource)?;
+                            is_in_use(&self.client, watcher.kind, resource)?;
                         }
                         let name = watcher.name.as_deref().unwrap_or_default();
                         let place = self.setup.place_of(watcher.kind, name);
@@ -330,18 +352,33 @@ impl World {
         let is_behind = !self.talk.preferred.contains(&server);
         let is_pending = self.peers.iter().any(|peer| !peer.is_all_answered());
         self.reached.note(Situation::FallbackWhileAnAnswerIsPending, is_behind && is_pending);
-        self.peers.push(Peer::new(channel, server, call.server.variant, only));
+        let mut peer = Peer::new(channel, server, call.server.variant, only);
+        peer.begun = self.now;
+        self.peers.push(peer);
         Ok(())
+    }
+
+    /// The client has closed a channel, some time ago: perhaps while nobody wanted what it was for.
+    fn note_closed(&mut self, peer: &Peer) {
+        self.talk.attempts.entry(peer.place()).or_default().note_closed(peer.begun);
+        self.talk.last_end = self.now;
+        for kind in (0..TYPES.len()).filter(|kind| peer.subscribed(*kind).contains("*")) {
+            self.talk.versions.lose(kind, Loss::Possible, |server| server == peer.server);
+        }
     }
 
     /// Whether the watch had not caught up.
     fn take_change(&mut self, nth: usize) -> Result<bool, TestCaseError> {
         let nth = nth % self.watchers.len().max(1);
         let Some(watcher) = self.watchers.get_mut(nth) else { return Ok(false) };
-        let Some(change) = self.client.next_change(watcher.id) else { return Ok(false) };
+        let Some(change) = self.client.next_change(watcher.id) else {
+            watcher.has_caught_up = true;
+            return Ok(false);
+        };
         self.trace.push(Box::new((watcher.id, change.clone())));
         if let Change::Resource { result: Ok(resource), .. } = &change {
             self.talk.was_sent(watcher.kind, resource)?;
+            is_in_use(&self.client, watcher.kind, resource)?;
         }
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change {
             let place = self.setup.place_of(watcher.kind, "");
@@ -355,12 +392,13 @@ impl World {
         let nth = nth % self.watchers.len().max(1);
         if let Some(watcher) = self.watchers.get_mut(nth) {
             self.client.handled(watcher.id, self.now);
-            let id = watcher.id;
-            for peer in &mut self.peers {
-                peer.debtors.remove(&id);
-            }
             // Of a wildcard watch that is true only once it has caught up.
             watcher.is_busy &= watcher.name.is_none();
+            if watcher.name.is_some() || watcher.has_caught_up {
+                for peer in &mut self.peers {
+                    peer.debtors.remove(&watcher.id);
+                }
+            }
         }
     }
 
@@ -390,8 +428,12 @@ impl World {
         let is_news = !mem::replace(&mut peer.is_open, true);
         if is_news {
             let channel = peer.channel;
-            self.note_opened(at);
+            let before = self.client.stats().ignored_events;
             self.client.handle_event(ChannelEvent::Opened(channel), self.now);
+            // The client may have closed the channel before.
+            if self.client.stats().ignored_events == before {
+                self.note_opened(at);
+            }
         }
         is_news
     }
@@ -401,8 +443,9 @@ impl World {
         let before = self.client.stats().ignored_events;
         self.client.handle_event(ChannelEvent::Closed(peer.channel, error), self.now);
         // The client may have closed the channel first.
-        if self.client.stats().ignored_events == before {
-            self.note_end(&peer);
+        match self.client.stats().ignored_events == before {
+            true => self.note_end(&peer),
+            false => self.note_closed(&peer),
         }
     }
 

@@ -19,7 +19,7 @@ use super::{
 pub(super) type Names = BTreeSet<String>;
 
 /// What was said of each name last: the version, or the code of the error that was reported.
-pub(super) type Listing = BTreeMap<String, Result<u64, i32>>;
+pub type Listing = BTreeMap<String, Result<u64, i32>>;
 
 /// The far end of one channel.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Peer {
     pub server: usize,
     /// The one type that the stream carries; `None` carries all.
     pub only: Option<usize>,
+    /// When the client was heard to begin it.
+    pub begun: Time,
     pub is_open: bool,
     /// Whether the client has announced requests that were not all taken yet.
     pub is_writable: bool,
@@ -85,6 +87,8 @@ pub(super) struct Conversation {
     nonces: Names,
     /// State of the world: the nonce of the newest response that was sent.
     newest: String,
+    /// Whether the first request was for everything, and all were since.
+    began_with_wildcard: bool,
     /// Since when each name, or the wildcard, has been subscribed without a break.
     since: BTreeMap<String, Time>,
 }
@@ -106,6 +110,7 @@ impl Peer {
             channel,
             server,
             only,
+            begun: Time::ZERO,
             is_open: false,
             is_writable: false,
             has_responded: false,
@@ -128,6 +133,27 @@ impl Peer {
     /// What the server takes to be subscribed of a type.
     pub fn subscribed(&self, kind: usize) -> &Names {
         &self.types[kind].subscribed
+    }
+
+    /// Whether every response of the type was one to a request for everything.
+    pub fn began_with_wildcard(&self, kind: usize) -> bool {
+        self.types[kind].began_with_wildcard
+    }
+
+    /// State of the world: what was said last.
+    pub fn said(&self, kind: usize) -> Option<&Listing> {
+        self.types[kind].sent.as_ref().map(|(listing, _)| listing)
+    }
+
+    /// A client that comes back for the wildcard alone, and states a version that was given to just what
+    /// there is, has it all (B06).
+    pub fn trust(&mut self, kind: usize, store: &Store, given: &Listing) {
+        let talk = &mut self.types[kind];
+        let is_whole = talk.subscribed.len() == 1 && talk.subscribed.contains("*");
+        let current = talk.listing(kind, store);
+        if is_whole && current == *given && current.values().all(Result::is_ok) {
+            talk.sent = Some((current, talk.subscribed.clone()));
+        }
     }
 
     pub fn was_asked_for(&self, kind: usize) -> bool {
@@ -401,7 +427,9 @@ impl Conversation {
         subscribed: Names,
         wanted: &Names,
     ) -> Result<(), TestCaseError> {
-        self.was_requested = true;
+        let is_first = !mem::replace(&mut self.was_requested, true);
+        self.began_with_wildcard =
+            subscribed.contains("*") && (is_first || self.began_with_wildcard);
         // Leaving a wildcard may take a request that still states it; nothing may begin one.
         let begins = subscribed.contains("*") && !self.subscribed.contains("*");
         prop_assert!(!begins || wanted.contains("*"), "a wildcard by accident (IC11)");

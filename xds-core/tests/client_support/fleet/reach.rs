@@ -24,11 +24,12 @@ pub enum Situation {
     FallbackWhileAnAnswerIsPending,
     PreferredServerReturns,
     TroubleStands,
+    TurnedToTheNext,
     VersionStatedAgain,
 }
 
 impl Situation {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::GoodBesideBad,
         Self::RemovalBesideBad,
         Self::NackThenNewStreamThenAck,
@@ -41,6 +42,7 @@ impl Situation {
         Self::FallbackWhileAnAnswerIsPending,
         Self::PreferredServerReturns,
         Self::TroubleStands,
+        Self::TurnedToTheNext,
         Self::VersionStatedAgain,
     ];
 }

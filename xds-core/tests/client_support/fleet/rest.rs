@@ -12,17 +12,17 @@ use xds_core::{
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    Servers, World,
-    reach::Situation,
+    World,
 };
 
 impl World {
     pub fn holds_at_every_moment(&mut self) -> Result<(), TestCaseError> {
+        self.forget_what_nobody_wants();
         for status in self.client.status() {
             let is_watched = self.watchers.iter().any(|watcher| watcher.covers(&status));
             prop_assert!(is_watched, "nobody watches {} (IC13, IC15)", status);
         }
-        if self.setup.servers == Servers::One && !self.talk.has_lied {
+        if !self.talk.has_lied {
             for peer in self.peers.iter().filter(|peer| !peer.debtors.is_empty()) {
                 let is_read = self.client.wants_read(peer.channel);
                 prop_assert!(!is_read, "reading waits for {:?} (IC34)", peer.debtors);
@@ -58,33 +58,8 @@ impl World {
         }
         for watcher in &self.watchers {
             watcher.agrees_with(self.client.status(), false)?;
-            let is_in_trouble = self.talk.trouble.contains(&self.setup.place_of_watch(watcher));
-            self.reached.note(Situation::TroubleStands, is_in_trouble);
-            if is_in_trouble && self.setup.servers == Servers::One && !self.talk.has_lied {
-                prop_assert!(watcher.knows_of_trouble(), "{:?} is not told (IC27)", watcher);
-            }
         }
-        self.only_those_who_answer_are_asked()
-    }
-
-    /// Each name is asked for where it belongs (IC30), and while the preferred server answers, nowhere
-    /// else (IC29).
-    fn only_those_who_answer_are_asked(&self) -> Result<(), TestCaseError> {
-        for peer in &self.peers {
-            for kind in 0..TYPES.len() {
-                for name in peer.subscribed(kind) {
-                    let order = self.setup.servers_of(name);
-                    prop_assert!(order.contains(&peer.server), "{} of {:?} (IC30)", name, peer);
-                    let best = self.setup.place_of(kind, name);
-                    let mut others = self.peers.iter();
-                    let answers =
-                        others.any(|it| it.place() == best && it.first_response.is_some());
-                    let is_best = peer.place() == best;
-                    prop_assert!(is_best || !answers, "{} of {:?} (IC29)", name, peer);
-                }
-            }
-        }
-        Ok(())
+        self.those_who_count_are_asked()
     }
 
     /// After the end there is nothing but the end (IC39).

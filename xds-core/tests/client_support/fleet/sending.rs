@@ -31,7 +31,7 @@ fn report_of(name: &str, code: i32) -> proto::ResourceError {
 
 impl Conversation {
     /// All that the server has to say.
-    fn listing(&self, kind: usize, store: &Store) -> Listing {
+    pub(super) fn listing(&self, kind: usize, store: &Store) -> Listing {
         let resources = store.of(kind).iter().map(|(name, held)| (name, Ok(held.version)));
         let reports = store.reports(kind).iter().map(|(name, &code)| (name, Err(code)));
         let all = resources.chain(reports).filter(|(name, _)| self.covers(name));

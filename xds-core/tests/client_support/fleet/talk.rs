@@ -10,11 +10,13 @@ use xds_core::{
 };
 
 use super::{
-    Servers, World,
+    super::TYPES,
+    APART, Servers, World,
     clock::Attempts,
     oracle::{Known, Said, Statuses, Word, statuses},
-    peer::{Peer, Stated},
+    peer::{Listing, Peer, Stated},
     reach::Situation,
+    versions::{Loss, Versions},
 };
 
 /// Where a stream leads: the position of a server, and the one type that is carried, or all.
@@ -25,14 +27,14 @@ pub type Place = (usize, Option<usize>);
 pub struct Talk {
     /// How many responses there were.
     responses: u64,
-    /// The version of a type that was accepted last from each server.
-    accepted: BTreeMap<(usize, usize), String>,
+    /// What was accepted last.
+    pub versions: Versions,
+    /// State of the world: what each version was given to.
+    listings: BTreeMap<String, Listing>,
     /// Which server gave a version to a resource.
     origins: BTreeMap<String, usize>,
     /// What was sent while somebody wanted it, without a break until now.
     sent: BTreeSet<(usize, String, Bytes)>,
-    /// The types of which everything was wanted and is no longer.
-    pub given_up: BTreeSet<usize>,
     /// What is in use with a TTL.
     leases: BTreeMap<(usize, String), Lease>,
     pub has_expired: bool,
@@ -42,6 +44,10 @@ pub struct Talk {
     pub failing: BTreeSet<Place>,
     /// The same while somebody watched, who has watched ever since.
     pub trouble: BTreeSet<Place>,
+    /// When a stream was last seen to have ended, if another one may take over.
+    pub last_end: Time,
+    /// Until when the client may wait for no reason that shows.
+    pub is_breathing_until: Time,
     /// The servers that were ever preferred for what was watched, and those that there was ever a reason
     /// to turn to.
     pub preferred: BTreeSet<usize>,
@@ -53,6 +59,15 @@ pub struct Talk {
 struct Lease {
     version: u64,
     until: Time,
+    giver: Giver,
+}
+
+/// Who gave a TTL.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Giver {
+    Preferred,
+    /// A server behind it: it may be used no longer, and not have heard of that.
+    Another,
 }
 
 impl Talk {
@@ -60,14 +75,18 @@ impl Talk {
         self.responses
     }
 
-    /// Until when a resource lives.
-    pub fn lease_of(&self, key: &(usize, String)) -> Option<Time> {
-        self.leases.get(key).map(|lease| lease.until)
+    /// Until when a resource lives, as far as whoever gave the TTL is used.
+    pub fn lease_of(&self, key: &(usize, String)) -> Option<(Time, Giver)> {
+        self.leases.get(key).map(|lease| (lease.until, lease.giver))
     }
 
-    /// After an expiry a version of everything no longer says what is held (DX-32).
+    /// After an expiry a version of everything no longer says what is held (DX-32). One of what nobody
+    /// watches cannot be seen.
     pub fn note_expiry(&mut self, now: Time) {
-        self.has_expired |= self.leases.values().any(|lease| lease.until <= now);
+        for ((kind, _), _) in self.leases.iter().filter(|(_, lease)| lease.until <= now) {
+            self.has_expired = true;
+            self.versions.lose(*kind, Loss::Possible, |_| true);
+        }
     }
 
     /// Watchers hear of a server only while it does not answer (IC27), and of none but the preferred one
@@ -132,6 +151,7 @@ impl World {
     /// Hands the response over, and looks at what became of it.
     fn deliver(&mut self, at: usize, said: &Said, frame: Vec<u8>) -> Result<(), TestCaseError> {
         self.number += 1;
+        self.note_breath();
         self.talk.responses += 1;
         let number = self.number;
         let peer = &self.peers[at];
@@ -146,7 +166,12 @@ impl World {
         self.talk.failing.remove(&place);
         self.talk.trouble.remove(&place);
         let others = |world: &Self| {
-            let others = world.peers.iter().filter(|other| other.channel != channel);
+            // A server that answers may be the end of streams to those that share an authority with it.
+            let is_apart = |other: &&Peer| match world.setup.servers {
+                Servers::One => other.channel != channel,
+                Servers::Fallback => (other.server == APART) != (server == APART),
+            };
+            let others = world.peers.iter().filter(is_apart);
             others.map(|other| world.client.wants_read(other.channel)).collect::<Vec<_>>()
         };
         let reading = others(self);
@@ -163,32 +188,41 @@ impl World {
         if self.is_all_for(server, said, &before) && !self.has_lied {
             prop_assert_eq!(is_rejected, said.is_faulty(), "{:?} (IC2, IC3)", said);
         }
-        let accepted = self.talk.accepted.entry((server, said.kind)).or_default();
-        if !is_rejected {
-            *accepted = format!("v{number}");
+        let peer = &self.peers[at];
+        if let Some(listing) = peer.said(said.kind) {
+            self.talk.listings.insert(format!("v{number}"), listing.clone());
         }
-        let accepted = Some(accepted.clone()).filter(|_| !self.talk.has_lied);
+        if !is_rejected {
+            let is_of_everything = peer.began_with_wildcard(said.kind);
+            let place = (server, said.kind);
+            self.talk.versions.accept(place, format!("v{number}"), is_of_everything);
+        }
+        self.talk.versions.lose(said.kind, Loss::Possible, |other| other != server);
+        let accepted = self.talk.versions.of(server, said.kind);
+        let accepted = Some(accepted).filter(|_| !self.talk.has_lied);
         let is_back =
             self.peers.iter().any(|other| other.channel != channel && other.place().1 == place.1)
                 && self.peers[at].first_response.is_none()
                 && self.talk.reasons.iter().any(|&behind| behind > place.0);
         self.reached.note(Situation::PreferredServerReturns, is_back);
         self.reached.note_response((place, channel), said, is_rejected);
+        if self.peers[at].first_response.is_none() {
+            self.note_gone(); // Those behind it are not asked any more.
+        }
         let peer = &mut self.peers[at];
         peer.note_response(said.kind, number, accepted, is_rejected);
         peer.first_response.get_or_insert(self.now);
         if self.setup.read_gate == ReadGate::Notices {
-            peer.debtors.extend(self.watchers.iter().filter_map(|watcher| {
-                let key = (watcher.kind, watcher.name.clone()?);
-                let news = |known: &Statuses| known.get(&key).map(Known::news);
-                (news(&before) != news(&after)).then_some(watcher.id)
-            }));
+            for watcher in &mut self.watchers {
+                if watcher.has_news_in(&before, &after) {
+                    watcher.has_caught_up = false;
+                    peer.debtors.insert(watcher.id);
+                }
+            }
         }
-        if self.setup.servers == Servers::One {
-            prop_assert_eq!(reading, others(self), "other streams go on (IC34)");
-        }
+        prop_assert_eq!(reading, others(self), "other streams go on (IC34)");
         self.is_taken_as_it_should(at, said, &before, &after)?;
-        self.note_leases(said, &after);
+        self.note_leases(server, said, &after);
         Ok(())
     }
 
@@ -197,8 +231,7 @@ impl World {
         said.words.iter().all(|(name, word)| {
             let is_watched = before.contains_key(&(said.kind, name.clone()));
             let is_heartbeat = matches!(word, Word::Heartbeat { .. });
-            let is_followed = is_watched && self.setup.servers == Servers::One;
-            self.setup.preferred(name) == server && (is_followed || !is_heartbeat)
+            self.setup.preferred(name) == server && (is_watched || !is_heartbeat)
         })
     }
 
@@ -219,6 +252,11 @@ impl World {
             let is_its_business = self.setup.servers_of(name).contains(&peer.server);
             let is_asked = *kind == said.kind && is_its_business && peer.covers(*kind, name);
             let (before, after) = (before.get(key), after.get(key));
+            // A name that was given up, and never came, goes with the last stream that had not heard of that.
+            let is_named = self.watchers.iter().any(|it| it.name.as_ref() == Some(name));
+            if after.is_none() && !is_named && before.is_some_and(|it| it.bytes.is_none()) {
+                continue;
+            }
             // The answer to an end of a subscription may come when the next one has begun (IS14).
             let is_spoken_of = *kind == said.kind && said.words.contains_key(name);
             if !is_asked && is_its_business && is_spoken_of {
@@ -226,10 +264,6 @@ impl World {
             }
             if !is_asked {
                 prop_assert_eq!(before, after, "{} is not for this server (IC13, IC30)", name);
-            } else if self.setup.servers == Servers::Fallback
-                && matches!(said.words.get(name), Some(Word::Heartbeat { .. }))
-            {
-                continue; // Which of two servers gave the TTL that counts is not followed here.
             } else if self.setup.preferred(name) == peer.server {
                 let expected = said.expected(name, before, self.setup.policy());
                 expected.compare(name, before, after)?;
@@ -238,22 +272,33 @@ impl World {
         Ok(())
     }
 
-    fn note_leases(&mut self, said: &Said, after: &Statuses) {
+    fn note_leases(&mut self, server: usize, said: &Said, after: &Statuses) {
         for (name, word) in &said.words {
             let key = (said.kind, name.clone());
+            let giver = match self.setup.preferred(name) == server {
+                true => Giver::Preferred,
+                false => Giver::Another,
+            };
             let is_in_use =
                 |bytes| after.get(&key).is_none_or(|it| it.bytes.as_ref() == Some(bytes));
             match word {
                 Word::Resource { bytes, lease, is_acceptable: true, .. } if is_in_use(bytes) => {
-                    self.talk.leases.remove(&key);
-                    if let Some((version, ttl)) = *lease {
-                        let lease = Lease { version, until: self.now.after(ttl) };
-                        self.talk.leases.insert(key, lease);
+                    let lease = lease.map(|(version, ttl)| (version, self.now.after(ttl)));
+                    match (lease, giver) {
+                        (Some((version, until)), _) => {
+                            self.talk.leases.insert(key, Lease { version, until, giver });
+                        }
+                        (None, Giver::Preferred) => drop(self.talk.leases.remove(&key)),
+                        (None, Giver::Another) => {
+                            if let Some(lease) = self.talk.leases.get_mut(&key) {
+                                lease.giver = giver;
+                            }
+                        }
                     }
                 }
                 Word::Heartbeat { is_in_use: true, ttl } => {
                     if let Some(lease) = self.talk.leases.get_mut(&key) {
-                        lease.until = self.now.after(*ttl);
+                        (lease.until, lease.giver) = (self.now.after(*ttl), giver);
                     }
                 }
                 _ => {}
@@ -287,14 +332,13 @@ impl World {
         let peer = &self.peers[at];
         match stated {
             Stated::Version(kind, version) => {
-                let accepted = self.talk.accepted.entry((peer.server, kind)).or_default();
-                let may_be_outdated = self.setup.servers == Servers::Fallback
-                    || self.talk.has_expired
-                    || self.talk.given_up.contains(&kind);
-                if version.is_empty() && may_be_outdated {
-                    accepted.clear();
+                let has_wildcard = peer.subscribed(kind).contains("*");
+                self.talk.versions.begin((peer.server, kind), &version, has_wildcard)?;
+                if self.setup.servers == Servers::One
+                    && let Some(listing) = self.talk.listings.get(&version)
+                {
+                    self.peers[at].trust(kind, &self.stores[0], listing);
                 }
-                prop_assert_eq!(&version, accepted, "the last accepted version (IC7)");
             }
             Stated::Versions(kind, versions) => {
                 let known = statuses(&self.client);
@@ -327,6 +371,12 @@ impl World {
     /// What neither a watch nor a server knows to be wanted must be asked for anew (IC15).
     pub fn forget_what_nobody_wants(&mut self) {
         let (watchers, peers) = (&self.watchers, &self.peers);
+        for kind in 0..TYPES.len() {
+            let is_wanted = watchers.iter().any(|it| it.kind == kind && it.name.is_none());
+            if !is_wanted && !peers.iter().any(|it| it.subscribed(kind).contains("*")) {
+                self.talk.versions.forget_everything(kind);
+            }
+        }
         self.talk.sent.retain(|(kind, name, _)| {
             let is_watched = watchers.iter().any(|watcher| watcher.asks_for(*kind, name));
             is_watched || peers.iter().any(|peer: &Peer| peer.covers(*kind, name))

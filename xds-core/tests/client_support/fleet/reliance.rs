@@ -1,0 +1,125 @@
+//! Who is asked for what, and who hears of trouble, once everybody has done their part (A47, A71).
+
+use std::{collections::BTreeSet, time::Duration};
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+use xds_core::{Time, client::EntryState};
+
+use super::{
+    super::{TYPES, watcher::Watcher},
+    Servers, World,
+    oracle::{Statuses, statuses},
+    peer::Peer,
+    reach::Situation,
+    talk::Place,
+};
+
+/// A client that ends a stream itself does not begin another one before this time is over.
+const BREATH: Duration = Duration::from_secs(1);
+
+impl World {
+    /// A stream may have come and gone unseen, so that there may be a pause for no reason that shows.
+    pub fn note_breath(&mut self) {
+        if self.setup.servers == Servers::Fallback {
+            self.talk.is_breathing_until = self.now.after(BREATH);
+        }
+    }
+
+    pub fn those_who_count_are_asked(&mut self) -> Result<(), TestCaseError> {
+        self.only_those_who_answer_are_asked()?;
+        if self.talk.has_lied || self.now < self.talk.is_breathing_until {
+            return Ok(());
+        }
+        let known = statuses(&self.client);
+        for watcher in &self.watchers {
+            let (kind, name) = (watcher.kind, watcher.name.as_deref().unwrap_or("*"));
+            let order = self.setup.servers_of(name);
+            let place = self.setup.place_of_watch(watcher);
+            self.is_asked_or_waited_for(place, kind, name)?;
+            let is_in_trouble = self.talk.trouble.contains(&place);
+            self.reached.note(Situation::TroubleStands, is_in_trouble);
+            let behind = order.get(1).map(|&server| (server, place.1));
+            if let Some(behind) = behind
+                && is_in_trouble
+                && self.is_anything_unknown(place, &known)
+            {
+                self.is_asked_or_waited_for(behind, kind, name)?;
+                self.reached.note(Situation::TurnedToTheNext, true);
+            } else if is_in_trouble && behind.is_none_or(|behind| self.is_left_alone(behind)) {
+                prop_assert!(watcher.knows_of_trouble(), "{:?} is not told (IC27)", watcher);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each name is asked for where it belongs (IC30), and while the preferred server answers, nowhere
+    /// else (IC29).
+    fn only_those_who_answer_are_asked(&self) -> Result<(), TestCaseError> {
+        for peer in &self.peers {
+            for kind in 0..TYPES.len() {
+                for name in peer.subscribed(kind) {
+                    let order = self.setup.servers_of(name);
+                    prop_assert!(order.contains(&peer.server), "{} of {:?} (IC30)", name, peer);
+                    let best = self.setup.place_of(kind, name);
+                    let mut others = self.peers.iter();
+                    let answers =
+                        others.any(|it| it.place() == best && it.first_response.is_some());
+                    let is_best = peer.place() == best;
+                    prop_assert!(is_best || !answers, "{} of {:?} (IC29)", name, peer);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The server has been asked, or the pause before its next stream is not over: nobody waits longer than
+    /// that (IC10, IC26, IC29).
+    fn is_asked_or_waited_for(
+        &self,
+        place: Place,
+        kind: usize,
+        name: &str,
+    ) -> Result<(), TestCaseError> {
+        match self.peer_at(place) {
+            Some(peer) => {
+                let is_asked = peer.subscribed(kind).contains(name);
+                prop_assert!(is_asked, "{} is not asked for {} (IC10, IC29)", peer.server, name);
+            }
+            None => {
+                let until = self.pause_before(place);
+                prop_assert!(self.now < until, "{:?} could be tried (IC26, IC29)", place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a watched name of those that prefer a place is unknown: a reason to turn to the next one.
+    fn is_anything_unknown(&self, place: Place, known: &Statuses) -> bool {
+        let prefers = |it: &&Watcher| self.setup.place_of_watch(it) == place;
+        self.watchers.iter().filter(prefers).any(|watcher| match &watcher.name {
+            Some(name) => {
+                let known = known.get(&(watcher.kind, name.clone()));
+                known.is_some_and(|it| it.state == EntryState::Requested)
+            }
+            None => false, // A collection that was received shows in no status.
+        })
+    }
+
+    /// Whether nobody can have turned to the server of a place.
+    fn is_left_alone(&self, place: Place) -> bool {
+        self.peer_at(place).is_none() && self.pause_before(place) <= self.now
+    }
+
+    fn peer_at(&self, place: Place) -> Option<&Peer> {
+        self.peers.iter().find(|peer| peer.place() == place)
+    }
+
+    fn pause_before(&self, place: Place) -> Time {
+        self.talk.attempts.get(&place).map_or(Time::ZERO, |it| it.may_wait_until())
+    }
+
+    /// The places that watches prefer.
+    pub fn preferred_places(&self) -> BTreeSet<Place> {
+        self.watchers.iter().map(|watcher| self.setup.place_of_watch(watcher)).collect()
+    }
+}
