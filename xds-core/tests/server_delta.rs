@@ -78,7 +78,7 @@ fn subscriptions_follow_what_is_added_and_dropped() {
             d< eds changed b=2",
         ),
         (
-            "M95",
+            "M95 S0.195",
             "
             set cds a=1
             d> cds +*
@@ -89,7 +89,7 @@ fn subscriptions_follow_what_is_added_and_dropped() {
             d< cds changed a=2",
         ),
         (
-            "M96 IS7",
+            "M96 IS7 S0.192 S0.193",
             "
             set eds a=1
             d> eds +a
@@ -478,7 +478,7 @@ fn absence_is_told() {
             d<",
         ),
         (
-            "M133 M135",
+            "M135 S0.116",
             "
             set cds a=1
             d> cds +* +a

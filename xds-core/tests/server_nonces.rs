@@ -13,7 +13,7 @@ use xds_core::{
 fn acks_and_the_window() {
     run_all(&[
         (
-            "M44 M45 IS5 S0.094",
+            "M44 M45 IS5 S0.094 S0.149 S0.151",
             "
             set eds x=1
             > eds x
@@ -150,7 +150,7 @@ fn acks_and_the_window() {
 fn stale_and_bogus_nonces() {
     run_all(&[
         (
-            "M58 S0.147 IS2",
+            "M58 S0.147 S0.150 IS2",
             "
             set eds x=1 y=1
             > eds x

@@ -138,7 +138,7 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
 fn what_is_in_a_response() {
     run_all(&[
         (
-            "M74 IS9 S0.031 S0.113",
+            "M74 IS9 S0.031 S0.033 S0.113 S0.126",
             "
             set cds a=1 b=1 c=1
             > cds
@@ -211,7 +211,7 @@ fn what_is_in_a_response() {
         ",
         ),
         (
-            "M79",
+            "M79 S0.126 S0.141",
             "
             set lds a=1 b=1 c=1
             > lds a b missing

@@ -199,7 +199,7 @@ fn versions_follow_content() {
     rig.run("> cds\nset cds b=1\n< cds changed a=1 b=1\n> cds\nset cds -b");
     let back = rig.receive(1).expect("a response");
     assert_eq!(back.full().version_info, received.full().version_info);
-    println!("covers: M72 M124 IS15 S0.075");
+    println!("covers: M72 M124 IS15 S0.075 S0.076");
 }
 
 /// M222: clients that are due the same share the same bytes.

@@ -423,8 +423,13 @@ impl World {
     }
 
     fn connect(&mut self, channel: ChannelId) {
+        let variant = self.variant_on(channel);
+        let type_url = self.channels.get(&channel).and_then(|it| it.call.type_url.clone());
         if let Peer::Core(server) = &mut self.peer {
-            let via = Via::Aggregated(Variant::StateOfTheWorld);
+            let via = match type_url {
+                None => Via::Aggregated(variant),
+                Some(type_url) => Via::Single { type_url, variant },
+            };
             match server.accept(via, self.now) {
                 Ok(stream) => {
                     if let Some(connection) = self.channels.get_mut(&channel) {

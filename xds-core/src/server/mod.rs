@@ -16,7 +16,7 @@
 //!                        poll_transmit, whenever the transport has room:
 //!                        clusters, endpoints, listeners, routes, ... (M144)
 //!                                             |
-//!                          version | resources | type URL, nonce
+//!                    version | resources, removed names | type URL, nonce, errors
 //!                                  shared bytes
 //! ```
 //!
