@@ -82,6 +82,8 @@ pub enum Timer {
     RequestRate,
     /// A channel on which nothing has been subscribed for a while is closed.
     Idle,
+    /// A management server's client has not answered a response in time.
+    AnswerOverdue,
 }
 
 impl fmt::Display for Timer {
@@ -93,6 +95,7 @@ impl fmt::Display for Timer {
             Self::TimeToLive => "time to live",
             Self::RequestRate => "request rate",
             Self::Idle => "idle",
+            Self::AnswerOverdue => "answer overdue",
         })
     }
 }

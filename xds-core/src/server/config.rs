@@ -4,6 +4,7 @@
 //! the scenarios in which implementations part ways.
 
 use alloc::collections::BTreeMap;
+use core::time::Duration;
 
 use crate::{text::TypeUrl, types};
 
@@ -21,6 +22,8 @@ pub struct ServerConfig {
     pub nack_recovery: NackRecovery,
     /// Whether endpoints are sent again after clusters.
     pub warming: Warming,
+    /// What becomes of a client that does not answer a response.
+    pub answer_overdue: AnswerOverdue,
     /// Types that differ from [`TypeConfig::of`]. A type listed here is known to the server even
     /// while it has no resources.
     pub types: BTreeMap<TypeUrl, TypeConfig>,
@@ -164,6 +167,38 @@ pub enum Warming {
     /// those it has.
     #[default]
     AfterClusters,
+}
+
+/// What becomes of a client that does not answer a response (M65). It is sent nothing more of the type
+/// until it does, and delays nobody else (IS25).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnswerOverdue {
+    /// It is waited for as long as it takes, and nothing is said.
+    Wait,
+    /// After this time it is observed ([`Observation::AnswerOverdue`](super::Observation)), once for
+    /// each response, and waited for.
+    Observe(Duration),
+    /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.
+    Close(Duration),
+}
+
+impl AnswerOverdue {
+    /// How long an answer may take.
+    #[must_use]
+    pub const fn after(self) -> Option<Duration> {
+        match self {
+            Self::Wait => None,
+            Self::Observe(after) | Self::Close(after) => Some(after),
+        }
+    }
+}
+
+impl Default for AnswerOverdue {
+    /// 30 seconds, then it is observed.
+    fn default() -> Self {
+        Self::Observe(Duration::from_secs(30))
+    }
 }
 
 /// What a single client, or the application, can make the server hold (M242, IS24).

@@ -1,7 +1,7 @@
 //! Everything that goes into a server and comes out of it, with who sends it and when.
 
 use alloc::sync::Arc;
-use core::fmt;
+use core::{fmt, time::Duration};
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -153,6 +153,16 @@ pub enum CloseReason {
     /// come back and say what it has (M231).
     #[error("too far behind: resync")]
     Behind,
+    /// The client has not answered a response in time (M65).
+    #[error("no answer to the response {nonce} of {type_url} within {after:?}")]
+    AnswerOverdue {
+        /// The type.
+        type_url: TypeUrl,
+        /// The response's nonce.
+        nonce: Nonce,
+        /// The configured time.
+        after: Duration,
+    },
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -174,6 +184,7 @@ impl CloseReason {
             | Self::TooManyNames { .. }
             | Self::TooManyTypes { .. }
             | Self::TooManyRequests { .. } => StatusCode::ResourceExhausted,
+            Self::AnswerOverdue { .. } => StatusCode::DeadlineExceeded,
             Self::Refused { code, .. } => *code,
             Self::ViewDropped | Self::Behind | Self::ShuttingDown => StatusCode::Unavailable,
         }
@@ -212,6 +223,8 @@ impl Refusal {
 pub enum StatusCode {
     /// The client broke the protocol.
     InvalidArgument = 3,
+    /// The client took too long.
+    DeadlineExceeded = 4,
     /// There is nothing for this client.
     NotFound = 5,
     /// The client may not have this.
@@ -377,6 +390,17 @@ pub enum Observation {
         /// The type.
         type_url: TypeUrl,
     },
+    /// The client has not answered a response in time (M65).
+    AnswerOverdue {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The response's nonce.
+        nonce: Nonce,
+        /// How long it has been waited for.
+        after: Duration,
+    },
     /// A response in full state is longer than the limit for responses and was sent whole (M83).
     Oversize {
         /// The stream.
@@ -408,6 +432,7 @@ impl Observation {
             | Self::VersionMismatch { stream, .. }
             | Self::StaleNonce { stream, .. }
             | Self::BogusNonce { stream, .. }
+            | Self::AnswerOverdue { stream, .. }
             | Self::Oversize { stream, .. }
             | Self::Disconnected { stream } => *stream,
         }

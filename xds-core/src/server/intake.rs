@@ -39,7 +39,7 @@ impl Server {
             Some(session) => session,
             None => self.open_session(id, view, type_url)?,
         };
-        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let (mut others, mut held) = (0, 0);
         for seat in &stream.sessions {
             let (subscribed, all) = self.subscriptions.names(seat.session);
@@ -56,14 +56,19 @@ impl Server {
         if before + request.name_count > limit || held > limit.saturating_mul(2) {
             return Err(CloseReason::TooManyNames { limit });
         }
+        let issued = stream.nonces;
+        let awaited = self.answer_alarm(session);
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
         let mut around = Surroundings {
             config: &self.config,
-            issued: stream.nonces,
+            issued,
             out: &mut self.out,
             stats: &mut self.stats,
         };
         turn.handle_request(&request, rejection, &mut around);
+        if self.answer_alarm(session) != awaited {
+            self.stop_awaiting(awaited);
+        }
         self.announce(session);
         Ok(())
     }

@@ -36,11 +36,13 @@
 //! closed with a reason, one that asks for too much as well, and all others go on.
 
 mod admission;
+mod alarms;
 mod config;
 mod envelope;
 mod event;
 mod intake;
 mod outbox;
+mod overdue;
 mod session;
 mod status;
 mod store;
@@ -55,8 +57,8 @@ use foldhash::fast::FixedState;
 pub use self::{
     admission::DropView,
     config::{
-        Admission, LegacyWildcard, NackRecovery, ReconnectTrust, RequireNode, ServerConfig,
-        ServerLimits, SotwResponse, TypeConfig, Warming,
+        Admission, AnswerOverdue, LegacyWildcard, NackRecovery, ReconnectTrust, RequireNode,
+        ServerConfig, ServerLimits, SotwResponse, TypeConfig, Warming,
     },
     event::{
         Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
@@ -69,6 +71,7 @@ pub use self::{
     },
 };
 use self::{
+    alarms::{Alarm, Alarms},
     envelope::seal,
     outbox::Outbox,
     session::edge::Chain,
@@ -98,6 +101,7 @@ pub struct Server {
     streams: Slab<Stream>,
     subscriptions: Subscriptions,
     out: Outbox,
+    alarms: Alarms,
     stats: ServerStats,
     node_hasher: FixedState,
 }
@@ -121,6 +125,7 @@ impl Server {
             streams: Slab::default(),
             subscriptions: Subscriptions::new(&mut rng),
             out: Outbox::default(),
+            alarms: Alarms::default(),
             stats: ServerStats::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
         }
@@ -237,7 +242,12 @@ impl Server {
 
     /// Lets time pass. Calling early or for nothing is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.clock.advance(now);
+        let now = self.clock.advance(now);
+        while let Some(alarm) = self.alarms.take_due(now) {
+            match alarm {
+                Alarm::AnswerOverdue(session) => self.answer_is_overdue(session.slot()),
+            }
+        }
     }
 
     /// What to do next, if anything. O(1).
@@ -267,7 +277,10 @@ impl Server {
     /// When [`handle_timeout`](Self::handle_timeout) is due: at once while outputs are queued. O(1).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        (!self.out.is_empty()).then(|| Deadline { at: self.clock.now(), why: Timer::QueuedOutput })
+        if self.out.is_empty() {
+            return self.alarms.next();
+        }
+        Some(Deadline { at: self.clock.now(), why: Timer::QueuedOutput })
     }
 
     /// Whether a request of the stream would be welcome now. Level-triggered: ask again after
@@ -380,10 +393,10 @@ impl Server {
     fn render_next(&mut self, id: StreamId, frame: &mut Frame) -> Option<ServerTransmit> {
         let stream = self.streams.get_mut(id.0)?;
         let limit = self.config.limits.response_bytes;
-        let nonce = NonZeroU64::MIN.saturating_add(stream.nonces);
+        let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
         let subscriptions = &mut self.subscriptions;
         let (seat, rendered) = stream.sessions.iter().find_map(|&seat| {
-            let rendered = subscriptions.turn(seat.session)?.render(nonce, limit)?;
+            let rendered = subscriptions.turn(seat.session)?.render(nonce, limit, now)?;
             Some((seat, rendered))
         })?;
         stream.nonces = nonce.get();
@@ -405,6 +418,7 @@ impl Server {
         if self.config.warming == Warming::AfterClusters {
             subscriptions.arm_warming(seat.session, &stream.sessions);
         }
+        self.await_answer(seat.session);
         Some(transmit)
     }
 
@@ -421,6 +435,7 @@ impl Server {
         }
         let Some(gone) = self.streams.remove(id.0.slot()) else { return };
         for seat in gone.sessions {
+            self.stop_awaiting(self.answer_alarm(seat.session));
             self.subscriptions.close(seat);
         }
         if let Some(view) = gone.view {

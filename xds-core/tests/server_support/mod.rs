@@ -12,6 +12,7 @@
 //! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
 //! | `<` | nothing is due |
 //! | `close`, `shutdown` | the client goes away; the server ends everything |
+//! | `wait 15s`, `wait 200ms` | time passes; the server is woken exactly when it asked to be |
 //!
 //! A number before `>`, `<` or `close` chooses the stream, as in `2> cds`; it is opened when it first
 //! says something. A name's value is its bytes, so that a response can be read back.
@@ -28,12 +29,13 @@
 
 #![allow(dead_code, reason = "every test binary uses a part")]
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    Frame, StreamId, Time,
+    Frame, StreamId, Time, Timer,
     proto::{
         DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
         ResourceLocator, Status,
@@ -202,9 +204,22 @@ impl Rig {
                 self.event(StreamEvent::Closed(id));
             }
             "shutdown" => self.server.shut_down(self.now),
+            "wait" => self.wait(duration(rest)),
             _ => panic!("no such step: {step}"),
         }
         self.drain();
+    }
+
+    /// Lets time pass as a driver does that sleeps exactly to the next deadline.
+    pub(crate) fn wait(&mut self, duration: Duration) {
+        let until = self.now.after(duration);
+        self.drain();
+        while let Some(next) = self.server.poll_timeout().filter(|next| next.at <= until) {
+            self.now = self.now.max(next.at);
+            self.server.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = until;
     }
 
     /// Applies a transaction written as in a script.
@@ -412,7 +427,8 @@ impl Rig {
         while let Some(output) = self.server.poll_output() {
             self.outputs.push(output);
         }
-        assert_eq!(self.server.poll_timeout(), None, "nothing is queued (rule 4)");
+        let next = self.server.poll_timeout();
+        assert!(next.is_none_or(|it| it.why != Timer::QueuedOutput), "nothing is queued (rule 4)");
     }
 
     /// Takes what was observed so far.
@@ -462,6 +478,17 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
         }
     }
     transaction
+}
+
+/// A duration written as in a script: `15s` or `200ms`.
+fn duration(text: &str) -> Duration {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).expect("a unit"));
+    let number = number.parse().expect("a number");
+    match unit {
+        "s" => Duration::from_secs(number),
+        "ms" => Duration::from_millis(number),
+        _ => panic!("no such unit: {unit}"),
+    }
 }
 
 fn code_of(code: i32) -> StatusCode {

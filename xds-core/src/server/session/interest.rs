@@ -4,8 +4,6 @@
 //! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
-use alloc::boxed::Box;
-
 use super::{
     CatchUp, First, Legacy, Owed, Sends, Sent, Turn, Wildcard, Withdrawn,
     edge::{Chain, Due, Standing},
@@ -195,7 +193,7 @@ impl Turn<'_> {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
         if self.session.variant == Variant::Incremental {
             self.arena.join_mourners();
-            self.session.farewell = Box::default();
+            self.session.farewell = None;
         }
         let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {

@@ -48,7 +48,13 @@ use super::{
     },
 };
 use crate::{
-    id::StreamId, service::Variant, slab::Slot, text::ResourceName, types, wire::request::Spelling,
+    id::StreamId,
+    service::Variant,
+    slab::Slot,
+    text::{Nonce, ResourceName},
+    time::Time,
+    types,
+    wire::request::Spelling,
 };
 
 /// One session.
@@ -78,7 +84,7 @@ pub(crate) struct Session {
     warming: WarmingState,
     withdrawn: Withdrawn,
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
-    farewell: Box<[ResourceName]>,
+    farewell: Option<Box<Farewell>>,
     pub(crate) counts: Counts,
     last_error: Option<Arc<str>>,
 }
@@ -153,6 +159,8 @@ struct Sent {
     from: Stamp,
     /// The newest change when it was rendered, sent or not.
     at: Stamp,
+    /// When it was rendered.
+    time: Time,
     answer: Answer,
 }
 
@@ -199,6 +207,12 @@ enum Sends {
     Changes,
     /// That, and the names of what is gone: the incremental variant.
     ChangesAndRemovals,
+}
+
+/// Names to be told as removed. Apart, because hardly any session has some.
+#[derive(Debug)]
+struct Farewell {
+    names: Box<[ResourceName]>,
 }
 
 /// Whether the client dropped something before it can have read the response that has it.
@@ -252,7 +266,7 @@ impl Session {
             suspects: None,
             warming: WarmingState::Off,
             withdrawn: Withdrawn::Nothing,
-            farewell: Box::default(),
+            farewell: None,
             counts: Counts::default(),
             last_error: None,
         }
@@ -270,7 +284,7 @@ impl Session {
             }
         };
         let is_behind = || self.wildcard.as_ref().is_some_and(behind);
-        !self.is_waiting() && (!self.due.is_empty() || !self.farewell.is_empty() || is_behind())
+        !self.is_waiting() && (!self.due.is_empty() || self.farewell.is_some() || is_behind())
     }
 
     /// What responses to this session consist of.
@@ -296,6 +310,17 @@ impl Session {
     /// Whether a response is on its way.
     fn is_waiting(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer == Answer::Pending)
+    }
+
+    /// When the response was rendered that is on its way.
+    pub(crate) fn awaits_since(&self) -> Option<Time> {
+        self.newest.filter(|sent| sent.answer == Answer::Pending).map(|sent| sent.time)
+    }
+
+    /// The nonce of the response that is on its way.
+    pub(crate) fn awaited(&self) -> Option<Nonce> {
+        let sent = self.newest.filter(|sent| sent.answer == Answer::Pending)?;
+        Some(answer::nonce_of(sent.nonce))
     }
 
     /// What part of the wildcard the newest response of an incremental session had.

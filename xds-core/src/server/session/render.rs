@@ -16,6 +16,7 @@ use crate::{
         store::body::{Body, Parts, Room},
     },
     text::Version,
+    time::Time,
 };
 
 /// A response without its envelope.
@@ -30,7 +31,12 @@ pub(crate) struct Rendered {
 impl Turn<'_> {
     /// Renders what is due under the nonce `nonce`; nothing if it turns out that the client has it
     /// all.
-    pub(crate) fn render(&mut self, nonce: NonZeroU64, limit: usize) -> Option<Rendered> {
+    pub(crate) fn render(
+        &mut self,
+        nonce: NonZeroU64,
+        limit: usize,
+        time: Time,
+    ) -> Option<Rendered> {
         if !self.session.is_due(self.arena) {
             return None;
         }
@@ -58,7 +64,8 @@ impl Turn<'_> {
         let (version, at) = (version.stated(), self.arena.clock());
         self.session.first = First::Answered;
         self.session.withdrawn = Withdrawn::Nothing;
-        self.session.newest = Some(Sent { nonce, version, from, at, answer: Answer::Pending });
+        self.session.newest =
+            Some(Sent { nonce, version, from, at, time, answer: Answer::Pending });
         self.session.counts.responses += 1;
         Some(Rendered {
             body,

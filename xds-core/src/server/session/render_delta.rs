@@ -1,9 +1,9 @@
 //! What an incremental response consists of: resources that are new to the client, and names of what is
 //! gone or never was.
 
-use core::mem;
+use alloc::boxed::Box;
 
-use super::{CatchUp, Turn, Wildcard, render::MinSome as _};
+use super::{CatchUp, Farewell, Turn, Wildcard, render::MinSome as _};
 use crate::{
     server::{
         event::Cause,
@@ -48,7 +48,7 @@ impl Turn<'_> {
     /// The common case: nothing but the wildcard, whose bytes all such clients share.
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
-            && self.session.farewell.is_empty()
+            && self.session.farewell.is_none()
             && self.session.spelling == Spelling::Names
             && wildcard.catch_up == CatchUp::Everything
             && wildcard.reached == wildcard.cursor
@@ -71,14 +71,14 @@ impl Turn<'_> {
     /// Names what only the wildcard covered that the client has left, unless it has been named since
     /// (M93).
     fn say_farewell(&mut self, parts: &mut Parts) -> bool {
-        let names = mem::take(&mut self.session.farewell);
-        for name in &names {
+        let Some(farewell) = self.session.farewell.take() else { return false };
+        for name in &farewell.names {
             let slot = self.arena.find(name.as_str());
             if slot.and_then(|slot| self.edges.find(self.slot, slot)).is_none() {
                 parts.remove(name, self.session.spelling);
             }
         }
-        !names.is_empty()
+        true
     }
 
     /// Prepares a farewell to everything that the client has from the wildcard alone.
@@ -95,7 +95,8 @@ impl Turn<'_> {
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);
         let names = slots.filter_map(|slot| Some(self.arena.at(slot)?.name.clone()));
-        self.session.farewell = names.collect();
+        let names: Box<[_]> = names.collect();
+        self.session.farewell = (!names.is_empty()).then(|| Box::new(Farewell { names }));
     }
 }
 
