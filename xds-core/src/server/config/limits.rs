@@ -1,0 +1,51 @@
+//! How much a server holds.
+
+/// What a single client, or the application, can make the server hold (M242, IS24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerLimits {
+    /// Streams open at a time; default 100,000.
+    pub streams: usize,
+    /// Resource types subscribed on one stream; default 64.
+    pub types_per_stream: usize,
+    /// Names subscribed on one stream, over all types; default 1,000,000. Names repeated within a
+    /// request count. As many again may be remembered for clients that go over to the wildcard.
+    pub names_per_stream: usize,
+    /// Bytes of a resource name, type URL or node id; default 2,048.
+    pub name_bytes: usize,
+    /// Bytes of an encoded node; default 1 MiB. Envoy's, with all its extensions, has some 80 KiB.
+    pub node_bytes: usize,
+    /// Views; default 100,000.
+    pub views: usize,
+    /// Requests held back on a stream until a view is assigned to it; default 64.
+    pub latched_requests: usize,
+    /// Resources in the store, over all types and views; default 10,000,000.
+    pub resources: usize,
+    /// Deletions remembered per type for incremental clients that have not been told of them; default
+    /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
+    pub deletions_per_type: usize,
+    /// Bytes of one resource; default 64 MiB.
+    pub resource_bytes: usize,
+    /// Bytes of resources in one response; default 4 MiB less 16 KiB, which fits gRPC's default for
+    /// what a client takes. What exceeds it is sent in several responses, one behind the other's
+    /// ACK, except in full state, which cannot be split and is reported instead (M83).
+    pub response_bytes: usize,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            streams: 100_000,
+            types_per_stream: 64,
+            names_per_stream: 1_000_000,
+            name_bytes: 2_048,
+            node_bytes: 1 << 20,
+            views: 100_000,
+            latched_requests: 64,
+            resources: 10_000_000,
+            deletions_per_type: 10_000,
+            resource_bytes: 64 << 20,
+            response_bytes: (4 << 20) - (16 << 10),
+        }
+    }
+}

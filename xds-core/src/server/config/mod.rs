@@ -1,0 +1,65 @@
+//! What a server is told at construction: policies where the field disagrees, and limits.
+//!
+//! Everything here is plain data. A default is the decided answer to a disagreement; the ids name
+//! the scenarios in which implementations part ways.
+
+mod limits;
+mod policies;
+mod type_config;
+
+use alloc::collections::BTreeMap;
+
+pub use self::{
+    limits::ServerLimits,
+    policies::{Admission, AnswerOverdue, NackRecovery, ReconnectTrust, RequireNode, Warming},
+    type_config::{LegacyWildcard, SotwResponse, TypeConfig},
+};
+use crate::{text::TypeUrl, types};
+
+/// Everything a [`Server`](super::Server) needs to know.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// What becomes of a stream whose first request names no node.
+    pub require_node: RequireNode,
+    /// Who decides what a client sees.
+    pub admission: Admission,
+    /// Whether a client's word on what it holds is taken after a reconnect.
+    pub reconnect_trust: ReconnectTrust,
+    /// What happens to the unchanged resources of a rejected response.
+    pub nack_recovery: NackRecovery,
+    /// Whether endpoints are sent again after clusters.
+    pub warming: Warming,
+    /// What becomes of a client that does not answer a response.
+    pub answer_overdue: AnswerOverdue,
+    /// Types that differ from [`TypeConfig::of`]. A type listed here is known to the server even
+    /// while it has no resources.
+    pub types: BTreeMap<TypeUrl, TypeConfig>,
+    /// What a single client, or the application, can make the server hold.
+    pub limits: ServerLimits,
+}
+
+impl ServerConfig {
+    /// Sets how one type is served.
+    #[must_use]
+    pub fn with_type(mut self, type_url: impl Into<TypeUrl>, config: TypeConfig) -> Self {
+        self.types.insert(type_url.into(), config);
+        self
+    }
+
+    /// Replaces the limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    pub(crate) fn type_config(&self, type_url: &str) -> TypeConfig {
+        self.types.get(type_url).copied().unwrap_or_else(|| TypeConfig::of(type_url))
+    }
+
+    /// Whether the type is one the server was told of or ships with.
+    pub(crate) fn names_type(&self, type_url: &str) -> bool {
+        self.types.contains_key(type_url) || types::short_name(type_url).is_some()
+    }
+}
