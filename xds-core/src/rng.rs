@@ -32,6 +32,12 @@ impl Rng {
         (u64::from(self.next_u32()) << 32) | u64::from(self.next_u32())
     }
 
+    /// A uniformly drawn part of `duration`, less than all of it.
+    pub(crate) fn part_of(&mut self, duration: Duration) -> Duration {
+        let nanos = (duration.as_nanos() * u128::from(self.next_u32())) >> 32;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// `duration` moved by a uniformly drawn part of up to `percent` per cent, either way.
     pub(crate) fn jitter(&mut self, duration: Duration, percent: u32) -> Duration {
         if percent == 0 {

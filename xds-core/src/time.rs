@@ -84,6 +84,10 @@ pub enum Timer {
     Idle,
     /// A management server's client has not answered a response in time.
     AnswerOverdue,
+    /// A management server ends a stream, by plan.
+    StreamEnd,
+    /// A management server would read on from a client that sent too many requests.
+    ReadAgain,
 }
 
 impl fmt::Display for Timer {
@@ -96,6 +100,8 @@ impl fmt::Display for Timer {
             Self::RequestRate => "request rate",
             Self::Idle => "idle",
             Self::AnswerOverdue => "answer overdue",
+            Self::StreamEnd => "stream end",
+            Self::ReadAgain => "read again",
         })
     }
 }

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 
 use crate::{
+    id::StreamId,
     slab::Key,
     time::{Deadline, Time, Timer},
 };
@@ -21,6 +22,10 @@ pub(crate) struct Alarms {
 pub(crate) enum Alarm {
     /// The newest response of the session should have been answered by now (M65).
     AnswerOverdue(Key),
+    /// The stream is to end (M14, M239).
+    StreamEnd(StreamId),
+    /// A request of the stream would be welcome again (M242).
+    ReadAgain(StreamId),
 }
 
 impl Alarms {
@@ -57,6 +62,8 @@ impl Alarm {
     fn timer(self) -> Timer {
         match self {
             Self::AnswerOverdue(_) => Timer::AnswerOverdue,
+            Self::StreamEnd(_) => Timer::StreamEnd,
+            Self::ReadAgain(_) => Timer::ReadAgain,
         }
     }
 }

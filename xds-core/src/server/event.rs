@@ -73,6 +73,8 @@ pub enum ServerOutput {
     },
     /// End the stream with this status. Nothing more is said about it.
     Close(StreamId, CloseReason),
+    /// The last stream has ended after [`drain`](super::Server::drain). Said once.
+    Drained,
     /// Something worth knowing happened; nothing is to be done.
     Observed(Observation),
 }
@@ -138,6 +140,18 @@ pub enum CloseReason {
         /// The configured limit.
         limit: usize,
     },
+    /// Requests come faster than the server reads them, though it stopped reading (M242).
+    #[error("more than {per_second} requests per second")]
+    RequestRate {
+        /// The configured rate.
+        per_second: u32,
+    },
+    /// The node has too many streams already (IS24).
+    #[error("more than {limit} streams of one node")]
+    TooManyStreamsOfNode {
+        /// The configured limit.
+        limit: usize,
+    },
     /// The application refuses the client (M10-M12, M236, M237).
     #[error("{message}")]
     Refused {
@@ -163,6 +177,9 @@ pub enum CloseReason {
         /// The configured time.
         after: Duration,
     },
+    /// The stream has reached the age at which clients spread over the servers again (M239).
+    #[error("the stream has reached its maximum age")]
+    StreamAge,
     /// The server is shutting down (M14).
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -183,10 +200,14 @@ impl CloseReason {
             | Self::NameTooLong { .. }
             | Self::TooManyNames { .. }
             | Self::TooManyTypes { .. }
-            | Self::TooManyRequests { .. } => StatusCode::ResourceExhausted,
+            | Self::TooManyRequests { .. }
+            | Self::RequestRate { .. }
+            | Self::TooManyStreamsOfNode { .. } => StatusCode::ResourceExhausted,
             Self::AnswerOverdue { .. } => StatusCode::DeadlineExceeded,
             Self::Refused { code, .. } => *code,
-            Self::ViewDropped | Self::Behind | Self::ShuttingDown => StatusCode::Unavailable,
+            Self::ViewDropped | Self::Behind | Self::StreamAge | Self::ShuttingDown => {
+                StatusCode::Unavailable
+            }
         }
     }
 }
@@ -195,6 +216,15 @@ impl CloseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// The server has not loaded its resources yet (M16).
+    #[error("the server is not ready yet")]
+    NotReady,
+    /// Streams come faster than the server takes them (M17).
+    #[error("more than {per_second} new streams per second")]
+    TooManyNewStreams {
+        /// The configured rate.
+        per_second: u32,
+    },
     /// As many streams are open as the server holds.
     #[error("more than {limit} streams")]
     TooManyStreams {
@@ -211,8 +241,10 @@ impl Refusal {
     #[must_use]
     pub const fn code(&self) -> StatusCode {
         match self {
-            Self::TooManyStreams { .. } => StatusCode::ResourceExhausted,
-            Self::ShuttingDown => StatusCode::Unavailable,
+            Self::TooManyStreams { .. } | Self::TooManyNewStreams { .. } => {
+                StatusCode::ResourceExhausted
+            }
+            Self::NotReady | Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
 }

@@ -27,7 +27,14 @@ impl Server {
             .transpose()
             .map_err(CloseReason::Malformed)?;
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let was_known = stream.node().is_some();
         stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
+        if let Some(node) = stream.node().filter(|_| !was_known) {
+            let limit = self.config.limits.streams_per_node;
+            if self.nodes.join(node) > limit {
+                return Err(CloseReason::TooManyStreamsOfNode { limit });
+            }
+        }
         check_lengths(&request, &self.config.limits)?;
         let Some(view) = stream.view else {
             return stream.latch(id, message, &self.config.limits, &mut self.out);
@@ -57,15 +64,22 @@ impl Server {
             return Err(CloseReason::TooManyNames { limit });
         }
         let issued = stream.nonces;
-        let awaited = self.answer_alarm(session);
+        let (now, awaited) = (self.clock.now(), self.answer_alarm(session));
+        let answers = self.subscriptions.answers(session);
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
         let mut around = Surroundings {
             config: &self.config,
             issued,
             out: &mut self.out,
             stats: &mut self.stats,
+            nacks: &mut stream.nacks,
+            now,
         };
         turn.handle_request(&request, rejection, &mut around);
+        if self.subscriptions.answers(session) > answers {
+            self.forgive_request(id);
+        }
         if self.answer_alarm(session) != awaited {
             self.stop_awaiting(awaited);
         }

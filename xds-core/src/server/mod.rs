@@ -37,13 +37,19 @@
 
 mod admission;
 mod alarms;
+mod bucket;
 mod config;
+mod drain;
 mod envelope;
 mod event;
 mod intake;
+mod lifecycle;
+mod nodes;
 mod outbox;
 mod overdue;
+mod pace;
 mod session;
+mod stats;
 mod status;
 mod store;
 mod stream;
@@ -57,14 +63,16 @@ use foldhash::fast::FixedState;
 pub use self::{
     admission::DropView,
     config::{
-        Admission, AnswerOverdue, LegacyWildcard, NackRecovery, ReconnectTrust, RequireNode,
-        ServerConfig, ServerLimits, SotwResponse, TypeConfig, Warming,
+        Admission, AnswerOverdue, DrainPlan, LegacyWildcard, NackRecovery, Rate, Readiness,
+        ReconnectTrust, RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge,
+        TypeConfig, Warming,
     },
     event::{
         Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
         StreamEvent, Via,
     },
-    status::{Interest, ServerStats, SubscriptionStatus, SyncState},
+    stats::{ClosedStreams, RefusedStreams, Responses, ServerStats},
+    status::{Interest, SubscriptionStatus, SyncState},
     store::{
         snapshot::Snapshot,
         transaction::{Applied, Transaction, TransactionError},
@@ -72,7 +80,10 @@ pub use self::{
 };
 use self::{
     alarms::{Alarm, Alarms},
+    bucket::Bucket,
     envelope::seal,
+    lifecycle::Phase,
+    nodes::Nodes,
     outbox::Outbox,
     session::edge::Chain,
     store::Touch,
@@ -99,6 +110,10 @@ pub struct Server {
     clock: Clock,
     phase: Phase,
     streams: Slab<Stream>,
+    nodes: Nodes,
+    new_streams: Bucket,
+    /// For moments that are to differ.
+    rng: Rng,
     subscriptions: Subscriptions,
     out: Outbox,
     alarms: Alarms,
@@ -106,28 +121,26 @@ pub struct Server {
     node_hasher: FixedState,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Serving,
-    ShutDown,
-}
-
 impl Server {
-    /// A server without resources. `seed` only keys its hash tables, so that clients cannot choose
-    /// names that collide; outputs do not depend on it.
+    /// A server without resources. `seed` keys its hash tables, so that clients cannot choose names that
+    /// collide, and draws the moments at which streams end that are ended by plan; nothing else depends on
+    /// it.
     #[must_use]
     pub fn new(config: ServerConfig, seed: u64, now: Time) -> Self {
         let mut rng = Rng::new(seed);
         Self {
+            phase: Phase::at_start(config.readiness),
             config,
             clock: Clock::starting_at(now),
-            phase: Phase::Serving,
             streams: Slab::default(),
+            nodes: Nodes::default(),
+            new_streams: Bucket::default(),
             subscriptions: Subscriptions::new(&mut rng),
             out: Outbox::default(),
             alarms: Alarms::default(),
             stats: ServerStats::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
+            rng,
         }
     }
 
@@ -152,7 +165,8 @@ impl Server {
         for arena in touched.arenas {
             self.tell_wildcards(arena);
             let limit = self.config.limits.deletions_per_type;
-            for stream in self.subscriptions.forget_deletions(arena, limit) {
+            let forgotten = &mut self.stats.forgotten_deletions;
+            for stream in self.subscriptions.forget_deletions(arena, limit, forgotten) {
                 self.close(stream, CloseReason::Behind);
             }
             self.subscriptions.store.release_arena(arena);
@@ -176,45 +190,6 @@ impl Server {
         self.apply(transaction, now)
     }
 
-    /// Takes a new stream. An application that has not loaded its resources yet should not: a client
-    /// takes an empty first answer for the truth (M16).
-    ///
-    /// # Errors
-    ///
-    /// The server is shutting down or holds as many streams as it may; end the stream with the
-    /// refusal's status.
-    pub fn accept(&mut self, via: Via, now: Time) -> Result<StreamId, Refusal> {
-        self.clock.advance(now);
-        if self.phase == Phase::ShutDown {
-            return Err(Refusal::ShuttingDown);
-        }
-        let limit = self.config.limits.streams;
-        if self.streams.len() >= limit {
-            return Err(Refusal::TooManyStreams { limit });
-        }
-        let view = match self.config.admission {
-            Admission::Everybody => Some(self.subscriptions.store.default_view()),
-            Admission::Asked => None,
-        };
-        let state = Stream::new(via, view);
-        let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
-        if let Some(view) = view {
-            self.subscriptions.store.join_view(view);
-        }
-        let stream = StreamId(key);
-        self.out.observe(Observation::Connected { stream });
-        Ok(stream)
-    }
-
-    /// Ends all streams with `UNAVAILABLE` and takes no more (M14).
-    pub fn shut_down(&mut self, now: Time) {
-        self.clock.advance(now);
-        self.phase = Phase::ShutDown;
-        while let Some(key) = self.streams.key(self.streams.first()) {
-            self.close(StreamId(key), CloseReason::ShuttingDown);
-        }
-    }
-
     /// Takes news of a transport.
     pub fn handle_event(&mut self, event: StreamEvent, now: Time) {
         self.clock.advance(now);
@@ -227,7 +202,10 @@ impl Server {
             return;
         }
         match event {
-            StreamEvent::Message(_, message) => self.take_message(stream, &message),
+            StreamEvent::Message(_, message) => match self.charge_request(stream) {
+                Ok(()) => self.take_message(stream, &message),
+                Err(reason) => self.close(stream, reason),
+            },
             StreamEvent::Malformed(_, why) => {
                 self.stats.malformed_requests += 1;
                 self.close(stream, CloseReason::Undeliverable(why));
@@ -236,7 +214,10 @@ impl Server {
                 self.stats.malformed_requests += 1;
                 self.close(stream, CloseReason::RequestTooLong(why));
             }
-            StreamEvent::Closed(_) => self.forget(stream),
+            StreamEvent::Closed(_) => {
+                self.stats.closed.by_clients += 1;
+                self.forget(stream);
+            }
         }
     }
 
@@ -246,6 +227,8 @@ impl Server {
         while let Some(alarm) = self.alarms.take_due(now) {
             match alarm {
                 Alarm::AnswerOverdue(session) => self.answer_is_overdue(session.slot()),
+                Alarm::StreamEnd(stream) => self.end_is_due(stream),
+                Alarm::ReadAgain(stream) => self.read_again(stream),
             }
         }
     }
@@ -287,8 +270,9 @@ impl Server {
     /// draining the outputs.
     #[must_use]
     pub fn wants_read(&self, stream: StreamId) -> bool {
-        let is_open = self.streams.get(stream.0).is_some_and(Stream::wants_read);
-        is_open && self.out.observations() < OBSERVATIONS
+        let (now, rate) = (self.clock.now(), self.config.limits.requests);
+        let wants_read = |stream: &Stream| stream.wants_read(rate, now);
+        self.streams.get(stream.0).is_some_and(wants_read) && self.out.observations() < OBSERVATIONS
     }
 
     /// All subscriptions: streams in the order in which they came, the types of each in the order in
@@ -353,6 +337,7 @@ impl Server {
             }
             self.close(stream, reason);
         }
+        self.end_if_answered(stream);
     }
 
     fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch) {
@@ -391,7 +376,7 @@ impl Server {
     /// The first of the stream's types in the order of make before break that has something to send
     /// (M144, M145).
     fn render_next(&mut self, id: StreamId, frame: &mut Frame) -> Option<ServerTransmit> {
-        let stream = self.streams.get_mut(id.0)?;
+        let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
         let limit = self.config.limits.response_bytes;
         let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
         let subscriptions = &mut self.subscriptions;
@@ -400,7 +385,7 @@ impl Server {
             Some((seat, rendered))
         })?;
         stream.nonces = nonce.get();
-        self.stats.responses += 1;
+        self.stats.note_response(rendered.cause);
         let arena = subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
         let transmit = seal(frame, stream.via.variant(), type_url, nonce, &rendered);
@@ -420,28 +405,6 @@ impl Server {
         }
         self.await_answer(seat.session);
         Some(transmit)
-    }
-
-    /// Ends the stream from our side.
-    fn close(&mut self, id: StreamId, reason: CloseReason) {
-        self.out.close(id, reason);
-        self.forget(id);
-    }
-
-    /// Frees everything that was held for the stream (IS23).
-    fn forget(&mut self, id: StreamId) {
-        if self.streams.get(id.0).is_none() {
-            return;
-        }
-        let Some(gone) = self.streams.remove(id.0.slot()) else { return };
-        for seat in gone.sessions {
-            self.stop_awaiting(self.answer_alarm(seat.session));
-            self.subscriptions.close(seat);
-        }
-        if let Some(view) = gone.view {
-            self.subscriptions.store.leave_view(view);
-        }
-        self.out.observe(Observation::Disconnected { stream: id });
     }
 }
 

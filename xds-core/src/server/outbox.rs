@@ -22,6 +22,11 @@ impl Outbox {
         self.queue.push_back(ServerOutput::Authorize { stream, node_id });
     }
 
+    /// What is said once in a server's life, or once for each call of the application.
+    pub(crate) fn tell(&mut self, output: ServerOutput) {
+        self.queue.push_back(output);
+    }
+
     pub(crate) fn close(&mut self, stream: StreamId, reason: CloseReason) {
         self.queue.push_back(ServerOutput::Close(stream, reason));
     }

@@ -1,4 +1,4 @@
-//! A look inside: who subscribes to what and has accepted what, and how often things happened.
+//! A look inside: who subscribes to what, and has accepted what.
 
 use alloc::sync::Arc;
 
@@ -63,40 +63,4 @@ pub struct SubscriptionStatus<'a> {
     pub nacks: u64,
     /// What the client last rejected a response for, until it accepts one.
     pub last_error: Option<&'a Arc<str>>,
-}
-
-/// How often things happened since the server was made, and what it holds now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ServerStats {
-    /// Streams open now.
-    pub streams: usize,
-    /// Subscriptions held now, one per stream and type.
-    pub subscriptions: usize,
-    /// Resources held now, over all types and views.
-    pub resources: usize,
-    /// Types held now, over all views: those with resources, and those somebody subscribes to.
-    pub types: usize,
-    /// Views held now, the default one included.
-    pub views: usize,
-    /// Different payloads held now: what several views have in common is stored once.
-    pub payloads: usize,
-    /// Names held now: those of resources, and those that are subscribed and do not exist.
-    pub names: usize,
-    /// Requests read.
-    pub requests: u64,
-    /// Requests that could not be read; each ended its stream.
-    pub malformed_requests: u64,
-    /// Requests dropped because a newer response had replaced the one they answer.
-    pub stale_requests: u64,
-    /// Requests dropped because their nonce was never given out.
-    pub bogus_requests: u64,
-    /// Responses rendered.
-    pub responses: u64,
-    /// Responses accepted.
-    pub acks: u64,
-    /// Responses rejected.
-    pub nacks: u64,
-    /// Events of streams that are closed or never were, which are ignored (contract rule 7).
-    pub ignored_events: u64,
 }

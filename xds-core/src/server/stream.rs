@@ -1,13 +1,14 @@
 //! One stream: who is at the other end, and what is counted across its types.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::hash::BuildHasher as _;
+use core::{hash::BuildHasher as _, time::Duration};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 
 use super::{
-    config::{RequireNode, ServerConfig, ServerLimits},
+    bucket::Bucket,
+    config::{Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, Via},
     outbox::Outbox,
 };
@@ -15,6 +16,7 @@ use crate::{
     id::StreamId,
     slab::Slot,
     text::TypeUrl,
+    time::Time,
     wire::{request::Request, walk},
 };
 
@@ -32,6 +34,38 @@ pub(crate) struct Stream {
     node: Option<Node>,
     /// Requests that wait for that.
     pub(crate) latched: Vec<Bytes>,
+    /// When it is to end, if that is planned.
+    pub(crate) end: Option<End>,
+    /// What its requests take from, unless they answer a response.
+    pub(crate) requests: Bucket,
+    /// When it is read again.
+    pub(crate) reads_at: Option<Time>,
+    /// What observations of rejections take from.
+    pub(crate) nacks: Bucket,
+}
+
+/// The end that a stream has before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    /// When it is due; once begun, when it is waited for no longer.
+    pub(crate) at: Time,
+    pub(crate) grace: Duration,
+    pub(crate) reason: EndReason,
+    /// Nothing more is sent.
+    pub(crate) is_begun: bool,
+}
+
+/// Why a stream is ended by plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndReason {
+    Drain,
+    Age,
+}
+
+impl End {
+    pub(crate) fn planned(at: Time, grace: Duration, reason: EndReason) -> Self {
+        Self { at, grace, reason, is_begun: false }
+    }
 }
 
 /// Where a session of the stream is.
@@ -67,12 +101,27 @@ impl Stream {
             view,
             node: None,
             latched: Vec::new(),
+            end: None,
+            requests: Bucket::default(),
+            reads_at: None,
+            nacks: Bucket::default(),
         }
     }
 
     /// Whether another request would be welcome.
-    pub(crate) fn wants_read(&self) -> bool {
-        self.latched.is_empty()
+    pub(crate) fn wants_read(&self, rate: Option<Rate>, now: Time) -> bool {
+        let is_slow_enough = rate.is_none_or(|rate| self.requests.has_one(rate, now));
+        self.latched.is_empty() && is_slow_enough
+    }
+
+    /// When it is to end, if that is planned.
+    pub(crate) fn ends_at(&self) -> Option<Time> {
+        self.end.map(|end| end.at)
+    }
+
+    /// Whether it only waits for answers, and then ends.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.end.is_some_and(|end| end.is_begun)
     }
 
     /// Puts a request aside until the stream has a view; the first one asks for it.
@@ -97,6 +146,11 @@ impl Stream {
     /// The id of the client's node; empty if it has given none.
     pub(crate) fn node_id(&self) -> &str {
         self.node.as_ref().map_or("", |node| &node.id)
+    }
+
+    /// The same, to keep.
+    pub(crate) fn node(&self) -> Option<&Arc<str>> {
+        self.node.as_ref().map(|node| &node.id)
     }
 
     pub(crate) fn session_on(&self, arena: Slot) -> Option<Slot> {

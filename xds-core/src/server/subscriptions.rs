@@ -109,6 +109,16 @@ impl Subscriptions {
         self.due_on(slot).is_some()
     }
 
+    /// Whether a response of a session is on its way.
+    pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
+        self.sessions.at(slot).is_some_and(|session| session.awaited().is_some())
+    }
+
+    /// How many responses of a session were answered.
+    pub(crate) fn answers(&self, slot: Slot) -> u64 {
+        self.sessions.at(slot).map_or(0, |session| session.counts.acks + session.counts.nacks)
+    }
+
     /// How many names a session has subscribed, and how many it holds in all.
     pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
         self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
@@ -157,7 +167,12 @@ impl Subscriptions {
 
     /// Forgets deletions that every client of the arena knows of, if there are more than `limit`; and
     /// if that is not enough, all but half as many. Tells whom that leaves behind (M231).
-    pub(crate) fn forget_deletions(&mut self, arena: Slot, limit: usize) -> Vec<StreamId> {
+    pub(crate) fn forget_deletions(
+        &mut self,
+        arena: Slot,
+        limit: usize,
+        forgotten: &mut u64,
+    ) -> Vec<StreamId> {
         let Some(state) = self.store.arena_mut(arena).filter(|it| it.graves() > limit) else {
             return Vec::new();
         };
@@ -171,6 +186,7 @@ impl Subscriptions {
         if state.graves() <= limit {
             return Vec::new();
         }
+        *forgotten += state.graves().saturating_sub(limit / 2) as u64;
         state.trim_graves(limit / 2);
         let horizon = state.horizon();
         let lagging = |&session: &Slot| {

@@ -12,9 +12,13 @@
 //! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
 //! | `<` | nothing is due |
 //! | `close`, `shutdown` | the client goes away; the server ends everything |
+//! | `ready` | the server is told that its resources are loaded |
+//! | `drain 10s grace 1s` | the server ends its streams over 10 seconds, and waits so long for answers |
+//! | `closed 14` | the server has ended the stream with this status code; the next step opens another |
+//! | `open` | the server has not ended the stream |
 //! | `wait 15s`, `wait 200ms` | time passes; the server is woken exactly when it asked to be |
 //!
-//! A number before `>`, `<` or `close` chooses the stream, as in `2> cds`; it is opened when it first
+//! A number before `>`, `<`, `close`, `closed` or `open` chooses the stream, as in `2> cds`; it is opened when it first
 //! says something. A name's value is its bytes, so that a response can be read back.
 //!
 //! A stream whose first step has a `d` before `>` is an incremental one:
@@ -41,8 +45,8 @@ use xds_core::{
         ResourceLocator, Status,
     },
     server::{
-        Observation, Server, ServerConfig, ServerOutput, ServerTransmit, StatusCode, StreamEvent,
-        Transaction, Variant, Via,
+        CloseReason, DrainPlan, Observation, Server, ServerConfig, ServerOutput, ServerTransmit,
+        StatusCode, StreamEvent, Transaction, Variant, Via,
     },
     types,
 };
@@ -204,6 +208,18 @@ impl Rig {
                 self.event(StreamEvent::Closed(id));
             }
             "shutdown" => self.server.shut_down(self.now),
+            "ready" => self.server.set_ready(self.now),
+            "drain" => {
+                let (over, grace) = rest.split_once(" grace ").expect("a grace time");
+                let plan = DrainPlan { over: duration(over), grace: duration(grace) };
+                self.server.drain(plan, self.now);
+            }
+            "closed" => {
+                let code = self.take_close(stream).map(|reason| reason.code().as_i32());
+                assert_eq!(code, Some(rest.parse().expect("a status code")), "how {stream} ended");
+                self.streams.remove(&stream);
+            }
+            "open" => assert_eq!(self.take_close(stream), None, "{stream} is open"),
             "wait" => self.wait(duration(rest)),
             _ => panic!("no such step: {step}"),
         }
@@ -220,6 +236,17 @@ impl Rig {
             self.drain();
         }
         self.now = until;
+    }
+
+    /// Why the server ended a stream, if it did; told once.
+    pub(crate) fn take_close(&mut self, stream: u32) -> Option<CloseReason> {
+        let id = self.streams.get(&stream).expect("a stream").id;
+        let is_close = |output: &ServerOutput| matches!(output, ServerOutput::Close(closed, _) if *closed == id);
+        let position = self.outputs.iter().position(is_close)?;
+        match self.outputs.remove(position) {
+            ServerOutput::Close(_, reason) => Some(reason),
+            _ => None,
+        }
     }
 
     /// Applies a transaction written as in a script.
@@ -448,6 +475,15 @@ impl Rig {
             .into_iter()
             .filter(|output| !matches!(output, ServerOutput::Observed(_)))
             .collect()
+    }
+}
+
+/// A first request for everything of a type, from this node.
+pub(crate) fn request_of(node: &str, short: &str) -> DiscoveryRequest {
+    DiscoveryRequest {
+        node: Some(Node { id: node.into(), ..Node::default() }),
+        type_url: url(short),
+        ..DiscoveryRequest::default()
     }
 }
 

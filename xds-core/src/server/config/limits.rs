@@ -1,11 +1,26 @@
 //! How much a server holds.
 
+use super::Rate;
+
 /// What a single client, or the application, can make the server hold (M242, IS24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
     /// Streams open at a time; default 100,000.
     pub streams: usize,
+    /// Streams open at a time of nodes with the same id; default 1,000. A client that restarts has two for
+    /// a while (M18), one that has a stream for each type or for each of its targets many.
+    pub streams_per_node: usize,
+    /// How fast new streams may come; no limit by default (M17). Others are refused with
+    /// `RESOURCE_EXHAUSTED`, and their clients come back later.
+    pub new_streams: Option<Rate>,
+    /// How fast requests of one stream may come, those aside that answer a response; default 1,000 per
+    /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice
+    /// as many come at once nevertheless, it closes the stream.
+    pub requests: Option<Rate>,
+    /// How fast rejections of one stream are observed; default 1 per second, 20 at once (M241). All of
+    /// them are counted.
+    pub observed_nacks: Option<Rate>,
     /// Resource types subscribed on one stream; default 64.
     pub types_per_stream: usize,
     /// Names subscribed on one stream, over all types; default 1,000,000. Names repeated within a
@@ -36,6 +51,10 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             streams: 100_000,
+            streams_per_node: 1_000,
+            new_streams: None,
+            requests: Some(Rate { per_second: 1_000, burst: 10_000 }),
+            observed_nacks: Some(Rate { per_second: 1, burst: 20 }),
             types_per_stream: 64,
             names_per_stream: 1_000_000,
             name_bytes: 2_048,

@@ -3,6 +3,7 @@
 //! Everything here is plain data. A default is the decided answer to a disagreement; the ids name
 //! the scenarios in which implementations part ways.
 
+mod lifecycle;
 mod limits;
 mod policies;
 mod type_config;
@@ -10,6 +11,7 @@ mod type_config;
 use alloc::collections::BTreeMap;
 
 pub use self::{
+    lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
     limits::ServerLimits,
     policies::{Admission, AnswerOverdue, NackRecovery, ReconnectTrust, RequireNode, Warming},
     type_config::{LegacyWildcard, SotwResponse, TypeConfig},
@@ -32,6 +34,10 @@ pub struct ServerConfig {
     pub warming: Warming,
     /// What becomes of a client that does not answer a response.
     pub answer_overdue: AnswerOverdue,
+    /// Whether the server takes streams from the start.
+    pub readiness: Readiness,
+    /// How old a stream may become; no limit by default.
+    pub max_stream_age: Option<StreamAge>,
     /// Types that differ from [`TypeConfig::of`]. A type listed here is known to the server even
     /// while it has no resources.
     pub types: BTreeMap<TypeUrl, TypeConfig>,

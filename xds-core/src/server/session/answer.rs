@@ -14,13 +14,15 @@ use core::num::NonZeroU64;
 use super::{Answer, Stamp, Suspects, Turn};
 use crate::{
     server::{
+        bucket::Bucket,
         config::{NackRecovery, ServerConfig},
         event::Observation,
         outbox::Outbox,
-        status::ServerStats,
+        stats::ServerStats,
     },
     service::Variant,
     text::Nonce,
+    time::Time,
     wire::{
         Malformed,
         request::Request,
@@ -39,6 +41,9 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) issued: u64,
     pub(crate) out: &'a mut Outbox,
     pub(crate) stats: &'a mut ServerStats,
+    /// What observations of rejections take from.
+    pub(crate) nacks: &'a mut Bucket,
+    pub(crate) now: Time,
 }
 
 /// A client's `error_detail`, read.
@@ -164,6 +169,13 @@ impl Turn<'_> {
                 from: earlier.map_or(Stamp::MAX, |earlier| earlier.from).min(sent.from.max(rode)),
                 until: sent.at,
             }));
+        }
+        if let Some(rate) = around.config.limits.observed_nacks {
+            if !around.nacks.has_one(rate, around.now) {
+                around.stats.unobserved_nacks += 1;
+                return;
+            }
+            around.nacks.take(rate, around.now);
         }
         around.out.observe(Observation::Nacked {
             stream: self.session.stream,

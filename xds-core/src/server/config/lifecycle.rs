@@ -1,0 +1,46 @@
+//! When streams begin and end, and how fast things may come.
+
+use core::time::Duration;
+
+/// Whether a server takes streams from the start (M16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Readiness {
+    /// It does.
+    #[default]
+    Ready,
+    /// Streams are refused with `UNAVAILABLE` until [`Server::set_ready`](super::super::Server::set_ready):
+    /// a client takes an empty first answer for the truth, and deletes what it has.
+    NotReady,
+}
+
+/// How often something may happen: a token bucket, which is full at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How often in a second, in the long run; at least 1.
+    pub per_second: u32,
+    /// How often at once, after a time of rest; at least 1.
+    pub burst: u32,
+}
+
+/// How old a stream may become, so that clients spread again over the servers there are (M239).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamAge {
+    /// The age, give or take the jitter.
+    pub age: Duration,
+    /// By how much the age of each stream differs, at most, in per cent of it: otherwise streams that came
+    /// together would come back together.
+    pub jitter_percent: u32,
+    /// How long a response that is on its way then may wait for its answer.
+    pub grace: Duration,
+}
+
+/// How a server ends the streams it has (M14, M238, IS33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainPlan {
+    /// Over what time the streams are ended: each has its part of it, and ends at a random moment of that,
+    /// so that the server that takes the clients next is not met by all at once.
+    pub over: Duration,
+    /// How long a response that is on its way when a stream is to end may wait for its answer.
+    pub grace: Duration,
+}

@@ -1,0 +1,143 @@
+//! How streams begin and end.
+
+use super::{
+    Server,
+    alarms::Alarm,
+    config::{Admission, Readiness},
+    event::{CloseReason, Observation, Refusal, ServerOutput, Via},
+    stream::Stream,
+};
+use crate::{id::StreamId, time::Time};
+
+/// What the server does with new streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has nothing to tell yet (M16).
+    NotReady,
+    Serving,
+    /// It takes none, and those it has end one after the other (M14).
+    Draining,
+    ShutDown,
+}
+
+impl Phase {
+    pub(super) fn at_start(readiness: Readiness) -> Self {
+        match readiness {
+            Readiness::Ready => Self::Serving,
+            Readiness::NotReady => Self::NotReady,
+        }
+    }
+}
+
+impl Server {
+    /// The resources are loaded: from now on streams are taken ([`Readiness`], M16). A server that is
+    /// ready, drains or is shut down stays what it is.
+    pub fn set_ready(&mut self, now: Time) {
+        self.clock.advance(now);
+        if self.phase == Phase::NotReady {
+            self.phase = Phase::Serving;
+        }
+    }
+
+    /// Takes a new stream.
+    ///
+    /// # Errors
+    ///
+    /// The server is not ready yet, shutting down, holds as many streams as it may, or takes no more so
+    /// fast; end the stream with the refusal's status.
+    pub fn accept(&mut self, via: Via, now: Time) -> Result<StreamId, Refusal> {
+        self.clock.advance(now);
+        let accepted = self.may_accept().and_then(|()| self.open(via));
+        if let Err(refusal) = accepted {
+            self.stats.note_refusal(refusal);
+        }
+        accepted
+    }
+
+    /// Ends all streams at once with `UNAVAILABLE` and takes no more (M14); [`drain`](Self::drain) lets
+    /// them finish.
+    pub fn shut_down(&mut self, now: Time) {
+        self.clock.advance(now);
+        self.phase = Phase::ShutDown;
+        while let Some(key) = self.streams.key(self.streams.first()) {
+            self.close(StreamId(key), CloseReason::ShuttingDown);
+        }
+    }
+
+    fn may_accept(&mut self) -> Result<(), Refusal> {
+        match self.phase {
+            Phase::NotReady => return Err(Refusal::NotReady),
+            Phase::Draining | Phase::ShutDown => return Err(Refusal::ShuttingDown),
+            Phase::Serving => {}
+        }
+        let limit = self.config.limits.streams;
+        if self.streams.len() >= limit {
+            return Err(Refusal::TooManyStreams { limit });
+        }
+        if let Some(rate) = self.config.limits.new_streams {
+            let now = self.clock.now();
+            if !self.new_streams.has_one(rate, now) {
+                return Err(Refusal::TooManyNewStreams { per_second: rate.per_second });
+            }
+            self.new_streams.take(rate, now);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, via: Via) -> Result<StreamId, Refusal> {
+        let view = match self.config.admission {
+            Admission::Everybody => Some(self.subscriptions.store.default_view()),
+            Admission::Asked => None,
+        };
+        let state = Stream::new(via, view);
+        let limit = self.config.limits.streams;
+        let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
+        if let Some(view) = view {
+            self.subscriptions.store.join_view(view);
+        }
+        let stream = StreamId(key);
+        self.limit_age(stream);
+        self.out.observe(Observation::Connected { stream });
+        Ok(stream)
+    }
+
+    /// Ends the stream from our side.
+    pub(super) fn close(&mut self, id: StreamId, reason: CloseReason) {
+        if self.streams.get(id.0).is_some() {
+            self.stats.note_close(&reason);
+        }
+        self.out.close(id, reason);
+        self.forget(id);
+    }
+
+    /// Frees everything that was held for the stream (IS23).
+    pub(super) fn forget(&mut self, id: StreamId) {
+        if self.streams.get(id.0).is_none() {
+            return;
+        }
+        let Some(gone) = self.streams.remove(id.0.slot()) else { return };
+        self.nodes.leave(gone.node_id());
+        if let Some(at) = gone.ends_at() {
+            self.alarms.cancel(at, Alarm::StreamEnd(id));
+        }
+        if let Some(at) = gone.reads_at {
+            self.alarms.cancel(at, Alarm::ReadAgain(id));
+        }
+        for seat in gone.sessions {
+            self.stop_awaiting(self.answer_alarm(seat.session));
+            self.subscriptions.close(seat);
+        }
+        if let Some(view) = gone.view {
+            self.subscriptions.store.leave_view(view);
+        }
+        self.out.observe(Observation::Disconnected { stream: id });
+        if self.phase == Phase::Draining && self.streams.len() == 0 {
+            self.note_drained();
+        }
+    }
+
+    pub(super) fn note_drained(&mut self) {
+        self.phase = Phase::ShutDown;
+        self.out.tell(ServerOutput::Drained);
+    }
+}

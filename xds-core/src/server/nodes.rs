@@ -1,0 +1,31 @@
+//! How many streams there are of each node (IS24).
+
+use alloc::{collections::BTreeMap, sync::Arc};
+
+/// The nodes that have streams, by their ids. Who gives none is not counted.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    streams: BTreeMap<Arc<str>, usize>,
+}
+
+impl Nodes {
+    /// One stream more; says how many there are.
+    pub(crate) fn join(&mut self, id: &Arc<str>) -> usize {
+        if id.is_empty() {
+            return 0;
+        }
+        let streams = self.streams.entry(Arc::clone(id)).or_default();
+        *streams += 1;
+        *streams
+    }
+
+    /// One stream less.
+    pub(crate) fn leave(&mut self, id: &str) {
+        if let Some(streams) = self.streams.get_mut(id) {
+            *streams -= 1;
+            if *streams == 0 {
+                self.streams.remove(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How fast the requests of a stream may come (M242, IS24).
+//!
+//! An answer to a response costs nothing: how many of them there are is the server's own doing. Who sends
+//! too many others is read no more for a while ([`Server::wants_read`]), which slows down whoever heeds
+//! the transport's flow control; a driver that reads on nevertheless lets in twice as many, and then the
+//! stream is closed.
+
+use super::{Server, alarms::Alarm, event::CloseReason};
+use crate::id::StreamId;
+
+impl Server {
+    /// A request has come.
+    pub(super) fn charge_request(&mut self, id: StreamId) -> Result<(), CloseReason> {
+        let (now, Some(rate)) = (self.clock.now(), self.config.limits.requests) else {
+            return Ok(());
+        };
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        stream.requests.take(rate, now);
+        if stream.requests.is_overdrawn(rate, now) {
+            return Err(CloseReason::RequestRate { per_second: rate.per_second });
+        }
+        if stream.requests.has_one(rate, now) {
+            return Ok(());
+        }
+        let next = stream.requests.next(rate);
+        match stream.reads_at.replace(next) {
+            Some(before) => self.alarms.cancel(before, Alarm::ReadAgain(id)),
+            None => self.stats.throttled += 1,
+        }
+        self.alarms.set(next, Alarm::ReadAgain(id));
+        Ok(())
+    }
+
+    /// It turned out to answer a response.
+    pub(super) fn forgive_request(&mut self, id: StreamId) {
+        if let Some(rate) = self.config.limits.requests
+            && let Some(stream) = self.streams.get_mut(id.0)
+        {
+            stream.requests.put_back(rate);
+        }
+    }
+
+    /// The stream is read again; the driver asks, as it does after each turn.
+    pub(super) fn read_again(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id.0) {
+            stream.reads_at = None;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! How often things happened, and what is held now: for operators (M240: nothing here is kept by node).
+
+use super::event::{Cause, CloseReason, Refusal};
+
+/// How often things happened since the server was made, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerStats {
+    /// Streams open now.
+    pub streams: usize,
+    /// Subscriptions held now, one per stream and type.
+    pub subscriptions: usize,
+    /// Resources held now, over all types and views.
+    pub resources: usize,
+    /// Types held now, over all views: those with resources, and those somebody subscribes to.
+    pub types: usize,
+    /// Views held now, the default one included.
+    pub views: usize,
+    /// Different payloads held now: what several views have in common is stored once.
+    pub payloads: usize,
+    /// Names held now: those of resources, and those that are subscribed and do not exist.
+    pub names: usize,
+    /// Requests read.
+    pub requests: u64,
+    /// Requests that could not be read; each ended its stream.
+    pub malformed_requests: u64,
+    /// Requests dropped because a newer response had replaced the one they answer.
+    pub stale_requests: u64,
+    /// Requests dropped because their nonce was never given out.
+    pub bogus_requests: u64,
+    /// Responses rendered.
+    pub responses: u64,
+    /// Responses accepted.
+    pub acks: u64,
+    /// Responses rejected.
+    pub nacks: u64,
+    /// Rejections that were counted and not observed, because too many came (M241).
+    pub unobserved_nacks: u64,
+    /// Responses rendered, by the reason for them.
+    pub causes: Responses,
+    /// Streams not taken, by reason.
+    pub refused: RefusedStreams,
+    /// Streams ended, by reason.
+    pub closed: ClosedStreams,
+    /// Times that a stream was read no more for a while, because its requests came too fast (M242).
+    pub throttled: u64,
+    /// Deletions forgotten before every incremental client was told of them (M231).
+    pub forgotten_deletions: u64,
+    /// Events of streams that are closed or never were, which are ignored (contract rule 7).
+    pub ignored_events: u64,
+}
+
+/// Responses rendered since the server was made, by [`Cause`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Responses {
+    /// Parts of a first answer.
+    pub first: u64,
+    /// A resource was created, altered or deleted.
+    pub changed: u64,
+    /// The client asked for more, or again.
+    pub resubscribed: u64,
+    /// The client may wait for endpoints.
+    pub warming: u64,
+    /// Anything else.
+    pub other: u64,
+}
+
+/// Streams not taken since the server was made, by [`Refusal`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefusedStreams {
+    /// The server had not been told that it is ready (M16).
+    pub not_ready: u64,
+    /// As many were open as the server holds.
+    pub too_many: u64,
+    /// They came too fast (M17).
+    pub too_fast: u64,
+    /// The server was draining or shut down (M14).
+    pub shutting_down: u64,
+}
+
+/// Streams ended since the server was made, by [`CloseReason`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClosedStreams {
+    /// The client, or the connection to it, ended them.
+    pub by_clients: u64,
+    /// The client broke the protocol, or a request did not arrive whole.
+    pub invalid: u64,
+    /// A limit was reached (M242): all those of the group below, together.
+    pub limits: u64,
+    /// Of these, because the node had too many streams.
+    pub streams_per_node: u64,
+    /// Of these, because of too many names or types.
+    pub subscriptions: u64,
+    /// Of these, because of too many requests, at once or while no view was assigned.
+    pub requests: u64,
+    /// Of these, because something in a request, or all of it, was too long.
+    pub lengths: u64,
+    /// The application refused the client.
+    pub refused: u64,
+    /// The application dropped what it saw.
+    pub view_dropped: u64,
+    /// It was too far behind to be told what is gone (M231).
+    pub behind: u64,
+    /// It did not answer a response in time (M65).
+    pub answer_overdue: u64,
+    /// The stream reached the age at which clients spread again (M239).
+    pub aged: u64,
+    /// The server drained or was shut down (M14).
+    pub shutting_down: u64,
+}
+
+impl ServerStats {
+    pub(super) fn note_response(&mut self, cause: Cause) {
+        self.responses += 1;
+        let count = match cause {
+            Cause::First => &mut self.causes.first,
+            Cause::Changed => &mut self.causes.changed,
+            Cause::Resubscribed => &mut self.causes.resubscribed,
+            Cause::Warming => &mut self.causes.warming,
+        };
+        *count += 1;
+    }
+
+    pub(super) fn note_refusal(&mut self, refusal: Refusal) {
+        let count = match refusal {
+            Refusal::NotReady => &mut self.refused.not_ready,
+            Refusal::TooManyStreams { .. } => &mut self.refused.too_many,
+            Refusal::TooManyNewStreams { .. } => &mut self.refused.too_fast,
+            Refusal::ShuttingDown => &mut self.refused.shutting_down,
+        };
+        *count += 1;
+    }
+
+    pub(super) fn note_close(&mut self, reason: &CloseReason) {
+        let closed = &mut self.closed;
+        let count = match reason {
+            CloseReason::Malformed(_)
+            | CloseReason::Undeliverable(_)
+            | CloseReason::MissingNode
+            | CloseReason::MissingTypeUrl
+            | CloseReason::ForeignTypeUrl { .. } => &mut closed.invalid,
+            CloseReason::RequestTooLong(_)
+            | CloseReason::NodeTooLong { .. }
+            | CloseReason::NameTooLong { .. } => &mut closed.lengths,
+            CloseReason::TooManyNames { .. } | CloseReason::TooManyTypes { .. } => {
+                &mut closed.subscriptions
+            }
+            CloseReason::TooManyRequests { .. } | CloseReason::RequestRate { .. } => {
+                &mut closed.requests
+            }
+            CloseReason::TooManyStreamsOfNode { .. } => &mut closed.streams_per_node,
+            CloseReason::Refused { .. } => &mut closed.refused,
+            CloseReason::ViewDropped => &mut closed.view_dropped,
+            CloseReason::Behind => &mut closed.behind,
+            CloseReason::AnswerOverdue { .. } => &mut closed.answer_overdue,
+            CloseReason::StreamAge => &mut closed.aged,
+            CloseReason::ShuttingDown => &mut closed.shutting_down,
+        };
+        *count += 1;
+        closed.limits =
+            closed.lengths + closed.subscriptions + closed.requests + closed.streams_per_node;
+    }
+}
