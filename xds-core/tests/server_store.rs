@@ -221,6 +221,57 @@ fn bodies_are_shared() {
     println!("covers: M222");
 }
 
+/// M222: however long it is, what everybody is due is encoded once: also for incremental clients, whose
+/// resources carry their names and versions, and beside clients of the other variant.
+#[test]
+fn long_bodies_are_shared() {
+    let mut limits = ServerLimits::default();
+    // A resource takes some hundred bytes: about ten to a response.
+    limits.response_bytes = 1_000;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    let all: Vec<_> = (10..60).map(|n| format!("resource-{n}=1")).collect();
+    rig.run(&format!("set eds {}", all.join(" ")));
+    let (mut bodies, mut got) = ([const { Vec::new() }; 4], [0; 4]);
+    for (stream, (bodies, got)) in (1..).zip(bodies.iter_mut().zip(&mut got)) {
+        let [subscribe, ack] = match stream % 2 {
+            0 => ["> eds *"; 2],
+            _ => ["d> eds +*", "d> eds ack"],
+        };
+        rig.run(&format!("{stream}{subscribe}"));
+        while let Some(received) = rig.receive(stream) {
+            *got += received.transmit.resources;
+            bodies.push(received.body);
+            rig.run(&format!("{stream}{ack}"));
+        }
+    }
+    assert_eq!(got, [50; 4]);
+    let [one, other, same, same_as_other] = bodies;
+    assert!(one.len() >= 5, "it takes several responses");
+    for (one, another) in [(one, same), (other, same_as_other)] {
+        let places = |bodies: &[Bytes]| bodies.iter().map(|body| body.as_ptr()).collect::<Vec<_>>();
+        assert_eq!(places(&one), places(&another), "the same bytes in the same place");
+    }
+    println!("covers: M222");
+}
+
+/// M107, M222: what goes along with a change after a rejection is the same for all who rejected the
+/// same, and encoded once.
+#[test]
+fn bodies_of_those_who_rejected_the_same_are_shared() {
+    let mut rig = Rig::script("set eds x=1 y=1 z=1");
+    for stream in 1..=3 {
+        rig.run(&format!(
+            "{stream}d> eds +*\n{stream}d< eds first x=1 y=1 z=1\n{stream}d> eds nack"
+        ));
+    }
+    rig.run("set eds x=2");
+    let mut received: Vec<_> = (1..=3).filter_map(|stream| rig.receive(stream)).collect();
+    assert!(received.iter().all(|it| it.transmit.resources == 3), "what was rejected goes along");
+    received.dedup_by_key(|it| it.body.as_ptr());
+    assert_eq!(received.len(), 1);
+    println!("covers: M222");
+}
+
 /// M83, IS26: a long response is split where that is allowed, each part with its own nonce.
 #[test]
 fn long_responses_are_split() {

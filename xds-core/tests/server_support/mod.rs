@@ -67,6 +67,8 @@ pub(crate) fn payload(name: &str, content: &str) -> Bytes {
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) transmit: ServerTransmit,
+    /// What may be shared with others.
+    pub(crate) body: Bytes,
     pub(crate) response: Response,
 }
 
@@ -393,7 +395,7 @@ impl Rig {
         let held = held.or_default();
         held.nonce = nonce;
         held.version = version;
-        let received = Received { transmit, response };
+        let received = Received { transmit, body: frame.body, response };
         let mut names: Vec<_> = received.resources();
         let count = names.len();
         names.sort_by(|one, other| name_of(one).cmp(name_of(other)));

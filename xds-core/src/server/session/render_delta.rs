@@ -45,13 +45,15 @@ impl Turn<'_> {
         Some((parts.into_body(), cause.min_some(named)?))
     }
 
-    /// The common case: nothing but the wildcard, whose bytes all such clients share.
+    /// The common case: nothing but the wildcard, whose bytes all such clients share. Which deletions
+    /// concern a client depends on how far it ever was, so it has to be there still, unless there are
+    /// none.
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
             && self.session.farewell.is_none()
             && self.session.spelling == Spelling::Names
             && wildcard.catch_up == CatchUp::Everything
-            && wildcard.reached == wildcard.cursor
+            && (wildcard.reached == wildcard.cursor || self.arena.newest_grave() <= wildcard.told)
     }
 
     /// Adds the names of what the wildcard has lost. Names that are due anyhow are left to that.

@@ -5,7 +5,7 @@ use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use bytes::Bytes;
 
 use super::{
-    body::{Body, Parts, Payload, Room},
+    body::{Body, Parts, Payload, Room, entry_len},
     history::{Grave, Life, Stamp},
     pool::Pool,
     transaction::ResourceError,
@@ -47,6 +47,8 @@ pub(crate) struct Arena {
     /// Names that have a resource or an error.
     held: usize,
     framed_bytes: usize,
+    /// What all resources take in incremental responses, at most.
+    entry_bytes: usize,
     stamp: Stamp,
     /// What was deleted, in that order, as far back as the horizon.
     graves: VecDeque<Grave>,
@@ -59,7 +61,8 @@ pub(crate) struct Arena {
     printed: Option<(StatedVersion, Version)>,
 }
 
-/// How many tails are kept for other clients, provided they are no longer than all resources.
+/// How many tails are kept for other clients, provided they are no longer than all resources in either
+/// variant: enough for clients of both to catch up from nothing, one behind the other.
 const TAILS: usize = 64;
 
 /// A name, and what there is under it.
@@ -110,6 +113,7 @@ impl Arena {
             existing: 0,
             held: 0,
             framed_bytes: 0,
+            entry_bytes: 0,
             stamp: Stamp::START,
             graves: VecDeque::new(),
             horizon: Stamp::START,
@@ -150,6 +154,7 @@ impl Arena {
         self.version.add(name.as_str(), hash);
         self.existing += 1;
         self.framed_bytes += framed;
+        self.entry_bytes += entry_len(name, framed);
         self.resources.move_to_back(slot);
         Some(slot)
     }
@@ -378,7 +383,8 @@ impl Arena {
         self.tails.push_back(tail.clone());
         let bytes =
             |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();
-        while self.tails.len() > TAILS || bytes(&self.tails) > self.framed_bytes.max(1 << 10) {
+        let enough = (self.framed_bytes + self.entry_bytes).max(1 << 10);
+        while self.tails.len() > TAILS || bytes(&self.tails) > enough {
             self.tails.pop_front();
         }
         tail
@@ -501,6 +507,7 @@ impl Arena {
             self.version.subtract(name.as_str(), payload.hash);
             self.existing -= 1;
             self.framed_bytes -= payload.framed.len();
+            self.entry_bytes -= entry_len(name, payload.framed.len());
         }
     }
 }

@@ -106,11 +106,11 @@ impl Parts {
 
     /// Adds a resource, unless it is too long for what is left.
     pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
-        let name_len = match self.variant {
-            Variant::StateOfTheWorld => 0,
-            Variant::Incremental => name.as_str().len() + HEAD,
+        let len = match self.variant {
+            Variant::StateOfTheWorld => payload.framed.len(),
+            Variant::Incremental => entry_len(name, payload.framed.len()),
         };
-        if !self.has_room(name_len + payload.framed.len()) {
+        if !self.has_room(len) {
             return Room::Full;
         }
         self.resources += 1;
@@ -170,6 +170,11 @@ impl Parts {
 
 /// What the tags, lengths and the version of an entry take at most.
 const HEAD: usize = 48;
+
+/// What a resource takes in an incremental response, at most.
+pub(crate) fn entry_len(name: &ResourceName, framed: usize) -> usize {
+    name.as_str().len() + HEAD + framed
+}
 
 /// Appends a `Resource` (M82).
 fn resource(out: &mut Vec<u8>, name: &ResourceName, payload: &Payload) {
