@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::status::Interest;
 use crate::{
     id::StreamId,
-    service::Variant,
+    service::{Method, Variant},
     text::{Nonce, TypeUrl, Version},
     wire::Malformed,
 };
@@ -30,6 +30,18 @@ pub enum Via {
 }
 
 impl Via {
+    /// What a client reached by calling a method; `None` if that is no stream.
+    #[must_use]
+    pub fn of(method: Method) -> Option<Self> {
+        match method {
+            Method::Aggregated(variant) => Some(Self::Aggregated(variant)),
+            Method::Single { type_url, variant } => {
+                Some(Self::Single { type_url: TypeUrl::from(type_url), variant })
+            }
+            Method::Fetch { .. } => None,
+        }
+    }
+
     /// The variant of the protocol that is spoken on the stream.
     #[must_use]
     pub const fn variant(&self) -> Variant {
