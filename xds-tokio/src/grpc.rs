@@ -9,14 +9,8 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// The service all of whose methods carry every resource type.
-pub(crate) const ADS_SERVICE: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
-/// The state-of-the-world method.
-pub(crate) const STREAM_AGGREGATED_RESOURCES: &str =
-    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
-/// The incremental method.
-pub(crate) const DELTA_AGGREGATED_RESOURCES: &str =
-    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+/// What HTTP/2 is called where TLS agrees on a protocol.
+pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
 /// The service by which clients tell what they hold.
 pub(crate) const CSDS_SERVICE: &str = "envoy.service.status.v3.ClientStatusDiscoveryService";

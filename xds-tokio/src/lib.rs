@@ -67,8 +67,11 @@
 //! # The management server
 //!
 //! [`ManagementServer::start`] starts a driver task. Give it listeners with
-//! [`serve`](ManagementServer::serve), or add its [`AdsService`] to a gRPC server of your own; change
-//! resources through its [`ServerHandle`]. A response is made when its client has room for it, and
+//! [`serve`](ManagementServer::serve), or add its [routes](ManagementServer::routes) to a gRPC server of
+//! your own; change resources through its [`ServerHandle`]. Clients reach it by the aggregated service or
+//! by the one of each type, in either variant; over TLS with
+//! [`ServerCredentials`](credentials::ServerCredentials), and with an
+//! [`Authorizer`](server::Authorizer) the application decides what each of them sees. A response is made when its client has room for it, and
 //! bytes that several clients are due are shared, so that a slow client costs and delays nobody.
 //!
 //! # What a client holds
@@ -89,6 +92,7 @@ mod clock;
 pub mod credentials;
 pub mod csds;
 mod grpc;
+mod io;
 mod keepalive;
 mod payload;
 pub mod server;
@@ -98,7 +102,7 @@ pub use client::{Client, ClientOptions};
 pub use credentials::Credentials;
 pub use keepalive::Keepalive;
 pub use payload::{PayloadPrinter, SizesOnly};
-pub use server::{AdsService, ManagementServer, ServerHandle, ServerOptions};
+pub use server::{DiscoveryService, ManagementServer, ServerHandle, ServerOptions};
 pub use xds_handle::{
     ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
     ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,

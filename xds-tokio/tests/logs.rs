@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use prost::Message as _;
 use support::{
-    CLUSTER, Deaf, FakeServer, SECRET, config,
+    CLUSTER, DELTA_AGGREGATED, Deaf, FakeServer, RawClient, SECRET, config,
     log::Log,
     no_value, resource, soon,
     tls::{Ca, Directory, token},
@@ -167,6 +167,35 @@ async fn the_incremental_variant_is_logged_with_its_own_messages() {
     let printed = log.lines(&["hush-hush"]);
     let [line] = &printed[..] else { panic!("{}", log.text()) };
     assert!(line.contains(&format!("payloads={SECRET}: ")), "{line}");
+    println!("covers: S0.091");
+}
+
+#[tokio::test]
+async fn the_server_logs_both_variants_and_what_is_in_neither() {
+    let (log, _guard) = Log::start();
+    let (handle, address) = serve(ServerOptions::default()).await;
+    set(&handle, SECRET, "key", "hush-hush").await;
+    let mut whole = RawClient::open(address).await;
+    whole.subscribe(SECRET, &["key"]);
+    whole.response().await;
+    let mut changes = RawClient::call(address, DELTA_AGGREGATED).await.unwrap();
+    changes.subscribe_delta(SECRET, &["key", "missing"]);
+    changes.delta_response().await;
+    for parts in [
+        ["received (V=,R=[key],N=,T=sds)", ""],
+        ["sent (V=", "R=[key],N=1,T=sds)"],
+        ["received (S=[key missing],U=[],I=[],N=,T=sds)", ""],
+        ["sent (V=", "],D=[missing],N=1,T=sds)"],
+    ] {
+        assert_eq!(
+            log.lines(&["DEBUG", parts[0], parts[1]]).len(),
+            1,
+            "{parts:?}:\n{}",
+            log.text()
+        );
+    }
+    assert_eq!(log.lines(&["TRACE", "payloads=16 bytes"]).len(), 2, "{}", log.text());
+    assert!(!log.text().contains("hush"), "{}", log.text());
     println!("covers: S0.091");
 }
 

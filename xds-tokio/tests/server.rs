@@ -3,52 +3,24 @@
 mod support;
 
 use core::time::Duration;
-use std::net::SocketAddr;
-
 use support::{
-    AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names, resource, soon,
+    AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names,
+    server::{Running, set, start, start_with},
+    soon,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::oneshot,
-    task::JoinHandle,
 };
 use tonic::Code;
 use xds_core::server::{
     Interest, Observation, ServerConfig, ServerLimits, SyncState, Transaction, TransactionError,
 };
 use xds_tokio::{
-    Keepalive, ManagementServer, ServerHandle, ServerOptions,
+    Keepalive, ManagementServer, ServerOptions,
     server::{ApplyError, Observed, ServerEnded},
 };
-
-struct Running {
-    server: ManagementServer,
-    handle: ServerHandle,
-    address: SocketAddr,
-    serving: JoinHandle<std::io::Result<()>>,
-}
-
-async fn start() -> Running {
-    start_with(ServerConfig::default(), ServerOptions::default()).await
-}
-
-async fn start_with(config: ServerConfig, options: ServerOptions) -> Running {
-    let server = ManagementServer::start(config, options);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(server.serve(listener));
-    Running { handle: server.handle(), server, address, serving }
-}
-
-fn set(resources: &[(&str, &str, &str)]) -> Transaction {
-    let mut transaction = Transaction::new();
-    for (type_url, name, content) in resources {
-        transaction.set(*type_url, *name, resource(name, content));
-    }
-    transaction
-}
 
 #[tokio::test]
 async fn resources_reach_a_client_and_changes_follow_its_ack() {
@@ -99,30 +71,13 @@ async fn a_wrong_transaction_is_refused_whole() {
 }
 
 #[tokio::test]
-async fn the_incremental_method_and_unknown_ones_are_unimplemented() {
-    let Running { address, .. } = start().await;
-    for (path, text) in [
-        (
-            "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
-            "StreamAggregatedResources",
-        ),
-        ("/envoy.service.discovery.v3.AggregatedDiscoveryService/Fetch", "no such method"),
-        ("/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters", "no such method"),
-    ] {
-        let Err(status) = RawClient::call(address, path).await else { panic!("{path} is served") };
-        assert_eq!(status.code(), Code::Unimplemented, "{path}");
-        assert!(status.message().contains(text), "{status}");
-    }
-}
-
-#[tokio::test]
 async fn the_service_can_be_added_to_a_server_of_ones_own() {
     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
     server.handle().apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
-    let router = tonic::transport::Server::builder().add_service(server.service());
+    let router = tonic::transport::Server::builder().add_routes(server.routes());
     tokio::spawn(router.serve_with_incoming(incoming));
     let mut client = RawClient::open(address).await;
     client.subscribe(CLUSTER, &[]);
@@ -344,7 +299,7 @@ async fn a_server_whose_driver_is_dropped_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
-    let router = tonic::transport::Server::builder().add_service(server.service());
+    let router = tonic::transport::Server::builder().add_routes(server.routes());
     tokio::spawn(router.serve_with_incoming(incoming));
     let mut client = RawClient::open(address).await;
     driver.abort();

@@ -13,7 +13,6 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     select,
     task::JoinSet,
@@ -27,7 +26,11 @@ use super::{
     options::ClientOptions,
     service::Service,
 };
-use crate::{grpc::with_causes, keepalive::Keepalive};
+use crate::{
+    grpc::{ALPN_HTTP2, with_causes},
+    io::Io,
+    keepalive::Keepalive,
+};
 
 /// A connection of its own for every attempt: one that mends itself would hide failures.
 ///
@@ -186,14 +189,6 @@ async fn secured(socket: impl Io + 'static, tls: Option<Tls>) -> Result<Box<dyn 
     }
     Ok(Box::new(stream))
 }
-
-/// What HTTP/2 is called when the protocol above TLS is negotiated; gRPC insists on it.
-pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
-
-/// A byte stream in both directions.
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// Gives out the one connection there is.
 struct Once(Option<Box<dyn Io>>);

@@ -30,7 +30,7 @@ pub use self::{
 };
 pub(crate) use self::{
     address::{Scheme, Target},
-    dial::{ALPN_HTTP2, Security, Tls},
+    dial::{Security, Tls},
 };
 
 /// Where clients over gRPC are started. There are no values of this type: a running client is

@@ -1,4 +1,5 @@
-//! How a channel to a management server is secured, and what its calls carry (gRFC A29, A65, A97).
+//! How channels to management servers are secured, on both ends, and what calls carry (gRFC A29, A65,
+//! A97).
 //!
 //! What is configured are paths; [`xds_bootstrap`] has them as data. Here the files are read: at every
 //! attempt to connect, so that a new connection has what is in them now, and in between at their refresh
@@ -6,13 +7,19 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `tls.rs` | certificates and keys to a configuration of rustls |
+//! | `tls.rs` | a client's certificates and keys to a configuration of rustls |
+//! | `server.rs` | a server's |
+//! | `pem.rs` | what is in such files |
+//! | `source.rs` | files that are followed, and what was last good in them |
 //! | `token.rs` | a token of a file to a header |
 //! | `files.rs` | reading, with a limit |
 //! | `error.rs` | what can be wrong with a file |
 
 mod error;
 mod files;
+mod pem;
+mod server;
+mod source;
 mod tls;
 mod token;
 
@@ -24,8 +31,14 @@ use rustls::pki_types::ServerName;
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
 
-pub use self::error::CredentialsError;
-use self::{tls::TlsSource, token::TokenSource};
+pub use self::{
+    error::CredentialsError,
+    server::{ClientCertificates, ServerCredentials},
+};
+use self::{
+    tls::{ClientFiles, TlsSource},
+    token::TokenSource,
+};
 use crate::client::{Scheme, Security, Target, Tls};
 
 /// How a channel to a management server is secured, and what each call on it carries.
@@ -49,7 +62,7 @@ enum Channel {
 
 impl Default for Channel {
     fn default() -> Self {
-        Self::Unstated(Arc::new(TlsSource::new(TlsFiles::default())))
+        Self::Unstated(Arc::new(TlsSource::new(ClientFiles(Some(TlsFiles::default())))))
     }
 }
 
@@ -63,7 +76,7 @@ impl Credentials {
     /// TLS with the certificates in `files`, or the system's roots where they name none.
     #[must_use]
     pub fn tls(files: TlsFiles) -> Self {
-        let channel = Channel::Tls(Arc::new(TlsSource::new(files)));
+        let channel = Channel::Tls(Arc::new(TlsSource::new(ClientFiles(Some(files)))));
         Self { channel, server_name: None, calls: Vec::new() }
     }
 
@@ -168,7 +181,10 @@ impl From<&XdsServer> for Credentials {
         let credentials = match &server.channel_credentials {
             ChannelCredentials::Insecure => Self::insecure(),
             ChannelCredentials::Tls(files) => Self::tls(files.clone()),
-            _ => Self { channel: Channel::Tls(Arc::new(TlsSource::unknown())), ..Self::insecure() },
+            _ => Self {
+                channel: Channel::Tls(Arc::new(TlsSource::new(ClientFiles(None)))),
+                ..Self::insecure()
+            },
         };
         server.call_credentials.iter().fold(credentials, Self::with_call_credentials)
     }

@@ -4,7 +4,7 @@
 //! that changes made in one go are sent as one.
 
 use core::future::pending;
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use tokio::{
@@ -14,17 +14,23 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tonic::{Code, Status, Streaming};
+use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId,
-    server::{Observation, Refusal, Server, ServerConfig, ServerOutput, StreamEvent, Via},
+    server::{
+        Admission, Observation, Readiness, Refusal, Server, ServerConfig, ServerOutput, StreamEvent,
+    },
     service::Variant,
 };
 
 use super::{
+    authorize::{Applicant, Gatekeeper, Permission},
     body::{ResponseBody, Slot},
+    health::Health,
     inbox::{Call, Inbox, Input, Outlet, WeakInbox},
     log::Log,
     options::ServerOptions,
+    peer::Peer,
 };
 use crate::{
     clock::Clock,
@@ -44,6 +50,11 @@ pub(crate) struct Driver {
     /// Streams whose reader waits to be told to read on.
     unread: Vec<StreamId>,
     observations: broadcast::Sender<Observation>,
+    health: Health,
+    /// What the health service is to tell.
+    status: ServingStatus,
+    phase: Phase,
+    gatekeeper: Option<Gatekeeper>,
     clock: Clock,
     log: Log,
     frame: Frame,
@@ -54,17 +65,22 @@ pub(crate) struct Stream {
     pub(crate) id: StreamId,
     /// Empty until the client has said who it is.
     pub(crate) node: Arc<str>,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) peer: Peer,
     pub(crate) variant: Variant,
     slot: Arc<Slot>,
     credit: Arc<Notify>,
-    _reader: Reader,
+    /// What the authorizer is told, until it is asked.
+    applicant: Option<Box<Applicant>>,
+    /// Reads the requests.
+    _reader: Task,
+    /// Decides what the client sees.
+    _decision: Option<Task>,
 }
 
-/// Ends the task that reads a stream's requests.
-struct Reader(AbortHandle);
+/// A task that ends with its stream.
+struct Task(AbortHandle);
 
-impl Drop for Reader {
+impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -77,17 +93,26 @@ const INPUTS_PER_TURN: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
+    Draining,
     Ended,
 }
 
 impl Driver {
     pub(crate) fn new(
-        config: ServerConfig,
+        mut config: ServerConfig,
         options: &ServerOptions,
         inbox: &Inbox,
         outlet: Outlet,
         observations: broadcast::Sender<Observation>,
+        health: Health,
     ) -> Self {
+        if options.authorizer.is_some() {
+            config.admission = Admission::Asked;
+        }
+        let status = match config.readiness {
+            Readiness::Ready => ServingStatus::Serving,
+            _ => ServingStatus::NotServing,
+        };
         let clock = Clock::start();
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
         Self {
@@ -98,6 +123,10 @@ impl Driver {
             writable: Vec::new(),
             unread: Vec::new(),
             observations,
+            health,
+            status,
+            phase: Phase::Serving,
+            gatekeeper: options.authorizer.clone(),
             clock,
             log: Log::new(options.printer.clone()),
             frame: Frame::default(),
@@ -109,19 +138,17 @@ impl Driver {
         let mut inputs = Vec::new();
         loop {
             consume_budget().await;
+            self.health.set(self.status).await;
             let alarm = self.server.poll_timeout().map(|due| self.clock.instant(due.at));
             let count = select! {
                 count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
                 () = wait_until(alarm) => None,
             };
-            let mut phase = Phase::Serving;
             match count {
-                Some(0) => phase = self.end(),
+                Some(0) => self.end(),
                 Some(_) => {
                     for input in inputs.drain(..) {
-                        if self.take(input) == Phase::Ended {
-                            phase = Phase::Ended;
-                        }
+                        self.take(input);
                         // What was observed of a stream is logged before the stream goes.
                         self.obey();
                     }
@@ -129,15 +156,15 @@ impl Driver {
                 None => self.server.handle_timeout(self.clock.now()),
             }
             self.obey();
-            if phase == Phase::Ended {
-                return;
+            if self.phase == Phase::Ended {
+                return self.health.end().await;
             }
             self.transmit();
             self.read_on();
         }
     }
 
-    fn take(&mut self, input: Input) -> Phase {
+    fn take(&mut self, input: Input) {
         let now = self.clock.now();
         match input {
             Input::Accept { call, answer } => {
@@ -163,29 +190,35 @@ impl Driver {
                     self.server.handle_event(StreamEvent::Closed(id), now);
                 }
             }
-            Input::Apply(transaction, answer) => {
-                let _ = answer.send(self.server.apply(transaction, now));
+            Input::Decided(id, permission) => self.decided(id, permission),
+            Input::Command(command) => command.carry_out(&mut self.server, now),
+            Input::Ready(answer) => {
+                self.server.set_ready(now);
+                if self.phase == Phase::Serving {
+                    self.status = ServingStatus::Serving;
+                }
+                let _ = answer.send(());
             }
-            Input::Status(answer) => {
-                let _ = answer.send(self.server.status().map(Into::into).collect());
+            Input::Drain(plan) => {
+                self.phase = Phase::Draining;
+                self.status = ServingStatus::NotServing;
+                self.server.drain(plan, now);
             }
-            Input::Stats(answer) => drop(answer.send(self.server.stats())),
-            Input::ShutDown => return self.end(),
+            Input::ShutDown => self.end(),
         }
-        Phase::Serving
     }
 
-    fn end(&mut self) -> Phase {
+    fn end(&mut self) {
         self.server.shut_down(self.clock.now());
-        Phase::Ended
+        self.phase = Phase::Ended;
     }
 
     fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
-        let id = self.server.accept(Via::Aggregated(call.variant), self.clock.now()).inspect_err(
-            |refusal| {
-                self.log.refused(call.peer, refusal);
-            },
-        )?;
+        let variant = call.via.variant();
+        let id = self
+            .server
+            .accept(call.via, self.clock.now())
+            .inspect_err(|refusal| self.log.refused(&call.peer, refusal))?;
         // Whoever sent the call holds an inbox, or has gone; then nobody needs the stream.
         let Some(inbox) = self.inbox.upgrade() else {
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
@@ -195,14 +228,25 @@ impl Driver {
         let reader =
             read(id, call.requests, call.max_request_bytes, Arc::clone(&credit), inbox.clone());
         let reader = tokio::spawn(reader);
+        let applicant = self.gatekeeper.is_some().then(|| {
+            Box::new(Applicant {
+                stream: id,
+                node_id: Arc::default(),
+                encoded_node: Bytes::new(),
+                peer: call.peer.clone(),
+                metadata: call.metadata,
+            })
+        });
         let stream = Stream {
             id,
             node: Arc::default(),
             peer: call.peer,
-            variant: call.variant,
+            variant,
             slot: Arc::clone(&slot),
             credit,
-            _reader: Reader(reader.abort_handle()),
+            applicant,
+            _reader: Task(reader.abort_handle()),
+            _decision: None,
         };
         self.streams.insert(id, stream);
         self.unread.push(id);
@@ -229,6 +273,8 @@ impl Driver {
                     }
                 }
                 ServerOutput::Observed(observation) => self.observe(observation),
+                ServerOutput::Authorize { stream, .. } => self.authorize(stream),
+                ServerOutput::Drained => self.phase = Phase::Ended,
                 _ => {}
             }
         }
@@ -237,14 +283,40 @@ impl Driver {
     fn observe(&mut self, observation: Observation) {
         let stream = self.streams.get_mut(&observation.stream());
         if let Some(stream) = stream {
-            if let Observation::Identified { node_id, .. } = &observation {
+            if let Observation::Identified { node_id, node, .. } = &observation {
                 stream.node = Arc::clone(node_id);
+                if let Some(applicant) = &mut stream.applicant {
+                    applicant.node_id = Arc::clone(node_id);
+                    applicant.encoded_node = node.clone();
+                }
             }
             self.log.observed(stream, &observation);
         }
         if self.observations.receiver_count() > 0 {
             // Readers may all have gone just now.
             let _ = self.observations.send(observation);
+        }
+    }
+
+    /// Has it decided what the client sees. Without an authorizer the application does so by itself.
+    fn authorize(&mut self, id: StreamId) {
+        let Some(gatekeeper) = self.gatekeeper.clone() else { return };
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let (Some(applicant), Some(inbox)) = (stream.applicant.take(), self.inbox.upgrade()) else {
+            return;
+        };
+        let deciding = tokio::spawn(gatekeeper.decide(*applicant, inbox));
+        stream._decision = Some(Task(deciding.abort_handle()));
+    }
+
+    fn decided(&mut self, id: StreamId, permission: Permission) {
+        if !self.streams.contains_key(&id) {
+            return;
+        }
+        let now = self.clock.now();
+        match permission {
+            Ok(view) => self.server.assign(id, &view, now),
+            Err(why) => self.server.refuse(id, why.code, why.message, now),
         }
     }
 

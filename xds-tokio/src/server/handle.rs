@@ -10,14 +10,17 @@ use futures_core::Stream;
 use thiserror::Error;
 use tokio::sync::broadcast::{self, error::RecvError};
 use xds_core::{
-    StreamId, TypeUrl, Version,
+    StreamId, Time, TypeUrl, Version, ViewName,
     server::{
-        Applied, Interest, Observation, ServerStats, SubscriptionStatus, SyncState, Transaction,
-        TransactionError,
+        Applied, DrainPlan, DropView, Interest, Observation, Server, ServerStats, Snapshot,
+        SubscriptionStatus, SyncState, Transaction, TransactionError,
     },
 };
 
-use super::inbox::{Inbox, Input};
+use super::{
+    authorize::Denied,
+    inbox::{Inbox, Input},
+};
 
 /// The application's way to a running management server. Clones are cheap and reach the same one.
 #[derive(Clone, Debug)]
@@ -56,8 +59,55 @@ impl ServerHandle {
     ///
     /// The transaction is wrong, or the server has ended.
     pub async fn apply(&self, transaction: Transaction) -> Result<Applied, ApplyError> {
-        let answer = self.inbox.ask(|answer| Input::Apply(transaction, answer)).await;
-        Ok(answer.ok_or(ServerEnded)??)
+        Ok(self.with_server(move |server, now| server.apply(transaction, now)).await??)
+    }
+
+    /// Makes these the resources of a view, all or nothing: what it has and the snapshot has not is
+    /// removed.
+    ///
+    /// Once the future has been polled, dropping it does not take the snapshot back.
+    ///
+    /// # Errors
+    ///
+    /// The snapshot is wrong, or the server has ended.
+    pub async fn set_snapshot(
+        &self,
+        view: ViewName,
+        snapshot: Snapshot,
+    ) -> Result<Applied, ApplyError> {
+        let set = move |server: &mut Server, now| server.set_snapshot(&view, snapshot, now);
+        Ok(self.with_server(set).await??)
+    }
+
+    /// Drops a view with its resources (M213). The default view can be emptied, not dropped.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn drop_view(&self, view: ViewName, policy: DropView) -> Result<(), ServerEnded> {
+        self.with_server(move |server, now| server.drop_view(&view, policy, now)).await
+    }
+
+    /// Lets a client see a view from now on; it is sent the difference (M223, M237). This is also how
+    /// a client is let in that waits ([`Admission::Asked`](xds_core::server::Admission::Asked)) while
+    /// there is no [authorizer](super::ServerOptions::with_authorizer). Nothing happens if its stream
+    /// is gone.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn assign(&self, stream: StreamId, view: ViewName) -> Result<(), ServerEnded> {
+        self.with_server(move |server, now| server.assign(stream, &view, now)).await
+    }
+
+    /// Ends a stream with the application's own status: a client that is not served, or no longer
+    /// (M237). Nothing happens if it is gone.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn refuse(&self, stream: StreamId, why: Denied) -> Result<(), ServerEnded> {
+        self.with_server(move |server, now| server.refuse(stream, why.code, why.message, now)).await
     }
 
     /// All subscriptions: streams in the order in which they came, the types of each in the order in
@@ -67,7 +117,7 @@ impl ServerHandle {
     ///
     /// The server has ended.
     pub async fn status(&self) -> Result<Vec<SubscriptionSnapshot>, ServerEnded> {
-        self.inbox.ask(Input::Status).await.ok_or(ServerEnded)
+        self.with_server(|server, _| server.status().map(Into::into).collect()).await
     }
 
     /// How often things happened, and what is held now.
@@ -76,7 +126,7 @@ impl ServerHandle {
     ///
     /// The server has ended.
     pub async fn stats(&self) -> Result<ServerStats, ServerEnded> {
-        self.inbox.ask(Input::Stats).await.ok_or(ServerEnded)
+        self.with_server(|server, _| server.stats()).await
     }
 
     /// What happens on streams from now on: who connects, subscribes, accepts and rejects.
@@ -89,7 +139,25 @@ impl ServerHandle {
         Observations { next: Box::pin(receive(receiver)) }
     }
 
-    /// Ends every stream with `UNAVAILABLE`, takes no more, and returns when that is done; listeners
+    /// Says that the resources are loaded: clients are taken from now on, where the server was started
+    /// [not ready](xds_core::server::Readiness::NotReady) (M16).
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn set_ready(&self) -> Result<(), ServerEnded> {
+        self.inbox.ask(Input::Ready).await.ok_or(ServerEnded)
+    }
+
+    /// Takes no more streams, ends those there are by plan, and returns when the last one has; listeners
+    /// then close (M14, M238). Meanwhile the health service says `NOT_SERVING`. Once the future has been
+    /// polled, dropping it does not stop the drain.
+    pub async fn drain(&self, plan: DrainPlan) {
+        self.inbox.send(Input::Drain(plan));
+        self.ended().await;
+    }
+
+    /// Ends every stream at once with `UNAVAILABLE`, takes no more, and returns when that is done; listeners
     /// then close (M14). Once the future has been polled, dropping it does not stop the shut-down.
     pub async fn shut_down(&self) {
         self.inbox.send(Input::ShutDown);
@@ -99,6 +167,13 @@ impl ServerHandle {
     /// Waits until the server has ended, whoever ended it.
     pub async fn ended(&self) {
         self.inbox.ended().await;
+    }
+
+    async fn with_server<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
+    ) -> Result<T, ServerEnded> {
+        self.inbox.with_server(command).await.ok_or(ServerEnded)
     }
 }
 
@@ -110,6 +185,8 @@ pub struct SubscriptionSnapshot {
     pub stream: StreamId,
     /// The id of the client's node; empty if it gave none.
     pub node_id: String,
+    /// What the client sees.
+    pub view: ViewName,
     /// The type.
     pub type_url: TypeUrl,
     /// What is subscribed.
@@ -135,6 +212,7 @@ impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
         Self {
             stream: status.stream,
             node_id: status.node_id.to_owned(),
+            view: status.view.clone(),
             type_url: status.type_url.clone(),
             interest: status.interest,
             state: status.state,

@@ -4,18 +4,19 @@
 //! short all the same: a stream has at most one request, one question for room and one end in it,
 //! and whoever applies a transaction waits for the answer.
 
-use std::{net::SocketAddr, sync::Arc};
+use core::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Streaming;
 use xds_core::{
-    StreamId,
-    server::{Applied, Refusal, ServerStats, Transaction, TransactionError},
-    service::Variant,
+    StreamId, Time,
+    server::{DrainPlan, Refusal, Server, Via},
 };
 
-use super::{body::ResponseBody, handle::SubscriptionSnapshot};
+use super::{authorize::Permission, body::ResponseBody, peer::Peer};
 
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -32,21 +33,42 @@ pub(crate) enum Input {
     /// The transport of the stream has room for the response it was asked about.
     Room(StreamId),
     Closed(StreamId),
-    Apply(Transaction, oneshot::Sender<Result<Applied, TransactionError>>),
-    Status(oneshot::Sender<Vec<SubscriptionSnapshot>>),
-    Stats(oneshot::Sender<ServerStats>),
+    /// What the authorizer says of the client.
+    Decided(StreamId, Permission),
+    /// The application wants something of the core.
+    Command(Command),
+    /// The application has loaded its resources.
+    Ready(oneshot::Sender<()>),
+    Drain(DrainPlan),
     ShutDown,
+}
+
+/// Something that is done with the core in the driver's turn.
+pub(crate) struct Command(Box<Work>);
+
+type Work = dyn FnOnce(&mut Server, Time) + Send;
+
+impl Command {
+    pub(crate) fn carry_out(self, server: &mut Server, now: Time) {
+        (self.0)(server, now);
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Command")
+    }
 }
 
 /// A call that wants to become a stream.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Of the aggregated service.
-    pub(crate) variant: Variant,
+    pub(crate) via: Via,
     pub(crate) requests: Streaming<Bytes>,
     /// The longest request that `requests` takes, in bytes.
     pub(crate) max_request_bytes: usize,
-    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) peer: Peer,
+    pub(crate) metadata: HeaderMap,
 }
 
 /// The way into the queue.
@@ -89,6 +111,20 @@ impl Inbox {
         let (answer, reply) = oneshot::channel();
         self.send(question(answer));
         reply.await.ok()
+    }
+
+    /// Has something done with the core, and answers with what it came to; `None` if the driver is gone.
+    pub(crate) async fn with_server<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.ask(|answer| {
+            Input::Command(Command(Box::new(|server, now| {
+                // Whoever asked may have gone.
+                let _ = answer.send(command(server, now));
+            })))
+        })
+        .await
     }
 
     /// Waits until the driver is gone.

@@ -1,7 +1,8 @@
-//! Connections: accepted with keepalive, and cut when the server does not wait for them any longer.
+//! Connections: accepted with keepalive, secured if they are to be, and cut when the server does not
+//! wait for them any longer.
 
 use core::{
-    future::Future,
+    net::SocketAddr,
     pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
@@ -10,20 +11,25 @@ use std::io;
 
 use futures_core::Stream;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::watch,
-    time::{Sleep, sleep},
+    task::JoinSet,
+    time::{Sleep, sleep, timeout},
 };
-use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming};
+use tokio_rustls::TlsAcceptor;
+use tonic::transport::server::TcpIncoming;
 use tracing::warn;
 
-use crate::keepalive::Keepalive;
+use super::{connection::Connection, log::Address};
+use crate::{credentials::ServerCredentials, keepalive::Keepalive};
 
 /// The connections of a listener.
 pub(crate) struct Incoming {
     listener: TcpIncoming,
-    /// Dropping the sender cuts them all.
+    credentials: Option<ServerCredentials>,
+    /// Handshakes that are under way: one that takes its time holds up nobody else's.
+    handshakes: JoinSet<Option<Connection>>,
+    /// Dropping the sender cuts all connections.
     cut: watch::Receiver<()>,
     /// A pause after a failure, as when there are no file descriptors left.
     pause: Option<Pin<Box<Sleep>>>,
@@ -31,14 +37,24 @@ pub(crate) struct Incoming {
 
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// A client that takes longer is not heard of again.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Further connections wait in the listener's queue.
+const MAX_HANDSHAKES: usize = 1_024;
+
 impl Incoming {
     /// The connections of `listener`, and what cuts them when it is dropped.
-    pub(crate) fn new(listener: TcpListener, keepalive: Keepalive) -> (Self, watch::Sender<()>) {
+    pub(crate) fn new(
+        listener: TcpListener,
+        credentials: Option<ServerCredentials>,
+        keepalive: Keepalive,
+    ) -> (Self, watch::Sender<()>) {
         let (knife, cut) = watch::channel(());
         let listener = TcpIncoming::from(listener)
             .with_nodelay(Some(true))
             .with_keepalive(Some(keepalive.interval));
-        (Self { listener, cut, pause: None }, knife)
+        (Self { listener, credentials, handshakes: JoinSet::new(), cut, pause: None }, knife)
     }
 }
 
@@ -47,15 +63,25 @@ impl Stream for Incoming {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
+            while let Poll::Ready(Some(done)) = self.handshakes.poll_join_next(cx) {
+                if let Ok(Some(connection)) = done {
+                    return Poll::Ready(Some(Ok(connection)));
+                }
+            }
+            if self.handshakes.len() >= MAX_HANDSHAKES {
+                return Poll::Pending;
+            }
             if let Some(pause) = &mut self.pause {
                 ready!(pause.as_mut().poll(cx));
                 self.pause = None;
             }
             match ready!(Pin::new(&mut self.listener).poll_next(cx)) {
-                Some(Ok(stream)) => {
-                    let mut cut = self.cut.clone();
-                    let cut = Box::pin(async move { while cut.changed().await.is_ok() {} });
-                    return Poll::Ready(Some(Ok(Connection { stream, cut })));
+                Some(Ok(socket)) => {
+                    let cut = self.cut.clone();
+                    let Some(credentials) = self.credentials.clone() else {
+                        return Poll::Ready(Some(Ok(Connection::plain(socket, cut))));
+                    };
+                    self.handshakes.spawn(secured(socket, credentials, cut));
                 }
                 Some(Err(error)) => {
                     warn!(%error, "cannot accept a connection");
@@ -67,60 +93,30 @@ impl Stream for Incoming {
     }
 }
 
-/// One accepted connection.
-pub(crate) struct Connection {
-    stream: TcpStream,
-    cut: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+async fn secured(
+    socket: TcpStream,
+    credentials: ServerCredentials,
+    cut: watch::Receiver<()>,
+) -> Option<Connection> {
+    let peer = socket.peer_addr().ok();
+    match timeout(HANDSHAKE_TIME, shake_hands(socket, credentials, cut)).await {
+        Ok(Ok(connection)) => Some(connection),
+        Ok(Err(reason)) => refused(peer, &reason),
+        Err(_elapsed) => refused(peer, "the handshake took too long"),
     }
 }
 
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        // HTTP/2 always has a read pending, so this is where the cut is noticed.
-        if self.cut.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
+async fn shake_hands(
+    socket: TcpStream,
+    credentials: ServerCredentials,
+    cut: watch::Receiver<()>,
+) -> Result<Connection, String> {
+    let config = credentials.current().await.map_err(|why| why.to_string())?;
+    let stream = TlsAcceptor::from(config).accept(socket).await.map_err(|why| why.to_string())?;
+    Ok(Connection::tls(stream, cut))
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
+fn refused(peer: Option<SocketAddr>, reason: &str) -> Option<Connection> {
+    warn!(peer = %Address(peer), reason, "TLS: no connection");
+    None
 }

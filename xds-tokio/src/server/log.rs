@@ -13,7 +13,7 @@ use xds_core::{
     server::{CloseReason, Observation, Refusal, ServerTransmit},
 };
 
-use super::driver::Stream;
+use super::{driver::Stream, peer::Peer};
 use crate::{
     payload::Printer,
     shorthand::{Names, Payloads, Printable, Request, Response, type_name},
@@ -30,8 +30,8 @@ impl Log {
         Self { printer }
     }
 
-    pub(crate) fn refused(&self, peer: Option<SocketAddr>, refusal: &Refusal) {
-        warn!(peer = %Peer(peer), reason = %refusal, "refused a stream");
+    pub(crate) fn refused(&self, peer: &Peer, refusal: &Refusal) {
+        warn!(peer = %Address(peer.address), reason = %refusal, "refused a stream");
     }
 
     pub(crate) fn received(&self, stream: &Stream, message: &Bytes) {
@@ -56,13 +56,13 @@ impl Log {
     /// The client, or the connection to it, ended the stream.
     pub(crate) fn gone(&self, stream: &Stream) {
         let (node, id) = (Printable(&stream.node), stream.id);
-        info!(%node, stream = %id, peer = %Peer(stream.peer), "client disconnected");
+        info!(%node, stream = %id, peer = %Address(stream.peer.address), "client disconnected");
     }
 
     /// We ended the stream.
     pub(crate) fn closed(&self, stream: &Stream, reason: &CloseReason) {
-        let (node, id, peer) = (Printable(&stream.node), stream.id, Peer(stream.peer));
-        if let CloseReason::ShuttingDown = reason {
+        let (node, id, peer) = (Printable(&stream.node), stream.id, Address(stream.peer.address));
+        if let CloseReason::ShuttingDown | CloseReason::StreamAge = reason {
             info!(%node, stream = %id, %peer, %reason, "closed a stream");
         } else {
             warn!(%node, stream = %id, %peer, %reason, "closed a stream");
@@ -73,10 +73,10 @@ impl Log {
         let (node, id) = (Printable(&stream.node), stream.id);
         match observation {
             Observation::Connected { .. } => {
-                debug!(stream = %id, peer = %Peer(stream.peer), "stream opened");
+                debug!(stream = %id, peer = %Address(stream.peer.address), "stream opened");
             }
             Observation::Identified { .. } => {
-                info!(%node, stream = %id, peer = %Peer(stream.peer), "client connected");
+                info!(%node, stream = %id, peer = %Address(stream.peer.address), "client connected");
             }
             Observation::NodeChanged { .. } => {
                 debug!(%node, stream = %id, "another node in a later request, ignored");
@@ -127,9 +127,10 @@ impl fmt::Display for Type<'_> {
     }
 }
 
-struct Peer(Option<SocketAddr>);
+/// Where a client connects from.
+pub(crate) struct Address(pub(crate) Option<SocketAddr>);
 
-impl fmt::Display for Peer {
+impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(address) => fmt::Display::fmt(&address, f),

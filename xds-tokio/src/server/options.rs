@@ -3,7 +3,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use super::authorize::{Authorizer, Gatekeeper};
 use crate::{
+    credentials::ServerCredentials,
     keepalive::Keepalive,
     payload::{PayloadPrinter, Printer},
 };
@@ -31,6 +33,9 @@ pub struct ServerOptions {
     /// How many observations wait for a slow reader before the oldest are lost to it; 1,024 by
     /// default.
     pub observation_capacity: usize,
+    /// How connections are secured; `None`, the default, is not at all, as within a machine.
+    pub credentials: Option<ServerCredentials>,
+    pub(crate) authorizer: Option<Gatekeeper>,
     pub(crate) printer: Printer,
 }
 
@@ -43,6 +48,8 @@ impl Default for ServerOptions {
             max_concurrent_streams: 1_000,
             shutdown_grace: Duration::from_secs(5),
             observation_capacity: 1_024,
+            credentials: None,
+            authorizer: None,
             printer: Printer::default(),
         }
     }
@@ -88,6 +95,22 @@ impl ServerOptions {
     #[must_use]
     pub fn with_observation_capacity(mut self, observations: usize) -> Self {
         self.observation_capacity = observations;
+        self
+    }
+
+    /// Speaks TLS on the connections of the server's own listeners.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: ServerCredentials) -> Self {
+        self.credentials = Some(credentials);
+        self
+    }
+
+    /// Sets who decides whether a client is served and what it sees, which makes the admission of the
+    /// server [`Asked`](xds_core::server::Admission::Asked). Without one all clients see the default
+    /// view.
+    #[must_use]
+    pub fn with_authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
+        self.authorizer = Some(Gatekeeper(Arc::new(authorizer)));
         self
     }
 

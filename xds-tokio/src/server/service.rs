@@ -9,36 +9,38 @@ use core::{
 
 use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
-use tonic::{
-    Code, Status, Streaming, body::Body, server::NamedService, transport::server::TcpConnectInfo,
+use tonic::{Code, Status, Streaming, body::Body};
+use xds_core::{
+    server::Via,
+    service::{Method, method_at},
 };
-use xds_core::service::Variant;
 
-use super::inbox::{Call, Inbox, Input};
-use crate::grpc::{ADS_SERVICE, DELTA_AGGREGATED_RESOURCES, RawCodec, STREAM_AGGREGATED_RESOURCES};
+use super::{
+    inbox::{Call, Inbox, Input},
+    peer::Peer,
+};
+use crate::grpc::RawCodec;
 
-/// The aggregated discovery service as a tower service, to be added to a gRPC server of one's own:
-/// with tonic, by `Server::builder().add_service(management_server.service())`.
+/// All discovery services as one tower service: the aggregated one, and the one of each type.
 ///
-/// Clones are cheap and serve the same resources. Keepalive is then the listener's to set up; see
-/// [`Keepalive`](crate::Keepalive) for why it matters.
+/// It answers by the path of a request, so it fits any server that speaks gRPC; for tonic's there are
+/// [routes](super::ManagementServer::routes). Clones are cheap and serve the same resources. Keepalive
+/// is then the listener's to set up; see [`Keepalive`](crate::Keepalive) for why it matters.
+///
+/// The `Fetch` methods are answered with `UNIMPLEMENTED`.
 #[derive(Clone, Debug)]
-pub struct AdsService {
+pub struct DiscoveryService {
     inbox: Inbox,
     max_request_bytes: usize,
 }
 
-impl AdsService {
+impl DiscoveryService {
     pub(crate) fn new(inbox: Inbox, max_request_bytes: usize) -> Self {
         Self { inbox, max_request_bytes }
     }
 }
 
-impl NamedService for AdsService {
-    const NAME: &'static str = ADS_SERVICE;
-}
-
-impl<B> tower_service::Service<http::Request<B>> for AdsService
+impl<B> tower_service::Service<http::Request<B>> for DiscoveryService
 where
     B: http_body::Body<Data: Send> + Send + 'static,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
@@ -52,17 +54,11 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let variant = match request.uri().path() {
-            STREAM_AGGREGATED_RESOURCES => Variant::StateOfTheWorld,
-            DELTA_AGGREGATED_RESOURCES => {
-                return refuse(Status::unimplemented(
-                    "the incremental variant is not served yet: call StreamAggregatedResources",
-                ));
-            }
-            path => return refuse(Status::unimplemented(format!("no such method: {path}"))),
+        let via = match via(request.uri().path()) {
+            Ok(via) => via,
+            Err(status) => return Box::pin(core::future::ready(Ok(status.into_http()))),
         };
-        let peer =
-            request.extensions().get::<TcpConnectInfo>().and_then(TcpConnectInfo::remote_addr);
+        let (peer, metadata) = (Peer::of(&request), request.headers().clone());
         let requests: Streaming<Bytes> = Streaming::new_request(
             RawCodec,
             request.into_body(),
@@ -72,7 +68,7 @@ where
         let inbox = self.inbox.clone();
         let max_request_bytes = self.max_request_bytes;
         Box::pin(async move {
-            let call = Box::new(Call { variant, requests, max_request_bytes, peer });
+            let call = Box::new(Call { via, requests, max_request_bytes, peer, metadata });
             let response = match inbox.ask(|answer| Input::Accept { call, answer }).await {
                 Some(Ok(body)) => {
                     let mut response = http::Response::new(Body::new(body));
@@ -91,8 +87,14 @@ where
     }
 }
 
-fn refuse(
-    status: Status,
-) -> Pin<Box<dyn Future<Output = Result<http::Response<Body>, Infallible>> + Send>> {
-    Box::pin(core::future::ready(Ok(status.into_http())))
+/// How a client that calls the method at `path` wants to be served.
+fn via(path: &str) -> Result<Via, Status> {
+    let method =
+        method_at(path).ok_or_else(|| Status::unimplemented(format!("no such method: {path}")))?;
+    Via::of(method).ok_or_else(|| match method {
+        Method::Fetch { type_url } => Status::unimplemented(format!(
+            "{path} is not served: open a stream for {type_url} instead"
+        )),
+        _ => Status::unimplemented(format!("{path} is not served")),
+    })
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod log;
 mod raw;
+pub(crate) mod server;
 pub(crate) mod tls;
 
 use core::{
@@ -40,7 +41,9 @@ use xds_core::{
         ManagementServer, Node, Notice, OpaqueType, Profile, Rejection, Resource, ResourceType,
         Value, WatchError,
     },
-    proto::{Any, DiscoveryRequest, DiscoveryResponse},
+    proto::{
+        Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+    },
     types,
 };
 use xds_tokio::{Watch, WatchAll};
@@ -385,6 +388,17 @@ impl RawClient {
         self.send(request.encode_to_vec());
     }
 
+    /// The same in the incremental variant.
+    pub(crate) fn subscribe_delta(&self, type_url: &str, names: &[&str]) {
+        let request = DeltaDiscoveryRequest {
+            node: Some(xds_core::proto::Node { id: "raw".into(), ..Default::default() }),
+            type_url: type_url.into(),
+            resource_names_subscribe: names.iter().map(|&name| name.into()).collect(),
+            ..Default::default()
+        };
+        self.send(request.encode_to_vec());
+    }
+
     /// Accepts a response, or rejects it with a message.
     pub(crate) fn answer(&self, response: &DiscoveryResponse, names: &[&str], error: Option<&str>) {
         let request = DiscoveryRequest {
@@ -415,6 +429,20 @@ impl RawClient {
         DiscoveryResponse::decode(self.message().await).unwrap()
     }
 
+    pub(crate) async fn delta_response(&mut self) -> DeltaDiscoveryResponse {
+        DeltaDiscoveryResponse::decode(self.message().await).unwrap()
+    }
+
+    /// Accepts an incremental response.
+    pub(crate) fn ack_delta(&self, response: &DeltaDiscoveryResponse) {
+        let request = DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            ..Default::default()
+        };
+        self.send(request.encode_to_vec());
+    }
+
     /// The status the stream ends with.
     pub(crate) async fn end(&mut self) -> Status {
         loop {
@@ -429,6 +457,9 @@ impl RawClient {
 
 pub(crate) const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+
+pub(crate) const DELTA_AGGREGATED: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
 pub(crate) async fn connect(address: SocketAddr) -> Channel {
     soon(Endpoint::from_shared(format!("http://{address}")).unwrap().connect()).await.unwrap()

@@ -1,0 +1,71 @@
+//! Who is at the other end of a connection.
+
+use core::{fmt, net::SocketAddr};
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use tonic::transport::server::TcpConnectInfo;
+use webpki::EndEntityCert;
+
+/// Who is at the other end of a connection, as far as its transport knows.
+///
+/// Connections of [`ManagementServer::serve`](super::ManagementServer::serve) have one. In a gRPC
+/// server of one's own the service looks for one among the extensions of the request, and else for
+/// tonic's `TcpConnectInfo`.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Peer {
+    /// Where it connects from.
+    pub address: Option<SocketAddr>,
+    /// The certificates that it showed, its own one first, and that were found to be sound; none
+    /// without mutual TLS.
+    pub certificates: Arc<[CertificateDer<'static>]>,
+}
+
+impl Peer {
+    /// A client of which nothing is known but its address.
+    #[must_use]
+    pub fn new(address: Option<SocketAddr>) -> Self {
+        Self { address, certificates: Arc::default() }
+    }
+
+    /// Adds certificates that whoever terminates TLS has checked.
+    #[must_use]
+    pub fn with_certificates(self, chain: impl Into<Arc<[CertificateDer<'static>]>>) -> Self {
+        Self { certificates: chain.into(), ..self }
+    }
+
+    /// The DNS names that the client's certificate is for; none if it showed none.
+    #[must_use]
+    pub fn dns_names(&self) -> Vec<String> {
+        self.names(|certificate| certificate.valid_dns_names().map(Into::into).collect())
+    }
+
+    /// The URIs that the client's certificate is for, as a SPIFFE id is one; none if it showed none.
+    #[must_use]
+    pub fn uris(&self) -> Vec<String> {
+        self.names(|certificate| certificate.valid_uri_names().map(Into::into).collect())
+    }
+
+    fn names(&self, names: impl FnOnce(EndEntityCert<'_>) -> Vec<String>) -> Vec<String> {
+        let own = self.certificates.first();
+        own.and_then(|own| EndEntityCert::try_from(own).ok()).map(names).unwrap_or_default()
+    }
+
+    pub(super) fn of<B>(request: &http::Request<B>) -> Self {
+        let extensions = request.extensions();
+        match (extensions.get::<Self>(), extensions.get::<TcpConnectInfo>()) {
+            (Some(peer), _) => peer.clone(),
+            (None, info) => Self::new(info.and_then(TcpConnectInfo::remote_addr)),
+        }
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer")
+            .field("address", &self.address)
+            .field("certificates", &self.certificates.len())
+            .finish()
+    }
+}

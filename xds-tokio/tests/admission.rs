@@ -1,0 +1,276 @@
+//! Who is let in, over what, and what it sees: TLS on the server's side, and the application's word.
+
+mod support;
+
+use core::net::SocketAddr;
+
+use support::{
+    CLUSTER, RawClient, config, names, no_value, resource,
+    server::{Running, set, start_with, streams},
+    soon,
+    tls::{Ca, Directory, Identity, der},
+    value,
+};
+use tokio::{net::TcpStream, sync::mpsc};
+use tonic::Code;
+use xds_bootstrap::{IdentityFiles, TlsFiles};
+use xds_core::{
+    ViewName,
+    client::{ClientConfig, TransportId},
+    server::{Admission, Observation, ServerConfig, Snapshot, StatusCode, Transaction},
+};
+use xds_tokio::{
+    Client, ClientHandle, ClientOptions, Credentials, ServerOptions,
+    credentials::{ClientCertificates, CredentialsError, ServerCredentials},
+    server::{Applicant, Denied, Observed, Permission},
+};
+
+/// A server's files in a directory.
+fn identity(directory: &Directory, own: &Identity) -> IdentityFiles {
+    IdentityFiles {
+        certificate: directory.write("server.pem", &own.certificate),
+        private_key: directory.write("server.key", &own.private_key),
+    }
+}
+
+async fn secured(credentials: ServerCredentials) -> Running {
+    let options = ServerOptions::default().with_credentials(credentials);
+    let running = start_with(ServerConfig::default(), options).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "one")])).await.unwrap();
+    running
+}
+
+/// What a client reads to trust `ca`, and to show `own`.
+fn client_files(directory: &Directory, ca: &Ca, own: Option<&Identity>) -> TlsFiles {
+    let files = TlsFiles::default().with_ca_certificate(directory.write("ca.pem", &ca.pem));
+    let Some(own) = own else { return files };
+    let certificate = directory.write("client.pem", &own.certificate);
+    files.with_identity(certificate, directory.write("client.key", &own.private_key))
+}
+
+fn over_tls(address: SocketAddr, files: TlsFiles) -> ClientHandle {
+    let mut config: ClientConfig = config(address);
+    config.servers[0] = config.servers[0].clone().with_transport("tls");
+    let credentials = Credentials::tls(files);
+    let options = ClientOptions::default().with_credentials(TransportId::from("tls"), credentials);
+    Client::connect(config, options)
+}
+
+#[tokio::test]
+async fn a_server_speaks_tls_and_follows_its_files() {
+    let (ca, next_ca, directory) = (Ca::new("first"), Ca::new("next"), Directory::new());
+    let files = identity(&directory, &ca.issue(&["127.0.0.1"]));
+    let credentials = ServerCredentials::tls(files.clone());
+    credentials.check().await.unwrap();
+    let running = secured(credentials).await;
+    let client = over_tls(running.address, client_files(&directory, &ca, None));
+    assert_eq!(value(&mut client.watch_untyped(CLUSTER, "a")).await.name.as_str(), "a");
+
+    // Whoever does not speak TLS gets nowhere, and neither delays nor ends anything.
+    let silent = TcpStream::connect(running.address).await.unwrap();
+    let plain = Client::connect(config(running.address), ClientOptions::default());
+    no_value(&mut plain.watch_untyped(CLUSTER, "a")).await;
+
+    // New connections are shown what the files hold now; what was open goes on.
+    identity(&directory, &next_ca.issue(&["127.0.0.1"]));
+    let later = over_tls(running.address, client_files(&directory, &next_ca, None));
+    value(&mut later.watch_untyped(CLUSTER, "a")).await;
+    // A broken file changes nothing.
+    directory.write("server.key", "no key");
+    let still = over_tls(running.address, client_files(&directory, &next_ca, None));
+    value(&mut still.watch_untyped(CLUSTER, "a")).await;
+    streams(&running.handle, 3).await;
+    drop(silent);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_files_is_said_without_what_is_in_them() {
+    let (ca, directory) = (Ca::new("ours"), Directory::new());
+    let (own, other) = (ca.issue(&["127.0.0.1"]), ca.issue(&["127.0.0.1"]));
+    let files = identity(&directory, &own);
+    let missing = IdentityFiles { private_key: directory.path("none"), ..files.clone() };
+    let why = ServerCredentials::tls(missing).check().await.unwrap_err();
+    assert!(matches!(why, CredentialsError::Unreadable { .. }), "{why}");
+    let swapped = IdentityFiles {
+        private_key: directory.write("other.key", &other.private_key),
+        ..files.clone()
+    };
+    let why = ServerCredentials::tls(swapped).check().await.unwrap_err();
+    assert!(matches!(why, CredentialsError::BadIdentity { .. }), "{why}");
+    let authority = directory.write("clients.pem", "nothing of the kind");
+    let credentials = ServerCredentials::tls(files)
+        .with_client_authority(authority, ClientCertificates::Required);
+    let why = credentials.check().await.unwrap_err();
+    assert!(matches!(why, CredentialsError::NoCertificates(_)), "{why}");
+    let secret = own.private_key.lines().nth(1).unwrap();
+    assert!(!format!("{credentials:?} {why:?} {why}").contains(secret));
+}
+
+/// Lets clients in whose certificate is for their node, and tells who asked.
+fn by_certificate(
+    told: mpsc::UnboundedSender<Applicant>,
+) -> impl Fn(Applicant) -> core::future::Ready<Permission> + Send + Sync {
+    move |client| {
+        let is_own = client.peer.dns_names().contains(&client.node_id.to_string());
+        let _ = told.send(client);
+        core::future::ready(if is_own {
+            Ok(ViewName::from("mesh"))
+        } else {
+            Err(Denied::new(StatusCode::PermissionDenied, "that is not your name"))
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_application_decides_by_node_and_certificate() {
+    let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
+    let directory = Directory::new();
+    let authority = directory.write("clients.pem", &clients.pem);
+    let credentials = ServerCredentials::tls(identity(&directory, &ca.issue(&["127.0.0.1"])))
+        .with_client_authority(authority, ClientCertificates::Requested);
+    let (told, mut asked) = mpsc::unbounded_channel();
+    let options = ServerOptions::default()
+        .with_credentials(credentials)
+        .with_authorizer(by_certificate(told));
+    let running = start_with(ServerConfig::default(), options).await;
+    let mut mesh = Snapshot::new();
+    mesh.insert(CLUSTER, "a", resource("a", "mesh"));
+    running.handle.set_snapshot("mesh".into(), mesh).await.unwrap();
+    running.handle.apply(set(&[(CLUSTER, "a", "default")])).await.unwrap();
+
+    let own = clients.issue(&["node-1"]);
+    let member = over_tls(running.address, client_files(&directory, &ca, Some(&own)));
+    let mut watch = member.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.bytes, resource("a", "mesh"));
+    let applicant = soon(asked.recv()).await.unwrap();
+    assert_eq!(applicant.peer.certificates.first(), Some(&der(&own.certificate)));
+    assert_eq!(&*applicant.node_id, "node-1");
+    assert_eq!(applicant.node().unwrap().id, "node-1");
+    assert!(applicant.peer.address.is_some_and(|address| address.ip().is_loopback()));
+
+    // One with somebody else's certificate, and one with none.
+    let others = clients.issue(&["node-2"]);
+    for own in [Some(&others), None] {
+        let stranger = over_tls(running.address, client_files(&directory, &ca, own));
+        let why = no_value(&mut stranger.watch_untyped(CLUSTER, "a")).await;
+        assert!(why.to_string().contains("that is not your name"), "{why}");
+        let applicant = soon(asked.recv()).await.unwrap();
+        assert_eq!(applicant.peer.certificates.len(), usize::from(own.is_some()));
+    }
+    println!("covers: M9 M10 M12 M236 S0.105 IS20");
+}
+
+#[tokio::test]
+async fn a_server_that_requires_certificates_takes_those_of_its_authority_only() {
+    let (ca, clients) = (Ca::new("servers"), Ca::new("clients"));
+    let directory = Directory::new();
+    let authority = directory.write("clients.pem", &clients.pem);
+    let running = secured(
+        ServerCredentials::tls(identity(&directory, &ca.issue(&["127.0.0.1"])))
+            .with_client_authority(authority, ClientCertificates::Required),
+    )
+    .await;
+    for own in [None, Some(ca.issue(&["node-1"]))] {
+        let stranger = over_tls(running.address, client_files(&directory, &ca, own.as_ref()));
+        no_value(&mut stranger.watch_untyped(CLUSTER, "a")).await;
+    }
+    let own = clients.issue(&["node-1"]);
+    let member = over_tls(running.address, client_files(&directory, &ca, Some(&own)));
+    value(&mut member.watch_untyped(CLUSTER, "a")).await;
+}
+
+#[tokio::test]
+async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_question_along() {
+    /// Tells when it is dropped.
+    struct Dropped(mpsc::UnboundedSender<&'static str>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            let _ = self.0.send("dropped");
+        }
+    }
+    let (news, mut told) = mpsc::unbounded_channel();
+    let options = ServerOptions::default().with_authorizer(move |client: Applicant| {
+        let dropped = Dropped(news.clone());
+        async move {
+            let _ = dropped.0.send("asked");
+            match client.metadata.contains_key("x-panic") {
+                true => panic!("as the test wants it"),
+                false => core::future::pending().await,
+            }
+        }
+    });
+    let running = start_with(ServerConfig::default(), options).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "one")])).await.unwrap();
+    let waiting = RawClient::open(running.address).await;
+    waiting.subscribe(CLUSTER, &[]);
+    assert_eq!(soon(told.recv()).await, Some("asked"));
+    let rows = running.handle.status().await.unwrap();
+    assert!(rows.is_empty(), "nothing is subscribed before the decision: {rows:?}");
+    drop(waiting);
+    assert_eq!(soon(told.recv()).await, Some("dropped"));
+    streams(&running.handle, 0).await;
+    println!("covers: M9 M13");
+}
+
+#[tokio::test]
+async fn an_authorizer_that_panics_lets_nobody_in() {
+    let answer = |_: Applicant| async { panic!("as the test wants it") };
+    let options = ServerOptions::default().with_authorizer(answer);
+    let running = start_with(ServerConfig::default(), options).await;
+    for _ in 0..2 {
+        let mut client = RawClient::open(running.address).await;
+        client.subscribe(CLUSTER, &[]);
+        let status = client.end().await;
+        assert_eq!(status.code(), Code::Internal, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
+    let mut server = ServerConfig::default();
+    server.admission = Admission::Asked;
+    let running = start_with(server, ServerOptions::default()).await;
+    let mut transaction = Transaction::in_view("blue");
+    transaction.set(CLUSTER, "a", resource("a", "blue"));
+    running.handle.apply(transaction).await.unwrap();
+    let mut transaction = Transaction::in_view("green");
+    transaction.set(CLUSTER, "a", resource("a", "green"));
+    running.handle.apply(transaction).await.unwrap();
+    let mut observations = running.handle.observations();
+
+    // Without an authorizer the application looks who comes.
+    let mut client = RawClient::open(running.address).await;
+    client.subscribe(CLUSTER, &["a"]);
+    let stream = loop {
+        match soon(observations.next()).await {
+            Some(Observed::Event(Observation::Identified { stream, node_id, .. })) => {
+                assert_eq!(&*node_id, "raw");
+                break stream;
+            }
+            Some(_) => {}
+            None => panic!("the server ended"),
+        }
+    };
+    running.handle.assign(stream, "blue".into()).await.unwrap();
+    let blue = client.response().await;
+    assert_eq!(blue.resources[0].value, resource("a", "blue"));
+    client.answer(&blue, &["a"], None);
+    running.handle.assign(stream, "green".into()).await.unwrap();
+    let green = client.response().await;
+    assert_eq!(
+        (names(&green), &green.resources[0].value),
+        (vec!["a".into()], &resource("a", "green"))
+    );
+    client.answer(&green, &["a"], None);
+    let [row] = &running.handle.status().await.unwrap()[..] else { panic!("not one row") };
+    assert_eq!(row.view.as_str(), "green");
+
+    let why = Denied::new(StatusCode::Unauthenticated, "your token has expired");
+    running.handle.refuse(stream, why).await.unwrap();
+    let status = client.end().await;
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::Unauthenticated, "your token has expired")
+    );
+    println!("covers: M12 M223 M237");
+}

@@ -1,0 +1,113 @@
+//! How a server begins and ends, and what the health service tells of it meanwhile.
+
+mod support;
+
+use core::time::Duration;
+
+use prost::Message as _;
+use support::{
+    AGGREGATED, CLUSTER, RawClient,
+    server::{Running, set, start, start_with, streams},
+    soon,
+};
+use tonic::Code;
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus,
+};
+
+use xds_core::server::{DrainPlan, Readiness, ServerConfig};
+use xds_tokio::ServerOptions;
+
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+const ADS: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
+
+async fn ask(running: &Running, path: &'static str, service: &str) -> RawClient {
+    let request = HealthCheckRequest { service: service.into() }.encode_to_vec();
+    RawClient::ask(running.address, path, request).await.unwrap()
+}
+
+async fn status(client: &mut RawClient) -> ServingStatus {
+    HealthCheckResponse::decode(client.message().await).unwrap().status()
+}
+
+#[tokio::test]
+async fn a_server_is_well_until_it_goes_and_says_when_it_does() {
+    let running = start().await;
+    for service in ["", ADS, "envoy.service.secret.v3.SecretDiscoveryService"] {
+        let mut answer = ask(&running, CHECK, service).await;
+        assert_eq!(status(&mut answer).await, ServingStatus::Serving, "{service}");
+    }
+    let request = HealthCheckRequest { service: "some.Other".into() }.encode_to_vec();
+    let Err(why) = RawClient::ask(running.address, CHECK, request).await else {
+        panic!("nobody knows it")
+    };
+    assert_eq!(why.code(), Code::NotFound, "{why}");
+
+    let mut watch = ask(&running, WATCH, ADS).await;
+    assert_eq!(status(&mut watch).await, ServingStatus::Serving);
+    soon(running.handle.shut_down()).await;
+    assert_eq!(status(&mut watch).await, ServingStatus::NotServing);
+    watch.end().await;
+    drop(watch);
+    // Nothing keeps the listener.
+    soon(running.serving).await.unwrap().unwrap();
+}
+
+async fn refusal(running: &Running) -> (Code, String) {
+    let Err(why) = RawClient::call(running.address, AGGREGATED).await else {
+        panic!("it takes clients")
+    };
+    (why.code(), why.message().to_owned())
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_takes_no_clients() {
+    let mut config = ServerConfig::default();
+    config.readiness = Readiness::NotReady;
+    let running = start_with(config, ServerOptions::default()).await;
+    assert_eq!(refusal(&running).await, (Code::Unavailable, "the server is not ready yet".into()));
+    let mut watch = ask(&running, WATCH, "").await;
+    assert_eq!(status(&mut watch).await, ServingStatus::NotServing);
+
+    running.handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    running.handle.set_ready().await.unwrap();
+    assert_eq!(status(&mut watch).await, ServingStatus::Serving);
+    let mut client = RawClient::open(running.address).await;
+    client.subscribe(CLUSTER, &[]);
+    assert_eq!(client.response().await.resources.len(), 1);
+    println!("covers: M16");
+}
+
+#[tokio::test]
+async fn a_server_that_drains_waits_for_the_answers_to_what_is_on_its_way() {
+    let running = start().await;
+    running.handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut idle = RawClient::open(running.address).await;
+    idle.subscribe(CLUSTER, &["a"]);
+    let answered = idle.response().await;
+    idle.answer(&answered, &["a"], None);
+    let mut busy = RawClient::open(running.address).await;
+    busy.subscribe(CLUSTER, &[]);
+    let response = busy.response().await;
+    streams(&running.handle, 2).await;
+    soon(async {
+        while running.handle.status().await.unwrap().iter().map(|row| row.acks).sum::<u64>() == 0 {}
+    })
+    .await;
+
+    let plan = DrainPlan { over: Duration::ZERO, grace: Duration::from_secs(60) };
+    let handle = running.handle.clone();
+    let draining = tokio::spawn(async move { handle.drain(plan).await });
+    assert_eq!(idle.end().await.code(), Code::Unavailable);
+    assert_eq!(refusal(&running).await.0, Code::Unavailable);
+    let mut answer = ask(&running, CHECK, "").await;
+    assert_eq!(status(&mut answer).await, ServingStatus::NotServing);
+    assert!(!draining.is_finished());
+    busy.answer(&response, &[], None);
+    assert_eq!(busy.end().await.code(), Code::Unavailable);
+    soon(draining).await.unwrap();
+    drop((idle, busy, answer));
+    soon(running.serving).await.unwrap().unwrap();
+    println!("covers: M14 IS33");
+}

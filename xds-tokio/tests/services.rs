@@ -1,0 +1,156 @@
+//! The discovery services: each of their methods, called by a client that says what the test says.
+
+mod support;
+
+use support::{
+    CLUSTER, DELTA_AGGREGATED, ENDPOINTS, RawClient, names,
+    server::{Running, set, start},
+};
+use tonic::Code;
+use xds_core::types;
+
+/// A service that carries one type: its name, and what its methods' names have in common.
+const SERVICES: [(&str, &str, &str); 9] = [
+    (types::CLUSTER, "cluster.v3.ClusterDiscoveryService", "Clusters"),
+    (types::CLUSTER_LOAD_ASSIGNMENT, "endpoint.v3.EndpointDiscoveryService", "Endpoints"),
+    (types::LISTENER, "listener.v3.ListenerDiscoveryService", "Listeners"),
+    (types::ROUTE_CONFIGURATION, "route.v3.RouteDiscoveryService", "Routes"),
+    (types::SCOPED_ROUTE_CONFIGURATION, "route.v3.ScopedRoutesDiscoveryService", "ScopedRoutes"),
+    (types::VIRTUAL_HOST, "route.v3.VirtualHostDiscoveryService", "VirtualHosts"),
+    (types::SECRET, "secret.v3.SecretDiscoveryService", "Secrets"),
+    (types::EXTENSION_CONFIG, "extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs"),
+    (types::RUNTIME, "runtime.v3.RuntimeDiscoveryService", "Runtime"),
+];
+
+const STREAM_CLUSTERS: &str = "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters";
+
+fn path(service: &str, verb: &str, methods: &str) -> &'static str {
+    format!("/envoy.service.{service}/{verb}{methods}").leak()
+}
+
+async fn unimplemented(running: &Running, path: &'static str) -> String {
+    let Err(status) = RawClient::call(running.address, path).await else {
+        panic!("{path} is served")
+    };
+    assert_eq!(status.code(), Code::Unimplemented, "{path}");
+    status.message().to_owned()
+}
+
+#[tokio::test]
+async fn each_type_has_a_service_whose_streams_carry_nothing_else() {
+    let running = start().await;
+    for (type_url, ..) in SERVICES {
+        running.handle.apply(set(&[(type_url, "a", type_url)])).await.unwrap();
+    }
+    for (type_url, service, methods) in SERVICES {
+        if type_url == types::VIRTUAL_HOST {
+            unimplemented(&running, path(service, "Stream", methods)).await;
+        } else {
+            // What the requests are about goes without saying.
+            let stream = path(service, "Stream", methods);
+            let mut client = RawClient::call(running.address, stream).await.unwrap();
+            client.subscribe("", &["a"]);
+            let response = client.response().await;
+            assert_eq!(
+                (response.type_url.as_str(), names(&response)),
+                (type_url, vec!["a".into()])
+            );
+        }
+        let delta = path(service, "Delta", methods);
+        let mut client = RawClient::call(running.address, delta).await.unwrap();
+        client.subscribe_delta("", &["a"]);
+        let response = client.delta_response().await;
+        assert_eq!((response.type_url.as_str(), response.resources.len()), (type_url, 1));
+        assert_eq!(response.resources[0].name, "a");
+
+        let mut client = RawClient::call(running.address, delta).await.unwrap();
+        client.subscribe_delta("type.googleapis.com/some.Other", &["a"]);
+        let status = client.end().await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains(type_url), "{status}");
+    }
+    println!(
+        "covers: M6 M7 IS22 S0.039 S0.040 S0.041 S0.042 S0.043 S0.044 S0.045 S0.046 S0.047 S0.050 \
+         S0.051"
+    );
+}
+
+#[tokio::test]
+async fn the_aggregated_service_carries_all_types_in_both_variants() {
+    let running = start().await;
+    running.handle.apply(set(&[(CLUSTER, "c", "1"), (ENDPOINTS, "e", "1")])).await.unwrap();
+    let mut client = RawClient::open(running.address).await;
+    client.subscribe(CLUSTER, &[]);
+    assert_eq!(client.response().await.type_url, CLUSTER);
+    client.subscribe(ENDPOINTS, &["e"]);
+    assert_eq!(client.response().await.type_url, ENDPOINTS);
+
+    let mut client = RawClient::call(running.address, DELTA_AGGREGATED).await.unwrap();
+    client.subscribe_delta(CLUSTER, &["*"]);
+    let clusters = client.delta_response().await;
+    assert_eq!((clusters.type_url.as_str(), clusters.resources.len()), (CLUSTER, 1));
+    client.ack_delta(&clusters);
+    client.subscribe_delta(ENDPOINTS, &["e", "missing"]);
+    let endpoints = client.delta_response().await;
+    assert_eq!(
+        (endpoints.resources.len(), &endpoints.removed_resources[..]),
+        (1, &["missing".into()][..])
+    );
+    client.ack_delta(&endpoints);
+    // One change is one resource on the wire, however many there are.
+    running.handle.apply(set(&[(CLUSTER, "d", "1")])).await.unwrap();
+    let change = client.delta_response().await;
+    assert_eq!(change.resources.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["d"]);
+
+    for aggregated in [
+        "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources",
+        DELTA_AGGREGATED,
+    ] {
+        let mut client = RawClient::call(running.address, aggregated).await.unwrap();
+        match aggregated {
+            DELTA_AGGREGATED => client.subscribe_delta("", &["a"]),
+            _ => client.subscribe("", &["a"]),
+        }
+        let status = client.end().await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains("type URL"), "{status}");
+    }
+    println!("covers: M5 M19 M127 S0.048 S0.049");
+}
+
+#[tokio::test]
+async fn what_is_no_stream_is_unimplemented_and_says_what_would_be() {
+    let running = start().await;
+    for (type_url, service, methods) in SERVICES {
+        let why = unimplemented(&running, path(service, "Fetch", methods)).await;
+        if type_url != types::VIRTUAL_HOST {
+            assert!(why.contains("open a stream"), "{why}");
+        }
+    }
+    for odd in [
+        "/envoy.service.discovery.v3.AggregatedDiscoveryService/FetchAggregatedResources",
+        "/envoy.service.cluster.v3.ClusterDiscoveryService/Stream",
+        "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters/more",
+        "/envoy.api.v2.ClusterDiscoveryService/StreamClusters",
+        "/",
+    ] {
+        unimplemented(&running, odd).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_asks_in_two_places_is_answered_in_both() {
+    let running = start().await;
+    running.handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut aggregated = RawClient::open(running.address).await;
+    aggregated.subscribe(CLUSTER, &[]);
+    let mut single = RawClient::call(running.address, STREAM_CLUSTERS).await.unwrap();
+    single.subscribe(CLUSTER, &[]);
+    let (first, second) = (aggregated.response().await, single.response().await);
+    assert_eq!(first.version_info, second.version_info);
+    drop(aggregated);
+    running.handle.apply(set(&[(CLUSTER, "a", "2")])).await.unwrap();
+    single.answer(&second, &[], None);
+    assert_ne!(single.response().await.version_info, second.version_info);
+    println!("covers: M18 M20");
+}
