@@ -39,6 +39,20 @@ fn nacks() {
             <
         ",
         ),
+        // That something else was told to be gone in the same response changes nothing.
+        (
+            "M107",
+            "
+            set eds b=bad
+            d> eds +a +b +c
+            d< eds first b=bad -a -c
+            d> eds nack
+            set eds a=1
+            d< eds changed a=1 b=bad
+            d> eds ack
+            <
+        ",
+        ),
         (
             "M52 M54 M107",
             "

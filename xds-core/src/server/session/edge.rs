@@ -231,12 +231,16 @@ impl Edges {
     }
 
     /// The resource was sent under this nonce for a reason of its own: the edge becomes the last of
-    /// the session's names.
+    /// the session's names. Or the client was told under the nonce zero that it is gone: then the edge is
+    /// among those first that were not sent at all.
     pub(crate) fn set_sent(&mut self, names: &mut List, slot: Slot, nonce: u64) {
         if let Some(edge) = self.at_mut(slot) {
             edge.sent = nonce;
             self.unlink(names, Chain::Session, slot);
-            self.push_back(names, Chain::Session, slot);
+            match nonce {
+                0 => self.push_front(names, Chain::Session, slot),
+                _ => self.push_back(names, Chain::Session, slot),
+            }
         }
     }
 
