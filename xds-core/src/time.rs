@@ -88,6 +88,8 @@ pub enum Timer {
     StreamEnd,
     /// A management server would read on from a client that sent too many requests.
     ReadAgain,
+    /// A management server forgets what clients rejected that have gone.
+    ForgetRejections,
 }
 
 impl fmt::Display for Timer {
@@ -102,6 +104,7 @@ impl fmt::Display for Timer {
             Self::AnswerOverdue => "answer overdue",
             Self::StreamEnd => "stream end",
             Self::ReadAgain => "read again",
+            Self::ForgetRejections => "forget rejections",
         })
     }
 }

@@ -39,15 +39,19 @@ impl Server {
         }
         store.join_view(view);
         let before = state.view.replace(view);
+        let left: Vec<(Slot, Slot)> =
+            state.sessions.iter().map(|seat| (seat.arena, seat.session)).collect();
         for seat in &mut state.sessions {
             self.subscriptions.relocate(seat, view, &self.config);
         }
-        let sessions: Vec<Slot> = state.sessions.iter().map(|seat| seat.session).collect();
         let latched = core::mem::take(&mut state.latched);
+        self.tell_wants();
         if let Some(before) = before {
             self.subscriptions.store.leave_view(before);
         }
-        for session in sessions {
+        for (arena, session) in left {
+            self.leave_waits(arena, session);
+            self.note_progress(session, 0);
             self.announce(session);
         }
         for message in &latched {

@@ -26,6 +26,8 @@ pub(crate) enum Alarm {
     StreamEnd(StreamId),
     /// A request of the stream would be welcome again (M242).
     ReadAgain(StreamId),
+    /// Rejections of clients that have gone are forgotten.
+    ForgetRejections,
 }
 
 impl Alarms {
@@ -64,6 +66,7 @@ impl Alarm {
             Self::AnswerOverdue(_) => Timer::AnswerOverdue,
             Self::StreamEnd(_) => Timer::StreamEnd,
             Self::ReadAgain(_) => Timer::ReadAgain,
+            Self::ForgetRejections => Timer::ForgetRejections,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::status::Interest;
 use crate::{
     id::StreamId,
     service::{Method, Variant},
-    text::{Nonce, TypeUrl, Version},
+    text::{Nonce, ResourceName, TypeUrl, Version, ViewName},
     wire::Malformed,
 };
 
@@ -85,6 +85,47 @@ pub enum ServerOutput {
     },
     /// End the stream with this status. Nothing more is said about it.
     Close(StreamId, CloseReason),
+    /// A client names a resource that the store lacks
+    /// ([`OnDemand::Told`](super::OnDemand::Told), M254): set it, or say that it does not exist. Said once
+    /// until it is unwanted.
+    Wanted {
+        /// The view of the client.
+        view: ViewName,
+        /// The type.
+        type_url: TypeUrl,
+        /// The name.
+        name: ResourceName,
+    },
+    /// Nobody names a resource any more that was wanted, whether or not it has been set since (M256). It
+    /// may stay or be removed.
+    Unwanted {
+        /// The view of the client.
+        view: ViewName,
+        /// The type.
+        type_url: TypeUrl,
+        /// The name.
+        name: ResourceName,
+    },
+    /// A client says something of a type that is the application's
+    /// ([`ServerConfig::asides`](super::ServerConfig), M21).
+    Aside {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The whole encoded request.
+        message: Bytes,
+    },
+    /// All clients that are connected have accepted the change, as asked for with
+    /// [`tell_when_converged`](super::Server::tell_when_converged).
+    Converged {
+        /// The view.
+        view: ViewName,
+        /// The type.
+        type_url: TypeUrl,
+        /// The number of the transaction.
+        sequence: u64,
+    },
     /// The last stream has ended after [`drain`](super::Server::drain). Said once.
     Drained,
     /// Something worth knowing happened; nothing is to be done.
@@ -332,6 +373,8 @@ pub enum Cause {
     Resubscribed,
     /// The client may be warming clusters and waits for their endpoints (M151, M152).
     Warming,
+    /// It is the application's own message, without version and nonce (M21).
+    Aside,
 }
 
 impl fmt::Display for Cause {
@@ -341,6 +384,7 @@ impl fmt::Display for Cause {
             Self::Changed => "changed",
             Self::Resubscribed => "resubscribed",
             Self::Warming => "warming",
+            Self::Aside => "aside",
         })
     }
 }

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use super::{
     Server,
     event::{CloseReason, Observation},
-    session::answer::{Rejection, Surroundings},
+    rejections::Answered,
+    session::answer::{Asked, Rejection, Surroundings},
     stream::{Seat, check_lengths},
     subscriptions::Knowledge,
 };
@@ -21,20 +22,16 @@ impl Server {
             return Ok(());
         };
         let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
+        if self.take_aside(id, &request, message)? {
+            return Ok(());
+        }
         let rejection = request
             .error_detail
             .map(Rejection::parse)
             .transpose()
             .map_err(CloseReason::Malformed)?;
+        self.identify(id, &request)?;
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        let was_known = stream.node().is_some();
-        stream.identify(id, &request, &self.config, &self.node_hasher, &mut self.out)?;
-        if let Some(node) = stream.node().filter(|_| !was_known) {
-            let limit = self.config.limits.streams_per_node;
-            if self.nodes.join(node) > limit {
-                return Err(CloseReason::TooManyStreamsOfNode { limit });
-            }
-        }
         check_lengths(&request, &self.config.limits)?;
         let Some(view) = stream.view else {
             return stream.latch(id, message, &self.config.limits, &mut self.out);
@@ -65,7 +62,7 @@ impl Server {
         }
         let issued = stream.nonces;
         let (now, awaited) = (self.clock.now(), self.answer_alarm(session));
-        let answers = self.subscriptions.answers(session);
+        let acks = self.subscriptions.acks(session);
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
         let mut around = Surroundings {
@@ -75,15 +72,48 @@ impl Server {
             stats: &mut self.stats,
             nacks: &mut stream.nacks,
             now,
+            rejected: None,
         };
-        turn.handle_request(&request, rejection, &mut around);
-        if self.subscriptions.answers(session) > answers {
+        let asked = turn.handle_request(&request, rejection, &mut around);
+        let answered = match around.rejected {
+            Some(rejected) => Answered::Rejected(rejected),
+            None if self.subscriptions.acks(session) > acks => Answered::Accepted,
+            None => Answered::Nothing,
+        };
+        if !matches!(answered, Answered::Nothing) {
             self.forgive_request(id);
         }
+        self.note_answer(id, session, answered);
+        self.note_progress(
+            session,
+            match asked {
+                Asked::Something => 0,
+                // What else is due now, the client has accepted before.
+                Asked::Nothing => self.subscriptions.store.sequence() + 1,
+            },
+        );
         if self.answer_alarm(session) != awaited {
             self.stop_awaiting(awaited);
         }
         self.announce(session);
+        Ok(())
+    }
+
+    /// Takes the client's node, if the request has one and it is the first.
+    pub(super) fn identify(
+        &mut self,
+        id: StreamId,
+        request: &Request<'_>,
+    ) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let was_known = stream.node().is_some();
+        stream.identify(id, request, &self.config, &self.node_hasher, &mut self.out)?;
+        if let Some(node) = stream.node().filter(|_| !was_known) {
+            let limit = self.config.limits.streams_per_node;
+            if self.nodes.join(node) > limit {
+                return Err(CloseReason::TooManyStreamsOfNode { limit });
+            }
+        }
         Ok(())
     }
 

@@ -125,8 +125,11 @@ impl Server {
         }
         for seat in gone.sessions {
             self.stop_awaiting(self.answer_alarm(seat.session));
+            self.keep_rejection(seat.session);
+            self.leave_waits(seat.arena, seat.session);
             self.subscriptions.close(seat);
         }
+        self.tell_wants();
         if let Some(view) = gone.view {
             self.subscriptions.store.leave_view(view);
         }

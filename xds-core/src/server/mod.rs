@@ -37,8 +37,11 @@
 
 mod admission;
 mod alarms;
+mod asides;
 mod bucket;
+mod clients;
 mod config;
+mod convergence;
 mod drain;
 mod envelope;
 mod event;
@@ -48,12 +51,14 @@ mod nodes;
 mod outbox;
 mod overdue;
 mod pace;
+mod rejections;
 mod session;
 mod stats;
 mod status;
 mod store;
 mod stream;
 mod subscriptions;
+mod wants;
 
 use core::num::NonZeroU64;
 
@@ -62,15 +67,19 @@ use foldhash::fast::FixedState;
 
 pub use self::{
     admission::DropView,
+    asides::AsideError,
+    clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Admission, AnswerOverdue, DrainPlan, LegacyWildcard, NackRecovery, Rate, Readiness,
-        ReconnectTrust, RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge,
-        TypeConfig, Warming,
+        Admission, AnswerOverdue, DrainPlan, LegacyWildcard, NackRecovery, OnDemand, Rate,
+        Readiness, ReconnectTrust, RequireNode, ServerConfig, ServerLimits, SotwResponse,
+        StreamAge, TypeConfig, Warming,
     },
+    convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
         Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
         StreamEvent, Via,
     },
+    rejections::{Extent, Rejection},
     stats::{ClosedStreams, RefusedStreams, Responses, ServerStats},
     status::{Interest, SubscriptionStatus, SyncState},
     store::{
@@ -81,10 +90,12 @@ pub use self::{
 use self::{
     alarms::{Alarm, Alarms},
     bucket::Bucket,
+    convergence::Waits,
     envelope::seal,
     lifecycle::Phase,
     nodes::Nodes,
     outbox::Outbox,
+    rejections::Rejections,
     session::edge::Chain,
     store::Touch,
     stream::{Stream, Writable},
@@ -118,6 +129,8 @@ pub struct Server {
     out: Outbox,
     alarms: Alarms,
     stats: ServerStats,
+    rejections: Rejections,
+    waits: Waits,
     node_hasher: FixedState,
 }
 
@@ -130,16 +143,18 @@ impl Server {
         let mut rng = Rng::new(seed);
         Self {
             phase: Phase::at_start(config.readiness),
-            config,
             clock: Clock::starting_at(now),
             streams: Slab::default(),
             nodes: Nodes::default(),
             new_streams: Bucket::default(),
-            subscriptions: Subscriptions::new(&mut rng),
+            subscriptions: Subscriptions::new(&mut rng, config.on_demand),
             out: Outbox::default(),
             alarms: Alarms::default(),
             stats: ServerStats::default(),
+            rejections: Rejections::default(),
+            waits: Waits::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
+            config,
             rng,
         }
     }
@@ -229,6 +244,7 @@ impl Server {
                 Alarm::AnswerOverdue(session) => self.answer_is_overdue(session.slot()),
                 Alarm::StreamEnd(stream) => self.end_is_due(stream),
                 Alarm::ReadAgain(stream) => self.read_again(stream),
+                Alarm::ForgetRejections => self.forget_rejections(),
             }
         }
     }
@@ -248,8 +264,11 @@ impl Server {
     ) -> Option<ServerTransmit> {
         self.clock.advance(now);
         let transmit = self.render_next(stream, frame);
+        self.note_rendered(stream);
+        self.tell_wants();
         let subscriptions = &self.subscriptions;
         if let Some(state) = self.streams.get_mut(stream.0)
+            && state.asides.is_none()
             && !state.sessions.iter().any(|seat| subscriptions.is_due(seat.session))
         {
             state.writable = Writable::NotTold;
@@ -337,6 +356,7 @@ impl Server {
             }
             self.close(stream, reason);
         }
+        self.tell_wants();
         self.end_if_answered(stream);
     }
 
@@ -346,6 +366,7 @@ impl Server {
             if let Some(mut turn) = self.subscriptions.turn(session) {
                 turn.resource_changed(edge, touch);
             }
+            self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
             edge = self.subscriptions.edges.next(Chain::Resource, edge);
         }
@@ -357,6 +378,7 @@ impl Server {
             let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;
             Some((*wildcards.at(seat)?, wildcards.next(seat)))
         }) {
+            self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
             seat = Some(next);
         }
@@ -377,6 +399,10 @@ impl Server {
     /// (M144, M145).
     fn render_next(&mut self, id: StreamId, frame: &mut Frame) -> Option<ServerTransmit> {
         let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
+        if let Some(transmit) = stream.next_aside(frame) {
+            self.stats.note_response(Cause::Aside);
+            return Some(transmit);
+        }
         let limit = self.config.limits.response_bytes;
         let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
         let subscriptions = &mut self.subscriptions;

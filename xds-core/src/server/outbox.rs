@@ -22,6 +22,13 @@ impl Outbox {
         self.queue.push_back(ServerOutput::Authorize { stream, node_id });
     }
 
+    /// What a client makes the server say to the application: counted like observations, which keeps the
+    /// client from being read on.
+    pub(crate) fn ask(&mut self, output: ServerOutput) {
+        self.observations += 1;
+        self.queue.push_back(output);
+    }
+
     /// What is said once in a server's life, or once for each call of the application.
     pub(crate) fn tell(&mut self, output: ServerOutput) {
         self.queue.push_back(output);
@@ -38,7 +45,13 @@ impl Outbox {
 
     pub(crate) fn pop(&mut self) -> Option<ServerOutput> {
         let output = self.queue.pop_front();
-        if let Some(ServerOutput::Observed(_)) = output {
+        if let Some(
+            ServerOutput::Observed(_)
+            | ServerOutput::Wanted { .. }
+            | ServerOutput::Unwanted { .. }
+            | ServerOutput::Aside { .. },
+        ) = output
+        {
             self.observations -= 1;
         }
         output

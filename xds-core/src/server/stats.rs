@@ -62,8 +62,8 @@ pub struct Responses {
     pub resubscribed: u64,
     /// The client may wait for endpoints.
     pub warming: u64,
-    /// Anything else.
-    pub other: u64,
+    /// Messages of the application itself (M21). They are no responses otherwise.
+    pub asides: u64,
 }
 
 /// Streams not taken since the server was made, by [`Refusal`].
@@ -114,12 +114,15 @@ pub struct ClosedStreams {
 
 impl ServerStats {
     pub(super) fn note_response(&mut self, cause: Cause) {
-        self.responses += 1;
+        if cause != Cause::Aside {
+            self.responses += 1;
+        }
         let count = match cause {
             Cause::First => &mut self.causes.first,
             Cause::Changed => &mut self.causes.changed,
             Cause::Resubscribed => &mut self.causes.resubscribed,
             Cause::Warming => &mut self.causes.warming,
+            Cause::Aside => &mut self.causes.asides,
         };
         *count += 1;
     }

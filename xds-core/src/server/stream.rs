@@ -1,12 +1,13 @@
 //! One stream: who is at the other end, and what is counted across its types.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{hash::BuildHasher as _, time::Duration};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
 
 use super::{
+    asides::Queue,
     bucket::Bucket,
     config::{Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, Via},
@@ -34,6 +35,8 @@ pub(crate) struct Stream {
     node: Option<Node>,
     /// Requests that wait for that.
     pub(crate) latched: Vec<Bytes>,
+    /// What the application sends beside the resources.
+    pub(crate) asides: Option<Box<Queue>>,
     /// When it is to end, if that is planned.
     pub(crate) end: Option<End>,
     /// What its requests take from, unless they answer a response.
@@ -101,6 +104,7 @@ impl Stream {
             view,
             node: None,
             latched: Vec::new(),
+            asides: None,
             end: None,
             requests: Bucket::default(),
             reads_at: None,

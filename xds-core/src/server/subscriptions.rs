@@ -6,17 +6,19 @@
 use alloc::vec::Vec;
 
 use super::{
-    config::ServerConfig,
+    config::{OnDemand, ServerConfig},
     session::{Role, Session, Turn, edge::Edges},
     status::SubscriptionStatus,
     store::{Store, arena::Arena, history::Stamp},
     stream::Seat,
+    wants::Wants,
 };
 use crate::{
     id::StreamId,
     rng::Rng,
     service::Variant,
     slab::{Slab, Slot},
+    text::TypeUrl,
 };
 
 /// The store and everybody's interest in it.
@@ -25,6 +27,7 @@ pub(crate) struct Subscriptions {
     pub(crate) store: Store,
     pub(crate) sessions: Slab<Session>,
     pub(crate) edges: Edges,
+    pub(crate) wants: Wants,
 }
 
 /// A new session.
@@ -43,11 +46,12 @@ pub(crate) enum Knowledge {
 }
 
 impl Subscriptions {
-    pub(crate) fn new(rng: &mut Rng) -> Self {
+    pub(crate) fn new(rng: &mut Rng, on_demand: OnDemand) -> Self {
         Self {
             store: Store::new(rng),
             sessions: Slab::default(),
             edges: Edges::new(rng.next_u64()),
+            wants: Wants::new(on_demand),
         }
     }
 
@@ -98,7 +102,7 @@ impl Subscriptions {
     pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {
         let session = self.sessions.at_mut(slot)?;
         let arena = self.store.arena_mut(session.arena)?;
-        Some(Turn::new(slot, session, arena, &mut self.edges))
+        Some(Turn::new(slot, session, arena, &mut self.edges, &mut self.wants))
     }
 
     fn arena_of(&self, session: &Session) -> Option<&Arena> {
@@ -109,14 +113,19 @@ impl Subscriptions {
         self.due_on(slot).is_some()
     }
 
+    /// The type of a session.
+    pub(crate) fn type_of(&self, slot: Slot) -> Option<&TypeUrl> {
+        Some(&self.arena_of(self.sessions.at(slot)?)?.type_url)
+    }
+
     /// Whether a response of a session is on its way.
     pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
         self.sessions.at(slot).is_some_and(|session| session.awaited().is_some())
     }
 
-    /// How many responses of a session were answered.
-    pub(crate) fn answers(&self, slot: Slot) -> u64 {
-        self.sessions.at(slot).map_or(0, |session| session.counts.acks + session.counts.nacks)
+    /// How many responses of a session were accepted.
+    pub(crate) fn acks(&self, slot: Slot) -> u64 {
+        self.sessions.at(slot).map_or(0, |session| session.counts.acks)
     }
 
     /// How many names a session has subscribed, and how many it holds in all.
@@ -156,8 +165,9 @@ impl Subscriptions {
                 }
             }
             Some((from, to)) => {
-                let names =
-                    self.store.arena(clusters.arena).map(|arena| arena.names_between(from, to));
+                let arena = self.store.arena(clusters.arena);
+                let names = arena.map(|arena| arena.names_between(from, to).cloned());
+                let names: Option<Vec<_>> = names.map(Iterator::collect);
                 if let Some(mut turn) = self.turn(seat.session) {
                     names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
                 }

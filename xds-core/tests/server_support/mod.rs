@@ -16,6 +16,11 @@
 //! | `drain 10s grace 1s` | the server ends its streams over 10 seconds, and waits so long for answers |
 //! | `closed 14` | the server has ended the stream with this status code; the next step opens another |
 //! | `open` | the server has not ended the stream |
+//! | `lag cds 3 pending 1 2 rejected 4` | the streams that have not accepted the third transaction that changed something |
+//! | `tell cds 3`, `told cds 3`, `untold` | asks to be told when all have; that has been told; nothing has |
+//! | `sync cds a:synced b:notsent` | what client status discovery tells of the client's resources of a type |
+//! | `wanted eds a`, `unwanted eds a` | the application was told so, of this name next |
+//! | `asked` | it was told nothing of the kind |
 //! | `wait 15s`, `wait 200ms` | time passes; the server is woken exactly when it asked to be |
 //!
 //! A number before `>`, `<`, `close`, `closed` or `open` chooses the stream, as in `2> cds`; it is opened when it first
@@ -34,19 +39,19 @@
 #![allow(dead_code, reason = "every test binary uses a part")]
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    Frame, StreamId, Time, Timer,
+    Frame, ResourceName, StreamId, Time, Timer, TypeUrl, ViewName,
     proto::{
         DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
         ResourceLocator, Status,
     },
     server::{
-        CloseReason, DrainPlan, Observation, Server, ServerConfig, ServerOutput, ServerTransmit,
-        StatusCode, StreamEvent, Transaction, Variant, Via,
+        ClientResource, CloseReason, DrainPlan, Lag, Observation, Server, ServerConfig,
+        ServerOutput, ServerTransmit, StatusCode, StreamEvent, Transaction, Variant, Via,
     },
     types,
 };
@@ -222,6 +227,33 @@ impl Rig {
                 self.streams.remove(&stream);
             }
             "open" => assert_eq!(self.take_close(stream), None, "{stream} is open"),
+            "lag" => self.expect_lag(rest),
+            "tell" | "told" => {
+                let (short, sequence) = rest.split_once(' ').expect("a type and a number");
+                let (type_url, sequence) = (url(short), sequence.parse().expect("a number"));
+                let view = ViewName::default();
+                if word == "tell" {
+                    let told =
+                        self.server.tell_when_converged(&view, &type_url, sequence, self.now);
+                    told.expect("room to wait");
+                } else {
+                    let type_url = type_url.into();
+                    let told = ServerOutput::Converged { view, type_url, sequence };
+                    let position = self.outputs.iter().position(|output| *output == told);
+                    drop(self.outputs.remove(position.expect("told")));
+                }
+            }
+            "untold" => {
+                let is_told = |output: &_| matches!(output, ServerOutput::Converged { .. });
+                assert!(!self.outputs.iter().any(is_told), "nothing was told");
+            }
+            "sync" => self.expect_sync(stream, rest),
+            "wanted" | "unwanted" => {
+                let asked = self.asked().map(|(word, ty, name)| format!("{word} {ty} {name}"));
+                let (short, name) = rest.split_once(' ').expect("a type and a name");
+                assert_eq!(asked, Some(format!("{word} {} {name}", url(short))));
+            }
+            "asked" => assert_eq!(self.asked(), None),
             "wait" => self.wait(duration(rest)),
             _ => panic!("no such step: {step}"),
         }
@@ -238,6 +270,60 @@ impl Rig {
             self.drain();
         }
         self.now = until;
+    }
+
+    /// The next thing that the application was told to be wanted, or no longer.
+    fn asked(&mut self) -> Option<(&'static str, TypeUrl, ResourceName)> {
+        let is_want = |output: &ServerOutput| {
+            matches!(output, ServerOutput::Wanted { .. } | ServerOutput::Unwanted { .. })
+        };
+        let position = self.outputs.iter().position(is_want)?;
+        match self.outputs.remove(position) {
+            ServerOutput::Wanted { type_url, name, .. } => Some(("wanted", type_url, name)),
+            ServerOutput::Unwanted { type_url, name, .. } => Some(("unwanted", type_url, name)),
+            _ => None,
+        }
+    }
+
+    /// What client status discovery tells of a client's resources of a type, as `name:status`.
+    pub(crate) fn sync(&self, stream: u32, short: &str) -> BTreeSet<String> {
+        let status = self.server.client_status(self.streams[&stream].id).expect("an open stream");
+        let of_type = status.resources().filter(|it| it.type_url.as_str() == url(short));
+        let text = |it: ClientResource<'_>| {
+            let status = format!("{:?}", it.status).to_lowercase();
+            format!("{}:{status}", it.name)
+        };
+        of_type.map(text).collect()
+    }
+
+    fn expect_sync(&self, stream: u32, words: &str) {
+        let (short, wanted) = words.split_once(' ').unwrap_or((words, ""));
+        let wanted: BTreeSet<_> = wanted.split_whitespace().map(String::from).collect();
+        assert_eq!(self.sync(stream, short), wanted, "what {stream} has of {short}");
+    }
+
+    fn expect_lag(&self, words: &str) {
+        let mut words = words.split_whitespace();
+        let type_url = url(words.next().expect("a type"));
+        let sequence = words.next().and_then(|word| word.parse().ok()).expect("a number");
+        let (mut lag, mut wanted) = (Lag::Pending, BTreeSet::new());
+        for word in words {
+            match word {
+                "pending" => lag = Lag::Pending,
+                "rejected" => lag = Lag::Rejected,
+                stream => {
+                    let stream: u32 = stream.parse().expect("a stream");
+                    wanted.insert((self.streams[&stream].id, lag));
+                }
+            }
+        }
+        let got = self.server.convergence(&ViewName::default(), &type_url, sequence);
+        let lagging: BTreeSet<_> = got.lagging.iter().map(|it| (it.stream, it.lag)).collect();
+        assert_eq!(lagging, wanted, "who lags behind change {sequence} of {type_url}");
+        let count = |lag| wanted.iter().filter(|(_, it)| *it == lag).count();
+        let counts = (count(Lag::Pending), count(Lag::Rejected));
+        assert_eq!((got.pending, got.rejected), counts);
+        assert_eq!(got.is_complete(), wanted.is_empty());
     }
 
     /// Why the server ended a stream, if it did; told once.

@@ -1,5 +1,7 @@
 //! How much a server holds.
 
+use core::time::Duration;
+
 use super::Rate;
 
 /// What a single client, or the application, can make the server hold (M242, IS24).
@@ -39,6 +41,18 @@ pub struct ServerLimits {
     /// Deletions remembered per type for incremental clients that have not been told of them; default
     /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
     pub deletions_per_type: usize,
+    /// Messages of the application that may wait for a client to read; default 64.
+    pub asides_per_stream: usize,
+    /// Names told of each rejected response; default 16.
+    pub rejected_names: usize,
+    /// How long a rejection is remembered after its client has gone, unless it comes back and accepts what
+    /// it is sent; default 10 minutes.
+    pub keep_rejections: Duration,
+    /// Rejections remembered of clients that have gone; default 1,000. The oldest ones go first.
+    pub remembered_rejections: usize,
+    /// Calls of [`Server::tell_when_converged`](super::super::Server::tell_when_converged) that may wait at
+    /// a time; default 1,000.
+    pub convergence_waits: usize,
     /// Bytes of one resource; default 64 MiB.
     pub resource_bytes: usize,
     /// Bytes of resources in one response; default 4 MiB less 16 KiB, which fits gRPC's default for
@@ -63,6 +77,11 @@ impl Default for ServerLimits {
             latched_requests: 64,
             resources: 10_000_000,
             deletions_per_type: 10_000,
+            asides_per_stream: 64,
+            rejected_names: 16,
+            keep_rejections: Duration::from_secs(600),
+            remembered_rejections: 1_000,
+            convergence_waits: 1_000,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),
         }

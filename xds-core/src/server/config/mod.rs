@@ -8,12 +8,14 @@ mod limits;
 mod policies;
 mod type_config;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 pub use self::{
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
     limits::ServerLimits,
-    policies::{Admission, AnswerOverdue, NackRecovery, ReconnectTrust, RequireNode, Warming},
+    policies::{
+        Admission, AnswerOverdue, NackRecovery, OnDemand, ReconnectTrust, RequireNode, Warming,
+    },
     type_config::{LegacyWildcard, SotwResponse, TypeConfig},
 };
 use crate::{text::TypeUrl, types};
@@ -34,6 +36,13 @@ pub struct ServerConfig {
     pub warming: Warming,
     /// What becomes of a client that does not answer a response.
     pub answer_overdue: AnswerOverdue,
+    /// Whether the application is told what is asked for and missing.
+    pub on_demand: OnDemand,
+    /// Types of which the server knows nothing but that they are the application's (M21): whatever a client
+    /// says of one is passed on with [`ServerOutput::Aside`](super::ServerOutput::Aside), also before it
+    /// has said who it is, and subscribes to nothing.
+    /// [`Server::send_aside`](super::Server::send_aside) answers.
+    pub asides: BTreeSet<TypeUrl>,
     /// Whether the server takes streams from the start.
     pub readiness: Readiness,
     /// How old a stream may become; no limit by default.

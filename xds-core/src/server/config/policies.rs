@@ -99,3 +99,17 @@ impl Default for AnswerOverdue {
         Self::Observe(Duration::from_secs(30))
     }
 }
+
+/// Whether the application is told which resources are asked for that it has not set (M254-M256).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnDemand {
+    /// No. A name that there is no resource of does not exist, and incremental clients are told so at once.
+    #[default]
+    Off,
+    /// With [`ServerOutput::Wanted`](super::super::ServerOutput::Wanted), once, and when nobody asks any
+    /// more with [`ServerOutput::Unwanted`](super::super::ServerOutput::Unwanted). It answers by setting
+    /// the resource or an error ([`Transaction::mark_missing`](super::super::Transaction::mark_missing));
+    /// until then clients wait.
+    Told,
+}

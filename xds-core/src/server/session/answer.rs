@@ -11,7 +11,7 @@
 use alloc::{boxed::Box, string::ToString as _, sync::Arc};
 use core::num::NonZeroU64;
 
-use super::{Answer, Stamp, Suspects, Turn};
+use super::{Answer, Stamp, Suspects, Turn, rejected::Rejected};
 use crate::{
     server::{
         bucket::Bucket,
@@ -44,13 +44,22 @@ pub(crate) struct Surroundings<'a> {
     /// What observations of rejections take from.
     pub(crate) nacks: &'a mut Bucket,
     pub(crate) now: Time,
+    /// What the request rejects.
+    pub(crate) rejected: Option<Rejected>,
 }
 
 /// A client's `error_detail`, read.
 #[derive(Clone, Debug)]
 pub(crate) struct Rejection {
-    code: i32,
-    message: Arc<str>,
+    pub(super) code: i32,
+    pub(super) message: Arc<str>,
+}
+
+/// Whether a request asks for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Something,
+    Nothing,
 }
 
 /// What a request means for the newest response.
@@ -70,7 +79,7 @@ impl Turn<'_> {
         request: &Request<'_>,
         rejection: Option<Rejection>,
         around: &mut Surroundings<'_>,
-    ) {
+    ) -> Asked {
         match self.session.variant {
             Variant::StateOfTheWorld => self.handle_list(request, rejection, around),
             Variant::Incremental => self.handle_changes(request, rejection, around),
@@ -128,10 +137,10 @@ impl Turn<'_> {
 
     fn on_ack(&mut self, request: &Request<'_>, around: &mut Surroundings<'_>) {
         let Some(sent) = &mut self.session.newest else { return };
-        sent.answer = Answer::Ack;
+        (sent.answer, sent.time) = (Answer::Ack, around.now);
         let version = sent.version;
         self.session.accepted = Some(version);
-        self.session.last_error = None;
+        self.session.forget_error();
         self.session.counts.acks += 1;
         around.stats.acks += 1;
         let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
@@ -155,10 +164,10 @@ impl Turn<'_> {
         around: &mut Surroundings<'_>,
     ) {
         let Some(sent) = &mut self.session.newest else { return };
-        sent.answer = Answer::Nack;
+        (sent.answer, sent.time) = (Answer::Nack, around.now);
         let sent = *sent;
         self.session.counts.nacks += 1;
-        self.session.last_error = Some(rejection.message.clone());
+        self.session.keep_error(rejection.message.clone());
         around.stats.nacks += 1;
         if around.config.nack_recovery == NackRecovery::ResendBatch && !self.sends_full_state() {
             let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
@@ -170,6 +179,8 @@ impl Turn<'_> {
                 until: sent.at,
             }));
         }
+        let version = self.arena.print(sent.version);
+        around.rejected = Some(self.rejected(sent, version, &rejection, around.config));
         if let Some(rate) = around.config.limits.observed_nacks {
             if !around.nacks.has_one(rate, around.now) {
                 around.stats.unobserved_nacks += 1;

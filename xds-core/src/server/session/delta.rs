@@ -5,7 +5,7 @@
 
 use super::{
     CatchUp, Legacy, Turn,
-    answer::{Rejection, Surroundings},
+    answer::{Asked, Rejection, Surroundings},
     edge::{Chain, Due, Standing},
     interest::WILDCARD,
 };
@@ -22,7 +22,7 @@ impl Turn<'_> {
         request: &Request<'_>,
         rejection: Option<Rejection>,
         around: &mut Surroundings<'_>,
-    ) {
+    ) -> Asked {
         let is_first = self.session.round == 0;
         self.take_answer(request, rejection, around);
         self.session.round = self.session.round.wrapping_add(1);
@@ -44,6 +44,7 @@ impl Turn<'_> {
         if self.session.interest() != before || is_first {
             self.observe_interest(around);
         }
+        if changes > 0 || is_first { Asked::Something } else { Asked::Nothing }
     }
 
     fn subscribe(&mut self, name: &str, cause: Cause) {
@@ -62,7 +63,10 @@ impl Turn<'_> {
         };
         let Some(edge) = edge else { return };
         self.set_standing(edge, Standing::Named);
-        self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        self.want(resource);
+        if !self.is_asked_for(resource) {
+            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        }
     }
 
     fn unsubscribe(&mut self, name: &str, cause: Cause) {

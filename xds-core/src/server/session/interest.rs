@@ -86,6 +86,7 @@ impl Turn<'_> {
         let edge = existing.or_else(|| self.connect(resource));
         let Some(edge) = edge else { return Listed::Again };
         self.session.named += 1;
+        self.want(resource);
         let exists = self.arena.payload(resource).is_some();
         let may_be_known = self.may_know(exists);
         if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
@@ -186,6 +187,7 @@ impl Turn<'_> {
             &mut self.session.due,
             &mut entry.subscribers,
         );
+        self.unwant(resource);
         self.arena.release(resource);
     }
 

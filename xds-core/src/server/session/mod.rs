@@ -22,19 +22,24 @@ mod delta;
 pub(crate) mod edge;
 mod errors;
 mod interest;
+pub(crate) mod look;
+pub(crate) mod progress;
+pub(crate) mod rejected;
 mod relocate;
 mod render;
 mod render_delta;
 mod render_sotw;
 mod sotw;
+mod wanted;
 
-use alloc::{boxed::Box, sync::Arc};
+use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
 pub(crate) use self::render::Rendered;
 use self::{
     edge::{Due, Edge, Edges, List},
     errors::Errors,
+    progress::Behind,
 };
 use super::{
     config::{LegacyWildcard, SotwResponse},
@@ -46,6 +51,7 @@ use super::{
         history::Stamp,
         version::{StatedVersion, TypeVersion},
     },
+    wants::Wants,
 };
 use crate::{
     id::StreamId,
@@ -85,8 +91,8 @@ pub(crate) struct Session {
     withdrawn: Withdrawn,
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
     farewell: Option<Box<Farewell>>,
+    behind: Option<Box<Behind>>,
     pub(crate) counts: Counts,
-    last_error: Option<Arc<str>>,
 }
 
 /// Whether anything depends on what this type of a stream is sent (M151).
@@ -159,7 +165,7 @@ struct Sent {
     from: Stamp,
     /// The newest change when it was rendered, sent or not.
     at: Stamp,
-    /// When it was rendered.
+    /// When it was rendered or, once it was, answered.
     time: Time,
     answer: Answer,
 }
@@ -239,6 +245,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) session: &'a mut Session,
     pub(crate) arena: &'a mut Arena,
     pub(crate) edges: &'a mut Edges,
+    pub(crate) wants: &'a mut Wants,
 }
 
 impl Session {
@@ -267,13 +274,18 @@ impl Session {
             warming: WarmingState::Off,
             withdrawn: Withdrawn::Nothing,
             farewell: None,
+            behind: None,
             counts: Counts::default(),
-            last_error: None,
         }
     }
 
     /// Whether there is something to send and the window is open. O(1).
     pub(crate) fn is_due(&self, arena: &Arena) -> bool {
+        !self.is_waiting() && self.lacks_something(arena)
+    }
+
+    /// Whether there is something to send, now or when the window opens. O(1).
+    pub(crate) fn lacks_something(&self, arena: &Arena) -> bool {
         let behind = |wildcard: &Wildcard| match self.sends(arena) {
             Sends::FullState => wildcard.owed.is_some() || wildcard.version != arena.version,
             Sends::Changes => arena.newest() > wildcard.cursor,
@@ -284,7 +296,7 @@ impl Session {
             }
         };
         let is_behind = || self.wildcard.as_ref().is_some_and(behind);
-        !self.is_waiting() && (!self.due.is_empty() || self.farewell.is_some() || is_behind())
+        !self.due.is_empty() || self.farewell.is_some() || is_behind()
     }
 
     /// What responses to this session consist of.
@@ -315,6 +327,11 @@ impl Session {
     /// When the response was rendered that is on its way.
     pub(crate) fn awaits_since(&self) -> Option<Time> {
         self.newest.filter(|sent| sent.answer == Answer::Pending).map(|sent| sent.time)
+    }
+
+    /// When the newest response was rendered or, once it was, answered.
+    pub(crate) fn updated(&self) -> Option<Time> {
+        self.newest.map(|sent| sent.time)
     }
 
     /// The nonce of the response that is on its way.
@@ -378,10 +395,6 @@ impl Session {
         self.accepted
     }
 
-    pub(crate) fn last_error(&self) -> Option<&Arc<str>> {
-        self.last_error.as_ref()
-    }
-
     /// Whether the client has the resource as it is now, as far as this edge tells. What it rejected
     /// it does not have.
     fn holds(&self, edge: &Edge) -> bool {
@@ -428,8 +441,9 @@ impl<'a> Turn<'a> {
         session: &'a mut Session,
         arena: &'a mut Arena,
         edges: &'a mut Edges,
+        wants: &'a mut Wants,
     ) -> Self {
-        Self { errors: Errors::default(), slot, session, arena, edges }
+        Self { errors: Errors::default(), slot, session, arena, edges, wants }
     }
 
     /// The resource behind one of the session's edges was created, altered or deleted, or there is an
@@ -450,7 +464,8 @@ impl<'a> Turn<'a> {
             (false, Sends::Changes) => drop(self.edges.clear_due(due, edge_slot)),
             (false, Sends::FullState) if !was_sent => drop(self.edges.clear_due(due, edge_slot)),
             // It was asked for by name, so it is told even if it never was sent (M115, M131).
-            (false, Sends::ChangesAndRemovals) if !was_sent && !is_due => {}
+            (false, Sends::ChangesAndRemovals)
+                if !was_sent && !is_due && touch != Touch::Answer => {}
             (false, Sends::FullState | Sends::ChangesAndRemovals) => {
                 self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
             }

@@ -129,7 +129,10 @@ impl Turn<'_> {
             Known::Nothing | Known::Absent => 0,
         };
         self.edges.set_sent(&mut self.session.edges, edge, sent);
+        self.want(resource);
         let is_due = match (hash, known) {
+            // That there is none, nobody has said yet.
+            (None, _) if self.is_asked_for(resource) => false,
             (Some(hash), Known::Exactly(held)) => hash != held,
             (Some(_), _) => true,
             (None, Known::Absent) => false,

@@ -46,6 +46,7 @@ impl Turn<'_> {
             self.owe_everything(Cause::Warming);
         }
         let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
+        let reached = self.session.reached();
         let (body, version, cause) = match self.session.sends(self.arena) {
             Sends::FullState => self.render_full_state(nonce.get()),
             Sends::Changes => {
@@ -64,6 +65,7 @@ impl Turn<'_> {
         let (version, at) = (version.stated(), self.arena.clock());
         self.session.first = First::Answered;
         self.session.withdrawn = Withdrawn::Nothing;
+        self.session.note_sent(self.arena, reached);
         self.session.newest =
             Some(Sent { nonce, version, from, at, time, answer: Answer::Pending });
         self.session.counts.responses += 1;

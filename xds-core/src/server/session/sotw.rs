@@ -5,7 +5,7 @@
 
 use super::{
     First, Turn, WarmingState,
-    answer::{Reading, Rejection, Surroundings},
+    answer::{Asked, Reading, Rejection, Surroundings},
     interest::Outcome,
 };
 use crate::{
@@ -20,13 +20,18 @@ impl Turn<'_> {
         request: &Request<'_>,
         rejection: Option<Rejection>,
         around: &mut Surroundings<'_>,
-    ) {
+    ) -> Asked {
         let is_first = self.session.round == 0;
         let is_rejection = rejection.is_some();
         if let Reading::Stale | Reading::Bogus = self.take_answer(request, rejection, around) {
-            return;
+            return Asked::Nothing;
         }
-        if self.replace_names(request.names()) == Outcome::Changed || is_first {
+        let asked = match self.replace_names(request.names()) {
+            Outcome::Changed => Asked::Something,
+            Outcome::Same if is_first => Asked::Something,
+            Outcome::Same => Asked::Nothing,
+        };
+        if asked == Asked::Something {
             self.observe_interest(around);
         }
         if is_first && around.config.reconnect_trust == ReconnectTrust::WildcardOnly {
@@ -36,6 +41,7 @@ impl Turn<'_> {
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
+        asked
     }
 
     /// A client that comes back for the wildcard alone and has the current version is not sent it

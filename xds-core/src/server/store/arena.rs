@@ -1,6 +1,6 @@
 //! All resources of one type, in the order of their last change.
 
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque};
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     index::NameIndex,
-    server::{config::TypeConfig, session::edge::List},
+    server::{config::TypeConfig, session::edge::List, wants::Want},
     service::Variant,
     slab::{Slab, Slot},
     text::{ResourceName, TypeUrl, Version},
@@ -75,6 +75,8 @@ pub(crate) struct Resource {
     /// When it was last set or deleted.
     pub(crate) stamp: Stamp,
     life: Life,
+    /// What the application was told of it.
+    pub(crate) want: Want,
     /// Who subscribes to it by name.
     pub(crate) subscribers: List,
 }
@@ -136,6 +138,7 @@ impl Arena {
         let resource = self.resources.at_mut(slot)?;
         let is_same = resource.payload.as_ref().is_some_and(|payload| payload.value == value);
         let error = resource.error.take();
+        resource.answer();
         if is_same {
             return error.map(|_| slot);
         }
@@ -195,10 +198,17 @@ impl Arena {
         if resource.error.as_deref() == Some(error) {
             return None;
         }
+        resource.answer();
         let is_new = resource.payload.is_none() && resource.error.is_none();
         self.held += usize::from(is_new);
         resource.error = Some(Box::new(error.clone()));
         Some(slot)
+    }
+
+    /// Whether the application has been asked for a resource, and has not answered.
+    pub(crate) fn is_asked_for(&self, name: &ResourceName) -> bool {
+        let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        resource.is_some_and(|resource| resource.want == Want::Asked)
     }
 
     /// From now on somebody has to be told what is deleted.
@@ -263,6 +273,7 @@ impl Arena {
             error: None,
             stamp: Stamp::START,
             life: Life::default(),
+            want: Want::Untold,
             subscribers: List::default(),
         };
         let slot = self.resources.push_back(resource)?.slot();
@@ -449,14 +460,17 @@ impl Arena {
     }
 
     /// The names of what was set after `from` and up to `to`.
-    pub(crate) fn names_between(&self, from: Stamp, to: Stamp) -> Vec<ResourceName> {
+    pub(crate) fn names_between(
+        &self,
+        from: Stamp,
+        to: Stamp,
+    ) -> impl Iterator<Item = &ResourceName> {
         let first = self.first_after(from);
         let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
         slots
             .map_while(|slot| self.at(slot))
-            .take_while(|resource| resource.stamp <= to)
-            .map(|resource| resource.name.clone())
-            .collect()
+            .take_while(move |resource| resource.stamp <= to)
+            .map(|resource| &resource.name)
     }
 
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
@@ -508,6 +522,15 @@ impl Arena {
             self.existing -= 1;
             self.framed_bytes -= payload.framed.len();
             self.entry_bytes -= entry_len(name, payload.framed.len());
+        }
+    }
+}
+
+impl Resource {
+    /// The application has said what there is.
+    fn answer(&mut self) {
+        if self.want == Want::Asked {
+            self.want = Want::Answered;
         }
     }
 }

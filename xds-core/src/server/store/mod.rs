@@ -66,6 +66,8 @@ pub(crate) enum Touch {
     Content,
     /// An error stands for it, or another one.
     Error,
+    /// The same, and nobody has been told anything before: the application had been asked for it.
+    Answer,
 }
 
 impl Store {
@@ -117,7 +119,10 @@ impl Store {
                     (arena.set(name, value, now, pool), &mut changed, Touch::Content)
                 }
                 Content::Nothing => (arena.remove(name, now, pool), &mut removed, Touch::Content),
-                Content::Error(error) => (arena.set_error(name, error), &mut changed, Touch::Error),
+                Content::Error(error) => {
+                    let touch = if arena.is_asked_for(name) { Touch::Answer } else { Touch::Error };
+                    (arena.set_error(name, error), &mut changed, touch)
+                }
             };
             let Some(slot) = slot else { continue };
             self.clock = now;
@@ -258,6 +263,11 @@ impl Store {
 
     pub(crate) fn arena_mut(&mut self, slot: Slot) -> Option<&mut Arena> {
         self.arenas.at_mut(slot)
+    }
+
+    /// The number of the newest transaction that changed anything.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// How many resources exist, over all types and views.

@@ -93,6 +93,17 @@ impl Transaction {
         self.push(type_url.into(), name.into(), Content::Error(error))
     }
 
+    /// Tells clients that name this resource that it does not exist (M255): incremental ones as a removal,
+    /// others as the error `NOT_FOUND`. The same as [`set_error`](Self::set_error) with that code; setting
+    /// or removing the resource ends it.
+    pub fn mark_missing(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+    ) -> &mut Self {
+        self.set_error(type_url, name, StatusCode::NotFound, "the resource does not exist")
+    }
+
     /// How many changes there are, repeated names included.
     #[must_use]
     pub fn len(&self) -> usize {

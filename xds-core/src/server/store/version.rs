@@ -14,6 +14,12 @@ impl ContentHash {
         Self(first_half(blake3::hash(bytes)))
     }
 
+    /// The same as a text of its own.
+    pub(crate) fn to_version(self) -> Version {
+        let digits = self.digits();
+        Version::new(core::str::from_utf8(&digits).unwrap_or_default())
+    }
+
     /// The resource's own version, as incremental responses state it: sixteen hexadecimal digits.
     pub(crate) fn digits(self) -> [u8; 16] {
         let mut digits = [0; 16];

@@ -1,0 +1,240 @@
+//! Who has accepted a change, and who has not (IS29).
+//!
+//! What is asked for is a type in a view and the number of a transaction ([`Applied`](super::Applied)).
+//! A client has accepted it when it has accepted a response with everything of it, or of
+//! what replaced it since, that it subscribes to. One that subscribes to nothing of it has as well.
+//!
+//! Counting costs a step for each stream, when asked. Being told costs that once, and then a look at each
+//! answer on the type in the view, as long as somebody waits.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
+
+use thiserror::Error;
+
+use super::{Server, event::ServerOutput};
+use crate::{
+    id::StreamId,
+    slab::Slot,
+    text::{TypeUrl, ViewName},
+    time::Time,
+};
+
+/// How many clients have accepted a change, of those that are connected and subscribe to its type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Convergence {
+    /// How many have accepted it.
+    pub accepted: usize,
+    /// How many have not been sent it, or have not answered.
+    pub pending: usize,
+    /// How many have rejected it.
+    pub rejected: usize,
+    /// Those that have not accepted it, in the order in which their streams came.
+    pub lagging: Vec<Laggard>,
+}
+
+impl Convergence {
+    /// Whether all have accepted it.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.lagging.is_empty()
+    }
+}
+
+/// A client that has not accepted a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Laggard {
+    /// Its stream.
+    pub stream: StreamId,
+    /// The id of its node; empty if it gave none.
+    pub node_id: Arc<str>,
+    /// Why.
+    pub lag: Lag,
+}
+
+/// Why a client has not accepted a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Lag {
+    /// It has not been sent it, or has not answered.
+    Pending,
+    /// It has rejected it.
+    Rejected,
+}
+
+/// As many calls wait to be told as may ([`convergence_waits`](super::ServerLimits::convergence_waits)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("more than {limit} calls wait for convergence")]
+pub struct TooManyWaits {
+    /// The configured limit.
+    pub limit: usize,
+}
+
+/// Who waits to be told.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    /// By the arena and the number of the transaction.
+    waits: BTreeMap<(Slot, u64), Wait>,
+}
+
+#[derive(Debug)]
+struct Wait {
+    view: ViewName,
+    type_url: TypeUrl,
+    /// The sessions that have not accepted it.
+    lagging: BTreeSet<Slot>,
+}
+
+impl Server {
+    /// How far the change of this number ([`Applied::sequence`](super::Applied::sequence)), and every one
+    /// before it, has got with the clients of a type in a view. A number that was not given out yet stands
+    /// for the newest.
+    #[must_use]
+    pub fn convergence(&self, view: &ViewName, type_url: &str, sequence: u64) -> Convergence {
+        let sequence = sequence.min(self.subscriptions.store.sequence());
+        let mut convergence = Convergence::default();
+        let store = &self.subscriptions.store;
+        let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
+        let Some(arena) = arena else { return convergence };
+        for (slot, state) in self.streams.iter() {
+            let Some(session) = state.session_on(arena) else { continue };
+            let Some(lag) = self.lag(session, sequence) else {
+                convergence.accepted += 1;
+                continue;
+            };
+            match lag {
+                Lag::Pending => convergence.pending += 1,
+                Lag::Rejected => convergence.rejected += 1,
+            }
+            let Some(stream) = self.streams.key(slot).map(StreamId) else { continue };
+            let node_id = state.node().cloned().unwrap_or_default();
+            convergence.lagging.push(Laggard { stream, node_id, lag });
+        }
+        convergence
+    }
+
+    /// Asks to be told, once, when all clients that are connected then have accepted a change
+    /// ([`ServerOutput::Converged`]): at once if they have.
+    ///
+    /// # Errors
+    ///
+    /// As many calls wait as may.
+    pub fn tell_when_converged(
+        &mut self,
+        view: &ViewName,
+        type_url: &str,
+        sequence: u64,
+        now: Time,
+    ) -> Result<(), TooManyWaits> {
+        self.clock.advance(now);
+        let limit = self.config.limits.convergence_waits;
+        if self.waits.waits.len() >= limit {
+            return Err(TooManyWaits { limit });
+        }
+        let sequence = sequence.min(self.subscriptions.store.sequence());
+        let store = &self.subscriptions.store;
+        let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
+        let arena = arena.unwrap_or(Slot::NONE);
+        let on_arena = self.streams.iter().filter_map(|(_, state)| state.session_on(arena));
+        let lagging = on_arena.filter(|&session| self.lag(session, sequence).is_some()).collect();
+        let wait = Wait { view: view.clone(), type_url: type_url.into(), lagging };
+        if wait.lagging.is_empty() {
+            self.out.tell(wait.over(sequence));
+        } else {
+            self.waits.waits.insert((arena, sequence), wait);
+        }
+        Ok(())
+    }
+
+    /// The change of the number `change`, or something that came after it, may have made something due.
+    pub(super) fn note_progress(&mut self, session: Slot, change: u64) {
+        let subscriptions = &mut self.subscriptions;
+        let Some(state) = subscriptions.sessions.at_mut(session) else { return };
+        let Some(arena) = subscriptions.store.arena(state.arena) else { return };
+        state.note_due(arena, change);
+        self.review_waits(session);
+    }
+
+    /// Something was rendered on the stream, which may have made other things due, or it turned out that
+    /// nothing is.
+    pub(super) fn note_rendered(&mut self, id: StreamId) {
+        let next = self.subscriptions.store.sequence() + 1;
+        let count = self.streams.get(id.0).map_or(0, |stream| stream.sessions.len());
+        for position in 0..count {
+            let seats = self.streams.get(id.0).map(|stream| &stream.sessions);
+            if let Some(seat) = seats.and_then(|seats| seats.get(position)) {
+                self.note_progress(seat.session, next);
+            }
+        }
+    }
+
+    /// The session has got further, or fallen back.
+    pub(super) fn review_waits(&mut self, session: Slot) {
+        if self.waits.waits.is_empty() {
+            return;
+        }
+        let Some(arena) = self.subscriptions.sessions.at(session).map(|it| it.arena) else {
+            return;
+        };
+        for sequence in self.waits.on(arena) {
+            let lags = self.lag(session, sequence).is_some();
+            let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) else { continue };
+            if lags {
+                wait.lagging.insert(session);
+            } else {
+                wait.lagging.remove(&session);
+                self.end_wait(arena, sequence);
+            }
+        }
+    }
+
+    /// The session is no longer on the arena.
+    pub(super) fn leave_waits(&mut self, arena: Slot, session: Slot) {
+        for sequence in self.waits.on(arena) {
+            if let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) {
+                wait.lagging.remove(&session);
+            }
+            self.end_wait(arena, sequence);
+        }
+    }
+
+    fn end_wait(&mut self, arena: Slot, sequence: u64) {
+        let key = (arena, sequence);
+        if self.waits.waits.get(&key).is_some_and(|wait| wait.lagging.is_empty())
+            && let Some(wait) = self.waits.waits.remove(&key)
+        {
+            self.out.tell(wait.over(sequence));
+        }
+    }
+
+    /// Why the client of the session has not accepted a change, if it has not.
+    fn lag(&self, session: Slot, sequence: u64) -> Option<Lag> {
+        if sequence >= self.rejections.oldest(session) {
+            return Some(Lag::Rejected);
+        }
+        let state = self.subscriptions.sessions.at(session)?;
+        let arena = self.subscriptions.store.arena(state.arena)?;
+        (sequence >= state.answered_before(arena)).then_some(Lag::Pending)
+    }
+}
+
+impl Waits {
+    /// The numbers that are waited for on an arena.
+    fn on(&self, arena: Slot) -> Vec<u64> {
+        self.waits
+            .range((arena, 0)..=(arena, u64::MAX))
+            .map(|((_, sequence), _)| *sequence)
+            .collect()
+    }
+}
+
+impl Wait {
+    fn over(self, sequence: u64) -> ServerOutput {
+        ServerOutput::Converged { view: self.view, type_url: self.type_url, sequence }
+    }
+}

@@ -1,0 +1,289 @@
+//! What clients rejected and have not accepted since: the report by node.
+//!
+//! A client has at most one entry per type and stream. It ends when the client has accepted all of what it
+//! rejected in whatever form it has now, when it no longer subscribes to it, or some time after the client
+//! has gone: one that crashes on what it is sent should be found in the report after it did.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use super::{
+    Server,
+    alarms::Alarm,
+    session::{
+        progress::NEVER,
+        rejected::{Held, Rejected},
+    },
+};
+use crate::{
+    id::StreamId,
+    slab::Slot,
+    text::{ResourceName, TypeUrl, Version, ViewName},
+    time::Time,
+};
+
+/// A response that a client rejected and has not accepted since, in whatever form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rejection<'a> {
+    /// The id of the client's node; empty if it gave none.
+    pub node_id: &'a str,
+    /// The stream, unless the client has gone.
+    pub stream: Option<StreamId>,
+    /// What the client sees.
+    pub view: &'a ViewName,
+    /// The type.
+    pub type_url: &'a TypeUrl,
+    /// The version of the newest rejected response.
+    pub version: &'a Version,
+    /// The resources that were new to the client in it. Which of them it did not like, only its message
+    /// says.
+    pub names: &'a [ResourceName],
+    /// Whether these are all.
+    pub extent: Extent,
+    /// The status code of the error, as the client put it.
+    pub code: i32,
+    /// The client's message, cut to 4,096 bytes.
+    pub message: &'a Arc<str>,
+    /// How many responses it has rejected since it last had none to complain about.
+    pub count: u64,
+    /// When it rejected the first of these.
+    pub since: Time,
+    /// When it rejected the newest.
+    pub last: Time,
+}
+
+/// Whether a list is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Extent {
+    /// It has all there are.
+    All,
+    /// There are more than the limit
+    /// [`rejected_names`](super::ServerLimits::rejected_names).
+    Part,
+}
+
+/// All rejections.
+#[derive(Debug, Default)]
+pub(crate) struct Rejections {
+    live: BTreeMap<Slot, Live>,
+    gone: BTreeMap<NodeType, Record>,
+    /// Those who have gone, with when they are forgotten, the first one first.
+    leaving: VecDeque<(Time, NodeType)>,
+}
+
+type NodeType = (Arc<str>, TypeUrl);
+
+#[derive(Debug)]
+struct Live {
+    stream: StreamId,
+    node_id: Arc<str>,
+    type_url: TypeUrl,
+    record: Record,
+    /// The oldest change that was rejected.
+    oldest: u64,
+    /// What of it is left.
+    held: Held,
+}
+
+#[derive(Debug)]
+struct Record {
+    view: ViewName,
+    version: Version,
+    names: Box<[ResourceName]>,
+    extent: Extent,
+    code: i32,
+    message: Arc<str>,
+    count: u64,
+    since: Time,
+    last: Time,
+    /// When it is forgotten; set when the client has gone.
+    until: Time,
+}
+
+/// What a request answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Answered {
+    Nothing,
+    Accepted,
+    Rejected(Rejected),
+}
+
+impl Rejections {
+    /// The oldest change that the session has rejected.
+    pub(crate) fn oldest(&self, session: Slot) -> u64 {
+        self.live.get(&session).map_or(NEVER, |live| live.oldest)
+    }
+
+    /// What the session has rejected.
+    pub(crate) fn held(&self, session: Slot) -> Option<&Held> {
+        self.live.get(&session).map(|live| &live.held)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Rejection<'_>> {
+        let live = self
+            .live
+            .values()
+            .map(|live| live.record.report(&live.node_id, Some(live.stream), &live.type_url));
+        let gone = self.gone.iter().map(|((node, ty), record)| record.report(node, None, ty));
+        live.chain(gone)
+    }
+
+    /// Forgets what is to be forgotten by now.
+    fn expire(&mut self, now: Time, limit: usize) {
+        while let Some((until, key)) = self.leaving.front()
+            && (*until <= now || self.leaving.len() > limit)
+        {
+            if self.gone.get(key).is_some_and(|record| record.until == *until) {
+                self.gone.remove(key);
+            }
+            self.leaving.pop_front();
+        }
+    }
+}
+
+impl Record {
+    fn report<'a>(
+        &'a self,
+        node_id: &'a str,
+        stream: Option<StreamId>,
+        type_url: &'a TypeUrl,
+    ) -> Rejection<'a> {
+        Rejection {
+            node_id,
+            stream,
+            view: &self.view,
+            type_url,
+            version: &self.version,
+            names: &self.names,
+            extent: self.extent,
+            code: self.code,
+            message: &self.message,
+            count: self.count,
+            since: self.since,
+            last: self.last,
+        }
+    }
+}
+
+impl Server {
+    /// What clients have rejected and not accepted since: those there are, then those who have gone not
+    /// long ago ([`keep_rejections`](super::ServerLimits::keep_rejections)), by node and type. Costs what
+    /// there is to tell.
+    pub fn rejections(&self) -> impl Iterator<Item = Rejection<'_>> {
+        self.rejections.iter()
+    }
+
+    /// A request was taken, and answered something or changed what is subscribed.
+    pub(super) fn note_answer(&mut self, id: StreamId, session: Slot, answered: Answered) {
+        let oldest = match answered {
+            Answered::Nothing => return self.drop_unsubscribed(session),
+            Answered::Accepted | Answered::Rejected(_) => {
+                let state = self.subscriptions.sessions.at_mut(session);
+                state.map_or(NEVER, super::session::Session::note_answered)
+            }
+        };
+        match answered {
+            Answered::Rejected(rejected) => self.add_rejection(id, session, rejected, oldest),
+            _ => {
+                self.end_rejection(id, session);
+                self.drop_unsubscribed(session);
+            }
+        }
+    }
+
+    fn add_rejection(&mut self, id: StreamId, session: Slot, new: Rejected, oldest: u64) {
+        let now = self.clock.now();
+        let subscriptions = &self.subscriptions;
+        let arena = subscriptions.sessions.at(session).map(|session| session.arena);
+        let Some(arena) = arena.and_then(|arena| subscriptions.store.arena(arena)) else { return };
+        let Some(view) = subscriptions.store.view(arena.view) else { return };
+        let node_id = self.streams.get(id.0).and_then(|stream| stream.node().cloned());
+        let (node_id, type_url) = (node_id.unwrap_or_default(), arena.type_url.clone());
+        let before = self.rejections.live.remove(&session);
+        let (oldest, mut held, earlier) = match before {
+            Some(before) => (oldest.min(before.oldest), before.held, Some(before.record)),
+            None if self.rejections.gone.is_empty() => (oldest, Held::default(), None),
+            None => {
+                let key = (node_id.clone(), type_url.clone());
+                (oldest, Held::default(), self.rejections.gone.remove(&key))
+            }
+        };
+        held.add(&new);
+        let record = Record {
+            view: view.name.clone(),
+            version: new.version,
+            names: new.names,
+            extent: new.extent,
+            code: new.code,
+            message: new.message,
+            count: 1 + earlier.as_ref().map_or(0, |earlier| earlier.count),
+            since: earlier.map_or(now, |earlier| earlier.since),
+            last: now,
+            until: now,
+        };
+        let live = Live { stream: id, node_id, type_url, record, oldest, held };
+        self.rejections.live.insert(session, live);
+    }
+
+    /// The client has accepted a response.
+    fn end_rejection(&mut self, id: StreamId, session: Slot) {
+        if let Some(live) = self.rejections.live.get_mut(&session) {
+            let turn = self.subscriptions.turn(session);
+            if turn.is_none_or(|turn| !turn.still_rejects(&mut live.held)) {
+                self.rejections.live.remove(&session);
+            }
+        } else if !self.rejections.gone.is_empty()
+            && let Some(node) = self.streams.get(id.0).and_then(|stream| stream.node())
+            && let Some(type_url) = self.subscriptions.type_of(session)
+        {
+            self.rejections.gone.remove(&(node.clone(), type_url.clone()));
+        }
+    }
+
+    /// Nobody has rejected what he no longer subscribes to.
+    fn drop_unsubscribed(&mut self, session: Slot) {
+        let Some(live) = self.rejections.live.get(&session) else { return };
+        let Some(turn) = self.subscriptions.turn(session) else { return };
+        let names = &live.record.names;
+        let is_over = live.record.extent == Extent::All
+            && !names.is_empty()
+            && !names.iter().any(|name| turn.subscribes_to(name));
+        if is_over || turn.subscribes_to_nothing() {
+            self.rejections.live.remove(&session);
+        }
+    }
+
+    /// The client has gone.
+    pub(super) fn keep_rejection(&mut self, session: Slot) {
+        let Some(Live { node_id, type_url, mut record, .. }) =
+            self.rejections.live.remove(&session)
+        else {
+            return;
+        };
+        let limits = &self.config.limits;
+        let (keep, most) = (limits.keep_rejections, limits.remembered_rejections);
+        if node_id.is_empty() || keep.is_zero() || most == 0 {
+            return;
+        }
+        let now = self.clock.now();
+        record.until = now.after(keep);
+        let key = (node_id, type_url);
+        self.rejections.leaving.push_back((record.until, key.clone()));
+        self.rejections.gone.insert(key, record);
+        self.forget_rejections();
+    }
+
+    /// Forgets those who have been gone for long enough, and is woken when the next one has.
+    pub(super) fn forget_rejections(&mut self) {
+        let (now, limit) = (self.clock.now(), self.config.limits.remembered_rejections);
+        self.rejections.expire(now, limit);
+        if let Some((until, _)) = self.rejections.leaving.front() {
+            self.alarms.set(*until, Alarm::ForgetRejections);
+        }
+    }
+}

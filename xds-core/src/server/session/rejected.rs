@@ -1,0 +1,204 @@
+//! What a client rejected: which resources it cannot have liked, and whether it still is that way.
+
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+use super::{
+    Sends, Sent, Turn,
+    answer::Rejection,
+    edge::{Chain, Edge, Standing},
+};
+use crate::{
+    server::{config::ServerConfig, rejections::Extent, store::history::Stamp},
+    text::{ResourceName, Version},
+};
+
+/// A rejected response.
+#[derive(Clone, Debug)]
+pub(crate) struct Rejected {
+    pub(crate) version: Version,
+    pub(crate) code: i32,
+    pub(crate) message: Arc<str>,
+    /// Those that were new to the client in it, or a part of them.
+    pub(crate) names: Box<[ResourceName]>,
+    pub(crate) extent: Extent,
+    span: Span,
+    /// What of this and earlier ones goes along with the next change.
+    rides: Option<Span>,
+}
+
+/// Where the resources of rejected responses are found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// By name: sent under the nonces from this one.
+    first: u64,
+    /// To this one.
+    last: u64,
+    /// Under the wildcard: what was set after this.
+    from: Stamp,
+    /// And up to here.
+    to: Stamp,
+}
+
+/// What a client rejected and has not accepted since.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
+    /// What goes along with the next change, or is on its way with one.
+    rides: Option<Span>,
+    /// What is not sent again before it changes.
+    rests: Vec<Span>,
+}
+
+/// How many spans are told apart; of more, the oldest ones are taken for one.
+const SPANS: usize = 8;
+
+impl Span {
+    fn has(&self, mark: Mark) -> bool {
+        match mark {
+            Mark::Nonce(nonce) => (self.first..=self.last).contains(&nonce),
+            Mark::Stamp(stamp) => self.from < stamp && stamp <= self.to,
+        }
+    }
+
+    fn with(self, later: Self) -> Self {
+        let (first, from) = (self.first.min(later.first), self.from.min(later.from));
+        Self { first, last: later.last, from, to: self.to.max(later.to) }
+    }
+}
+
+/// By what a resource is found in a span.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mark {
+    Nonce(u64),
+    Stamp(Stamp),
+}
+
+impl Held {
+    /// Another response was rejected.
+    pub(crate) fn add(&mut self, rejected: &Rejected) {
+        let before = self.rides.take();
+        self.rides = rejected.rides;
+        match (before, rejected.rides) {
+            (Some(before), Some(rides)) if rides.first > before.first => self.rests.push(before),
+            (Some(before), None) => self.rests.push(before),
+            _ => {}
+        }
+        if rejected.rides.is_none() {
+            self.rests.push(rejected.span);
+        }
+        while self.rests.len() > SPANS {
+            let oldest = self.rests.remove(0);
+            if let Some(next) = self.rests.first_mut() {
+                *next = oldest.with(*next);
+            }
+        }
+    }
+
+    /// Whether a resource is among them; those that are on their way again are not.
+    pub(crate) fn has(&self, mark: Mark, suspects: Suspicion) -> bool {
+        let rides = self.rides.filter(|_| suspects == Suspicion::Waits);
+        self.rests.iter().chain(&rides).any(|span| span.has(mark))
+    }
+}
+
+/// Whether what was rejected waits for a change to go along with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suspicion {
+    Waits,
+    /// It is on its way, or nothing is to be sent again.
+    None,
+}
+
+impl Turn<'_> {
+    /// What is known of a response that was rejected just now. Costs what it had.
+    pub(super) fn rejected(
+        &self,
+        sent: Sent,
+        version: Version,
+        rejection: &Rejection,
+        config: &ServerConfig,
+    ) -> Rejected {
+        let span = self.span(sent);
+        let limit = config.limits.rejected_names;
+        let mut names: Vec<_> = self.named_in(span).take(limit + 1).cloned().collect();
+        if self.session.wildcard.is_some() {
+            let covered = self.arena.names_between(span.from, span.to);
+            let is_named = |name: &&ResourceName| !names.contains(name);
+            let room = (limit + 1).saturating_sub(names.len());
+            let covered: Vec<_> = covered.filter(is_named).take(room).cloned().collect();
+            names.extend(covered);
+        }
+        let extent = if names.len() > limit { Extent::Part } else { Extent::All };
+        names.truncate(limit);
+        Rejected {
+            version,
+            code: rejection.code,
+            message: rejection.message.clone(),
+            names: names.into(),
+            extent,
+            span,
+            rides: self.session.suspects.as_deref().map(|suspects| Span {
+                first: suspects.first.get(),
+                from: suspects.from,
+                ..span
+            }),
+        }
+    }
+
+    /// A response was accepted: whether anything is left, as it was, of what the client rejected before.
+    /// Costs what was sent since.
+    pub(crate) fn still_rejects(&self, held: &mut Held) -> bool {
+        if self.sends_full_state() {
+            // Everything was in the response that was accepted.
+            return false;
+        }
+        if self.session.suspects.is_none() {
+            held.rides = None;
+        }
+        held.rests.retain(|span| {
+            let covered = self.session.wildcard.is_some()
+                && self.arena.names_between(span.from, span.to).next().is_some();
+            covered || self.named_in(*span).next().is_some()
+        });
+        held.rides.is_some() || !held.rests.is_empty()
+    }
+
+    /// Whether the client still subscribes to a name, in whatever way.
+    pub(crate) fn subscribes_to(&self, name: &ResourceName) -> bool {
+        let slot = self.arena.find(name.as_str());
+        let edge = slot.and_then(|slot| self.edges.find(self.slot, slot));
+        self.session.wildcard.is_some() || edge.is_some()
+    }
+
+    /// Whether the client subscribes to nothing any more.
+    pub(crate) fn subscribes_to_nothing(&self) -> bool {
+        self.session.wildcard.is_none() && self.session.edges.is_empty()
+    }
+
+    fn span(&self, sent: Sent) -> Span {
+        let (from, to) = match (self.session.sends(self.arena), self.session.wildcard) {
+            (_, None) => (Stamp::MAX, Stamp::START),
+            (Sends::FullState, Some(_)) => {
+                let accepted = self.session.accepted_response(self.arena, Stamp::START);
+                (accepted.map_or(Stamp::START, |accepted| accepted.to), sent.at)
+            }
+            (_, Some(wildcard)) => (sent.from.max(wildcard.rode), wildcard.reached),
+        };
+        Span { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
+    }
+
+    /// The resources that were last sent by name in these responses, and are still as they were then. What
+    /// was sent last is last, except in full state, where it does not matter: all of it was sent.
+    fn named_in(&self, span: Span) -> impl Iterator<Item = &ResourceName> {
+        let is_full_state = self.sends_full_state();
+        let mut slot = self.session.edges.last();
+        let next = move || -> Option<Option<&ResourceName>> {
+            let in_order = |edge: &&Edge| is_full_state || edge.sent >= span.first;
+            let edge = self.edges.at(slot).filter(in_order)?;
+            slot = self.edges.previous(Chain::Session, slot);
+            let suspect = span.has(Mark::Nonce(edge.sent)) && edge.standing == Standing::Named;
+            let resource = self.arena.at(edge.resource).filter(|it| it.payload.is_some());
+            Some(resource.filter(|_| suspect).map(|resource| &resource.name))
+        };
+        core::iter::from_fn(next).flatten()
+    }
+}

@@ -1,0 +1,46 @@
+//! When a name comes to be wanted, and when it no longer is.
+
+use super::Turn;
+use crate::{
+    server::{
+        config::OnDemand,
+        wants::{Kind, Want},
+    },
+    slab::Slot,
+};
+
+impl Turn<'_> {
+    /// A client names a resource.
+    pub(super) fn want(&mut self, slot: Slot) {
+        if self.wants.policy == OnDemand::Off {
+            return;
+        }
+        let Some(resource) = self.arena.at_mut(slot) else { return };
+        let is_there = resource.payload.is_some() || resource.error.is_some();
+        if is_there || resource.want != Want::Untold {
+            return;
+        }
+        resource.want = Want::Asked;
+        let name = resource.name.clone();
+        self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Wanted);
+    }
+
+    /// A client no longer subscribes to a resource.
+    pub(super) fn unwant(&mut self, slot: Slot) {
+        if self.wants.policy == OnDemand::Off {
+            return;
+        }
+        let Some(resource) = self.arena.at_mut(slot) else { return };
+        if resource.want == Want::Untold || !resource.subscribers.is_empty() {
+            return;
+        }
+        resource.want = Want::Untold;
+        let name = resource.name.clone();
+        self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Unwanted);
+    }
+
+    /// Whether the application has been asked for a resource, and has not answered.
+    pub(super) fn is_asked_for(&self, slot: Slot) -> bool {
+        self.arena.at(slot).is_some_and(|resource| resource.want == Want::Asked)
+    }
+}

@@ -1,0 +1,514 @@
+//! Who has accepted a change, and who rejected it.
+
+mod server_support;
+
+use server_support::{Rig, run_all, run_all_with, transaction_in};
+use xds_core::{
+    ViewName,
+    server::{
+        Admission, Extent, NackRecovery, Rejection, ServerConfig, ServerLimits, TooManyWaits,
+    },
+    types,
+};
+
+#[test]
+fn convergence_is_exact() {
+    run_all(&[
+        (
+            "IS29",
+            "
+            set cds a=1
+            lag cds 1                   # nobody is there
+            > cds
+            2> cds
+            lag cds 1 pending 1 2
+            < cds first a=1
+            > cds
+            lag cds 1 pending 2
+            2< cds first a=1
+            lag cds 1 pending 2         # sent is not accepted
+            2> cds
+            lag cds 1
+            set cds a=2
+            lag cds 1
+            lag cds 2 pending 1 2
+            < cds changed a=2
+            set cds a=3
+            > cds
+            lag cds 2 pending 2
+            lag cds 3 pending 1 2
+            2< cds changed a=3          # never saw the second, has more than that
+            2> cds
+            lag cds 2
+            lag cds 3 pending 1
+            lag cds 99 pending 1        # the newest there is
+        ",
+        ),
+        // Changes that do not concern a client hold nothing up, those that do are not passed over.
+        (
+            "IS29",
+            "
+            set eds a=1 b=1
+            > eds a
+            2> eds b
+            < eds first a=1
+            > eds a
+            2< eds first b=1
+            2> eds b
+            set eds a=2                 # 2
+            lag eds 2 pending 1
+            set eds b=2                 # 3
+            lag eds 2 pending 1
+            lag eds 3 pending 1 2
+            2< eds changed b=2
+            2> eds b
+            lag eds 3 pending 1
+            set eds b=3                 # 4
+            lag eds 2 pending 1
+            lag eds 3 pending 1
+            lag eds 4 pending 1 2
+            set cds x=1                 # 5: another type
+            < eds changed a=2
+            > eds a
+            lag eds 3
+            lag eds 4 pending 2
+            lag eds 5 pending 2
+            set eds -b                  # 6: deletion is silent, and the last word
+            lag eds 6
+        ",
+        ),
+        // A change to what is on its way waits for the next answer.
+        (
+            "IS29",
+            "
+            set eds a=1
+            d> eds +a
+            d< eds first a=1
+            set eds a=2
+            d> eds ack
+            lag eds 1
+            lag eds 2 pending 1
+            d< eds changed a=2
+            set eds -a
+            d> eds ack
+            lag eds 2
+            lag eds 3 pending 1
+            d< eds changed -a
+            lag eds 3 pending 1
+            d> eds ack
+            lag eds 3
+        ",
+        ),
+        // Who asks for more has accepted nothing of it.
+        (
+            "IS29",
+            "
+            set eds a=1 b=1
+            > eds a
+            < eds first a=1
+            > eds a
+            lag eds 1
+            > eds a b
+            lag eds 1 pending 1
+            < eds resubscribed b=1
+            > eds a b
+            lag eds 1
+            > eds a b c                 # nothing is sent for what does not exist
+            lag eds 1
+        ",
+        ),
+        // Being sent endpoints again does not mean that one did not have them.
+        (
+            "IS29",
+            "
+            set cds a=1; eds a=1
+            > cds
+            < cds first a=1
+            > cds
+            > eds a
+            < eds first a=1
+            > eds a
+            set cds a=2
+            < cds changed a=2
+            > cds
+            > eds a
+            lag eds 2
+            < eds warming a=1
+            lag eds 2
+            > eds a
+            lag eds 2
+        ",
+        ),
+    ]);
+}
+
+/// A rejection counts until what was rejected is accepted in another form, whatever else is accepted.
+#[test]
+fn convergence_is_exact_under_rejections() {
+    run_all(&[
+        (
+            "IS29",
+            "
+            set cds a=1
+            > cds
+            < cds first a=1
+            > cds nack
+            lag cds 1 rejected 1
+            set eds x=1
+            lag cds 2 rejected 1
+            set cds a=2
+            lag cds 1 rejected 1
+            < cds changed a=2
+            lag cds 1 rejected 1
+            > cds
+            lag cds 3
+        ",
+        ),
+        // Rejected endpoints ride along with a change, and not with anything else.
+        (
+            "IS29",
+            "
+            set eds a=1 b=1
+            > eds a b
+            < eds first a=1 b=1
+            > eds nack a b
+            set eds c=1
+            > eds a b c
+            < eds resubscribed c=1
+            > eds a b c
+            lag eds 1 rejected 1
+            set eds a=2
+            < eds changed a=2 b=1
+            lag eds 1 rejected 1
+            > eds a b c
+            lag eds 3
+        ",
+        ),
+        // They do so once. What is rejected for good is not accepted with something else.
+        (
+            "IS29 M234",
+            "
+            set eds a=1 b=1
+            > eds a b
+            < eds first a=1 b=1
+            > eds nack a b
+            set eds b=2
+            < eds changed a=1 b=2
+            > eds nack a b
+            set eds b=3
+            < eds changed b=3
+            sync eds a:error b:stale
+            > eds a b
+            sync eds a:error b:synced
+            lag eds 1 rejected 1
+            set eds b=4
+            < eds changed b=4
+            > eds nack a b
+            sync eds a:error b:error
+            set eds a=2
+            < eds changed a=2 b=4
+            > eds a b
+            lag eds 5
+        ",
+        ),
+        (
+            "IS29",
+            "
+            set eds a=1 b=1
+            > eds a
+            < eds first a=1
+            > eds nack a
+            lag eds 1 rejected 1
+            > eds b                     # it is no longer asked for
+            lag eds 1 pending 1
+            < eds resubscribed b=1
+            > eds b
+            lag eds 1
+        ",
+        ),
+    ]);
+    let mut config = ServerConfig::default();
+    config.nack_recovery = NackRecovery::Minimal;
+    run_all_with(
+        &config,
+        &[
+            (
+                "IS29",
+                "
+            set eds a=1 b=1
+            > eds a b
+            < eds first a=1 b=1
+            > eds nack a b
+            set eds a=2
+            < eds changed a=2
+            > eds a b
+            lag eds 1 rejected 1        # b was never sent again
+            set eds b=2
+            < eds changed b=2
+            > eds a b
+            lag eds 3
+        ",
+            ),
+            (
+                "IS29",
+                "
+            set eds a=1 b=1
+            d> eds +*
+            d< eds first a=1 b=1
+            d> eds nack
+            set eds a=2
+            d< eds changed a=2
+            d> eds ack
+            lag eds 1 rejected 1
+            set eds -b
+            d< eds changed -b
+            d> eds ack
+            lag eds 3
+        ",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn convergence_is_exact_under_reconnects() {
+    run_all(&[
+        (
+            "IS29 M18",
+            "
+            set cds a=1
+            > cds
+            2> cds
+            < cds first a=1
+            2< cds first a=1
+            > cds
+            tell cds 1
+            untold
+            3> cds                      # the second one comes back before its old stream has gone
+            lag cds 1 pending 2 3
+            2close
+            untold
+            lag cds 1 pending 3
+            3< cds first a=1
+            3> cds
+            told cds 1
+            lag cds 1
+            tell cds 1                  # told at once
+            told cds 1
+            set cds a=2
+            untold
+            tell cds 2
+            close
+            untold
+            3close                      # nobody is left to wait for
+            told cds 2
+        ",
+        ),
+        // Who comes back with the state there is has accepted it already (incremental).
+        (
+            "IS29",
+            "
+            set cds a=1
+            d> cds
+            d< cds first a=1
+            d> cds ack
+            close
+            d> cds has:a=1
+            d< cds first
+            d> cds ack
+            lag cds 1
+        ",
+        ),
+        (
+            "IS29",
+            "
+            set cds a=1
+            > cds
+            < cds first a=1
+            > cds nack
+            tell cds 1
+            lag cds 1 rejected 1
+            untold
+            close
+            told cds 1
+            > cds                       # it tries again
+            tell cds 1
+            < cds first a=1
+            > cds nack
+            untold
+            lag cds 1 rejected 1
+            set cds a=2
+            < cds changed a=2
+            > cds
+            told cds 1
+        ",
+        ),
+        // A split response is accepted with its last part.
+        (
+            "IS29",
+            "
+            set eds a=1
+            tell eds 1
+            told eds 1
+            > eds a
+            tell eds 1
+            > eds
+            told eds 1
+        ",
+        ),
+    ]);
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = 100;
+    let long = |letter: &str| letter.repeat(60);
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run(&format!("set eds a={} b={}\n> eds *\ntell eds 1", long("x"), long("y")));
+    rig.run(&format!("< eds first a={}\n> eds *\nuntold\nlag eds 1 pending 1", long("x")));
+    rig.run(&format!("< eds first b={}\nuntold\n> eds *\ntold eds 1", long("y")));
+    println!("covers: IS29");
+}
+
+/// Views do not wait for each other, and a client that is moved has to accept what it sees then.
+#[test]
+fn convergence_is_of_a_view() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    let view = |name: &str| ViewName::from(name);
+    for (name, changes) in [("one", "cds a=1"), ("two", "cds a=2")] {
+        rig.server.apply(transaction_in(name, changes), rig.now).expect("a good transaction");
+    }
+    rig.run("> cds\n2> cds");
+    let streams = [rig.stream(1), rig.stream(2)];
+    rig.server.assign(streams[0], &view("one"), rig.now);
+    rig.server.assign(streams[1], &view("two"), rig.now);
+    rig.run("2< cds first a=2\n2> cds");
+    let lagging = |rig: &Rig, name: &str| {
+        rig.server.convergence(&view(name), types::CLUSTER, 2).lagging.len()
+    };
+    assert_eq!((lagging(&rig, "one"), lagging(&rig, "two")), (1, 0));
+    rig.run("< cds first a=1\n> cds");
+    assert_eq!((lagging(&rig, "one"), lagging(&rig, "two")), (0, 0));
+    rig.server.assign(streams[0], &view("two"), rig.now);
+    assert_eq!((lagging(&rig, "one"), lagging(&rig, "two")), (0, 1));
+    rig.run("< cds changed a=2\n> cds");
+    assert_eq!(lagging(&rig, "two"), 0);
+    println!("covers: IS29 M223");
+}
+
+#[test]
+fn only_so_many_may_wait() {
+    let mut limits = ServerLimits::default();
+    limits.convergence_waits = 1;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set cds a=1\n> cds\ntell cds 1");
+    let again = rig.server.tell_when_converged(&ViewName::default(), types::CLUSTER, 1, rig.now);
+    assert_eq!(again, Err(TooManyWaits { limit: 1 }));
+    rig.run("< cds first a=1\n> cds\ntold cds 1\ntell cds 1\ntold cds 1");
+    println!("covers: IS24");
+}
+
+/// A rejection as `node stream type names count`.
+fn line(rejection: &Rejection<'_>) -> String {
+    let names: Vec<_> = rejection.names.iter().map(|name| name.as_str()).collect();
+    let more = if rejection.extent == Extent::Part { "..." } else { "" };
+    let (node, count, message) = (rejection.node_id, rejection.count, rejection.message);
+    let stream = rejection.stream.map_or_else(|| "gone".into(), |stream| stream.to_string());
+    let short = types::short_name(rejection.type_url.as_str()).unwrap_or("other");
+    format!(
+        "{node} {stream} {short} {}{more} {count} {} {message}",
+        names.join(","),
+        rejection.code
+    )
+}
+
+fn report(rig: &Rig) -> Vec<String> {
+    rig.server.rejections().map(|rejection| line(&rejection)).collect()
+}
+
+/// IS4, B04: what an operator wants to know of a bad push.
+#[test]
+fn rejections_are_reported_by_node() {
+    let mut rig = Rig::default();
+    rig.run(
+        "
+        set cds a=1 b=1; eds x=1 y=1 z=1
+        > cds
+        < cds first a=1 b=1
+        > cds
+        2> eds x y
+        2< eds first x=1 y=1
+        3d> eds +*
+        ",
+    );
+    rig.run(
+        "
+        set cds b=2 c=1
+        < cds changed a=1 b=2 c=1
+        > cds nack
+        2> eds nack x y
+        ",
+    );
+    assert_eq!(report(&rig), ["node-1 s0 cds b,c 1 3 bad", "node-2 s1 eds y,x 1 3 bad"]);
+    let since = rig.server.rejections().next().expect("a rejection").since;
+    rig.run("wait 5s\nset cds b=3\n< cds changed a=1 b=3 c=1\n> cds nack");
+    let Some(first) = rig.server.rejections().next() else { panic!("a rejection") };
+    assert_eq!((first.since, first.last, first.count), (since, rig.now, 2));
+    assert_eq!(first.version, &rig.server.version(types::CLUSTER).expect("a version"));
+    assert_eq!(line(&first), "node-1 s0 cds c,b 2 3 bad");
+
+    // In full state, too, those are named that were new.
+    rig.run("4> cds a b\n4< cds first a=1 b=3\n4> cds a b\nset cds a=5\n4< cds changed a=5 b=3");
+    rig.run("4> cds nack a b");
+    assert_eq!(report(&rig).pop().expect("a rejection"), "node-4 s3 cds a 1 3 bad");
+    rig.run("4close\nset cds a=1\n4> cds a\n4< cds first a=1\n4> cds a");
+
+    // Once it accepts what replaced it, or asks no more for it, it has rejected nothing.
+    rig.run("set cds b=4\n< cds changed a=1 b=4 c=1\n> cds\n2> eds z");
+    assert_eq!(report(&rig), Vec::<String>::new());
+    println!("covers: B04 IS4 M53");
+}
+
+#[test]
+fn rejections_outlive_their_stream_for_a_while() {
+    let mut rig = Rig::default();
+    rig.run("set cds a=1\n> cds\n< cds first a=1\n> cds nack\nwait 5s\nclose");
+    assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
+    // The client comes back and rejects it again, then accepts something else.
+    rig.run("> cds\n< cds first a=1");
+    assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
+    rig.run("> cds nack");
+    assert_eq!(report(&rig), ["node-1 s0.1 cds a 2 3 bad"]);
+    rig.run("close\nset cds a=2\n> cds\n< cds first a=2\n> cds");
+    assert_eq!(report(&rig), Vec::<String>::new());
+
+    rig.run("set cds a=3\n< cds changed a=3\n> cds nack\nclose\nwait 599s");
+    assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
+    rig.run("wait 1s");
+    assert_eq!(report(&rig), Vec::<String>::new());
+    assert_eq!(rig.server.poll_timeout(), None);
+    println!("covers: B04 M243");
+}
+
+/// M242: a report of everybody is no way to fill the memory.
+#[test]
+fn the_report_is_bounded() {
+    let mut limits = ServerLimits::default();
+    limits.rejected_names = 2;
+    limits.remembered_rejections = 3;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set eds a=1 b=1 c=1; cds a=1 b=1 c=1");
+    for stream in 1..=5 {
+        rig.run(&format!("{stream}> eds a b c\n{stream}< eds first a=1 b=1 c=1"));
+        rig.run(&format!("{stream}> eds nack a b c"));
+    }
+    rig.run("6> cds\n6< cds first a=1 b=1 c=1\n6> cds nack");
+    let reported = report(&rig);
+    assert_eq!(reported.len(), 6);
+    assert_eq!(reported[4..], ["node-5 s4 eds c,b... 1 3 bad", "node-6 s5 cds a,b... 1 3 bad"]);
+    for stream in 1..=6 {
+        rig.run(&format!("{stream}close"));
+    }
+    let nodes: Vec<_> = rig.server.rejections().map(|it| it.node_id.to_owned()).collect();
+    assert_eq!(nodes, ["node-4", "node-5", "node-6"]);
+    println!("covers: M241 M242");
+}

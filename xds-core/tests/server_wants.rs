@@ -1,0 +1,190 @@
+//! Resources that are made or fetched when somebody wants them.
+
+mod server_support;
+
+use server_support::{Rig, run_all, run_all_with, transaction_in, url};
+use xds_core::{
+    ViewName,
+    server::{Admission, OnDemand, ServerConfig, ServerOutput, Transaction},
+};
+
+fn config() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.on_demand = OnDemand::Told;
+    config
+}
+
+#[test]
+fn what_is_missing_is_wanted_once() {
+    run_all_with(
+        &config(),
+        &[
+            (
+                "M254",
+                "
+                set eds a=1
+                > eds a b
+                wanted eds b
+                asked                   # a is there
+                < eds first a=1
+                > eds a b
+                2> eds b
+                3d> eds +b
+                asked                   # once
+                > rds b
+                wanted rds b            # another type
+            ",
+            ),
+            (
+                "M254 M255",
+                "
+                > eds b
+                wanted eds b
+                2d> eds +b
+                2<                      # nobody knows yet whether there is one
+                set eds b=1
+                < eds first b=1
+                2d< eds first b=1
+                3> eds b
+                3< eds first b=1
+                asked
+            ",
+            ),
+            // The source says no: a removal for who knows those, an error for the others.
+            (
+                "M255 M173",
+                "
+                > eds b
+                2d> eds +b
+                wanted eds b
+                set eds !b=5
+                < eds first !b=5
+                2d< eds first -b
+                2d> eds ack
+                2<
+                3d> eds +b
+                3d< eds first -b
+                asked
+                set eds b=1
+                > eds b
+                < eds changed b=1
+                2d< eds changed b=1
+            ",
+            ),
+            (
+                "M256",
+                "
+                > eds b
+                2> eds b
+                wanted eds b
+                > eds a
+                wanted eds a
+                asked                   # the other one still wants it
+                2close
+                unwanted eds b
+                3> eds b
+                wanted eds b            # and anew
+                set eds b=1
+                3close
+                unwanted eds b
+                4> eds b
+                asked                   # it is there
+                4< eds first b=1
+                4close
+                asked
+                close
+                unwanted eds a
+            ",
+            ),
+            (
+                "M256",
+                "
+                d> eds +b
+                wanted eds b
+                d> eds -b +c
+                wanted eds c
+                unwanted eds b
+                d> eds +*               # everything is nothing in particular
+                asked
+                shutdown
+                unwanted eds c
+            ",
+            ),
+        ],
+    );
+    let mut rig = Rig::new(config());
+    rig.run("> eds b\n2d> eds +b\nwanted eds b");
+    let mut missing = Transaction::new();
+    missing.mark_missing(url("eds"), "b");
+    rig.server.apply(missing, rig.now).expect("a good transaction");
+    rig.run("< eds first !b=5\n2d< eds first -b\n2close\nclose\nunwanted eds b\nset eds -b");
+    assert_eq!(rig.server.stats().names, 0, "M243");
+    println!("covers: M255 M256");
+}
+
+#[test]
+fn nobody_is_told_unless_asked_to() {
+    run_all(&[(
+        "M131",
+        "
+        > eds b
+        2d> eds +b
+        2d< eds first -b
+        asked
+        close
+        asked
+    ",
+    )]);
+}
+
+/// M254: wants are of a view; a client that is moved wants in the other one what it wanted in this.
+#[test]
+fn wants_follow_a_client_to_its_view() {
+    let mut config = config();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    rig.run("> eds a\n2d> eds +a\nasked");
+    let wants = |rig: &mut Rig| {
+        let told = rig.effects().into_iter().filter_map(|effect| match effect {
+            ServerOutput::Wanted { view, name, .. } => Some(format!("+{view}/{name}")),
+            ServerOutput::Unwanted { view, name, .. } => Some(format!("-{view}/{name}")),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    let assign = |rig: &mut Rig, stream: u32, view: &str| {
+        let id = rig.stream(stream);
+        rig.server.assign(id, &ViewName::from(view), rig.now);
+        rig.drain();
+    };
+    rig.server.apply(transaction_in("two", "eds a=2"), rig.now).expect("a good transaction");
+    assign(&mut rig, 1, "one");
+    assign(&mut rig, 2, "one");
+    assert_eq!(wants(&mut rig), ["+one/a"]);
+    assign(&mut rig, 1, "two");
+    assert_eq!(wants(&mut rig), Vec::<String>::new());
+    rig.run("< eds first a=2");
+    assign(&mut rig, 2, "three");
+    assert_eq!(wants(&mut rig), ["-one/a", "+three/a"]);
+    rig.run("2<");
+    assert_eq!(rig.server.stats().views, 3, "what nobody sees is gone");
+    println!("covers: M254 M256 M223");
+}
+
+/// M242: a client that asks for one name after the other is not read on until the application has heard.
+#[test]
+fn wants_hold_back_who_causes_them() {
+    let mut rig = Rig::new(config());
+    let stream = rig.stream(1);
+    let request = xds_core::proto::DiscoveryRequest {
+        resource_names: (0..2_000).map(|n| n.to_string()).collect(),
+        ..server_support::request_of("node-1", "eds")
+    };
+    let message = prost::Message::encode_to_vec(&request);
+    let event = xds_core::server::StreamEvent::Message(stream, message.into());
+    rig.server.handle_event(event, rig.now);
+    assert!(!rig.server.wants_read(stream));
+    rig.drain();
+    assert!(rig.server.wants_read(stream));
+    println!("covers: M242 M254");
+}
