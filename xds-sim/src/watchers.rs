@@ -1,9 +1,12 @@
 //! Applications in a world: watchers that take notices, say what they are told, and finish with them
 //! or not.
 
+use std::mem;
+
 use xds_core::{
-    WatchId,
-    client::{Change, Notice, Resource},
+    TypeUrl, WatchId,
+    client::{Change, Interest, Notice, Resource},
+    xdstp::XdstpName,
 };
 
 use crate::{Toy, World, wire_text};
@@ -14,17 +17,76 @@ pub(crate) struct Watcher {
     label: String,
     /// A busy watcher takes its notices but does not finish with them.
     is_busy: bool,
+    /// What the watcher does when it is told something next, before it finishes with that.
+    acts: Vec<Act>,
+}
+
+/// What an application does in a watcher's turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// It begins watches with this label, of these names; a number tells them apart if there are several.
+    Watch { label: String, type_url: String, names: Vec<String> },
+    /// It ends the watch with this label.
+    Unwatch(String),
 }
 
 impl World {
     /// Gives a watch a name in the log and a watcher that handles its notices at once.
     pub fn attach(&mut self, watch: WatchId, label: impl Into<String>) {
-        self.watchers.insert(watch, Watcher { label: label.into(), is_busy: false });
+        self.watchers
+            .insert(watch, Watcher { label: label.into(), is_busy: false, acts: Vec::new() });
     }
 
     /// Forgets a watcher, after `unwatch`.
     pub fn detach(&mut self, watch: WatchId) {
         self.watchers.remove(&watch);
+    }
+
+    /// The watch with this label.
+    pub(crate) fn watch_labelled(&self, label: &str) -> Option<WatchId> {
+        let mut watchers = self.watchers.iter();
+        watchers.find(|(_, watcher)| watcher.label == label).map(|(watch, _)| *watch)
+    }
+
+    /// The watcher is going to do this in its next turn.
+    pub(crate) fn act_later(&mut self, watch: WatchId, act: Act) {
+        if let Some(watcher) = self.watchers.get_mut(&watch) {
+            watcher.acts.push(act);
+        }
+    }
+
+    /// An application does something. False if there is no such watch.
+    pub(crate) fn act(&mut self, act: Act) -> bool {
+        match act {
+            Act::Watch { label, type_url, names } => {
+                let type_url = TypeUrl::from(type_url);
+                for (n, name) in names.iter().enumerate() {
+                    let label =
+                        if names.len() == 1 { label.clone() } else { format!("{label}{n}") };
+                    self.begin(label, &type_url, name);
+                }
+                true
+            }
+            Act::Unwatch(label) => {
+                let Some(watch) = self.watch_labelled(&label) else { return false };
+                self.client.unwatch(watch, self.now);
+                self.detach(watch);
+                true
+            }
+        }
+    }
+
+    fn begin(&mut self, label: String, type_url: &TypeUrl, name: &str) {
+        let is_glob = XdstpName::parse(name).is_ok_and(|name| name.is_glob());
+        let interest = match name {
+            "*" => Interest::Wildcard,
+            glob if is_glob => Interest::Glob(glob),
+            name => Interest::Name(name),
+        };
+        match self.client.watch(type_url, interest, self.now) {
+            Ok(watch) => self.attach(watch, label),
+            Err(error) => self.note(format!("{label}: refused: {error}")),
+        }
     }
 
     /// From now on the watcher does not finish with its notices.
@@ -53,6 +115,12 @@ impl World {
             Notice::Ambient(None) => self.note(format!("{label}: ambient cleared")),
             Notice::Behind => {}
             other => self.note(format!("{label}: {other:?}")),
+        }
+        let acts = self.watchers.get_mut(&watch).map(|watcher| mem::take(&mut watcher.acts));
+        for act in acts.unwrap_or_default() {
+            if !self.act(act) {
+                self.note(format!("{label}: there is no such watch to end"));
+            }
         }
         if !self.watchers.get(&watch).is_some_and(|watcher| watcher.is_busy) {
             self.follow(watch);

@@ -5,7 +5,9 @@
 //! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
+//! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
 //! | `unwatch LABEL` | ends the watch |
+//! | `upon LABEL COMMAND` | when the watcher is told something next it does that, a `watch` or an `unwatch`, before it finishes |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
 //! | `reset-backoff` | the application says that the network is back |
 //! | `shut-down` | shuts the client down |
@@ -53,8 +55,9 @@ pub enum Command {
     Client(Vec<(String, String)>),
     At { place: String, command: Box<Self> },
     Server,
-    Watch { label: String, type_name: String, name: String },
+    Watch { label: String, type_name: String, names: Vec<String> },
     Unwatch(String),
+    Upon { label: String, command: Box<Self> },
     Busy(String),
     Done(String),
     ResetBackoff,
@@ -120,9 +123,12 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("watch", [label, type_name, name]) => Command::Watch {
             label: (*label).into(),
             type_name: (*type_name).into(),
-            name: expand_name(name)?,
+            names: expand_names(name)?,
         },
         ("unwatch", _) => Command::Unwatch(one()?),
+        ("upon", [label, command @ ..]) => {
+            Command::Upon { label: (*label).into(), command: Box::new(parse(&command.join(" "))?) }
+        }
         ("busy", _) => Command::Busy(one()?),
         ("done", _) => Command::Done(one()?),
         ("reset-backoff", []) => Command::ResetBackoff,
@@ -199,6 +205,15 @@ fn fields(pairs: &[&str]) -> Result<Vec<(String, String)>, String> {
         Ok((key.to_owned(), value.to_owned()))
     };
     pairs.iter().map(split).collect()
+}
+
+/// One name, or with a count behind a cross the numbered names.
+fn expand_names(name: &str) -> Result<Vec<String>, String> {
+    let several = name.rsplit_once('×').and_then(|(name, count)| Some((name, count.parse().ok()?)));
+    match several {
+        Some((name, count)) => Ok((0..count).map(|n: usize| format!("{name}{n}")).collect()),
+        None => Ok(vec![expand_name(name)?]),
+    }
 }
 
 pub(super) fn expand_name(name: &str) -> Result<String, String> {

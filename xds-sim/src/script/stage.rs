@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
-    ChannelId, Client, Frame, ResourceName, Time, TypeUrl, WatchId,
-    client::{Call, ChannelError, ChannelEvent, Interest, Rejection, WallClock},
+    ChannelId, Client, Frame, ResourceName, Time, WatchId,
+    client::{Call, ChannelError, ChannelEvent, Rejection, WallClock},
     proto,
     server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
-    xdstp::XdstpName,
 };
 
 use super::{
@@ -18,13 +17,12 @@ use super::{
     options::client_config,
     response::{Resource, type_url},
 };
-use crate::{Peer, Reachability, Toy, World, status_text, wire_text};
+use crate::{Peer, Reachability, Toy, World, status_text, watchers::Act, wire_text};
 
 /// The world of one script.
 #[derive(Debug)]
 pub(super) struct Stage {
     world: World,
-    watches: BTreeMap<String, WatchId>,
     /// Scripted clients of our server.
     streams: BTreeMap<String, xds_core::StreamId>,
     /// The version of each response a scripted client got, by stream and nonce.
@@ -49,7 +47,6 @@ impl Stage {
         }
         Ok(Self {
             world,
-            watches: BTreeMap::new(),
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
             place: None,
@@ -80,11 +77,14 @@ impl Stage {
                 let server = Server::new(ServerConfig::default(), SEED, Time::ZERO);
                 self.world.peer = Peer::Core(Box::new(server));
             }
-            Command::Watch { label, type_name, name } => self.watch(label, &type_name, &name)?,
+            Command::Watch { .. } => drop(self.world.act(act(command)?)),
             Command::Unwatch(label) => {
-                let watch = self.watches.remove(&label).ok_or_else(|| unknown(&label))?;
-                self.world.client.unwatch(watch, self.world.now());
-                self.world.detach(watch);
+                self.labelled(&label)?;
+                self.world.act(Act::Unwatch(label));
+            }
+            Command::Upon { label, command } => {
+                let watch = self.labelled(&label)?;
+                self.world.act_later(watch, act(*command)?);
             }
             Command::Busy(label) => self.world.make_busy(self.labelled(&label)?),
             Command::Done(label) => self.world.make_done(self.labelled(&label)?),
@@ -176,24 +176,6 @@ impl Stage {
         }
     }
 
-    fn watch(&mut self, label: String, type_name: &str, name: &str) -> Result<(), String> {
-        let is_glob = XdstpName::parse(name).is_ok_and(|name| name.is_glob());
-        let interest = match name {
-            "*" => Interest::Wildcard,
-            glob if is_glob => Interest::Glob(glob),
-            name => Interest::Name(name),
-        };
-        let now = self.world.now();
-        match self.world.client.watch(&TypeUrl::from(&*type_url(type_name)), interest, now) {
-            Ok(watch) => {
-                self.world.attach(watch, &label);
-                self.watches.insert(label, watch);
-            }
-            Err(error) => self.world.note(format!("{label}: refused: {error}")),
-        }
-        Ok(())
-    }
-
     fn settle(&mut self, rejected: Vec<(String, String)>) -> Result<(), String> {
         let place = self.place.as_ref().map(|_| self.channel_for(None)).transpose()?;
         let mut newest_first = self.world.updates.iter().rev();
@@ -212,7 +194,7 @@ impl Stage {
     }
 
     fn labelled(&self, label: &str) -> Result<WatchId, String> {
-        self.watches.get(label).copied().ok_or_else(|| unknown(label))
+        self.world.watch_labelled(label).ok_or_else(|| unknown(label))
     }
 
     fn server(&mut self) -> Result<&mut Server, String> {
@@ -389,6 +371,17 @@ impl Stage {
 
 /// Scripts are about the protocol, not about chance: one seed serves all.
 const SEED: u64 = 1;
+
+/// What an application can do in a watcher's turn and at any other time.
+fn act(command: Command) -> Result<Act, String> {
+    match command {
+        Command::Watch { label, type_name, names } => {
+            Ok(Act::Watch { label, type_url: type_url(&type_name), names })
+        }
+        Command::Unwatch(label) => Ok(Act::Unwatch(label)),
+        _ => Err("a watcher can only `watch` and `unwatch` in its turn".into()),
+    }
+}
 
 fn unknown(label: &str) -> String {
     format!("nothing is called `{label}`")
