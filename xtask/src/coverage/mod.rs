@@ -3,11 +3,13 @@
 //! The listing is made from what ran and passed, never by searching text: every test program is run,
 //! and only the ids that a passing test itself printed count ([`suites`]). They are held against the
 //! list of all ids in `tests/coverage/catalogue.txt` ([`catalogue`]); an id that has to be shown and
-//! is not needs a reason in `tests/coverage/reasons.txt` ([`reasons`]).
+//! is not needs a reason in `tests/coverage/reasons.txt` ([`reasons`]). Scenarios of the state machine itself
+//! have to be shown by protocol scripts ([`scripted`]).
 
 mod catalogue;
 mod reasons;
 mod report;
+mod scripted;
 mod suites;
 
 use std::fs;
@@ -16,6 +18,7 @@ use std::path::Path;
 use catalogue::Catalogue;
 use reasons::Reasons;
 use report::{Findings, Report};
+use scripted::Scripted;
 
 use crate::error::Error;
 
@@ -23,6 +26,8 @@ use crate::error::Error;
 const CATALOGUE: &str = "tests/coverage/catalogue.txt";
 /// Why some are not covered.
 const REASONS: &str = "tests/coverage/reasons.txt";
+/// Why some scenarios have no protocol script.
+const WITHOUT_SCRIPT: &str = "tests/coverage/without-script.txt";
 
 /// What is listed, and what counts as a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,17 +73,22 @@ impl Options {
 pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
     let catalogue = Catalogue::parse(&read(root, CATALOGUE)?).map_err(in_file(CATALOGUE))?;
     let reasons = Reasons::parse(&read(root, REASONS)?).map_err(in_file(REASONS))?;
+    let without = Reasons::parse(&read(root, WITHOUT_SCRIPT)?).map_err(in_file(WITHOUT_SCRIPT))?;
 
     let results = suites::run(root)?;
     let report = Report::new(&catalogue, &reasons, &results);
 
     println!("{}", report.listing(options.listing));
-    let findings = report.findings(options.strictness);
-    if findings.is_empty() {
-        return Ok(report.table());
+    let scripted = Scripted::new(&catalogue, &without, &results);
+    let summary = format!("{}\n{}", report.table(), scripted.summary());
+    let Findings(mut lines) = report.findings(options.strictness);
+    if options.strictness == Strictness::Strict {
+        lines.extend(scripted.findings);
     }
-    println!("{}", report.table());
-    let Findings(lines) = findings;
+    if lines.is_empty() {
+        return Ok(summary);
+    }
+    println!("{summary}");
     Err(Error::Coverage { findings: lines })
 }
 

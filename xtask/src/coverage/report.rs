@@ -20,12 +20,6 @@ pub(crate) struct Report<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Findings(pub(crate) Vec<String>);
 
-impl Findings {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 /// How it stands with one id.
 #[derive(Debug, PartialEq, Eq)]
 enum State<'a> {
@@ -266,7 +260,7 @@ mod tests {
         let (catalogue, reasons) = (catalogue(), Reasons::parse("[server]\nUN-01\n").unwrap());
         let results = results(&[("UN-01", "core x: a"), ("UN-12", "core x: a")]);
         let report = Report::new(&catalogue, &reasons, &results);
-        assert!(report.findings(Strictness::Lenient).is_empty());
+        assert_eq!(report.findings(Strictness::Lenient), Findings(Vec::new()));
         let Findings(lines) = report.findings(Strictness::Strict);
         assert_eq!(lines, ["UN-01 has a reason, but is covered", "UN-02 is not covered"]);
     }

@@ -1,0 +1,102 @@
+//! Whether every scenario of the state machine itself has a protocol script.
+//!
+//! Those are the scenarios of tier A. One that no script can express has its reason in
+//! `tests/coverage/without-script.txt`, and a test in Rust.
+
+use super::catalogue::{Catalogue, Item};
+use super::reasons::Reasons;
+use super::suites::Results;
+
+/// The tier that scripts are for.
+const TIER: &str = "A";
+/// The test program that carries scripts out.
+const SUITE: &str = "tests scripts: ";
+
+/// What a run shows by scripts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Scripted {
+    scenarios: usize,
+    scripted: usize,
+    /// What is missing, or said without need, a line each.
+    pub(crate) findings: Vec<String>,
+}
+
+impl Scripted {
+    pub(crate) fn new(catalogue: &Catalogue, without: &Reasons, results: &Results) -> Self {
+        let mut scripted = Self { scenarios: 0, scripted: 0, findings: Vec::new() };
+        let items = catalogue.themes.iter().flat_map(|theme| &theme.items);
+        let is_scenario = |item: &&Item| item.tags == TIER;
+        for Item { id, .. } in items.filter(is_scenario) {
+            scripted.scenarios += 1;
+            let tests = results.covered_by.get(id);
+            let has_script = tests.is_some_and(|it| it.iter().any(|it| it.starts_with(SUITE)));
+            scripted.scripted += usize::from(has_script);
+            match (has_script, without.reason(id)) {
+                (false, None) => scripted.findings.push(format!("{id} has no protocol script")),
+                (true, Some(_)) => {
+                    scripted
+                        .findings
+                        .push(format!("{id} has a script, and a reason for having none"));
+                }
+                (true, None) | (false, Some(_)) => {}
+            }
+        }
+        for (id, _) in without.iter() {
+            let is_scenario = catalogue
+                .themes
+                .iter()
+                .any(|it| it.items.iter().any(|it| it.id == id && it.tags == TIER));
+            if !is_scenario {
+                scripted
+                    .findings
+                    .push(format!("{id} needs no script, and no reason for having none"));
+            }
+        }
+        scripted
+    }
+
+    pub(crate) fn summary(&self) -> String {
+        let Self { scenarios, scripted, .. } = self;
+        format!("{scripted} of {scenarios} scenarios of tier {TIER} have a protocol script")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn only_a_script_counts_or_a_reason_for_having_none() {
+        let catalogue = Catalogue::parse(
+            "theme UN A,B unsubscribe\n\
+             UN-01 A One\n\
+             UN-02 A Two\n\
+             UN-03 A Three\n\
+             UN-04 A Four\n\
+             UN-12 B Twelve\n",
+        )
+        .unwrap();
+        let mut results = Results::default();
+        for (id, test) in [
+            ("UN-01", "tests scripts: client/09.txt"),
+            ("UN-02", "tests calls: a"),
+            ("UN-03", "core x: a"),
+            ("UN-04", "tests scripts: client/09.txt"),
+        ] {
+            results.covered_by.insert(id.into(), BTreeSet::from([test.into()]));
+        }
+        let without = Reasons::parse("[sockets]\nUN-03 UN-04 UN-12\n").unwrap();
+        let scripted = Scripted::new(&catalogue, &without, &results);
+        assert_eq!(scripted.summary(), "2 of 4 scenarios of tier A have a protocol script");
+        assert_eq!(
+            scripted.findings,
+            [
+                "UN-02 has no protocol script",
+                "UN-04 has a script, and a reason for having none",
+                "UN-12 needs no script, and no reason for having none",
+            ]
+        );
+    }
+}
