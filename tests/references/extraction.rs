@@ -58,6 +58,7 @@ fn a_cluster_refers_to_its_endpoints() {
             &["eds xdstp://a/t/foo"],
         ),
     ]);
+    println!("covers: S0.057");
 }
 
 #[test]
@@ -204,6 +205,7 @@ fn a_listener_refers_to_its_routes() {
             assert_eq!(found(&listener), expected, "{listener}");
         }
     }
+    println!("covers: S0.056");
 }
 
 #[test]

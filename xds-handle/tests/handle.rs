@@ -4,6 +4,7 @@
 mod rig;
 
 use core::task::Poll;
+use std::thread;
 
 use rig::{Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
 use xds_core::client::{Change, InvalidWatch, Notice, ReadGate, WatchErrorKind};
@@ -91,6 +92,29 @@ fn reading_waits_until_the_next_item_is_asked_for() {
     assert!(bell.poll(&mut watch).is_pending());
     rig.drive();
     assert!(rig.wants_read());
+}
+
+#[test]
+fn a_watch_is_polled_on_any_thread_and_waited_for_there() {
+    let mut rig = Rig::opened();
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "a");
+    rig.drive();
+    rig.respond(CLUSTER, "1", &[("a", "one")]);
+    let elsewhere = thread::spawn(move || {
+        assert!(Bell::default().poll(&mut watch).is_ready());
+        watch
+    });
+    let mut watch = elsewhere.join().expect("there is a value");
+    rig.drive();
+    assert!(!rig.wants_read(), "still in hand");
+    let elsewhere = thread::spawn(move || {
+        assert!(Bell::default().poll(&mut watch).is_pending());
+        watch
+    });
+    let _watch = elsewhere.join().expect("there is nothing more");
+    rig.drive();
+    assert!(rig.wants_read());
+    println!("covers: MW-08");
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 mod support;
 
-use core::time::Duration;
+use core::{future::pending, time::Duration};
 
 use support::{
     CLUSTER, ENDPOINTS, FakeServer, Headers, config, give_way, next, next_change, no_value, soon,
     value,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::oneshot};
 use tonic::Status;
 use xds_core::client::{Change, ChannelError, Notice, WatchErrorKind};
 use xds_tokio::{Client, ClientEnded, ClientOptions, Keepalive};
@@ -233,6 +233,29 @@ async fn a_stream_that_ends_after_it_served_is_reopened_without_an_error() {
 }
 
 #[tokio::test]
+async fn a_stream_outlives_the_task_that_asked_for_it() {
+    let mut server = FakeServer::start().await;
+    let (give, take) = oneshot::channel();
+    let address = server.address;
+    let caller = tokio::spawn(async move {
+        let client = Client::connect(config(address), options());
+        let watch = client.watch_untyped(CLUSTER, "a");
+        give.send((client, watch)).expect("somebody waits for them");
+        pending::<()>().await;
+    });
+    let (_client, mut watch) = soon(take).await.expect("the caller gives them away");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    caller.abort();
+    assert!(soon(caller).await.is_err_and(|error| error.is_cancelled()));
+
+    stream.respond(CLUSTER, "1", "n1", &[("a", "one")]);
+    assert_eq!(value(&mut watch).await.version.as_str(), "1");
+    assert_eq!(stream.request().await.response_nonce, "n1", "the same stream goes on");
+    println!("covers: SB-18");
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable_until_it_comes() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -356,7 +379,7 @@ async fn a_server_that_dies_without_reading_our_answers_is_noticed() {
         for n in 0..40 {
             stream.respond(ENDPOINTS, &n.to_string(), &n.to_string(), &[]);
         }
-        core::future::pending::<()>().await;
+        pending::<()>().await;
     });
     let address = address.recv().expect("the server starts");
     let client = Client::connect(config(address), options());

@@ -165,17 +165,19 @@ async fn to_address(
     tls: Option<Tls>,
 ) -> Result<Box<dyn Io>, String> {
     let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
+    set_up(&socket, keepalive).map_err(|why| format!("cannot set up the socket: {why}"))?;
+    secured(socket, tls).await
+}
+
+/// Has the system find out when the host at the other end is gone (S0.175).
+fn set_up(socket: &TcpStream, keepalive: Keepalive) -> io::Result<()> {
     // The system counts in whole seconds.
     let probe_after = PROBE_AFTER.min(keepalive.interval).max(Duration::from_secs(1));
     let probes = TcpKeepalive::new().with_time(probe_after);
     #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
     let probes = probes.with_interval(PROBE_INTERVAL).with_retries(3);
-    let set = || -> io::Result<()> {
-        socket.set_nodelay(true)?;
-        SockRef::from(&socket).set_tcp_keepalive(&probes)
-    };
-    set().map_err(|why| format!("cannot set up the socket: {why}"))?;
-    secured(socket, tls).await
+    socket.set_nodelay(true)?;
+    SockRef::from(socket).set_tcp_keepalive(&probes)
 }
 
 async fn secured(socket: impl Io + 'static, tls: Option<Tls>) -> Result<Box<dyn Io>, String> {
@@ -205,5 +207,31 @@ impl tower_service::Service<Uri> for Once {
     fn call(&mut self, _: Uri) -> Self::Future {
         let io = self.0.take().map(TokioIo::new);
         ready(io.ok_or_else(|| io::ErrorKind::NotConnected.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_probes_connections_that_are_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("it is bound");
+        let socket = TcpStream::connect(address).await.expect("somebody listens");
+        assert!(!SockRef::from(&socket).keepalive().expect("a socket"));
+        set_up(&socket, Keepalive::CLIENT).expect("a socket");
+        let system = SockRef::from(&socket);
+        assert!(system.keepalive().expect("a socket"));
+        assert!(socket.nodelay().expect("a socket"));
+        #[cfg(target_os = "linux")]
+        {
+            let after = system.tcp_keepalive_time().expect("a socket");
+            assert_eq!(after, PROBE_AFTER.min(Keepalive::CLIENT.interval));
+            assert_eq!(system.tcp_keepalive_interval().expect("a socket"), PROBE_INTERVAL);
+        }
+        println!("covers: S0.175");
     }
 }
