@@ -10,7 +10,7 @@ use support::{
     tls::{Ca, Clients, Directory, Identity, TlsServer, der},
     value,
 };
-use tokio::time::sleep;
+use tokio::{net::TcpListener, time::sleep};
 use tonic::Status;
 use xds_bootstrap::{Bootstrap, TlsFiles};
 use xds_core::{
@@ -245,6 +245,21 @@ async fn a_server_that_does_not_agree_on_http2_is_not_spoken_to() {
     let directory = Directory::new();
     let why = failure(server.fake.address, Credentials::tls(trusting(&directory, &ca))).await;
     assert!(why.contains("HTTP/2"), "{why}");
+}
+
+/// Time stands still but for what is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_takes_the_connection_and_says_nothing_uses_up_the_attempt_only() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap();
+    let directory = Directory::new();
+    let tls = Credentials::tls(trusting(&directory, &Ca::new("ours")));
+    let options = options(tls).with_connect_timeout(Duration::from_secs(3));
+    let client = Client::connect(over("tls", address), options);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let why = no_value(&mut watch).await.to_string();
+    assert!(why.contains("no connection within 3s"), "{why}");
+    println!("covers: B42");
 }
 
 #[tokio::test]

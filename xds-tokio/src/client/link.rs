@@ -242,6 +242,13 @@ pub(crate) enum Reads {
 /// How long the files of tokens may take to be read. What they are on may have gone away.
 const LONGEST_READ: Duration = Duration::from_secs(20);
 
+async fn read_in_time<T>(
+    reading: impl core::future::Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let late = |_| Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
+    timeout(LONGEST_READ, reading).await.map_err(late)?
+}
+
 /// Connects, unless it is known beforehand that nothing could be called.
 async fn connect(
     service: Result<Service, String>,
@@ -259,9 +266,7 @@ async fn call(
     max_response_bytes: usize,
 ) -> Result<Streaming<Bytes>, Status> {
     let mut headers = service.metadata().clone();
-    let authorizations = timeout(LONGEST_READ, service.credentials().authorizations()).await;
-    let late = |_| Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
-    for authorization in authorizations.map_err(late)?? {
+    for authorization in read_in_time(service.credentials().authorizations()).await? {
         headers.append(AUTHORIZATION, authorization);
     }
     let mut request = Request::new(requests);
@@ -269,4 +274,23 @@ async fn call(
     let mut grpc = Grpc::new(channel).max_decoding_message_size(max_response_bytes);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
     grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::pending;
+
+    use tonic::Code;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
+        let begun = tokio::time::Instant::now();
+        let status = read_in_time(pending::<Result<(), _>>()).await.expect_err("nothing is read");
+        assert_eq!((status.code(), begun.elapsed()), (Code::Unavailable, LONGEST_READ));
+        assert!(status.message().contains("token"), "{status}");
+        assert!(read_in_time(async { Ok(()) }).await.is_ok());
+        println!("covers: B42");
+    }
 }
