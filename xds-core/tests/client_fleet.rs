@@ -22,8 +22,10 @@
 //! | IC36, IC37 | `talk.rs`, `forge`; `client_contract.rs`; `lies_do_no_harm_and_runs_repeat_themselves` |
 //! | IC39 | `rest.rs`, `shut_down`; that each watch gets a final event is for who holds it (`xds-handle`) |
 //! | IC40 | `peer.rs`: each request says something that the server does not know |
+//! | D6 | `idle.rs`: streams that nobody wants anything of, of one server |
 //!
-//! Verdicts from outside, aliases and idle streams are in protocol scripts only.
+//! Verdicts from outside (`outside.rs`) come at once; those that come late, and aliases, are in protocol
+//! scripts only.
 //!
 //! Servers keep to the protocol: they fold the requests, send what differs from what they believe the
 //! client has, and answer every subscription. Whatever happened before, once the servers work again all
@@ -31,7 +33,7 @@
 
 mod client_support;
 
-use std::{collections::BTreeSet, ops::Range};
+use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use proptest::{
     prelude::*,
@@ -39,7 +41,7 @@ use proptest::{
     test_runner::{TestCaseError, TestRunner},
 };
 use xds_core::{
-    client::{DataErrorPolicy, ReadGate, ServerFeature, ServerFeatures, Streams},
+    client::{DataErrorPolicy, ReadGate, ServerFeature, ServerFeatures, Streams, Verdict},
     service::Variant,
 };
 
@@ -55,21 +57,27 @@ fn setup(variant: Variant, servers: Servers) -> impl Strategy<Value = Setup> {
         proptest::sample::select(gates.to_vec()),
         proptest::bool::weighted(0.2),
         proptest::bool::weighted(0.2),
+        proptest::sample::select(vec![Verdict::Validation, Verdict::External]),
+        proptest::sample::select(vec![0, 3, 30]).prop_map(Duration::from_secs),
     );
-    choices.prop_map(move |(streams, data_errors, read_gate, fails, is_transient)| Setup {
-        features: [
-            fails.then_some(ServerFeature::FailOnDataErrors),
-            is_transient.then_some(ServerFeature::ResourceTimerIsTransientError),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        variant,
-        streams,
-        servers,
-        data_errors,
-        read_gate,
-    })
+    choices.prop_map(
+        move |(streams, data_errors, read_gate, fails, is_transient, verdict, idle_close)| Setup {
+            features: [
+                fails.then_some(ServerFeature::FailOnDataErrors),
+                is_transient.then_some(ServerFeature::ResourceTimerIsTransientError),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            variant,
+            streams,
+            servers,
+            data_errors,
+            read_gate,
+            verdict,
+            idle_close,
+        },
+    )
 }
 
 /// Takes the steps and lets everything work again; a failure comes with what led to it.
@@ -219,6 +227,8 @@ fn a_wildcard_taken_up_again_has_missed_nothing() {
             data_errors: DataErrorPolicy::KeepCached,
             read_gate: ReadGate::Off,
             features: ServerFeatures::NONE,
+            verdict: Verdict::Validation,
+            idle_close: Duration::from_secs(30),
         };
         let steps = [
             step::Step::Watch { kind: 0, name: None },

@@ -350,9 +350,14 @@ impl ResourceType for Picky {
     }
 
     fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
-        match bytes.ends_with(b"text 3") {
-            true => Err(Rejection::new("text 3 is not accepted")),
-            false => Ok(None),
-        }
+        verdict_on(bytes).map(|()| None)
+    }
+}
+
+/// What is accepted, by whoever decides.
+pub fn verdict_on(bytes: &[u8]) -> Result<(), Rejection> {
+    match bytes.ends_with(b"text 3") {
+        true => Err(Rejection::new("text 3 is not accepted")),
+        false => Ok(()),
     }
 }

@@ -52,6 +52,7 @@ impl World {
     /// Sleeps until each deadline, as a driver may.
     pub fn sleep(&mut self, duration: Duration) -> Result<(), TestCaseError> {
         let end = self.now.after(duration);
+        self.note_who_is_wanted();
         for _ in 0..1_000 {
             self.drain()?;
             for peer in self.peers.iter_mut().filter(|peer| peer.is_open) {
@@ -95,6 +96,7 @@ impl World {
 
     fn pass_until(&mut self, at: Time) -> Result<(), TestCaseError> {
         self.now = self.now.max(at);
+        self.note_who_is_wanted();
         self.talk.note_expiry(self.now);
         let before = statuses(&self.client);
         self.client.handle_timeout(self.now);

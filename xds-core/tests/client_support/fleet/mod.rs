@@ -4,7 +4,9 @@
 //! checked at every step; those that hold once everybody has done their part, in `rest.rs`.
 
 pub mod clock;
+mod idle;
 pub mod oracle;
+mod outside;
 pub mod peer;
 pub mod reach;
 mod reliance;
@@ -23,12 +25,13 @@ use xds_core::{
     client::{
         Authority, Call, Change, ChannelError, ChannelEvent, ClientConfig, DataErrorPolicy,
         Interest, ManagementServer, Node, Notice, Output, ReadGate, Resource, ServerFeature,
-        ServerFeatures, Streams, WatchError,
+        ServerFeatures, Streams, Verdict, WatchError,
     },
     service::Variant,
 };
 
 use self::{
+    outside::Deferring,
     peer::Peer,
     reach::{Reached, Situation},
     step::Step,
@@ -47,6 +50,8 @@ pub struct Setup {
     pub data_errors: DataErrorPolicy,
     pub read_gate: ReadGate,
     pub features: ServerFeatures,
+    pub verdict: Verdict,
+    pub idle_close: Duration,
 }
 
 /// Who answers for what.
@@ -92,8 +97,13 @@ impl Setup {
         config.profile.data_errors = self.data_errors;
         config.profile.read_gate = self.read_gate;
         config.profile.backoff.jitter_percent = 0;
+        config.profile.idle_close = Some(self.idle_close);
         config.limits.tombstones_per_type = 2;
-        TYPES.into_iter().fold(config, |config, it| config.with_type(Picky(TypeUrl::from(it))))
+        let types = TYPES.map(TypeUrl::from);
+        types.into_iter().fold(config, |config, it| match self.verdict {
+            Verdict::External => config.with_type(Deferring(it)),
+            _ => config.with_type(Picky(it)),
+        })
     }
 
     /// Whether what only the server behind the preferred one had can be left over: such goes with time.
@@ -178,6 +188,7 @@ pub struct World {
     pub reached: Reached,
     /// What the client tells of itself.
     told: Told,
+    is_shut_down: bool,
     /// What happened, rendered only if it went wrong.
     pub trace: Vec<Box<dyn Debug>>,
 }
@@ -198,6 +209,7 @@ impl World {
             talk: Talk::default(),
             reached: Reached::default(),
             told: Told::default(),
+            is_shut_down: false,
             trace: Vec::new(),
         }
     }
@@ -284,6 +296,7 @@ impl World {
 
     fn unwatch(&mut self, nth: usize) {
         if !self.watchers.is_empty() {
+            self.note_who_is_wanted();
             let watcher = self.watchers.remove(nth % self.watchers.len());
             self.client.unwatch(watcher.id, self.now);
             self.note_breath();
@@ -308,9 +321,11 @@ impl World {
                 let closed = self.peers.iter().position(|peer| peer.channel == channel);
                 if let Some(at) = closed {
                     let peer = self.peers.remove(at);
+                    self.was_idle(&peer)?;
                     self.note_closed(&peer);
                 }
             }
+            Output::Update(id, update) => self.judge(id, &update)?,
             Output::Writable(channel) => {
                 if let Some(peer) = self.peers.iter_mut().find(|peer| peer.channel == channel) {
                     peer.is_writable = true;
@@ -353,7 +368,7 @@ impl World {
         let is_pending = self.peers.iter().any(|peer| !peer.is_all_answered());
         self.reached.note(Situation::FallbackWhileAnAnswerIsPending, is_behind && is_pending);
         let mut peer = Peer::new(channel, server, call.server.variant, only);
-        peer.begun = self.now;
+        (peer.begun, peer.wanted_until) = (self.now, self.now);
         self.peers.push(peer);
         Ok(())
     }
@@ -427,6 +442,7 @@ impl World {
         let peer = &mut self.peers[at];
         let is_news = !mem::replace(&mut peer.is_open, true);
         if is_news {
+            peer.opened = self.now;
             let channel = peer.channel;
             let before = self.client.stats().ignored_events;
             self.client.handle_event(ChannelEvent::Opened(channel), self.now);

@@ -31,6 +31,9 @@ pub struct Peer {
     pub only: Option<usize>,
     /// When the client was heard to begin it.
     pub begun: Time,
+    pub opened: Time,
+    /// When somebody was last seen to want something of it.
+    pub wanted_until: Time,
     pub is_open: bool,
     /// Whether the client has announced requests that were not all taken yet.
     pub is_writable: bool,
@@ -111,6 +114,8 @@ impl Peer {
             server,
             only,
             begun: Time::ZERO,
+            opened: Time::ZERO,
+            wanted_until: Time::ZERO,
             is_open: false,
             is_writable: false,
             has_responded: false,

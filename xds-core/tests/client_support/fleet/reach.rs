@@ -26,10 +26,12 @@ pub enum Situation {
     TroubleStands,
     TurnedToTheNext,
     VersionStatedAgain,
+    IdleClose,
+    VerdictFromOutside,
 }
 
 impl Situation {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::GoodBesideBad,
         Self::RemovalBesideBad,
         Self::NackThenNewStreamThenAck,
@@ -44,6 +46,8 @@ impl Situation {
         Self::TroubleStands,
         Self::TurnedToTheNext,
         Self::VersionStatedAgain,
+        Self::IdleClose,
+        Self::VerdictFromOutside,
     ];
 }
 

@@ -59,11 +59,13 @@ impl World {
         for watcher in &self.watchers {
             watcher.agrees_with(self.client.status(), false)?;
         }
+        self.nobody_idles_for_ever()?;
         self.those_who_count_are_asked()
     }
 
     /// After the end there is nothing but the end (IC39).
     pub fn shut_down(&mut self) -> Result<(), TestCaseError> {
+        self.is_shut_down = true;
         self.client.shut_down(self.now);
         self.watchers.clear();
         while self.take_output()? {}

@@ -116,6 +116,7 @@ impl Talk {
 impl World {
     /// The server says what it has to say, if the client wants to read. Whether it did.
     pub fn push(&mut self, at: usize, kind: usize) -> Result<bool, TestCaseError> {
+        let Some(at) = self.clear_the_way(at)? else { return Ok(false) };
         let peer = &mut self.peers[at];
         if !self.client.wants_read(peer.channel) {
             return Ok(false);
@@ -130,6 +131,7 @@ impl World {
 
     /// The server renews what has a TTL.
     pub fn beat(&mut self, at: usize, kind: usize) -> Result<(), TestCaseError> {
+        let Some(at) = self.clear_the_way(at)? else { return Ok(()) };
         let known = statuses(&self.client);
         let peer = &self.peers[at];
         if !self.client.wants_read(peer.channel) {
@@ -179,6 +181,10 @@ impl World {
         let message = ChannelEvent::Message(channel, Bytes::from(frame));
         self.trace.push(Box::new(message.clone()));
         self.client.handle_event(message, self.now);
+        self.hear_verdicts(stats)?;
+        // Streams to servers that are no longer needed may have ended with the verdict.
+        let at = self.peers.iter().position(|peer| peer.channel == channel);
+        let Some(at) = at else { return Err(TestCaseError::fail("it ends, answered")) };
         let after = statuses(&self.client);
 
         let now = self.client.stats();
@@ -386,17 +392,20 @@ impl World {
     /// The server says what no server should. A stream on which that cannot be read is over, though
     /// its server hears of it only later.
     pub fn forge(&mut self, at: usize, bytes: &[u8]) -> Result<(), TestCaseError> {
+        let Some(at) = self.clear_the_way(at)? else { return Ok(()) };
         self.has_lied = true;
         self.talk.has_lied = true;
         self.talk.responses += 2;
         self.watchers.iter_mut().for_each(|watcher| watcher.may_have_missed_an_end = true);
-        let peer = &mut self.peers[at];
+        let (channel, server) = (self.peers[at].channel, self.peers[at].server);
         let (before, stats) = (statuses(&self.client), self.client.stats());
-        let message = ChannelEvent::Message(peer.channel, Bytes::copy_from_slice(bytes));
+        let message = ChannelEvent::Message(channel, Bytes::copy_from_slice(bytes));
         self.client.handle_event(message, self.now);
+        self.hear_verdicts(stats)?;
         let (after, now) = (statuses(&self.client), self.client.stats());
         let answers = now.acks + now.nacks - stats.acks - stats.nacks;
-        if answers > 0 {
+        let peer = self.peers.iter_mut().find(|peer| peer.channel == channel);
+        if let Some(peer) = peer.filter(|_| answers > 0) {
             peer.note_lie();
         }
         let is_one = now.responses - stats.responses == 1;
@@ -409,7 +418,7 @@ impl World {
             prop_assert!(before.eq(after), "nothing was understood (IC36)");
         }
         for (key, after) in &after {
-            let is_its_business = self.setup.servers_of(&key.1).contains(&peer.server);
+            let is_its_business = self.setup.servers_of(&key.1).contains(&server);
             if !is_its_business {
                 prop_assert_eq!(before.get(key), Some(after), "another server's (IC30)");
             }

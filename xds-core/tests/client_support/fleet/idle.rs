@@ -1,0 +1,44 @@
+//! Streams that nobody wants anything of: closed after a while, neither early nor late (D6). Between several
+//! servers what is wanted of which is not for this model to say, so only one is looked at.
+
+use proptest::{prelude::*, test_runner::TestCaseError};
+
+use super::{Servers, World, peer::Peer, reach::Situation};
+
+impl World {
+    /// Call this before watches end and before time passes.
+    pub fn note_who_is_wanted(&mut self) {
+        let (watchers, now) = (&self.watchers, self.now);
+        for peer in &mut self.peers {
+            let is_carried = |kind| peer.only.is_none_or(|only| only == kind);
+            if watchers.iter().any(|watcher| is_carried(watcher.kind)) {
+                peer.wanted_until = now;
+            }
+        }
+    }
+
+    /// The client has closed the peer's stream.
+    pub fn was_idle(&mut self, peer: &Peer) -> Result<(), TestCaseError> {
+        let is_its_own_doing = self.setup.servers == Servers::One && !self.has_lied;
+        if !is_its_own_doing || self.is_shut_down {
+            return Ok(());
+        }
+        self.reached.note(Situation::IdleClose, true);
+        let idle = self.now.since(peer.wanted_until);
+        prop_assert!(idle >= self.setup.idle_close, "{:?} ends after {:?} (D6)", peer, idle);
+        Ok(())
+    }
+
+    /// Once everything is taken that there is to take.
+    pub fn nobody_idles_for_ever(&self) -> Result<(), TestCaseError> {
+        let is_open = |peer: &&Peer| peer.is_open && self.setup.servers == Servers::One;
+        for peer in self.peers.iter().filter(is_open) {
+            let is_carried = |kind| peer.only.is_none_or(|only| only == kind);
+            let is_wanted = self.watchers.iter().any(|watcher| is_carried(watcher.kind));
+            let since = peer.wanted_until.max(peer.opened);
+            let is_due = since.after(self.setup.idle_close) < self.now;
+            prop_assert!(is_wanted || !is_due, "{:?} idles since {} (D6)", peer, since);
+        }
+        Ok(())
+    }
+}
