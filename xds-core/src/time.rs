@@ -90,6 +90,8 @@ pub enum Timer {
     ReadAgain,
     /// A management server forgets what clients rejected that have gone.
     ForgetRejections,
+    /// Clients of a management server are to be told that they may go on using a resource.
+    Heartbeat,
 }
 
 impl fmt::Display for Timer {
@@ -105,6 +107,7 @@ impl fmt::Display for Timer {
             Self::StreamEnd => "stream end",
             Self::ReadAgain => "read again",
             Self::ForgetRejections => "forget rejections",
+            Self::Heartbeat => "heartbeat",
         })
     }
 }

@@ -41,8 +41,10 @@ impl Server {
         let before = state.view.replace(view);
         let left: Vec<(Slot, Slot)> =
             state.sessions.iter().map(|seat| (seat.arena, seat.session)).collect();
+        let mut arenas: Vec<Slot> = left.iter().map(|&(arena, _)| arena).collect();
         for seat in &mut state.sessions {
             self.subscriptions.relocate(seat, view, &self.config);
+            arenas.push(seat.arena);
         }
         let latched = core::mem::take(&mut state.latched);
         self.tell_wants();
@@ -53,6 +55,9 @@ impl Server {
             self.leave_waits(arena, session);
             self.note_progress(session, 0);
             self.announce(session);
+        }
+        for arena in arenas {
+            self.tend_heartbeats(arena);
         }
         for message in &latched {
             // What was counted when it came.

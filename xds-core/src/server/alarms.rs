@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 
 use crate::{
     id::StreamId,
-    slab::Key,
+    slab::{Key, Slot},
     time::{Deadline, Time, Timer},
 };
 
@@ -28,6 +28,8 @@ pub(crate) enum Alarm {
     ReadAgain(StreamId),
     /// Rejections of clients that have gone are forgotten.
     ForgetRejections,
+    /// Resources of the arena are to be renewed (M161). Who takes an arena's slot away cancels it.
+    Heartbeat(Slot),
 }
 
 impl Alarms {
@@ -67,6 +69,7 @@ impl Alarm {
             Self::StreamEnd(_) => Timer::StreamEnd,
             Self::ReadAgain(_) => Timer::ReadAgain,
             Self::ForgetRejections => Timer::ForgetRejections,
+            Self::Heartbeat(_) => Timer::Heartbeat,
         }
     }
 }

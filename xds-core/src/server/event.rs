@@ -375,6 +375,8 @@ pub enum Cause {
     Warming,
     /// It is the application's own message, without version and nonce (M21).
     Aside,
+    /// The client is to go on using what it has (M161).
+    Heartbeat,
 }
 
 impl fmt::Display for Cause {
@@ -385,6 +387,7 @@ impl fmt::Display for Cause {
             Self::Resubscribed => "resubscribed",
             Self::Warming => "warming",
             Self::Aside => "aside",
+            Self::Heartbeat => "heartbeat",
         })
     }
 }

@@ -133,9 +133,9 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
             return Err(too_many);
         };
-        let variant = stream.via.variant();
+        let client = (stream.via.variant(), stream.features());
         let opened =
-            self.subscriptions.open(id, view, variant, type_url, &self.config).ok_or(too_many)?;
+            self.subscriptions.open(id, view, client, type_url, &self.config).ok_or(too_many)?;
         stream.seat(Seat {
             rank: types::update_rank(type_url),
             arena: opened.arena,
@@ -145,6 +145,7 @@ impl Server {
             let type_url = TypeUrl::from(type_url);
             self.out.observe(Observation::UnknownType { stream: id, type_url });
         }
+        self.tend_heartbeats(opened.arena);
         Ok(opened.session)
     }
 }

@@ -128,6 +128,7 @@ impl Server {
             self.keep_rejection(seat.session);
             self.leave_waits(seat.arena, seat.session);
             self.subscriptions.close(seat);
+            self.tend_heartbeats(seat.arena);
         }
         self.tell_wants();
         if let Some(view) = gone.view {

@@ -45,6 +45,8 @@ mod convergence;
 mod drain;
 mod envelope;
 mod event;
+mod features;
+mod heartbeats;
 mod intake;
 mod lifecycle;
 mod nodes;
@@ -60,6 +62,7 @@ mod stream;
 mod subscriptions;
 mod wants;
 
+use alloc::collections::BTreeMap;
 use core::num::NonZeroU64;
 
 use bytes::Bytes;
@@ -70,9 +73,9 @@ pub use self::{
     asides::AsideError,
     clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Admission, AnswerOverdue, DrainPlan, LegacyWildcard, NackRecovery, OnDemand, Rate,
-        Readiness, ReconnectTrust, RequireNode, ServerConfig, ServerLimits, SotwResponse,
-        StreamAge, TypeConfig, Warming,
+        Admission, AnswerOverdue, DrainPlan, HeartbeatFraction, LegacyWildcard, NackRecovery,
+        OnDemand, Rate, Readiness, ReconnectTrust, RequireNode, ServerConfig, ServerLimits,
+        SotwResponse, StreamAge, TypeConfig, Warming,
     },
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
@@ -83,6 +86,7 @@ pub use self::{
     stats::{ClosedStreams, RefusedStreams, Responses, ServerStats},
     status::{Interest, SubscriptionStatus, SyncState},
     store::{
+        options::ResourceOptions,
         snapshot::Snapshot,
         transaction::{Applied, Transaction, TransactionError},
     },
@@ -128,6 +132,8 @@ pub struct Server {
     subscriptions: Subscriptions,
     out: Outbox,
     alarms: Alarms,
+    /// The alarms of arenas.
+    heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
     rejections: Rejections,
     waits: Waits,
@@ -150,6 +156,7 @@ impl Server {
             subscriptions: Subscriptions::new(&mut rng, config.on_demand),
             out: Outbox::default(),
             alarms: Alarms::default(),
+            heartbeats: BTreeMap::new(),
             stats: ServerStats::default(),
             rejections: Rejections::default(),
             waits: Waits::default(),
@@ -175,6 +182,7 @@ impl Server {
         self.clock.advance(now);
         let (applied, touched) = self.subscriptions.store.apply(&transaction, &self.config)?;
         for (arena, resource, touch) in touched.resources {
+            self.plan_heartbeats(arena, resource, touch);
             self.tell_subscribers(arena, resource, touch);
         }
         for arena in touched.arenas {
@@ -185,6 +193,7 @@ impl Server {
                 self.close(stream, CloseReason::Behind);
             }
             self.subscriptions.store.release_arena(arena);
+            self.tend_heartbeats(arena);
         }
         Ok(applied)
     }
@@ -245,6 +254,7 @@ impl Server {
                 Alarm::StreamEnd(stream) => self.end_is_due(stream),
                 Alarm::ReadAgain(stream) => self.read_again(stream),
                 Alarm::ForgetRejections => self.forget_rejections(),
+                Alarm::Heartbeat(arena) => self.heartbeat_is_due(arena),
             }
         }
     }
@@ -426,7 +436,7 @@ impl Server {
                 bytes: rendered.body.bytes.len(),
             });
         }
-        if self.config.warming == Warming::AfterClusters {
+        if self.config.warming == Warming::AfterClusters && transmit.cause != Cause::Heartbeat {
             subscriptions.arm_warming(seat.session, &stream.sessions);
         }
         self.await_answer(seat.session);

@@ -64,6 +64,8 @@ pub struct Responses {
     pub warming: u64,
     /// Messages of the application itself (M21). They are no responses otherwise.
     pub asides: u64,
+    /// The client is to go on using what it has.
+    pub heartbeats: u64,
 }
 
 /// Streams not taken since the server was made, by [`Refusal`].
@@ -123,6 +125,7 @@ impl ServerStats {
             Cause::Resubscribed => &mut self.causes.resubscribed,
             Cause::Warming => &mut self.causes.warming,
             Cause::Aside => &mut self.causes.asides,
+            Cause::Heartbeat => &mut self.causes.heartbeats,
         };
         *count += 1;
     }

@@ -11,6 +11,7 @@ use super::{
     bucket::Bucket,
     config::{Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, Via},
+    features::Features,
     outbox::Outbox,
 };
 use crate::{
@@ -91,6 +92,7 @@ pub(crate) enum Writable {
 #[derive(Debug)]
 struct Node {
     id: Arc<str>,
+    features: Features,
     digest: u64,
 }
 
@@ -155,6 +157,11 @@ impl Stream {
     /// The same, to keep.
     pub(crate) fn node(&self) -> Option<&Arc<str>> {
         self.node.as_ref().map(|node| &node.id)
+    }
+
+    /// What the client said it can take; nothing if it has given no node.
+    pub(crate) fn features(&self) -> Features {
+        self.node.as_ref().map_or_else(Features::default, |node| node.features)
     }
 
     pub(crate) fn session_on(&self, arena: Slot) -> Option<Slot> {
@@ -222,7 +229,8 @@ impl Node {
         if id.is_empty() && config.require_node == RequireNode::Required {
             return Err(CloseReason::MissingNode);
         }
-        Ok(Self { id: id.into(), digest: hasher.hash_one(encoded) })
+        let features = Features::read(encoded).map_err(CloseReason::Malformed)?;
+        Ok(Self { id: id.into(), features, digest: hasher.hash_one(encoded) })
     }
 }
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::{
     config::{OnDemand, ServerConfig},
+    features::Features,
     session::{Role, Session, Turn, edge::Edges},
     status::SubscriptionStatus,
     store::{Store, arena::Arena, history::Stamp},
@@ -59,18 +60,19 @@ impl Subscriptions {
         &mut self,
         id: StreamId,
         view: Slot,
-        variant: Variant,
+        (variant, features): (Variant, Features),
         type_url: &str,
         config: &ServerConfig,
     ) -> Option<Opened> {
         let arena_slot = self.store.open_arena(view, type_url, config)?;
         let arena = self.store.arena_mut(arena_slot)?;
-        let session = self.sessions.push_back(Session::new(id, variant, arena_slot, arena))?.slot();
-        arena.sessions += 1;
+        let session = Session::new(id, (variant, features), arena_slot, arena);
+        let session = self.sessions.push_back(session)?.slot();
         let knowledge = match arena.existing() > 0 || config.names_type(type_url) {
             true => Knowledge::Known,
             false => Knowledge::Unknown,
         };
+        self.turn(session)?.begin();
         Some(Opened { arena: arena_slot, session, knowledge })
     }
 

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `set cds a=1 b=2 -c; eds x=1` | one transaction: sets `a` and `b`, removes `c`, sets `x` |
 //! | `set eds !a=7` | tells who names `a` the status code 7 instead |
+//! | `set eds a~10s=1` | sets `a`, with a TTL of ten seconds |
 //! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
 //! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
 //! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
@@ -26,7 +27,11 @@
 //! A number before `>`, `<`, `close`, `closed` or `open` chooses the stream, as in `2> cds`; it is opened when it first
 //! says something. A name's value is its bytes, so that a response can be read back.
 //!
-//! A stream whose first step has a `d` before `>` is an incremental one:
+//! A resource in a response is `a~10s=1` if it comes with a TTL, and `a~10s` if it is a heartbeat, without
+//! content. A client whose first step has a `t` before `>` announces that it understands these, one with a
+//! `u` that it does but for wrappers.
+//!
+//! A stream whose first step has a `d` before `>` is an incremental one (with both, `td>`):
 //!
 //! | line | meaning |
 //! |---|---|
@@ -42,16 +47,17 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use prost::Message as _;
+use prost::{Message as _, Name as _};
 use xds_core::{
     Frame, ResourceName, StreamId, Time, Timer, TypeUrl, ViewName,
     proto::{
-        DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
-        ResourceLocator, Status,
+        Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+        Node, Resource, ResourceLocator, Status,
     },
     server::{
-        ClientResource, CloseReason, DrainPlan, Lag, Observation, Server, ServerConfig,
-        ServerOutput, ServerTransmit, StatusCode, StreamEvent, Transaction, Variant, Via,
+        Cause, ClientResource, CloseReason, DrainPlan, Lag, Observation, ResourceOptions, Server,
+        ServerConfig, ServerOutput, ServerTransmit, StatusCode, StreamEvent, Transaction, Variant,
+        Via,
     },
     types,
 };
@@ -86,7 +92,6 @@ pub(crate) enum Response {
 impl Received {
     /// `name=content` of every resource and `-name` of every removed one, in wire order.
     pub(crate) fn resources(&self) -> Vec<String> {
-        let text = |any: &xds_core::proto::Any| String::from_utf8_lossy(&any.value).into_owned();
         let error = |error: &xds_core::proto::ResourceError| {
             let (name, detail) = (error.resource_name.as_ref(), error.error_detail.as_ref());
             format!("!{}={}", name.expect("a name").name, detail.expect("a status").code)
@@ -94,13 +99,16 @@ impl Received {
         match &self.response {
             Response::StateOfTheWorld(response) => {
                 let errors = response.resource_errors.iter().map(error);
-                response.resources.iter().map(text).chain(errors).collect()
+                let resources = response.resources.iter().map(|any| match unpack(any) {
+                    Some(resource) => text_of(&resource),
+                    None => text(any),
+                });
+                resources.chain(errors).collect()
             }
             Response::Incremental(response) => {
                 let removed = response.removed_resources.iter().map(String::as_str);
                 let names = response.removed_resource_names.iter().map(|name| &*name.name);
-                let resources = response.resources.iter();
-                let packed = resources.filter_map(|resource| resource.resource.as_ref()).map(text);
+                let packed = response.resources.iter().map(text_of);
                 let removed = removed.chain(names).map(|name| format!("-{name}"));
                 let errors = response.resource_errors.iter().map(error);
                 packed.chain(removed).chain(errors).collect()
@@ -117,10 +125,34 @@ impl Received {
     }
 }
 
-/// The name in `name=content`, `-name` or `!name=code`.
+/// The name in `name=content`, `name~ttl=content`, `-name` or `!name=code`.
 fn name_of(text: &str) -> &str {
     let text = text.strip_prefix(['-', '!']).unwrap_or(text);
-    text.split('=').next().unwrap_or_default()
+    text.split(['=', '~']).next().unwrap_or_default()
+}
+
+fn text(any: &Any) -> String {
+    String::from_utf8_lossy(&any.value).into_owned()
+}
+
+/// What is in a wrapper, if it is one.
+fn unpack(any: &Any) -> Option<Resource> {
+    (any.type_url == Resource::type_url())
+        .then(|| Resource::decode(any.value.clone()).expect("a resource"))
+}
+
+/// A resource as scripts write it.
+fn text_of(resource: &Resource) -> String {
+    let ttl = resource.ttl.as_ref().map_or_else(String::new, |ttl| match ttl.nanos {
+        0 => format!("~{}s", ttl.seconds),
+        nanos => format!("~{}ms", ttl.seconds * 1_000 + i64::from(nanos) / 1_000_000),
+    });
+    let content = resource.resource.as_ref().map_or_else(String::new, |any| {
+        let text = text(any);
+        assert_eq!(name_of(&text), resource.name);
+        text[resource.name.len()..].to_owned()
+    });
+    format!("{}{ttl}{content}", resource.name)
 }
 
 /// One server and its clients.
@@ -140,6 +172,7 @@ struct Peer {
     id: StreamId,
     variant: Variant,
     node_sent: bool,
+    features: Vec<String>,
     types: BTreeMap<String, Held>,
 }
 
@@ -148,6 +181,20 @@ struct Held {
     nonce: String,
     version: String,
     accepted: String,
+    /// The versions in which resources were received last.
+    resources: BTreeMap<String, String>,
+}
+
+impl Peer {
+    /// What the first request says of the client.
+    fn node(&mut self, number: u32) -> Option<Node> {
+        let is_first = !core::mem::replace(&mut self.node_sent, true);
+        is_first.then(|| Node {
+            id: format!("node-{number}"),
+            client_features: core::mem::take(&mut self.features),
+            ..Node::default()
+        })
+    }
 }
 
 impl Default for Rig {
@@ -192,10 +239,22 @@ impl Rig {
         let (number, rest) = step.split_at(digits);
         let stream = number.parse().unwrap_or(1);
         let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let word = match word.strip_prefix('d') {
-            Some(word @ (">" | "<")) => {
-                self.stream_in(stream, Variant::Incremental);
-                word
+        let word = match word.trim_start_matches(['t', 'u', 'd']) {
+            direction @ (">" | "<") => {
+                let variant = match word.contains('d') {
+                    true => Variant::Incremental,
+                    false => Variant::StateOfTheWorld,
+                };
+                if word != direction {
+                    self.stream_in(stream, variant);
+                }
+                if word.contains(['t', 'u']) && !self.streams[&stream].node_sent {
+                    self.announce(stream, "xds.config.supports-resource-ttl");
+                }
+                if word.contains('t') && !self.streams[&stream].node_sent {
+                    self.announce(stream, "xds.config.resource-in-sotw");
+                }
+                direction
             }
             _ => word,
         };
@@ -258,6 +317,13 @@ impl Rig {
             _ => panic!("no such step: {step}"),
         }
         self.drain();
+    }
+
+    /// The client will say that it has a feature, in its first request.
+    pub(crate) fn announce(&mut self, stream: u32, feature: &str) {
+        self.stream(stream);
+        let peer = self.streams.get_mut(&stream).expect("an open stream");
+        peer.features.push(feature.into());
     }
 
     /// Lets time pass as a driver does that sleeps exactly to the next deadline.
@@ -354,7 +420,8 @@ impl Rig {
             return peer.id;
         }
         let id = self.server.accept(Via::Aggregated(variant), self.now).expect("a stream");
-        let peer = Peer { id, variant, node_sent: false, types: BTreeMap::new() };
+        let (features, types) = (Vec::new(), BTreeMap::new());
+        let peer = Peer { id, variant, node_sent: false, features, types };
         self.streams.insert(number, peer);
         id
     }
@@ -374,9 +441,7 @@ impl Rig {
         let type_url = url(words.next().expect("a type"));
         let versions = &self.versions;
         let peer = self.streams.get_mut(&stream).expect("an open stream");
-        let node =
-            (!peer.node_sent).then(|| Node { id: format!("node-{stream}"), ..Node::default() });
-        peer.node_sent = true;
+        let node = peer.node(stream);
         let held = peer.types.entry(type_url.clone()).or_default();
         let mut request =
             DeltaDiscoveryRequest { node, type_url, ..DeltaDiscoveryRequest::default() };
@@ -396,10 +461,11 @@ impl Rig {
                 word.strip_prefix("has:").and_then(|held| held.split_once('@'))
             {
                 request.initial_resource_versions.insert(name.into(), version.into());
-            } else if let Some(held) = word.strip_prefix("has:") {
-                let version = versions.get(&(request.type_url.clone(), held.into()));
-                let version = version.unwrap_or_else(|| panic!("{held} was never received"));
-                request.initial_resource_versions.insert(name_of(held).into(), version.clone());
+            } else if let Some(text) = word.strip_prefix("has:") {
+                let version = versions.get(&(request.type_url.clone(), text.into()));
+                let version = version.unwrap_or_else(|| panic!("{text} was never received"));
+                request.initial_resource_versions.insert(name_of(text).into(), version.clone());
+                held.resources.insert(name_of(text).into(), version.clone());
             } else if let Some(name) = word.strip_prefix('+') {
                 request.resource_names_subscribe.push(name.into());
             } else if let Some(name) = word.strip_prefix('-') {
@@ -421,9 +487,7 @@ impl Rig {
         let mut words = words.split_whitespace();
         let type_url = url(words.next().expect("a type"));
         let peer = self.streams.get_mut(&stream).expect("an open stream");
-        let node =
-            (!peer.node_sent).then(|| Node { id: format!("node-{stream}"), ..Node::default() });
-        peer.node_sent = true;
+        let node = peer.node(stream);
         let held = peer.types.entry(type_url.clone()).or_default();
         let mut request = DiscoveryRequest {
             version_info: held.version.clone(),
@@ -462,8 +526,16 @@ impl Rig {
             Variant::StateOfTheWorld => {
                 let response = DiscoveryResponse::decode(bytes).expect("a valid response");
                 assert_eq!(response.resources.len(), transmit.resources);
-                let right = |any: &xds_core::proto::Any| any.type_url == response.type_url;
-                assert!(response.resources.iter().all(right), "M82");
+                for any in &response.resources {
+                    match unpack(any) {
+                        None => assert_eq!(any.type_url, response.type_url, "M82"),
+                        Some(it) => self.read_resource(stream, &response.type_url, &it, &transmit),
+                    }
+                }
+                if transmit.cause == Cause::Heartbeat {
+                    let held = &self.streams[&stream].types[&response.type_url];
+                    assert_eq!(response.version_info, held.accepted, "M161");
+                }
                 let envelope = (
                     response.type_url.clone(),
                     response.nonce.clone(),
@@ -471,7 +543,7 @@ impl Rig {
                 );
                 (Response::StateOfTheWorld(response), envelope.0, envelope.1, envelope.2)
             }
-            Variant::Incremental => self.read_incremental(bytes, &transmit),
+            Variant::Incremental => self.read_incremental(stream, bytes, &transmit),
         };
         assert_eq!(version, transmit.version.as_str());
         assert_eq!(nonce, transmit.nonce.as_str());
@@ -493,6 +565,7 @@ impl Rig {
     /// Reads a response, and remembers the versions in it.
     fn read_incremental(
         &mut self,
+        stream: u32,
         bytes: Bytes,
         transmit: &ServerTransmit,
     ) -> (Response, String, String, String) {
@@ -500,18 +573,34 @@ impl Rig {
         let removed = response.removed_resources.len() + response.removed_resource_names.len();
         assert_eq!((response.resources.len(), removed), (transmit.resources, transmit.removed));
         for resource in &response.resources {
-            let any = resource.resource.as_ref().expect("a resource has a body");
-            assert_eq!(any.type_url, response.type_url, "M82");
-            let text = String::from_utf8_lossy(&any.value).into_owned();
-            assert_eq!(resource.name, name_of(&text));
-            assert!(!resource.version.is_empty(), "S0.115");
-            let key = (response.type_url.clone(), text);
-            let before = self.versions.insert(key, resource.version.clone());
-            assert!(before.is_none_or(|before| before == resource.version), "IS15");
+            self.read_resource(stream, &response.type_url, resource, transmit);
         }
         let (ty, nonce) = (response.type_url.clone(), response.nonce.clone());
         let version = response.system_version_info.clone();
         (Response::Incremental(response), ty, nonce, version)
+    }
+
+    /// Remembers the version of a resource.
+    fn read_resource(
+        &mut self,
+        stream: u32,
+        type_url: &str,
+        resource: &Resource,
+        transmit: &ServerTransmit,
+    ) {
+        assert!(!resource.version.is_empty(), "S0.115");
+        let held = &mut self.streams.get_mut(&stream).expect("a stream").types;
+        let held = &mut held.entry(type_url.into()).or_default().resources;
+        let Some(any) = &resource.resource else {
+            assert_eq!(transmit.cause, Cause::Heartbeat);
+            assert_eq!(held.get(&resource.name), Some(&resource.version), "M162");
+            return;
+        };
+        assert_eq!(any.type_url, type_url, "M82");
+        held.insert(resource.name.clone(), resource.version.clone());
+        let key = (type_url.into(), text_of(resource));
+        let before = self.versions.insert(key, resource.version.clone());
+        assert!(before.is_none_or(|before| before == resource.version), "IS15");
     }
 
     fn expect(&mut self, stream: u32, words: &str) {
@@ -595,8 +684,13 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
                     transaction.set_error(&*type_url, name, code, "no")
                 }
                 _ => {
-                    let (name, content) = word.split_once('=').expect("name=content");
-                    transaction.set(&*type_url, name, payload(name, content))
+                    let (head, content) = word.split_once('=').expect("name=content");
+                    let mut options = ResourceOptions::default();
+                    if let Some((_, ttl)) = head.split_once('~') {
+                        options = options.with_ttl(duration(ttl));
+                    }
+                    let name = name_of(head);
+                    transaction.set_with(&*type_url, name, payload(name, content), options)
                 }
             };
         }

@@ -23,7 +23,7 @@
 //! | `stale-end CODE MESSAGE` | so does the end of that channel, once more |
 //! | `link up\|down\|silent`, `latency 10ms` | what the network does |
 //! | `block`, `unblock` | the client's transport has no room for requests, or has again |
-//! | `set TYPE RESOURCE..`, `remove TYPE NAME..` | our server's store changes, in one transaction per line |
+//! | `set TYPE RESOURCE..`, `remove TYPE NAME..` | our server's store changes, in one transaction per line; `{ttl=10s}NAME=TEXT` has a TTL |
 //! | `connect LABEL` | a scripted client opens a stream to our server |
 //! | `request LABEL TYPE [v=..] [n=..] [node=ID] [names=a,b] [error=TEXT]` | it sends a request; without `v=` and `error=` it states the version that came with the nonce |
 //! | `hang-up LABEL` | it ends its stream |

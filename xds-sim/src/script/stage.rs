@@ -8,14 +8,14 @@ use xds_core::{
     ChannelId, Client, Frame, ResourceName, Time, WatchId,
     client::{Call, ChannelError, ChannelEvent, Rejection, WallClock},
     proto,
-    server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
+    server::{ResourceOptions, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
 };
 
 use super::{
     command::{Command, Printout},
     options::client_config,
-    response::{Resource, type_url},
+    response::{Resource, Wrapper, type_url},
 };
 use crate::{Peer, Reachability, Toy, World, status_text, watchers::Act, wire_text};
 
@@ -211,6 +211,15 @@ impl Stage {
                 Resource::Named { type_name: None, name, text } => {
                     let bytes = Toy::bytes(&name, &text);
                     change.set(type_url(type_name), name, bytes);
+                }
+                Resource::Wrapped { wrapper: Wrapper { ttl, .. }, content: Some(content) } => {
+                    let Resource::Named { type_name: None, name, text } = *content else {
+                        return Err("only NAME=TEXT can be set".into());
+                    };
+                    let mut options = ResourceOptions::default();
+                    options.ttl = ttl;
+                    let bytes = Toy::bytes(&name, &text);
+                    change.set_with(type_url(type_name), name, bytes, options);
                 }
                 _ => return Err("only NAME=TEXT can be set".into()),
             }

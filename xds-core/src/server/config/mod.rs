@@ -14,7 +14,8 @@ pub use self::{
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
     limits::ServerLimits,
     policies::{
-        Admission, AnswerOverdue, NackRecovery, OnDemand, ReconnectTrust, RequireNode, Warming,
+        Admission, AnswerOverdue, HeartbeatFraction, NackRecovery, OnDemand, ReconnectTrust,
+        RequireNode, Warming,
     },
     type_config::{LegacyWildcard, SotwResponse, TypeConfig},
 };
@@ -47,6 +48,8 @@ pub struct ServerConfig {
     pub readiness: Readiness,
     /// How old a stream may become; no limit by default.
     pub max_stream_age: Option<StreamAge>,
+    /// When a resource with a TTL is renewed.
+    pub heartbeat_fraction: HeartbeatFraction,
     /// Types that differ from [`TypeConfig::of`]. A type listed here is known to the server even
     /// while it has no resources.
     pub types: BTreeMap<TypeUrl, TypeConfig>,

@@ -113,3 +113,33 @@ pub enum OnDemand {
     /// until then clients wait.
     Told,
 }
+
+/// After what part of its TTL a resource is renewed by a heartbeat (M161), counted from its last change or
+/// heartbeat. What is left is for answers that come late and for the way to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeartbeatFraction(u8);
+
+impl HeartbeatFraction {
+    /// So many hundredths of the TTL; less than one or more than 99 count as these.
+    #[must_use]
+    pub const fn percent(percent: u8) -> Self {
+        match percent {
+            0 => Self(1),
+            1..=99 => Self(percent),
+            100.. => Self(99),
+        }
+    }
+
+    /// How long after its last change or heartbeat a resource with this TTL is renewed.
+    #[must_use]
+    pub fn of(self, ttl: Duration) -> Duration {
+        ttl / 100 * u32::from(self.0)
+    }
+}
+
+impl Default for HeartbeatFraction {
+    /// Half of it.
+    fn default() -> Self {
+        Self(50)
+    }
+}

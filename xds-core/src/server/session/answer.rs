@@ -11,7 +11,7 @@
 use alloc::{boxed::Box, string::ToString as _, sync::Arc};
 use core::num::NonZeroU64;
 
-use super::{Answer, Stamp, Suspects, Turn, rejected::Rejected};
+use super::{Answer, Purpose, Stamp, Suspects, Turn, rejected::Rejected};
 use crate::{
     server::{
         bucket::Bucket,
@@ -138,9 +138,14 @@ impl Turn<'_> {
     fn on_ack(&mut self, request: &Request<'_>, around: &mut Surroundings<'_>) {
         let Some(sent) = &mut self.session.newest else { return };
         (sent.answer, sent.time) = (Answer::Ack, around.now);
-        let version = sent.version;
+        if sent.purpose == Purpose::Content {
+            sent.verdict = Answer::Ack;
+        }
+        let (version, verdict) = (sent.version, sent.verdict);
         self.session.accepted = Some(version);
-        self.session.forget_error();
+        if verdict == Answer::Ack {
+            self.session.forget_error();
+        }
         self.session.counts.acks += 1;
         around.stats.acks += 1;
         let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
@@ -165,11 +170,18 @@ impl Turn<'_> {
     ) {
         let Some(sent) = &mut self.session.newest else { return };
         (sent.answer, sent.time) = (Answer::Nack, around.now);
+        if sent.purpose == Purpose::Content {
+            sent.verdict = Answer::Nack;
+        }
         let sent = *sent;
+        self.note_refused(sent);
         self.session.counts.nacks += 1;
         self.session.keep_error(rejection.message.clone());
         around.stats.nacks += 1;
-        if around.config.nack_recovery == NackRecovery::ResendBatch && !self.sends_full_state() {
+        if around.config.nack_recovery == NackRecovery::ResendBatch
+            && sent.purpose == Purpose::Content
+            && !self.sends_full_state()
+        {
             let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
             let earlier = self.session.suspects.as_deref().copied();
             self.session.suspects = Some(Box::new(Suspects {

@@ -132,6 +132,7 @@ impl Turn<'_> {
             if is_current && self.is_named(edge) {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
+                found.into_iter().for_each(|slot| self.renew_at_once(slot));
             }
             return;
         }
@@ -146,6 +147,7 @@ impl Turn<'_> {
         if is_current {
             self.set_standing(edge, Standing::Remembered);
             self.edges.set_sent(&mut self.session.edges, edge, 1);
+            found.into_iter().for_each(|slot| self.renew_at_once(slot));
         } else {
             // It is sent or, should it go before that, told of.
             self.edges.set_due(&mut self.session.due, edge, Due::because(cause));

@@ -29,6 +29,7 @@ mod relocate;
 mod render;
 mod render_delta;
 mod render_sotw;
+mod renewal;
 mod sotw;
 mod wanted;
 
@@ -40,14 +41,17 @@ use self::{
     edge::{Due, Edge, Edges, List},
     errors::Errors,
     progress::Behind,
+    renewal::Renewals,
 };
 use super::{
     config::{LegacyWildcard, SotwResponse},
     event::Cause,
+    features::Features,
     status::{Interest, SyncState},
     store::{
         Touch,
         arena::Arena,
+        body::{Form, Ttls},
         history::Stamp,
         version::{StatedVersion, TypeVersion},
     },
@@ -70,6 +74,7 @@ pub(crate) struct Session {
     pub(crate) arena: Slot,
     pub(crate) role: Role,
     variant: Variant,
+    ttls: Ttls,
     /// How the client of an incremental session writes names (M142).
     spelling: Spelling,
     /// Names that were ever listed end the legacy wildcard for good (M24).
@@ -92,6 +97,7 @@ pub(crate) struct Session {
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
     farewell: Option<Box<Farewell>>,
     behind: Option<Box<Behind>>,
+    renewals: Option<Box<Renewals>>,
     pub(crate) counts: Counts,
 }
 
@@ -168,6 +174,17 @@ struct Sent {
     /// When it was rendered or, once it was, answered.
     time: Time,
     answer: Answer,
+    purpose: Purpose,
+    /// What the client said of the newest response with content: this one's answer, unless it is a
+    /// heartbeat.
+    verdict: Answer,
+}
+
+/// What a response is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Content,
+    Heartbeat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +266,12 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Session {
-    pub(crate) fn new(stream: StreamId, variant: Variant, arena_slot: Slot, arena: &Arena) -> Self {
+    pub(crate) fn new(
+        stream: StreamId,
+        (variant, features): (Variant, Features),
+        arena_slot: Slot,
+        arena: &Arena,
+    ) -> Self {
         let legacy = match arena.config.legacy_wildcard {
             LegacyWildcard::Honored => Legacy::Possible,
             LegacyWildcard::Ignored => Legacy::Left,
@@ -259,6 +281,7 @@ impl Session {
             arena: arena_slot,
             role: Role::of(arena.type_url.as_str()),
             variant,
+            ttls: features.ttls(variant),
             spelling: Spelling::Names,
             legacy,
             wildcard: None,
@@ -275,16 +298,18 @@ impl Session {
             withdrawn: Withdrawn::Nothing,
             farewell: None,
             behind: None,
+            renewals: None,
             counts: Counts::default(),
         }
     }
 
     /// Whether there is something to send and the window is open. O(1).
     pub(crate) fn is_due(&self, arena: &Arena) -> bool {
-        !self.is_waiting() && self.lacks_something(arena)
+        let renewals_are_due = || self.renewals.as_deref().is_some_and(Renewals::are_due);
+        !self.is_waiting() && (self.lacks_something(arena) || renewals_are_due())
     }
 
-    /// Whether there is something to send, now or when the window opens. O(1).
+    /// Whether there is something to send other than heartbeats, now or when the window opens. O(1).
     pub(crate) fn lacks_something(&self, arena: &Arena) -> bool {
         let behind = |wildcard: &Wildcard| match self.sends(arena) {
             Sends::FullState => wildcard.owed.is_some() || wildcard.version != arena.version,
@@ -378,8 +403,8 @@ impl Session {
         match (&self.newest, &self.accepted) {
             (Some(sent), _) => match sent.answer {
                 Answer::Pending => SyncState::Sent,
-                Answer::Ack => SyncState::Acked,
-                Answer::Nack => SyncState::Nacked,
+                Answer::Ack if sent.verdict != Answer::Nack => SyncState::Acked,
+                Answer::Ack | Answer::Nack => SyncState::Nacked,
             },
             // After a reconnect, on the client's own word.
             (None, Some(_)) => SyncState::Acked,
@@ -472,6 +497,20 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.
+    fn form(&self) -> Form {
+        let ttls = if self.arena.has_ttls() { self.session.ttls } else { Ttls::Untold };
+        Form { variant: self.session.variant, ttls }
+    }
+
+    /// The session is on its arena from now on.
+    pub(crate) fn begin(&mut self) {
+        self.arena.sessions += 1;
+        if self.session.ttls == Ttls::Told {
+            self.arena.beats.join();
+        }
+    }
+
     /// The stream is gone: all that was held for the session goes, at the cost of its own names
     /// (M13, IS23).
     pub(crate) fn end(&mut self) {
@@ -480,6 +519,9 @@ impl<'a> Turn<'a> {
             self.disconnect(self.session.edges.first());
         }
         self.arena.sessions -= 1;
+        if self.session.ttls == Ttls::Told {
+            self.arena.beats.leave();
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl Session {
     /// The response that the client accepted last; `reached` is how far the wildcard has been sent.
     pub(super) fn accepted_response(&self, arena: &Arena, reached: Stamp) -> Option<Accepted> {
         match self.newest {
-            Some(Sent { answer: Answer::Ack, nonce, at, .. }) => {
+            Some(Sent { answer: Answer::Ack, verdict: Answer::Ack, nonce, at, .. }) => {
                 let to = if self.sends(arena) == Sends::FullState { at } else { reached };
                 Some(Accepted { nonce, to })
             }
@@ -122,7 +122,9 @@ impl Session {
     }
 
     fn note_up_to_date(&mut self) {
-        let is_accepted = self.newest.is_none_or(|sent| sent.answer == Answer::Ack);
+        let is_accepted = self
+            .newest
+            .is_none_or(|sent| sent.answer == Answer::Ack && sent.verdict == Answer::Ack);
         let is_done =
             |behind: &Behind| behind.unsent == NEVER && behind.unanswered == NEVER && is_accepted;
         if self.behind.as_deref().is_some_and(is_done) {

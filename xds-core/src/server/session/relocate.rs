@@ -84,13 +84,14 @@ impl Turn<'_> {
             }
         }
         self.session.suspects = None;
+        self.forget_renewals();
         self.end();
         luggage
     }
 
     /// Puts the session on its new arena.
     pub(crate) fn unpack(&mut self, luggage: Luggage) {
-        self.arena.sessions += 1;
+        self.begin();
         let sends = self.session.sends(self.arena);
         let cause = self.session.asked().min(Cause::Changed);
         if let Some(version) = luggage.wildcard {
@@ -102,6 +103,7 @@ impl Turn<'_> {
             {
                 wildcard.version = version;
                 wildcard.owed = wildcard.owed.filter(|_| version != current);
+                self.renew_all_at_once();
             }
         }
         for Named { name, known } in luggage.names {
@@ -141,6 +143,8 @@ impl Turn<'_> {
         };
         if is_due {
             self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+        } else {
+            self.renew_at_once(resource);
         }
     }
 }

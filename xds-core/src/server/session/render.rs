@@ -6,7 +6,8 @@
 use core::{mem, num::NonZeroU64};
 
 use super::{
-    Answer, CatchUp, First, Owed, Sends, Sent, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
+    Answer, CatchUp, First, Owed, Purpose, Sends, Sent, Stamp, Turn, WarmingState, Wildcard,
+    Withdrawn,
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
 };
@@ -40,12 +41,21 @@ impl Turn<'_> {
         if !self.session.is_due(self.arena) {
             return None;
         }
+        let content = self.render_content(nonce, limit, time);
+        content.or_else(|| self.render_heartbeats(nonce, limit, time))
+    }
+
+    fn render_content(&mut self, nonce: NonZeroU64, limit: usize, time: Time) -> Option<Rendered> {
+        if !self.session.lacks_something(self.arena) {
+            return None;
+        }
         if self.session.warming == WarmingState::Armed {
             // What goes out after clusters for another reason settles the warming as well.
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
-        let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
+        let before = self.session.wildcard;
+        let from = before.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
         let (body, version, cause) = match self.session.sends(self.arena) {
             Sends::FullState => self.render_full_state(nonce.get()),
@@ -66,8 +76,17 @@ impl Turn<'_> {
         self.session.first = First::Answered;
         self.session.withdrawn = Withdrawn::Nothing;
         self.session.note_sent(self.arena, reached);
-        self.session.newest =
-            Some(Sent { nonce, version, from, at, time, answer: Answer::Pending });
+        self.session.newest = Some(Sent {
+            nonce,
+            version,
+            from,
+            at,
+            time,
+            answer: Answer::Pending,
+            purpose: Purpose::Content,
+            verdict: Answer::Pending,
+        });
+        self.note_renewed(nonce, before);
         self.session.counts.responses += 1;
         Some(Rendered {
             body,
@@ -150,6 +169,7 @@ impl Turn<'_> {
             return;
         }
         self.session.suspects = None;
+        self.forget_refused();
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot)
             && edge.sent >= suspects.first.get()

@@ -10,7 +10,6 @@ use crate::{
         session::edge::Standing,
         store::body::{Body, Parts},
     },
-    service::Variant,
     slab::Slot,
     wire::request::Spelling,
 };
@@ -20,12 +19,13 @@ impl Turn<'_> {
     pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
         self.let_suspects_ride();
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
-            let tail = self.arena.tail_body(wildcard.cursor, Some(wildcard.told), limit);
+            let tail =
+                self.arena.tail_body(self.form(), wildcard.cursor, Some(wildcard.told), limit);
             self.advance(tail.to);
             let is_news = !tail.body.is_empty() || wildcard.must_be_answered();
             return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
         }
-        let mut parts = Parts::new(Variant::Incremental, limit);
+        let mut parts = Parts::new(self.form(), limit);
         let (mut cause, mut walked) = (None, None);
         if let Some(wildcard) = self.session.wildcard {
             let to = self.gather(wildcard, &mut parts);

@@ -1,16 +1,13 @@
 //! What a state-of-the-world response consists of.
 
 use super::{CatchUp, Turn, edge::Chain, render::MinSome as _};
-use crate::{
-    server::{
-        event::Cause,
-        store::{
-            arena::Resource,
-            body::{Body, Parts},
-            version::TypeVersion,
-        },
+use crate::server::{
+    event::Cause,
+    store::{
+        arena::Resource,
+        body::{Body, Parts},
+        version::TypeVersion,
     },
-    service::Variant,
 };
 
 impl Turn<'_> {
@@ -42,14 +39,15 @@ impl Turn<'_> {
             None => cause.unwrap_or(Cause::Changed),
         };
         wildcard.version = self.arena.version;
-        (self.arena.full_body(), self.arena.version, cause.min_some(Some(why)).unwrap_or(why))
+        let body = self.arena.full_body(self.form().ttls);
+        (body, self.arena.version, cause.min_some(Some(why)).unwrap_or(why))
     }
 
     /// All named resources that exist. The version is that of exactly these: who has a part of the
     /// state must not be taken for one who has all of it when he comes back (B06).
     fn named_body(&self) -> (Body, TypeVersion) {
         let mut version = TypeVersion::default();
-        let mut parts = Parts::new(Variant::StateOfTheWorld, usize::MAX);
+        let mut parts = Parts::new(self.form(), usize::MAX);
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
             // What an error stands for is not listed beside it (M172).
@@ -68,18 +66,18 @@ impl Turn<'_> {
     pub(super) fn render_changes(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
         self.let_suspects_ride();
         let Some(wildcard) = self.session.wildcard else {
-            let mut parts = Parts::new(Variant::StateOfTheWorld, limit);
+            let mut parts = Parts::new(self.form(), limit);
             let cause = self.take_due(&mut parts, nonce, None);
             return Some((parts.into_body(), cause?));
         };
         let from = wildcard.cursor;
         // The common case: nothing but the wildcard, whose bytes all such clients share.
         if self.session.due.is_empty() && wildcard.catch_up == CatchUp::Everything {
-            let tail = self.arena.tail_body(from, None, limit);
+            let tail = self.arena.tail_body(self.form(), from, None, limit);
             self.advance(tail.to);
             return (tail.body.resources > 0).then(|| (tail.body, wildcard.reason(tail.to)));
         }
-        let mut parts = Parts::new(Variant::StateOfTheWorld, limit);
+        let mut parts = Parts::new(self.form(), limit);
         let to = self.gather(wildcard, &mut parts);
         let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
         let named = self.take_due(&mut parts, nonce, Some((from, to)));

@@ -9,7 +9,7 @@ use super::{
     interest::Outcome,
 };
 use crate::{
-    server::{config::ReconnectTrust, event::Cause},
+    server::{config::ReconnectTrust, event::Cause, store::body::Ttls},
     wire::request::Request,
 };
 
@@ -49,7 +49,9 @@ impl Turn<'_> {
     /// that is not in full state may be a part of its version only.
     fn trust_full_state(&mut self, version: &str) {
         let current = self.arena.version;
+        // What the client may use for a time only is sent again: nobody knows how long it has had it.
         if !self.sends_full_state()
+            || self.form().ttls == Ttls::Told
             || self.session.named > 0
             || !current.stated().is_printed_as(version)
         {

@@ -5,8 +5,10 @@ use alloc::{boxed::Box, collections::VecDeque};
 use bytes::Bytes;
 
 use super::{
-    body::{Body, Parts, Payload, Room, entry_len},
+    beats::Beats,
+    body::{Body, Form, Parts, Payload, Room, Ttls, entry_len},
     history::{Grave, Life, Stamp},
+    options::ResourceOptions,
     pool::Pool,
     transaction::ResourceError,
     version::{StatedVersion, TypeVersion},
@@ -35,6 +37,8 @@ pub(crate) struct Arena {
     pub(crate) version: TypeVersion,
     /// The sessions that subscribe to everything, in the order in which they began to.
     pub(crate) wildcards: Slab<Slot>,
+    /// When resources with a TTL are renewed.
+    pub(crate) beats: Beats,
     /// How many sessions there are on the type.
     pub(crate) sessions: usize,
     /// The newest transaction that changed anything here.
@@ -49,11 +53,14 @@ pub(crate) struct Arena {
     framed_bytes: usize,
     /// What all resources take in incremental responses, at most.
     entry_bytes: usize,
+    /// How many resources have a TTL.
+    timed: usize,
     stamp: Stamp,
     /// What was deleted, in that order, as far back as the horizon.
     graves: VecDeque<Grave>,
     horizon: Stamp,
-    full: Option<Body>,
+    /// All resources as clients are sent them that are told of TTLs, and as all others are.
+    full: [Option<Body>; 2],
     /// Recently asked for, the oldest first.
     tails: VecDeque<Tail>,
     /// Where the last walk that ran out of room stopped, so that the next one need not search.
@@ -91,6 +98,7 @@ struct Stopped {
 /// What changed after a position, as far as it fits one response.
 #[derive(Clone, Debug)]
 pub(crate) struct Tail {
+    form: Form,
     from: Stamp,
     /// Up to where the clients know of deletions, if they are told at all.
     told: Option<Stamp>,
@@ -107,6 +115,7 @@ impl Arena {
             config,
             version: TypeVersion::default(),
             wildcards: Slab::default(),
+            beats: Beats::default(),
             sessions: 0,
             sequence: 0,
             mourners: 0,
@@ -116,10 +125,11 @@ impl Arena {
             held: 0,
             framed_bytes: 0,
             entry_bytes: 0,
+            timed: 0,
             stamp: Stamp::START,
             graves: VecDeque::new(),
             horizon: Stamp::START,
-            full: None,
+            full: [None, None],
             tails: VecDeque::new(),
             stopped: Stopped { at: Stamp::START, next: Slot::NONE },
             printed: None,
@@ -130,21 +140,22 @@ impl Arena {
     pub(crate) fn set(
         &mut self,
         name: &ResourceName,
-        value: &Bytes,
+        (value, options): (&Bytes, &ResourceOptions),
         now: Stamp,
         pool: &mut Pool,
     ) -> Option<Slot> {
         let slot = self.slot_of(name.clone())?;
         let resource = self.resources.at_mut(slot)?;
-        let is_same = resource.payload.as_ref().is_some_and(|payload| payload.value == value);
+        let is_same = resource.payload.as_ref().is_some_and(|payload| payload.is(value, options));
         let error = resource.error.take();
         resource.answer();
         if is_same {
             return error.map(|_| slot);
         }
         self.held += usize::from(resource.payload.is_none() && error.is_none());
-        let payload = pool.take(&self.type_url, value);
+        let payload = pool.take(&self.type_url, value, options);
         let (hash, framed) = (payload.hash, payload.framed.len());
+        self.timed += usize::from(payload.ttl().is_some());
         let replaced = resource.payload.replace(payload);
         if replaced.is_none() {
             resource.life.begin(resource.stamp, now);
@@ -319,6 +330,11 @@ impl Arena {
         self.existing
     }
 
+    /// Whether any resource has a TTL.
+    pub(crate) fn has_ttls(&self) -> bool {
+        self.timed > 0
+    }
+
     /// How many names have a resource or an error.
     pub(crate) fn held(&self) -> usize {
         self.held
@@ -358,39 +374,45 @@ impl Arena {
     }
 
     /// All resources, in the order of their creation (M84). Built once per change (M222).
-    pub(crate) fn full_body(&mut self) -> Body {
-        if let Some(body) = &self.full {
+    pub(crate) fn full_body(&mut self, ttls: Ttls) -> Body {
+        let kept = usize::from(ttls == Ttls::Told);
+        if let Some(body) = self.full.get(kept).and_then(Option::as_ref) {
             return body.clone();
         }
-        let mut parts = Parts::with_capacity(Variant::StateOfTheWorld, self.framed_bytes);
+        let form = Form { variant: Variant::StateOfTheWorld, ttls };
+        let mut parts = Parts::with_capacity(form, self.framed_bytes);
         for (_, resource) in self.resources.in_slot_order() {
             if let Some(payload) = &resource.payload {
                 parts.push(&resource.name, payload);
             }
         }
         let body = parts.into_body();
-        self.full = Some(body.clone());
+        if let Some(full) = self.full.get_mut(kept) {
+            *full = Some(body.clone());
+        }
         body
     }
 
     /// What was set after `from`, oldest first, at least one resource and no more than `limit` bytes; and
     /// for who knows of deletions up to `told`, all later ones. Clients that are behind by the same
     /// share the same bytes.
-    pub(crate) fn tail_body(&mut self, from: Stamp, told: Option<Stamp>, limit: usize) -> Tail {
-        let known = |tail: &&Tail| tail.from == from && tail.told == told;
+    pub(crate) fn tail_body(
+        &mut self,
+        form: Form,
+        from: Stamp,
+        told: Option<Stamp>,
+        limit: usize,
+    ) -> Tail {
+        let known = |tail: &&Tail| tail.form == form && tail.from == from && tail.told == told;
         if let Some(tail) = self.tails.iter().rev().find(known) {
             return tail.clone();
         }
-        let variant = match told {
-            None => Variant::StateOfTheWorld,
-            Some(_) => Variant::Incremental,
-        };
-        let mut parts = Parts::new(variant, limit);
+        let mut parts = Parts::new(form, limit);
         let to = self.gather(from, &mut parts, |_| true);
         if let Some(told) = told {
             self.gather_graves(told, from, &mut parts, Spelling::Names, |_| true);
         }
-        let tail = Tail { from, told, to, body: parts.into_body() };
+        let tail = Tail { form, from, told, to, body: parts.into_body() };
         self.tails.push_back(tail.clone());
         let bytes =
             |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();
@@ -465,12 +487,14 @@ impl Arena {
         from: Stamp,
         to: Stamp,
     ) -> impl Iterator<Item = &ResourceName> {
+        self.slots_between(from, to).filter_map(|slot| self.at(slot)).map(|it| &it.name)
+    }
+
+    /// The resources that were set after `from` and up to `to`.
+    pub(crate) fn slots_between(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = Slot> {
         let first = self.first_after(from);
         let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
-        slots
-            .map_while(|slot| self.at(slot))
-            .take_while(move |resource| resource.stamp <= to)
-            .map(|resource| &resource.name)
+        slots.take_while(move |&slot| self.at(slot).is_some_and(|it| it.stamp <= to))
     }
 
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
@@ -515,13 +539,14 @@ impl Arena {
 
     fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Stamp) {
         self.stamp = now;
-        self.full = None;
+        self.full = [None, None];
         self.tails.clear();
         if let Some(payload) = payload {
             self.version.subtract(name.as_str(), payload.hash);
             self.existing -= 1;
             self.framed_bytes -= payload.framed.len();
             self.entry_bytes -= entry_len(name, payload.framed.len());
+            self.timed -= usize::from(payload.ttl().is_some());
         }
     }
 }

@@ -1,10 +1,15 @@
 //! The resources of one response, encoded: what clients that are behind by the same share.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
+use core::time::Duration;
 
 use bytes::Bytes;
 
-use super::version::ContentHash;
+use super::{
+    entry::{Entry, HEAD, PACKING},
+    options::ResourceOptions,
+    version::ContentHash,
+};
 use crate::{
     service::Variant,
     text::{ResourceName, TypeUrl},
@@ -29,6 +34,9 @@ pub(crate) struct Payload {
     pub(crate) framed: Bytes,
     /// The resource itself; the end of `framed`.
     pub(crate) value: Bytes,
+    /// What stands beside it, if anything does.
+    options: Option<Arc<ResourceOptions>>,
+    /// Of both.
     pub(crate) hash: ContentHash,
 }
 
@@ -36,8 +44,13 @@ const ANY_TYPE_URL: u32 = 1;
 const ANY_VALUE: u32 = 2;
 
 impl Payload {
-    /// `hash` is that of `value`.
-    pub(crate) fn new(type_url: &TypeUrl, value: &Bytes, hash: ContentHash) -> Self {
+    /// `hash` is that of `value` and `options`.
+    pub(crate) fn new(
+        type_url: &TypeUrl,
+        value: &Bytes,
+        options: &ResourceOptions,
+        hash: ContentHash,
+    ) -> Self {
         let type_url = type_url.as_str();
         let any_len = encode::block_len(ANY_TYPE_URL, type_url.len())
             + encode::block_len(ANY_VALUE, value.len());
@@ -47,7 +60,22 @@ impl Payload {
         encode::block(&mut framed, ANY_VALUE, value);
         let framed = Bytes::from(framed);
         let value = framed.slice(framed.len() - value.len()..);
-        Self { hash, framed, value }
+        let options = (!options.is_plain()).then(|| Arc::new(options.clone()));
+        Self { hash, framed, value, options }
+    }
+
+    /// Whether this is what such a resource is stored as.
+    pub(crate) fn is(&self, value: &Bytes, options: &ResourceOptions) -> bool {
+        let same_options = match &self.options {
+            Some(own) => **own == *options,
+            None => options.is_plain(),
+        };
+        self.value == value && same_options
+    }
+
+    /// How long it may be used unless it is sent again.
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.options.as_ref()?.ttl
     }
 
     /// The type URL in the encoding.
@@ -56,6 +84,20 @@ impl Payload {
         let any = any.and_then(|field| field.ok()?.block().ok()).unwrap_or_default();
         fields(any, ANY_TYPE_URL).find_map(|field| field.block().ok()).unwrap_or_default()
     }
+}
+
+/// In which form a client is sent resources. Clients that are sent the same form share bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) variant: Variant,
+    pub(crate) ttls: Ttls,
+}
+
+/// Whether a client is told how long it may use what it is sent (M159, M160).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ttls {
+    Told,
+    Untold,
 }
 
 /// The resources of one response, and the names of those that are gone.
@@ -75,7 +117,7 @@ impl Body {
 /// Resources on their way into one response.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    variant: Variant,
+    form: Form,
     /// The first resource, as long as it is the only one: then it is not copied.
     only: Option<Bytes>,
     bytes: Vec<u8>,
@@ -93,33 +135,58 @@ pub(crate) enum Room {
 
 impl Parts {
     /// At most `limit` bytes, but always one resource: a longer one goes alone.
-    pub(crate) fn new(variant: Variant, limit: usize) -> Self {
-        Self { variant, only: None, bytes: Vec::new(), resources: 0, removed: 0, limit }
+    pub(crate) fn new(form: Form, limit: usize) -> Self {
+        Self { form, only: None, bytes: Vec::new(), resources: 0, removed: 0, limit }
     }
 
     /// Room for what is known to come.
-    pub(crate) fn with_capacity(variant: Variant, bytes: usize) -> Self {
-        let mut parts = Self::new(variant, usize::MAX);
+    pub(crate) fn with_capacity(form: Form, bytes: usize) -> Self {
+        let mut parts = Self::new(form, usize::MAX);
         parts.bytes.reserve_exact(bytes);
         parts
     }
 
     /// Adds a resource, unless it is too long for what is left.
     pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
-        let len = match self.variant {
-            Variant::StateOfTheWorld => payload.framed.len(),
-            Variant::Incremental => entry_len(name, payload.framed.len()),
-        };
-        if !self.has_room(len) {
+        let ttl = payload.ttl().filter(|_| self.form.ttls == Ttls::Told);
+        if self.form.variant == Variant::Incremental || ttl.is_some() {
+            return self.push_entry(name, payload, ttl, &payload.framed);
+        }
+        if !self.has_room(payload.framed.len()) {
             return Room::Full;
         }
         self.resources += 1;
-        match self.variant {
-            Variant::StateOfTheWorld if self.is_blank() => {
-                self.only = Some(payload.framed.clone());
-            }
-            Variant::StateOfTheWorld => self.buffer().extend_from_slice(&payload.framed),
-            Variant::Incremental => resource(&mut self.bytes, name, payload),
+        if self.is_blank() {
+            self.only = Some(payload.framed.clone());
+        } else {
+            self.buffer().extend_from_slice(&payload.framed);
+        }
+        Room::Taken
+    }
+
+    /// Adds a heartbeat: a resource without its content (M161, M162).
+    pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+        self.push_entry(name, payload, payload.ttl(), &[])
+    }
+
+    fn push_entry(
+        &mut self,
+        name: &ResourceName,
+        payload: &Payload,
+        ttl: Option<Duration>,
+        framed: &[u8],
+    ) -> Room {
+        let version = payload.hash.digits();
+        let entry = Entry { name: name.as_str(), version: &version, ttl, framed };
+        let packing = if ttl.is_some() { PACKING } else { 0 };
+        if !self.has_room(entry_len(name, framed.len()) + packing) {
+            return Room::Full;
+        }
+        self.resources += 1;
+        match self.form.variant {
+            // A `Resource` stands by itself only where it is expected.
+            Variant::StateOfTheWorld => entry.write_packed(self.buffer(), RESOURCES),
+            Variant::Incremental => entry.write(self.buffer(), RESOURCES),
         }
         Room::Taken
     }
@@ -168,26 +235,7 @@ impl Parts {
     }
 }
 
-/// What the tags, lengths and the version of an entry take at most.
-const HEAD: usize = 48;
-
-/// What a resource takes in an incremental response, at most.
+/// What a resource takes in an incremental response, at most, without a TTL.
 pub(crate) fn entry_len(name: &ResourceName, framed: usize) -> usize {
     name.as_str().len() + HEAD + framed
-}
-
-/// Appends a `Resource` (M82).
-fn resource(out: &mut Vec<u8>, name: &ResourceName, payload: &Payload) {
-    const NAME: u32 = 3;
-    const VERSION: u32 = 1;
-
-    let name = name.as_str();
-    let version = payload.hash.digits();
-    let len = encode::block_len(NAME, name.len())
-        + encode::block_len(VERSION, version.len())
-        + payload.framed.len();
-    encode::block_head(out, RESOURCES, len);
-    encode::block(out, NAME, name.as_bytes());
-    encode::block(out, VERSION, &version);
-    out.extend_from_slice(&payload.framed);
 }

@@ -4,8 +4,11 @@
 //! server tells the subscribers of exactly those.
 
 pub(crate) mod arena;
+pub(crate) mod beats;
 pub(crate) mod body;
+mod entry;
 pub(crate) mod history;
+pub(crate) mod options;
 mod pool;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
@@ -21,6 +24,7 @@ use hashbrown::HashTable;
 use self::{
     arena::Arena,
     history::Stamp,
+    options::ResourceOptions,
     pool::Pool,
     transaction::{Applied, Change, Content, Transaction, TransactionError},
     view::{Fate, View},
@@ -115,8 +119,8 @@ impl Store {
             let held = arena.held();
             let (now, pool, name) = (self.clock.next(), &mut self.pool, &change.name);
             let (slot, count, touch) = match &change.content {
-                Content::Resource(value) => {
-                    (arena.set(name, value, now, pool), &mut changed, Touch::Content)
+                Content::Resource(value, options) => {
+                    (arena.set(name, (value, options), now, pool), &mut changed, Touch::Content)
                 }
                 Content::Nothing => (arena.remove(name, now, pool), &mut removed, Touch::Content),
                 Content::Error(error) => {
@@ -330,7 +334,7 @@ impl Store {
         let mut resources = self.resources;
         for change in counting {
             match (self.holds(view, change), &change.content) {
-                (false, Content::Resource(_) | Content::Error(_)) => resources += 1,
+                (false, Content::Resource(..) | Content::Error(_)) => resources += 1,
                 (true, Content::Nothing) => resources -= 1,
                 (true, _) | (false, Content::Nothing) => {}
             }
@@ -355,7 +359,7 @@ impl Store {
     /// Where a change goes; nowhere if it deletes from a type without resources.
     fn arena_for(&mut self, view: Slot, change: &Change, config: &ServerConfig) -> Option<Slot> {
         match change.content {
-            Content::Resource(_) | Content::Error(_) => {
+            Content::Resource(..) | Content::Error(_) => {
                 self.open_arena(view, change.type_url.as_str(), config)
             }
             Content::Nothing => self.find_arena(view, change.type_url.as_str()),
@@ -383,7 +387,12 @@ impl Change {
             Content::Error(error) if error.message.len() > limit => {
                 Err(TransactionError::MessageTooLong { change, bytes: error.message.len(), limit })
             }
-            Content::Resource(payload) if payload.len() > limits.resource_bytes => {
+            Content::Resource(_, ResourceOptions { ttl: Some(ttl), .. })
+                if !ResourceOptions::is_ttl_in_range(*ttl) =>
+            {
+                Err(TransactionError::TtlOutOfRange { change, ttl: *ttl })
+            }
+            Content::Resource(payload, _) if payload.len() > limits.resource_bytes => {
                 Err(TransactionError::ResourceTooLong {
                     change,
                     bytes: payload.len(),

@@ -7,7 +7,7 @@ use core::hash::BuildHasher as _;
 
 use bytes::Bytes;
 
-use super::{body::Payload, version::ContentHash};
+use super::{body::Payload, options::ResourceOptions, version::ContentHash};
 use crate::{
     rng::Rng,
     slab::{Slab, Slot},
@@ -39,10 +39,15 @@ impl Pool {
 
     /// The payload of a resource, to be given back with [`release`](Self::release). Equal digests are
     /// not taken for equal bytes.
-    pub(crate) fn take(&mut self, type_url: &TypeUrl, value: &Bytes) -> Payload {
-        let content = ContentHash::of(value);
+    pub(crate) fn take(
+        &mut self,
+        type_url: &TypeUrl,
+        value: &Bytes,
+        options: &ResourceOptions,
+    ) -> Payload {
+        let content = ContentHash::with(value, options);
         let found = self.find(content, |payload| {
-            payload.value == value && payload.type_url() == type_url.as_str().as_bytes()
+            payload.is(value, options) && payload.type_url() == type_url.as_str().as_bytes()
         });
         if let Some(shared) = found.and_then(|slot| self.shared.at_mut(slot))
             && let Some(uses) = shared.uses.checked_add(1)
@@ -50,7 +55,7 @@ impl Pool {
             shared.uses = uses;
             return shared.payload.clone();
         }
-        let payload = Payload::new(type_url, value, content);
+        let payload = Payload::new(type_url, value, options, content);
         if let Some(key) = self.shared.push_back(Shared { payload: payload.clone(), uses: 1 }) {
             let (shared, hasher) = (&self.shared, &self.hasher);
             self.by_content.insert_unique(hasher.hash_one(content), key.slot(), |&slot| {
@@ -101,12 +106,17 @@ mod tests {
         let mut pool = Pool::new(&mut Rng::new(1));
         let (one_type, other_type) = (TypeUrl::from("t/one"), TypeUrl::from("t/other"));
         let value = Bytes::from_static(b"value");
-        let first = pool.take(&one_type, &value);
-        let second = pool.take(&one_type, &Bytes::from_static(b"value"));
+        let plain = ResourceOptions::default();
+        let first = pool.take(&one_type, &value, &plain);
+        let second = pool.take(&one_type, &Bytes::from_static(b"value"), &plain);
         assert_eq!(first.framed.as_ptr(), second.framed.as_ptr());
-        let foreign = pool.take(&other_type, &value);
+        let foreign = pool.take(&other_type, &value, &plain);
         assert_ne!(first.framed, foreign.framed, "the type is part of what is sent");
-        assert_eq!(pool.len(), 2);
+        let timed = plain.with_ttl(core::time::Duration::from_secs(1));
+        let timed = pool.take(&one_type, &value, &timed);
+        assert_ne!(first.hash, timed.hash, "and so is its time to live");
+        assert_eq!(pool.len(), 3);
+        pool.release(&timed);
         pool.release(&first);
         assert_eq!(pool.len(), 2);
         pool.release(&second);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Store,
+    options::ResourceOptions,
     transaction::{Transaction, TransactionError},
 };
 use crate::text::{ResourceName, TypeUrl, ViewName};
@@ -16,7 +17,7 @@ use crate::text::{ResourceName, TypeUrl, ViewName};
 /// applied as a [`Transaction`]: what is equal wakes nobody (M216).
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, Bytes>>,
+    resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, (Bytes, ResourceOptions)>>,
     /// The first name that came twice.
     duplicate: Option<(TypeUrl, ResourceName)>,
 }
@@ -36,9 +37,20 @@ impl Snapshot {
         name: impl Into<ResourceName>,
         payload: impl Into<Bytes>,
     ) -> &mut Self {
+        self.insert_with(type_url, name, payload, ResourceOptions::default())
+    }
+
+    /// Adds a resource that is more than its bytes.
+    pub fn insert_with(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        payload: impl Into<Bytes>,
+        options: ResourceOptions,
+    ) -> &mut Self {
         let (type_url, name) = (type_url.into(), name.into());
         let resources = self.resources.entry(type_url.clone()).or_default();
-        if resources.insert(name.clone(), payload.into()).is_some() {
+        if resources.insert(name.clone(), (payload.into(), options)).is_some() {
             self.duplicate.get_or_insert((type_url, name));
         }
         self
@@ -78,8 +90,8 @@ impl Snapshot {
             }
         }
         for (type_url, resources) in self.resources {
-            for (name, payload) in resources {
-                transaction.set(type_url.clone(), name, payload);
+            for (name, (payload, options)) in resources {
+                transaction.set_with(type_url.clone(), name, payload, options);
             }
         }
         Ok(transaction)

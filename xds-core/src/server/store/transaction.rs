@@ -1,10 +1,12 @@
 //! A set of changes that take effect together or not at all.
 
 use alloc::{sync::Arc, vec::Vec};
+use core::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
 
+use super::options::ResourceOptions;
 use crate::{
     server::event::StatusCode,
     text::{ResourceName, TypeUrl, ViewName},
@@ -31,7 +33,7 @@ pub(crate) struct Change {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// The encoded resource.
-    Resource(Bytes),
+    Resource(Bytes, ResourceOptions),
     /// Nothing: it is removed.
     Nothing,
     /// What is told instead to who names it.
@@ -66,7 +68,19 @@ impl Transaction {
         name: impl Into<ResourceName>,
         payload: impl Into<Bytes>,
     ) -> &mut Self {
-        self.push(type_url.into(), name.into(), Content::Resource(payload.into()))
+        self.set_with(type_url, name, payload, ResourceOptions::default())
+    }
+
+    /// Creates or replaces a resource that is more than its bytes. Other options at the same bytes are a
+    /// change: it is sent again, to all clients alike (M166).
+    pub fn set_with(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        name: impl Into<ResourceName>,
+        payload: impl Into<Bytes>,
+        options: ResourceOptions,
+    ) -> &mut Self {
+        self.push(type_url.into(), name.into(), Content::Resource(payload.into(), options))
     }
 
     /// Deletes a resource; nothing happens if there is none of that name (M217).
@@ -194,6 +208,14 @@ pub enum TransactionError {
         bytes: usize,
         /// The configured limit in bytes.
         limit: usize,
+    },
+    /// A TTL is shorter or longer than any may be.
+    #[error("change {change} has a TTL of {ttl:?}, which is not between 1ms and 315576000000s")]
+    TtlOutOfRange {
+        /// The position of the change in the transaction.
+        change: usize,
+        /// The TTL.
+        ttl: Duration,
     },
     /// The store would hold too many resources.
     #[error("{resources} resources exceed the limit of {limit}")]

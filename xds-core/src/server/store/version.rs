@@ -3,9 +3,10 @@
 use alloc::format;
 use core::fmt::Write as _;
 
+use super::options::ResourceOptions;
 use crate::text::Version;
 
-/// A digest of one resource's bytes.
+/// A digest of one resource's bytes, and of what stands beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContentHash([u8; 16]);
 
@@ -18,6 +19,20 @@ impl ContentHash {
     pub(crate) fn to_version(self) -> Version {
         let digits = self.digits();
         Version::new(core::str::from_utf8(&digits).unwrap_or_default())
+    }
+
+    /// That of a resource that is more than its bytes is another one: who has the bytes must be told
+    /// what stands beside them (M166).
+    pub(crate) fn with(bytes: &[u8], options: &ResourceOptions) -> Self {
+        let plain = Self::of(bytes);
+        if options.is_plain() {
+            return plain;
+        }
+        let ResourceOptions { ttl } = options;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&plain.0);
+        hasher.update(&ttl.map_or(0, |ttl| ttl.as_nanos()).to_le_bytes());
+        Self(first_half(hasher.finalize()))
     }
 
     /// The resource's own version, as incremental responses state it: sixteen hexadecimal digits.

@@ -1,0 +1,672 @@
+//! Resources that clients may use for a time only: TTLs, heartbeats, and who is told of them.
+
+mod server_support;
+
+use core::time::Duration;
+
+use server_support::{Rig, payload, run_all, run_all_with, url};
+use xds_core::server::{
+    DropView, HeartbeatFraction, NackRecovery, Observation, ResourceOptions, ServerConfig,
+    Snapshot, Transaction, TransactionError,
+};
+
+#[test]
+fn clients_that_announce_it_are_told_the_ttl_and_others_are_not() {
+    run_all(&[
+        (
+            "M159 M160 M85",
+            "
+            set eds a~10s=1 b=1
+            t> eds a b
+            t< eds first a~10s=1 b=1
+            2> eds a b
+            2< eds first a=1 b=1
+            3u> eds a b              # nowhere to put it
+            3u< eds first a=1 b=1
+            4td> eds +a +b
+            4td< eds first a~10s=1 b=1
+            5ud> eds +a +b
+            5ud< eds first a~10s=1 b=1
+            6d> eds +a +b
+            6d< eds first a=1 b=1",
+        ),
+        (
+            "M159 M160",
+            "
+            set cds a~10s=1 b=1
+            t> cds
+            t< cds first a~10s=1 b=1
+            2> cds
+            2< cds first a=1 b=1
+            3t> cds a
+            3t< cds first a~10s=1
+            4td> cds
+            4td< cds first a~10s=1 b=1
+            5d> cds
+            5d< cds first a=1 b=1
+            6t> eds *
+            6t<
+            set eds x~1500ms=1
+            6t< eds first x~1500ms=1",
+        ),
+        (
+            "M160 IS27",
+            "
+            set cds a~10s=1; eds x~10s=1
+            > cds
+            < cds first a=1
+            > cds
+            > eds x
+            < eds first x=1
+            > eds x
+            2d> cds
+            2d< cds first a=1
+            2d> cds ack
+            2d> eds +x
+            2d< eds first x=1
+            2d> eds ack
+            wait 60s
+            <
+            2d<",
+        ),
+    ]);
+}
+
+/// A wrapper may be announced by the name that the protocol's text has for it.
+#[test]
+fn the_feature_of_wrappers_has_two_names() {
+    for feature in ["xds.config.resource-in-sotw", "xds.config.supports-resource-in-sotw"] {
+        let mut rig = Rig::default();
+        rig.announce(1, feature);
+        rig.announce(2, feature);
+        rig.announce(2, "xds.config.supports-resource-ttl");
+        rig.run("set eds a~10s=1\n> eds a\n< eds first a=1\n2> eds a\n2< eds first a~10s=1");
+    }
+    println!("covers: M159 M160");
+}
+
+#[test]
+fn heartbeats_come_at_half_the_ttl_under_the_accepted_version() {
+    run_all(&[
+        (
+            "M161 M162 IS27",
+            "
+            set eds a~10s=1 b=1
+            t> eds a b
+            t< eds first a~10s=1 b=1
+            t> eds a b
+            wait 4999ms
+            t<
+            wait 1ms
+            t< eds heartbeat a~10s
+            t<
+            t> eds a b
+            set eds b=2              # another version of the type, and of the response
+            t< eds changed b=2
+            t> eds a b
+            wait 5s
+            t< eds heartbeat a~10s
+            t> eds a b
+            set eds c=1              # of which this client is not told
+            wait 5s
+            t< eds heartbeat a~10s",
+        ),
+        (
+            "M161 M162 M170 IS27",
+            "
+            set eds a~10s=1 b=1
+            td> eds +a +b
+            td< eds first a~10s=1 b=1
+            td> eds ack
+            wait 4999ms
+            td<
+            wait 1ms
+            td< eds heartbeat a~10s
+            td<
+            td> eds ack
+            wait 5s
+            td< eds heartbeat a~10s",
+        ),
+        (
+            "M161 M169 M170",
+            "
+            set eds a~10s=1 b~20s=1 c~10s=1 d=1
+            td> eds +*
+            td< eds first a~10s=1 b~20s=1 c~10s=1 d=1
+            td> eds ack
+            2t> eds *
+            2t< eds first a~10s=1 b~20s=1 c~10s=1 d=1
+            2t> eds *
+            wait 5s
+            td< eds heartbeat a~10s c~10s
+            td> eds ack
+            2t< eds heartbeat a~10s c~10s
+            2t> eds *
+            wait 5s
+            td< eds heartbeat a~10s b~20s c~10s
+            td> eds ack
+            2t< eds heartbeat a~10s b~20s c~10s",
+        ),
+    ]);
+}
+
+/// In full state what is absent is deleted, and proxies count what has no content as absent.
+#[test]
+fn a_full_state_is_renewed_as_a_whole() {
+    run_all(&[(
+        "M161 IS27",
+        "
+        set cds a~10s=1 b=1; eds x=1
+        t> cds
+        t< cds first a~10s=1 b=1
+        t> cds
+        t> eds x
+        t< eds first x=1
+        t> eds x
+        2t> cds a
+        2t< cds first a~10s=1
+        2t> cds a
+        3t> cds b
+        3t< cds first b=1
+        3t> cds b
+        wait 5s
+        t< cds heartbeat a~10s=1 b=1
+        t> cds
+        t> eds x                     # clusters that are no news warm nothing
+        t<
+        2t< cds heartbeat a~10s=1
+        2t> cds a
+        3t<
+        set cds b=2
+        t< cds changed a~10s=1 b=2
+        t> cds nack
+        wait 5s
+        t<                           # what it has, it was sent before
+        2t< cds heartbeat a~10s=1",
+    )]);
+}
+
+/// Without content a virtual host does not exist.
+#[test]
+fn virtual_hosts_are_renewed_whole() {
+    run_all(&[(
+        "M161 M170",
+        "
+        set vhds r/a~10s=1
+        td> vhds +r/a
+        td< vhds first r/a~10s=1
+        td> vhds ack
+        wait 5s
+        td< vhds heartbeat r/a~10s=1",
+    )]);
+}
+
+#[test]
+fn the_fraction_is_configured() {
+    let mut config = ServerConfig::default();
+    config.heartbeat_fraction = HeartbeatFraction::percent(20);
+    run_all_with(
+        &config,
+        &[(
+            "M161",
+            "
+            set eds a~10s=1
+            t> eds a
+            t< eds first a~10s=1
+            t> eds a
+            wait 1999ms
+            t<
+            wait 1ms
+            t< eds heartbeat a~10s",
+        )],
+    );
+    let second = Duration::from_secs(1);
+    let of = |percent| HeartbeatFraction::percent(percent).of(second);
+    assert_eq!([of(0), of(99), of(255)].map(|it| it.as_millis()), [10, 990, 990]);
+    assert_eq!(HeartbeatFraction::default().of(second), second / 2);
+}
+
+#[test]
+fn what_is_sent_needs_no_heartbeat() {
+    run_all(&[
+        (
+            "M163",
+            "
+            set eds a~10s=1 b~10s=1
+            td> eds +a +b
+            td< eds first a~10s=1 b~10s=1
+            wait 5s                  # heartbeats are due, but nothing can be sent
+            set eds a~10s=2
+            td> eds ack
+            td< eds changed a~10s=2
+            td> eds ack
+            td< eds heartbeat b~10s
+            td> eds ack
+            td<",
+        ),
+        (
+            "M163",
+            "
+            set eds a~10s=1 b~10s=1
+            t> eds *
+            t< eds first a~10s=1 b~10s=1
+            wait 5s
+            set eds a~10s=2
+            t> eds *
+            t< eds changed a~10s=2
+            t> eds *
+            t< eds heartbeat b~10s
+            t> eds *
+            t<",
+        ),
+        (
+            "M164",
+            "
+            set eds a~10s=1
+            t> eds a
+            t< eds first a~10s=1
+            t> eds a
+            wait 4s
+            set eds a~10s=2
+            t< eds changed a~10s=2
+            t> eds a
+            wait 4999ms
+            t<
+            wait 1ms
+            t< eds heartbeat a~10s",
+        ),
+        (
+            "M163 M164",
+            "
+            set eds a~10s=1
+            td> eds +a
+            td< eds first a~10s=1
+            wait 5s
+            td> eds ack +a           # asked for again while a heartbeat waits
+            td< eds resubscribed a~10s=1
+            td> eds ack
+            td<
+            2t> cds
+            set cds c~10s=1
+            2t< cds first c~10s=1
+            wait 5s
+            set cds c~10s=2
+            2t> cds
+            2t< cds changed c~10s=2
+            2t> cds
+            2t<",
+        ),
+        (
+            "M164",
+            "
+            set eds a~10s=1
+            td> eds +*
+            td< eds first a~10s=1
+            wait 5s
+            td> eds ack +*
+            td< eds resubscribed a~10s=1
+            td> eds ack
+            td<",
+        ),
+    ]);
+}
+
+#[test]
+fn a_heartbeat_waits_for_the_answer_before_it() {
+    run_all(&[(
+        "M165",
+        "
+        set eds a~10s=1 b~60s=1
+        t> eds a b
+        t< eds first a~10s=1 b~60s=1
+        wait 6s
+        t<
+        t> eds a b
+        t< eds heartbeat a~10s
+        wait 15s                     # the client has dropped it by now
+        t> eds a b
+        t< eds heartbeat a~10s=1
+        t> eds a b
+        wait 4s
+        t< eds heartbeat a~10s
+        t> eds a b
+        wait 5s
+        t< eds heartbeat a~10s b~60s",
+    )]);
+    let mut rig = Rig::default();
+    rig.run("set eds a~10s=1\nt> eds a\nt< eds first a~10s=1\nwait 4s\nset eds a~10s=2\nt> eds a");
+    rig.run("t< eds changed a~10s=2\nwait 4s");
+    let late = |rig: &mut Rig| {
+        let observations = rig.observations().into_iter();
+        let late = observations.filter_map(|observation| match observation {
+            Observation::AnswerOverdue { nonce, after, .. } => Some((nonce.to_string(), after)),
+            _ => None,
+        });
+        late.collect::<Vec<_>>()
+    };
+    assert_eq!(late(&mut rig), []);
+    rig.run("wait 1s");
+    assert_eq!(late(&mut rig), [(rig.nonce(1, "eds"), Duration::from_secs(5))]);
+    rig.run("wait 10s");
+    assert_eq!(late(&mut rig), [], "it is said once");
+    println!("covers: M165");
+}
+
+#[test]
+fn another_ttl_is_another_resource() {
+    run_all(&[(
+        "M166",
+        "
+        set eds a~10s=1
+        t> eds a
+        t< eds first a~10s=1
+        t> eds a
+        2td> eds +*
+        2td< eds first a~10s=1
+        2td> eds ack
+        set eds a~20s=1
+        t< eds changed a~20s=1
+        t> eds a
+        2td< eds changed a~20s=1
+        2td> eds ack
+        set eds a~20s=1
+        t<
+        wait 9s
+        t<
+        wait 1s
+        t< eds heartbeat a~20s
+        t> eds a
+        2td< eds heartbeat a~20s
+        2td> eds ack
+        set eds a=1
+        t< eds changed a=1
+        t> eds a
+        2td< eds changed a=1
+        2td> eds ack
+        wait 60s
+        t<
+        2td<
+        set eds a~20s=1
+        t< eds changed a~20s=1
+        2td< eds changed a~20s=1",
+    )]);
+    let mut rig = Rig::script("set cds a~10s=1\nt> cds\nt< cds first a~10s=1\nt> cds");
+    let before = rig.server.version(&url("cds"));
+    rig.run("set cds a=1\nt< cds changed a=1");
+    assert_ne!(rig.server.version(&url("cds")), before, "who comes back is to be told");
+    println!("covers: M166");
+}
+
+#[test]
+fn what_was_rejected_is_not_renewed() {
+    for recovery in [NackRecovery::Minimal, NackRecovery::ResendBatch] {
+        let mut config = ServerConfig::default();
+        config.nack_recovery = recovery;
+        run_all_with(
+            &config,
+            &[
+                (
+                    "M167",
+                    "
+                    set eds a~10s=1 b~10s=1
+                    t> eds a b
+                    t< eds first a~10s=1 b~10s=1
+                    t> eds a b
+                    set eds a~10s=2
+                    t< eds changed a~10s=2
+                    t> eds nack a b
+                    wait 5s
+                    t< eds heartbeat b~10s   # under the version it has
+                    t> eds a b
+                    set eds a~10s=3
+                    t< eds changed a~10s=3
+                    t> eds a b
+                    wait 5s
+                    t< eds heartbeat a~10s b~10s
+                    t> eds a b",
+                ),
+                (
+                    "M167 M170",
+                    "
+                    set eds a~10s=1 b~10s=1
+                    td> eds +*
+                    td< eds first a~10s=1 b~10s=1
+                    td> eds ack
+                    set eds a~10s=2
+                    td< eds changed a~10s=2
+                    td> eds nack
+                    wait 5s
+                    td< eds heartbeat b~10s
+                    td> eds ack
+                    set eds a~10s=3
+                    td< eds changed a~10s=3
+                    td> eds ack
+                    wait 5s
+                    td< eds heartbeat a~10s b~10s",
+                ),
+            ],
+        );
+    }
+    let rig = Rig::script(
+        "
+        set eds a~10s=1 b~10s=1
+        t> eds a b
+        t< eds first a~10s=1 b~10s=1
+        t> eds a b
+        set eds a~10s=2
+        t< eds changed a~10s=2
+        t> eds nack a b
+        wait 5s
+        t< eds heartbeat b~10s
+        t> eds a b",
+    );
+    let status: Vec<_> = rig.server.status().map(|it| (it.state, it.last_error.cloned())).collect();
+    let bad = Some("bad".into());
+    assert_eq!(status, [(xds_core::server::SyncState::Nacked, bad)], "a heartbeat heals nothing");
+    println!("covers: M167");
+}
+
+/// A heartbeat that is rejected is not repeated: the client is sent the resource instead, when the next
+/// one is due.
+#[test]
+fn who_rejects_heartbeats_is_sent_resources() {
+    run_all(&[(
+        "M167 IS4",
+        "
+        set eds a~10s=1
+        td> eds +a
+        td< eds first a~10s=1
+        td> eds ack
+        wait 5s
+        td< eds heartbeat a~10s
+        td> eds nack
+        td<
+        wait 5s
+        td< eds heartbeat a~10s=1
+        td> eds ack
+        wait 5s
+        td< eds heartbeat a~10s=1
+        td> eds nack
+        wait 60s
+        td<
+        set eds a~10s=2
+        td< eds changed a~10s=2",
+    )]);
+}
+
+#[test]
+fn what_goes_takes_its_heartbeats_along() {
+    let lines = "
+        set eds a~10s=1; cds c~10s=1
+        t> eds a
+        t< eds first a~10s=1
+        t> eds a
+        t> cds
+        t< cds first c~10s=1
+        t> cds
+        2td> eds +*
+        2td< eds first a~10s=1
+        2td> eds ack";
+    for policy in [DropView::RemoveAll, DropView::CloseStreams, DropView::Freeze] {
+        for wait in ["wait 0s", "wait 5s"] {
+            let mut rig = Rig::script(lines);
+            rig.run(wait);
+            rig.server.drop_view(&"".into(), policy, rig.now);
+            rig.server.set_snapshot(&"".into(), Snapshot::new(), rig.now).expect("no resources");
+            rig.drain();
+            rig.run("close\n2close\nwait 60s");
+            assert_eq!(rig.server.poll_timeout(), None);
+        }
+    }
+    for end in ["close\n2close", "t> eds\n2td> eds -*\nset cds -c; eds -a"] {
+        let mut rig = Rig::script(lines);
+        rig.run(end);
+        while rig.receive(1).is_some() {}
+        rig.run("wait 100s");
+        assert_eq!(rig.server.poll_timeout(), None, "{end}: nobody to tell, or nothing");
+    }
+    println!("covers: M168");
+}
+
+/// M169: where nobody listens no time is spent, and who comes then is sent no heartbeat too many.
+#[test]
+fn nobody_is_woken_for_nobody() {
+    let mut rig = Rig::default();
+    rig.run("set eds a~10s=1\n> eds a\n< eds first a=1\n> eds a");
+    assert_eq!(rig.server.poll_timeout(), None);
+    rig.run(
+        "
+        wait 33s
+        2t> eds a
+        2t< eds first a~10s=1
+        2t> eds a
+        wait 4999ms
+        2t<
+        wait 1ms
+        2t< eds heartbeat a~10s
+        2t> eds a
+        2t> eds                      # gone
+        wait 60s
+        2t<",
+    );
+    println!("covers: M169");
+}
+
+/// What a client has from another stream was renewed nobody knows when.
+#[test]
+fn who_comes_back_is_told_at_once_what_it_may_go_on_using() {
+    run_all(&[
+        (
+            "M170 M116",
+            "
+            set eds a~10s=1 b=1
+            td> eds +a +b
+            td< eds first a~10s=1 b=1
+            close
+            td> eds +a +b has:a~10s=1 has:b=1
+            td< eds heartbeat a~10s
+            td> eds ack
+            td<",
+        ),
+        (
+            "M170 M116",
+            "
+            set eds a~10s=1 b=1
+            td> eds +*
+            td< eds first a~10s=1 b=1
+            close
+            td> eds +* has:a~10s=1 has:b=1
+            td< eds first
+            td> eds ack
+            td< eds heartbeat a~10s
+            td> eds ack
+            td<",
+        ),
+        (
+            "M159 M41",
+            "
+            set lds a~10s=1
+            t> lds
+            t< lds first a~10s=1
+            t> lds
+            2t> lds version:v
+            2t< lds first a~10s=1",
+        ),
+    ]);
+    let mut rig = Rig::script("set lds a~10s=1\nt> lds\nt< lds first a~10s=1");
+    let version = rig.server.version(&url("lds")).expect("a version");
+    rig.run(&format!("2t> lds nonce: version:{version}\n2t< lds first a~10s=1"));
+    println!("covers: M159");
+}
+
+#[test]
+fn many_heartbeats_go_in_several_responses() {
+    let mut config = ServerConfig::default();
+    config.limits.response_bytes = 150;
+    run_all_with(
+        &config,
+        &[(
+            "M161 M170",
+            "
+            set eds a~10s=1
+            set eds b~10s=1
+            td> eds +*
+            td< eds first a~10s=1
+            td> eds ack
+            td< eds first b~10s=1
+            td> eds ack
+            2td> eds +b +a
+            2td< eds first b~10s=1
+            2td> eds ack
+            2td< eds first a~10s=1
+            2td> eds ack
+            wait 5s
+            td< eds heartbeat a~10s
+            td> eds ack
+            td< eds heartbeat b~10s
+            td> eds ack
+            td<
+            2td< eds heartbeat a~10s
+            2td> eds ack
+            2td< eds heartbeat b~10s
+            2td> eds ack
+            2td<",
+        )],
+    );
+}
+
+#[test]
+fn a_ttl_must_be_one_that_can_be_told_and_kept_to() {
+    let mut rig = Rig::default();
+    for (ttl, is_good) in [
+        (Duration::ZERO, false),
+        (Duration::from_micros(999), false),
+        (ResourceOptions::SHORTEST_TTL, true),
+        (ResourceOptions::LONGEST_TTL, true),
+        (ResourceOptions::LONGEST_TTL + Duration::from_nanos(1), false),
+        (Duration::MAX, false),
+    ] {
+        let mut transaction = Transaction::new();
+        let options = ResourceOptions::default().with_ttl(ttl);
+        transaction.set_with(url("eds"), "a", payload("a", "1"), options);
+        let applied = rig.server.apply(transaction, rig.now);
+        let refused = TransactionError::TtlOutOfRange { change: 0, ttl };
+        assert_eq!(applied.err(), (!is_good).then_some(refused), "{ttl:?}");
+    }
+    println!("covers: M218");
+}
+
+#[test]
+fn a_snapshot_has_ttls_as_well() {
+    let mut rig = Rig::default();
+    let options = || ResourceOptions::default().with_ttl(Duration::from_secs(10));
+    let mut snapshot = Snapshot::new();
+    snapshot.insert_with(url("eds"), "a", payload("a", "1"), options());
+    for _ in 0..2 {
+        rig.server.set_snapshot(&"".into(), snapshot.clone(), rig.now).expect("a good snapshot");
+        rig.drain();
+        rig.run("t> eds a");
+    }
+    rig.run("t< eds first a~10s=1\nt> eds a\nwait 5s\nt< eds heartbeat a~10s");
+    println!("covers: M159 M216");
+}
