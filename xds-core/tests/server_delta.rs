@@ -2,9 +2,10 @@
 
 mod server_support;
 
-use server_support::{Rig, run_all};
+use server_support::{Rig, run_all, run_all_with, url};
 use xds_core::server::{
-    CloseReason, Interest, Observation, ServerConfig, ServerLimits, ServerOutput, StatusCode,
+    Absence, CloseReason, Interest, Observation, ServerConfig, ServerLimits, ServerOutput,
+    StatusCode, TypeConfig,
 };
 
 /// M86-M104: what a client subscribes to, and that every addition is answered.
@@ -584,4 +585,39 @@ fn who_is_too_far_behind_is_sent_away() {
     );
     assert_eq!(rig.server.stats().names, 1, "what nobody has to be told is forgotten (M243)");
     println!("covers: M231 M243");
+}
+
+/// Clients that know only an early edition of the protocol are told by a resource with nothing in it that
+/// there is none. A deletion is one to them, too.
+#[test]
+fn absence_can_be_told_by_an_empty_resource() {
+    let mut of_endpoints = TypeConfig::of(&url("eds"));
+    of_endpoints.absence = Absence::EmptyResource;
+    let config = ServerConfig::default().with_type(url("eds"), of_endpoints);
+    run_all_with(
+        &config,
+        &[(
+            "S0.196 S0.197",
+            "
+            set eds a=1
+            d> eds +a +b
+            d< eds first a=1 ?b
+            d> eds ack
+            set eds b=1
+            d< eds changed b=1
+            d> eds ack
+            set eds -b
+            d< eds changed -b
+            d> eds ack
+            d> eds +b
+            d< eds resubscribed ?b
+            d> eds ack +*
+            d< eds resubscribed
+            d> eds ack -b
+            d< eds resubscribed ?b
+            d> eds ack
+            d> cds +x
+            d< cds first -x",
+        )],
+    );
 }

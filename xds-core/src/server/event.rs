@@ -352,7 +352,8 @@ pub struct ServerTransmit {
     pub variant: Variant,
     /// How many resources it has.
     pub resources: usize,
-    /// How many names it has of resources that do not exist; an incremental response only.
+    /// How many names it has of resources that do not exist, however that is put; an incremental response
+    /// only.
     pub removed: usize,
     /// How many errors it has, each instead of a resource (TP3).
     pub errors: usize,

@@ -73,9 +73,9 @@ pub use self::{
     asides::AsideError,
     clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Admission, AnswerOverdue, DrainPlan, HeartbeatFraction, LegacyWildcard, NackRecovery,
-        OnDemand, Rate, Readiness, ReconnectTrust, RequireNode, ServerConfig, ServerLimits,
-        SotwResponse, StreamAge, TypeConfig, Warming,
+        Absence, Admission, AnswerOverdue, DrainPlan, HeartbeatFraction, LegacyWildcard,
+        NackRecovery, OnDemand, Rate, Readiness, ReconnectTrust, RequireNode, ServerConfig,
+        ServerLimits, SotwResponse, StreamAge, TypeConfig, Warming,
     },
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{

@@ -40,6 +40,7 @@
 //! | `d> cds has:a=1 has:b@old` | it says that it has `a` in the version that the content `1` has, and `b` in version `old` |
 //! | `d> cds nonce:7 loc:a` | the same with a nonce of the script's choice; subscribes to `a` by locator |
 //! | `d< cds first a=1 -b` | the next response: its type, its cause, resources and removed names in any order |
+//! | `d< cds first ?a` | the same, with a resource that has only a name |
 
 #![allow(dead_code, reason = "every test binary uses a part")]
 
@@ -125,9 +126,9 @@ impl Received {
     }
 }
 
-/// The name in `name=content`, `name~ttl=content`, `-name` or `!name=code`.
+/// The name in `name=content`, `name~ttl=content`, `-name`, `?name` or `!name=code`.
 fn name_of(text: &str) -> &str {
-    let text = text.strip_prefix(['-', '!']).unwrap_or(text);
+    let text = text.strip_prefix(['-', '!', '?']).unwrap_or(text);
     text.split(['=', '~']).next().unwrap_or_default()
 }
 
@@ -141,8 +142,16 @@ fn unpack(any: &Any) -> Option<Resource> {
         .then(|| Resource::decode(any.value.clone()).expect("a resource"))
 }
 
+/// Whether a resource says that there is none (X05).
+fn is_absence(resource: &Resource) -> bool {
+    resource.resource.is_none() && resource.ttl.is_none()
+}
+
 /// A resource as scripts write it.
 fn text_of(resource: &Resource) -> String {
+    if is_absence(resource) {
+        return format!("?{}", resource.name);
+    }
     let ttl = resource.ttl.as_ref().map_or_else(String::new, |ttl| match ttl.nanos {
         0 => format!("~{}s", ttl.seconds),
         nanos => format!("~{}ms", ttl.seconds * 1_000 + i64::from(nanos) / 1_000_000),
@@ -570,9 +579,12 @@ impl Rig {
         transmit: &ServerTransmit,
     ) -> (Response, String, String, String) {
         let response = DeltaDiscoveryResponse::decode(bytes).expect("a valid response");
-        let removed = response.removed_resources.len() + response.removed_resource_names.len();
-        assert_eq!((response.resources.len(), removed), (transmit.resources, transmit.removed));
-        for resource in &response.resources {
+        let mut removed = response.removed_resources.len() + response.removed_resource_names.len();
+        let absent = response.resources.iter().filter(|resource| is_absence(resource)).count();
+        removed += absent;
+        let resources = response.resources.len() - absent;
+        assert_eq!((resources, removed), (transmit.resources, transmit.removed));
+        for resource in response.resources.iter().filter(|resource| !is_absence(resource)) {
             self.read_resource(stream, &response.type_url, resource, transmit);
         }
         let (ty, nonce) = (response.type_url.clone(), response.nonce.clone());

@@ -17,7 +17,7 @@ pub use self::{
         Admission, AnswerOverdue, HeartbeatFraction, NackRecovery, OnDemand, ReconnectTrust,
         RequireNode, Warming,
     },
-    type_config::{LegacyWildcard, SotwResponse, TypeConfig},
+    type_config::{Absence, LegacyWildcard, SotwResponse, TypeConfig},
 };
 use crate::{text::TypeUrl, types};
 

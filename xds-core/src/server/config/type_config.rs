@@ -10,6 +10,8 @@ pub struct TypeConfig {
     pub sotw_response: SotwResponse,
     /// What an empty list of names means before the first name.
     pub legacy_wildcard: LegacyWildcard,
+    /// How an incremental client is told that what it asks for does not exist.
+    pub absence: Absence,
 }
 
 impl TypeConfig {
@@ -22,9 +24,14 @@ impl TypeConfig {
             Self {
                 sotw_response: SotwResponse::FullState,
                 legacy_wildcard: LegacyWildcard::Honored,
+                absence: Absence::default(),
             }
         } else {
-            Self { sotw_response: SotwResponse::Changes, legacy_wildcard: LegacyWildcard::Ignored }
+            Self {
+                sotw_response: SotwResponse::Changes,
+                legacy_wildcard: LegacyWildcard::Ignored,
+                absence: Absence::default(),
+            }
         }
     }
 }
@@ -47,4 +54,17 @@ pub enum LegacyWildcard {
     Honored,
     /// A subscription to nothing (M32); the name `*` still subscribes to everything.
     Ignored,
+}
+
+/// How an incremental client is told that a name it subscribes to has no resource (X05). What it was sent
+/// and is deleted later is a removed name in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Absence {
+    /// By the name, among the removed ones (M127).
+    #[default]
+    RemovedName,
+    /// By a `Resource` that has the name and nothing in it, for clients that know only an early edition of
+    /// the protocol (S0.196).
+    EmptyResource,
 }

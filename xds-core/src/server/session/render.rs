@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     server::{
+        config::Absence,
         event::Cause,
         store::body::{Body, Parts, Room},
     },
@@ -118,6 +119,7 @@ impl Turn<'_> {
         while let Some(edge) = self.edges.at(slot) {
             let next = self.edges.next(Chain::Due, slot);
             let (at, parting) = (edge.resource, edge.standing == Standing::Parting);
+            let has_had_it = edge.sent != 0;
             if !parting && self.push_error(at) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
@@ -144,7 +146,13 @@ impl Turn<'_> {
                 }
                 payload => {
                     if payload.is_none() && tells_removals {
-                        parts.remove(&resource.name, self.session.spelling);
+                        let absence = self.arena.config.absence;
+                        match absence {
+                            Absence::EmptyResource if !has_had_it => {
+                                parts.push_absence(&resource.name);
+                            }
+                            _ => parts.remove(&resource.name, self.session.spelling),
+                        }
                     }
                     let due = self.edges.clear_due(&mut self.session.due, slot);
                     cause = cause.min_some(due.map(|due| due.cause));

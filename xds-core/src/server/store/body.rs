@@ -209,6 +209,13 @@ impl Parts {
         }
     }
 
+    /// Adds a resource that has a name only, which says that there is none (X05).
+    pub(crate) fn push_absence(&mut self, name: &ResourceName) {
+        self.removed += 1;
+        let entry = Entry { name: name.as_str(), version: &[], ttl: None, framed: &[] };
+        entry.write(self.buffer(), RESOURCES);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.resources + self.removed == 0
     }
