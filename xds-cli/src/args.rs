@@ -68,7 +68,48 @@ pub(crate) struct ServeArgs {
     pub(crate) lifetime: Option<Duration>,
 
     #[command(flatten)]
+    pub(crate) tls: ServerTlsArgs,
+
+    #[command(flatten)]
     pub(crate) elsewhere: ElsewhereArgs,
+}
+
+/// How connections are secured.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "TLS (files are read again when they change)")]
+pub(crate) struct ServerTlsArgs {
+    /// Speak TLS, and show clients this certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Take only clients whose certificates the root certificates in this file vouch for (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) client_ca: Option<PathBuf>,
+}
+
+impl ServerTlsArgs {
+    /// The flag that names the file that something is wrong with, to stand before what is.
+    pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
+        flag_of(
+            why,
+            [
+                ("--tls-cert", &self.tls_cert),
+                ("--tls-key", &self.tls_key),
+                ("--client-ca", &self.client_ca),
+            ],
+        )
+    }
+}
+
+/// Which of these flags names the file that something is wrong with, to stand before what is.
+fn flag_of<const N: usize>(why: &CredentialsError, flags: [(&str, &Option<PathBuf>); N]) -> String {
+    let is_it = |path: &Option<PathBuf>| path.as_deref().is_some_and(|it| Some(it) == why.path());
+    let flag = flags.into_iter().find(|(_, path)| is_it(path));
+    flag.map_or_else(|| "TLS: ".into(), |(flag, _)| format!("{flag}: "))
 }
 
 /// Look at the resources in a directory before they are served.
@@ -218,16 +259,15 @@ impl ChannelArgs {
 
     /// The flag that names the file that something is wrong with, to stand before what is.
     pub(crate) fn flag_of(&self, why: &CredentialsError) -> String {
-        let flags = [
-            ("--ca", &self.ca),
-            ("--cert", &self.cert),
-            ("--key", &self.key),
-            ("--token-file", &self.token_file),
-        ];
-        let is_it =
-            |path: &Option<PathBuf>| path.as_deref().is_some_and(|it| Some(it) == why.path());
-        let flag = flags.into_iter().find(|(_, path)| is_it(path));
-        flag.map_or_else(|| "TLS: ".into(), |(flag, _)| format!("{flag}: "))
+        flag_of(
+            why,
+            [
+                ("--ca", &self.ca),
+                ("--cert", &self.cert),
+                ("--key", &self.key),
+                ("--token-file", &self.token_file),
+            ],
+        )
     }
 }
 

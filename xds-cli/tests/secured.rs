@@ -1,23 +1,10 @@
-//! `xds watch` of servers that are not simply there: over TLS, and as a bootstrap says.
+//! `xds serve` and `xds watch` over TLS, and `xds watch` as a bootstrap says.
 
 mod support;
 
-use std::{net::SocketAddr, sync::Arc, thread};
-
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::{
-    RootCertStore, ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::WebPkiClientVerifier,
-};
 use serde_json::{Value as Json, json};
 use support::{TempDir, Xds, clusters, run};
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-};
-use tokio_rustls::TlsAcceptor;
 
 /// Certificates of one authority, in files: `ca.pem`, `server.pem` and `.key`, `client.pem` and `.key`.
 fn certificates(directory: &TempDir) {
@@ -35,44 +22,6 @@ fn certificates(directory: &TempDir) {
     }
 }
 
-/// Takes TLS off connections to a server, of clients that show a certificate.
-fn terminator(directory: &TempDir, server: &str) -> SocketAddr {
-    let certificate = |name: &str| CertificateDer::from_pem_file(directory.join(name)).unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate("ca.pem")).unwrap();
-    let provider = Arc::new(ring::default_provider());
-    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider));
-    let key = PrivateKeyDer::from_pem_file(directory.join("server.key")).unwrap();
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(clients.build().unwrap())
-        .with_single_cert(vec![certificate("server.pem")], key)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let server = server.to_owned();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    // Runs until the test's process ends.
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async move {
-            listener.set_nonblocking(true).unwrap();
-            let listener = TcpListener::from_std(listener).unwrap();
-            while let Ok((socket, _)) = listener.accept().await {
-                let (acceptor, server) = (acceptor.clone(), server.clone());
-                tokio::spawn(async move {
-                    let Ok(mut outside) = acceptor.accept(socket).await else { return };
-                    let Ok(mut inside) = TcpStream::connect(server).await else { return };
-                    let _ = copy_bidirectional(&mut outside, &mut inside).await;
-                });
-            }
-        });
-    });
-    address
-}
-
 struct Stage {
     files: TempDir,
     served: TempDir,
@@ -85,8 +34,11 @@ impl Stage {
         let (files, served) = (TempDir::new(), TempDir::new());
         certificates(&files);
         served.save("cds.yaml", &clusters("one"));
-        let (serve, plain) = Xds::serve(served.path());
-        let address = terminator(&files, &plain).to_string();
+        let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+        let (cert, key, ca) = (path("server.pem"), path("server.key"), path("ca.pem"));
+        let tls = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca];
+        let flags = [&["--listen", "127.0.0.1:0"][..], &tls].concat();
+        let (serve, address) = Xds::serve_with(served.path(), &flags);
         Self { files, served, serve, address }
     }
 
@@ -247,4 +199,37 @@ fn mistakes_name_the_file_and_the_field() {
     let ended = run(&["watch", "cds", "--bootstrap", &nowhere]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains(&format!("{nowhere}: cannot read: ")), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_wrong_with_the_servers_files_is_said_before_it_serves() {
+    let stage = Stage::new();
+    let (cert, key, text) =
+        (stage.path("server.pem"), stage.path("server.key"), stage.path("text"));
+    stage.files.save("text", "hello");
+    let directory = stage.served.path().to_str().unwrap();
+    let serve = ["serve", directory, "--listen", "127.0.0.1:0", "--for", "10s"];
+    for (flags, code, told) in [
+        (
+            &["--tls-cert", &text, "--tls-key", &key][..],
+            1,
+            format!("--tls-cert: {text} is not a list"),
+        ),
+        (
+            &["--tls-cert", &cert, "--tls-key", &text],
+            1,
+            format!("--tls-key: {text} is not a private"),
+        ),
+        (
+            &["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &text],
+            1,
+            format!("--client-ca: {text} is not a list"),
+        ),
+        (&["--tls-cert", &cert], 2, "--tls-key".into()),
+        (&["--client-ca", &cert], 2, "--tls-cert".into()),
+    ] {
+        let ended = run(&[&serve[..], flags].concat());
+        assert_eq!(ended.code, Some(code), "{flags:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&told), "{flags:?}: {}", ended.stderr);
+    }
 }

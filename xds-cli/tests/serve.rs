@@ -380,3 +380,48 @@ fn the_example_configuration_is_served_without_an_error() {
     assert_eq!(serve.events()[0]["resources"], 6);
     assert!(serve.events_of("file_error").is_empty());
 }
+
+#[test]
+fn every_way_to_ask_is_served_and_has_its_rows() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("one two"));
+    directory.save("eds.yaml", &endpoints("one", &[1]));
+    let (serve, address) = Xds::serve(directory.path());
+    let ways: [(&str, &[&str]); 4] = [
+        ("whole", &[]),
+        ("whole-apart", &["--per-type"]),
+        ("delta", &["--delta"]),
+        ("delta-apart", &["--delta", "--per-type"]),
+    ];
+    let watches: Vec<Xds> = ways
+        .iter()
+        .map(|(node, flags)| {
+            let base = ["watch", "--server", &address, "--node", node, "-o", "ndjson"];
+            Xds::spawn(&[&base[..], flags, &["cds", "eds:one"]].concat())
+        })
+        .collect();
+    for watch in &watches {
+        watch.wait_count("changed", 3);
+    }
+    let first: Vec<Json> = ways
+        .iter()
+        .map(|(node, _)| {
+            let row = serve.wait_row("cds", |row| row["node"] == *node && row["state"] == "ACKED");
+            assert_eq!((&row["subscribed"], &row["sent"]), (&json!("*"), &row["acked"]), "{row}");
+            let eds = serve.wait_row("eds", |row| row["node"] == *node && row["state"] == "ACKED");
+            assert_eq!(
+                (eds["subscribed"].as_u64(), eds["stream"] == row["stream"]),
+                (Some(1), !node.ends_with("apart"))
+            );
+            row
+        })
+        .collect();
+    // The version is that of the content, whichever way it is asked for.
+    assert!(first.iter().all(|row| row["sent"] == first[0]["sent"]), "{first:?}");
+    directory.replace("cds.yaml", &clusters("one=2s two"));
+    for (node, _) in ways {
+        let row = serve.wait_row("cds", |row| row["node"] == *node && row["acks"] == 2);
+        assert_eq!((&row["sent"], &row["responses"]), (&row["acked"], &json!(2)), "{row}");
+        assert_ne!(row["sent"], first[0]["sent"]);
+    }
+}

@@ -148,8 +148,13 @@ impl Xds {
     }
 
     pub(crate) fn serve_on(directory: &Path, listen: &str) -> (Self, String) {
+        Self::serve_with(directory, &["--listen", listen])
+    }
+
+    /// With where to listen among the flags.
+    pub(crate) fn serve_with(directory: &Path, flags: &[&str]) -> (Self, String) {
         let directory = directory.to_str().unwrap();
-        let xds = Self::spawn(&["serve", directory, "--listen", listen, "-o", "ndjson"]);
+        let xds = Self::spawn(&[&["serve", directory, "-o", "ndjson"], flags].concat());
         let serving = xds.wait_event("serving", |event| event["event"] == "serving");
         let address = serving["listen"].as_str().unwrap().to_owned();
         (xds, address)

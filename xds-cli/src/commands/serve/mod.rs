@@ -13,12 +13,16 @@ use tokio::{
     select,
     time::{Duration, timeout},
 };
-use xds_core::server::ServerConfig;
-use xds_tokio::{ManagementServer, ServerOptions};
+use xds_bootstrap::IdentityFiles;
+use xds_core::server::{DrainPlan, ServerConfig};
+use xds_tokio::{
+    ManagementServer, ServerOptions,
+    credentials::{ClientCertificates, ServerCredentials},
+};
 
 use self::{events::Event, ndjson::Ndjson, status::Status, table::Table};
 use crate::{
-    args::{ServeArgs, ServeOutput},
+    args::{ServeArgs, ServeOutput, ServerTlsArgs},
     directory::{Followed, Reload},
     failure::Failure,
     resource_types::JsonPayloads,
@@ -41,7 +45,10 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     };
     let listen = listener.local_addr().map_err(listening)?;
 
-    let options = ServerOptions::default().with_payload_printer(JsonPayloads);
+    let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
+    if let Some(credentials) = credentials(&args.tls).await? {
+        options = options.with_credentials(credentials);
+    }
     let server = ManagementServer::start(ServerConfig::default(), options);
     let handle = server.handle();
     let (mut followed, first) = select! {
@@ -78,15 +85,33 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         }
     }
     // Clients are told, so that they look for another server at once (M14).
+    let plan = DrainPlan { over: Duration::ZERO, grace: ANSWER };
     let _ = timeout(FAREWELL, async {
-        handle.shut_down().await;
+        handle.drain(plan).await;
         serving.await
     })
     .await;
     Ok(())
 }
 
-/// How long a client may take to close its connection.
+/// What the flags say of TLS; `None` if they leave it out.
+async fn credentials(flags: &ServerTlsArgs) -> Result<Option<ServerCredentials>, Failure> {
+    let (Some(certificate), Some(private_key)) = (&flags.tls_cert, &flags.tls_key) else {
+        return Ok(None);
+    };
+    let (certificate, private_key) = (certificate.clone(), private_key.clone());
+    let mut credentials = ServerCredentials::tls(IdentityFiles { certificate, private_key });
+    if let Some(authority) = &flags.client_ca {
+        credentials = credentials.with_client_authority(authority, ClientCertificates::Required);
+    }
+    let wrong = |why| Failure::Credentials { field: flags.flag_of(&why), why };
+    credentials.check().await.map_err(wrong)?;
+    Ok(Some(credentials))
+}
+
+/// How long a client may take to answer what is on its way.
+const ANSWER: Duration = Duration::from_millis(250);
+/// And to close its connection after that.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A way to say what happens.
