@@ -13,82 +13,80 @@ use tonic::{
     Request, Response, Status, Streaming,
     body::Body,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-    server::{Grpc, NamedService, StreamingService, UnaryService},
+    server::{Grpc, StreamingService, UnaryService},
 };
 use xds_core::proto::{ClientStatusRequest, ClientStatusResponse};
 
-use super::CsdsService;
-use crate::grpc::{CSDS_SERVICE, FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS};
+use crate::grpc::{FETCH_CLIENT_STATUS, STREAM_CLIENT_STATUS};
 
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-impl NamedService for CsdsService {
-    const NAME: &'static str = CSDS_SERVICE;
+/// Who answers questions.
+pub(super) trait Answers: Clone + Send + Sync + Unpin + 'static {
+    fn answer(
+        &self,
+        request: ClientStatusRequest,
+    ) -> impl Future<Output = Result<ClientStatusResponse, Status>> + Send;
 }
 
-impl<B> tower_service::Service<http::Request<B>> for CsdsService
+/// Answers a call of one of the methods.
+pub(super) fn serve<A, B>(
+    answers: A,
+    request: http::Request<B>,
+) -> BoxFuture<Result<http::Response<Body>, Infallible>>
 where
+    A: Answers,
     B: http_body::Body<Data: Send> + Send + 'static,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
 {
-    type Response = http::Response<Body>;
-    type Error = Infallible;
-    type Future = BoxFuture<Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let method = Method(self.clone());
-        match request.uri().path() {
-            FETCH_CLIENT_STATUS => {
-                Box::pin(async { Ok(Grpc::new(StatusCodec).unary(method, request).await) })
-            }
-            STREAM_CLIENT_STATUS => {
-                Box::pin(async { Ok(Grpc::new(StatusCodec).streaming(method, request).await) })
-            }
-            path => {
-                let refusal = Status::unimplemented(format!("no such method: {path}"));
-                Box::pin(core::future::ready(Ok(refusal.into_http())))
-            }
+    let method = Method(answers);
+    match request.uri().path() {
+        FETCH_CLIENT_STATUS => {
+            Box::pin(async { Ok(Grpc::new(StatusCodec).unary(method, request).await) })
+        }
+        STREAM_CLIENT_STATUS => {
+            Box::pin(async { Ok(Grpc::new(StatusCodec).streaming(method, request).await) })
+        }
+        path => {
+            let refusal = Status::unimplemented(format!("no such method: {path}"));
+            Box::pin(core::future::ready(Ok(refusal.into_http())))
         }
     }
 }
 
 /// The service as one of its methods is called.
-struct Method(CsdsService);
+struct Method<A>(A);
 
-impl UnaryService<ClientStatusRequest> for Method {
+impl<A: Answers> UnaryService<ClientStatusRequest> for Method<A> {
     type Response = ClientStatusResponse;
     type Future = BoxFuture<Result<Response<ClientStatusResponse>, Status>>;
 
     fn call(&mut self, request: Request<ClientStatusRequest>) -> Self::Future {
-        let service = self.0.clone();
-        Box::pin(async move { service.answer(request.into_inner()).await.map(Response::new) })
+        let answers = self.0.clone();
+        Box::pin(async move { answers.answer(request.into_inner()).await.map(Response::new) })
     }
 }
 
-impl StreamingService<ClientStatusRequest> for Method {
+impl<A: Answers> StreamingService<ClientStatusRequest> for Method<A> {
     type Response = ClientStatusResponse;
-    type ResponseStream = Answers;
-    type Future = core::future::Ready<Result<Response<Answers>, Status>>;
+    type ResponseStream = Dialogue<A>;
+    type Future = core::future::Ready<Result<Response<Dialogue<A>>, Status>>;
 
     fn call(&mut self, requests: Request<Streaming<ClientStatusRequest>>) -> Self::Future {
-        let (service, requests) = (self.0.clone(), requests.into_inner());
-        core::future::ready(Ok(Response::new(Answers { service, requests, next: None })))
+        let (answers, requests) = (self.0.clone(), requests.into_inner());
+        core::future::ready(Ok(Response::new(Dialogue { answers, requests, next: None })))
     }
 }
 
 /// One answer per request, made when the transport has room for it. The next request is read after
 /// that, so a caller that does not read holds back nothing but itself.
-struct Answers {
-    service: CsdsService,
+struct Dialogue<A> {
+    answers: A,
     requests: Streaming<ClientStatusRequest>,
     next: Option<BoxFuture<Result<ClientStatusResponse, Status>>>,
 }
 
-impl Stream for Answers {
+impl<A: Answers> Stream for Dialogue<A> {
     type Item = Result<ClientStatusResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -100,8 +98,8 @@ impl Stream for Answers {
             }
             match ready!(Pin::new(&mut self.requests).poll_next(cx)) {
                 Some(Ok(request)) => {
-                    let service = self.service.clone();
-                    self.next = Some(Box::pin(async move { service.answer(request).await }));
+                    let answers = self.answers.clone();
+                    self.next = Some(Box::pin(async move { answers.answer(request).await }));
                 }
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None => return Poll::Ready(None),

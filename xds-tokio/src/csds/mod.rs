@@ -1,4 +1,5 @@
-//! Client status discovery (CSDS, gRFC A40): what the clients of a process hold, for tools that ask.
+//! Client status discovery (CSDS, gRFC A40): what the clients of a process hold, or those of a management
+//! server, for tools that ask.
 //!
 //! [`CsdsService`] is a gRPC service to be mounted on a server of one's own, which for a program with
 //! nothing else to serve is a port on loopback:
@@ -37,20 +38,30 @@
 //! | file | what it does |
 //! |---|---|
 //! | `mod.rs` | the clients that are told of, and the answer to one question |
+//! | `server.rs` | the clients of a management server, as it answers |
 //! | `calls.rs` | the two methods over gRPC |
 
 mod calls;
+mod server;
 
-use core::time::Duration;
+use core::{
+    convert::Infallible,
+    task::{Context, Poll},
+    time::Duration,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::timeout;
-use tonic::Status;
+use tonic::{Status, body::Body, server::NamedService};
 use xds_core::{
     client::Contents,
     proto::{ClientStatusRequest, ClientStatusResponse},
 };
 use xds_handle::{ClientHandle, WeakClientHandle};
+
+use self::calls::{Answers, BoxFuture, serve};
+pub use self::server::ServerCsdsService;
+use crate::grpc::CSDS_SERVICE;
 
 /// The service `envoy.service.status.v3.ClientStatusDiscoveryService`, with both of its methods, as
 /// clients answer it.
@@ -104,7 +115,13 @@ impl CsdsService {
         clients.push(Registered { scope: scope.into(), client: client.downgrade() });
     }
 
-    /// The answer to one question.
+    fn lock(&self) -> MutexGuard<'_, Vec<Registered>> {
+        // Nothing panics under this lock; a poisoned one would still hold a sound list.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Answers for CsdsService {
     async fn answer(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
         if !request.node_matchers.is_empty() {
             return Err(Status::invalid_argument(
@@ -130,10 +147,27 @@ impl CsdsService {
         }
         Ok(answer)
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Registered>> {
-        // Nothing panics under this lock; a poisoned one would still hold a sound list.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+impl NamedService for CsdsService {
+    const NAME: &'static str = CSDS_SERVICE;
+}
+
+impl<B> tower_service::Service<http::Request<B>> for CsdsService
+where
+    B: http_body::Body<Data: Send> + Send + 'static,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        serve(self.clone(), request)
     }
 }
 

@@ -6,11 +6,15 @@ use core::{
     task::{Context, Poll, ready},
 };
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use futures_core::Stream;
 use thiserror::Error;
 use tokio::sync::broadcast::{self, error::RecvError};
 use xds_core::{
     StreamId, Time, TypeUrl, Version, ViewName,
+    client::{Contents, WallClock},
+    proto,
     server::{
         Applied, DrainPlan, DropView, Interest, Observation, Server, ServerStats, Snapshot,
         SubscriptionStatus, SyncState, Transaction, TransactionError,
@@ -167,6 +171,21 @@ impl ServerHandle {
     /// Waits until the server has ended, whoever ended it.
     pub async fn ended(&self) {
         self.inbox.ended().await;
+    }
+
+    /// What the clients have whose node ids are meant, for client status discovery.
+    pub(crate) async fn client_configs(
+        &self,
+        is_meant: impl Fn(&str) -> bool + Send + 'static,
+        contents: Contents,
+    ) -> Result<Vec<proto::ClientConfig>, ServerEnded> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.with_server(move |server, now| {
+            let clock = WallClock::new(since_1970, now);
+            let meant = server.client_statuses().filter(|client| is_meant(client.node_id()));
+            meant.map(|client| client.to_message(contents, clock)).collect()
+        })
+        .await
     }
 
     async fn with_server<T: Send + 'static>(
