@@ -59,7 +59,7 @@ impl Answers for ServerCsdsService {
         let is_meant = move |id: &str| ids.is_empty() || ids.iter().any(|matcher| matcher.fits(id));
         let config = self.server.client_configs(is_meant, contents).await;
         let config = config.map_err(|ended| Status::unavailable(ended.to_string()))?;
-        Ok(ClientStatusResponse { config, ..ClientStatusResponse::default() })
+        Ok(ClientStatusResponse { config })
     }
 }
 
