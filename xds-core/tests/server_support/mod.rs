@@ -44,21 +44,22 @@
 
 #![allow(dead_code, reason = "every test binary uses a part")]
 
+mod operation;
+
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use prost::{Message as _, Name as _};
 use xds_core::{
-    Frame, ResourceName, StreamId, Time, Timer, TypeUrl, ViewName,
+    Frame, StreamId, Time, Timer, ViewName,
     proto::{
         Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
         Node, Resource, ResourceLocator, Status,
     },
     server::{
-        Cause, ClientResource, CloseReason, DrainPlan, Lag, Observation, ResourceOptions, Server,
-        ServerConfig, ServerOutput, ServerTransmit, StatusCode, StreamEvent, Transaction, Variant,
-        Via,
+        Cause, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerOutput,
+        ServerTransmit, StatusCode, StreamEvent, Transaction, Variant, Via,
     },
     types,
 };
@@ -345,71 +346,6 @@ impl Rig {
             self.drain();
         }
         self.now = until;
-    }
-
-    /// The next thing that the application was told to be wanted, or no longer.
-    fn asked(&mut self) -> Option<(&'static str, TypeUrl, ResourceName)> {
-        let is_want = |output: &ServerOutput| {
-            matches!(output, ServerOutput::Wanted { .. } | ServerOutput::Unwanted { .. })
-        };
-        let position = self.outputs.iter().position(is_want)?;
-        match self.outputs.remove(position) {
-            ServerOutput::Wanted { type_url, name, .. } => Some(("wanted", type_url, name)),
-            ServerOutput::Unwanted { type_url, name, .. } => Some(("unwanted", type_url, name)),
-            _ => None,
-        }
-    }
-
-    /// What client status discovery tells of a client's resources of a type, as `name:status`.
-    pub(crate) fn sync(&self, stream: u32, short: &str) -> BTreeSet<String> {
-        let status = self.server.client_status(self.streams[&stream].id).expect("an open stream");
-        let of_type = status.resources().filter(|it| it.type_url.as_str() == url(short));
-        let text = |it: ClientResource<'_>| {
-            let status = format!("{:?}", it.status).to_lowercase();
-            format!("{}:{status}", it.name)
-        };
-        of_type.map(text).collect()
-    }
-
-    fn expect_sync(&self, stream: u32, words: &str) {
-        let (short, wanted) = words.split_once(' ').unwrap_or((words, ""));
-        let wanted: BTreeSet<_> = wanted.split_whitespace().map(String::from).collect();
-        assert_eq!(self.sync(stream, short), wanted, "what {stream} has of {short}");
-    }
-
-    fn expect_lag(&self, words: &str) {
-        let mut words = words.split_whitespace();
-        let type_url = url(words.next().expect("a type"));
-        let sequence = words.next().and_then(|word| word.parse().ok()).expect("a number");
-        let (mut lag, mut wanted) = (Lag::Pending, BTreeSet::new());
-        for word in words {
-            match word {
-                "pending" => lag = Lag::Pending,
-                "rejected" => lag = Lag::Rejected,
-                stream => {
-                    let stream: u32 = stream.parse().expect("a stream");
-                    wanted.insert((self.streams[&stream].id, lag));
-                }
-            }
-        }
-        let got = self.server.convergence(&ViewName::default(), &type_url, sequence);
-        let lagging: BTreeSet<_> = got.lagging.iter().map(|it| (it.stream, it.lag)).collect();
-        assert_eq!(lagging, wanted, "who lags behind change {sequence} of {type_url}");
-        let count = |lag| wanted.iter().filter(|(_, it)| *it == lag).count();
-        let counts = (count(Lag::Pending), count(Lag::Rejected));
-        assert_eq!((got.pending, got.rejected), counts);
-        assert_eq!(got.is_complete(), wanted.is_empty());
-    }
-
-    /// Why the server ended a stream, if it did; told once.
-    pub(crate) fn take_close(&mut self, stream: u32) -> Option<CloseReason> {
-        let id = self.streams.get(&stream).expect("a stream").id;
-        let is_close = |output: &ServerOutput| matches!(output, ServerOutput::Close(closed, _) if *closed == id);
-        let position = self.outputs.iter().position(is_close)?;
-        match self.outputs.remove(position) {
-            ServerOutput::Close(_, reason) => Some(reason),
-            _ => None,
-        }
     }
 
     /// Applies a transaction written as in a script.

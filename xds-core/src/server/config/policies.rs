@@ -21,8 +21,8 @@ pub enum Admission {
     #[default]
     Everybody,
     /// The application, which is asked when a client has said who it is
-    /// ([`ServerOutput::Authorize`](super::ServerOutput::Authorize)). Requests wait until it has
-    /// [assigned](super::Server::assign) a view.
+    /// ([`ServerOutput::Authorize`](super::super::ServerOutput::Authorize)). Requests wait until it has
+    /// [assigned](super::super::Server::assign) a view.
     Asked,
 }
 
@@ -75,7 +75,7 @@ pub enum Warming {
 pub enum AnswerOverdue {
     /// It is waited for as long as it takes, and nothing is said.
     Wait,
-    /// After this time it is observed ([`Observation::AnswerOverdue`](super::Observation)), once for
+    /// After this time it is observed ([`Observation::AnswerOverdue`](super::super::Observation)), once for
     /// each response, and waited for.
     Observe(Duration),
     /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.
