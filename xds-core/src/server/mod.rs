@@ -53,6 +53,7 @@ mod nodes;
 mod outbox;
 mod overdue;
 mod pace;
+mod reason;
 mod rejections;
 mod session;
 mod stats;
