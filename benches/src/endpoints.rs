@@ -28,6 +28,12 @@ pub fn changed(index: usize, version: u16) -> Bytes {
     response(&version.to_string(), [(index, version)].into_iter())
 }
 
+/// The endpoints of the `index`-th cluster in this version, encoded.
+#[must_use]
+pub fn encoded(index: usize, version: u16) -> Bytes {
+    load_assignment(index, version).encode_to_vec().into()
+}
+
 /// A server cuts what it has to send into messages of a size that any client takes.
 const CHUNK: usize = 10_000;
 
@@ -37,7 +43,7 @@ fn response(version: &str, resources: impl Iterator<Item = (usize, u16)>) -> Byt
         version: version.into(),
         resource: Some(proto::Any {
             type_url: types::CLUSTER_LOAD_ASSIGNMENT.into(),
-            value: load_assignment(index, port).encode_to_vec().into(),
+            value: encoded(index, port),
         }),
         ..proto::Resource::default()
     };

@@ -49,6 +49,12 @@ impl Clusters {
         self.response_with(version, |index| index % 2 == 0)
     }
 
+    /// The `index`-th of them.
+    #[must_use]
+    pub fn encoded(&self, index: usize) -> &Bytes {
+        &self.encoded[index]
+    }
+
     /// The length of all of them together, in bytes.
     #[must_use]
     pub fn payload(&self) -> usize {

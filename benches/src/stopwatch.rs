@@ -1,0 +1,56 @@
+//! Time that a thread works. What else runs on the machine does not count, except for what it does to
+//! caches.
+
+use std::time::Duration;
+
+/// Runs while the current thread works; elsewhere than on Linux, while time goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(clock::Reading);
+
+impl Stopwatch {
+    /// Starts.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(clock::read())
+    }
+
+    /// Since the start; on the thread that started it.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        clock::since(self.0)
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod clock {
+    use std::time::Duration;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub(super) type Reading = Duration;
+
+    pub(super) fn read() -> Reading {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanos)
+    }
+
+    pub(super) fn since(start: Reading) -> Duration {
+        read().saturating_sub(start)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod clock {
+    use std::time::{Duration, Instant};
+
+    pub(super) type Reading = Instant;
+
+    pub(super) fn read() -> Reading {
+        Instant::now()
+    }
+
+    pub(super) fn since(start: Reading) -> Duration {
+        start.elapsed()
+    }
+}
