@@ -1,0 +1,136 @@
+//! What the suite's adapter asks of a management server, turned into changes of its resources.
+//!
+//! The suite names resources and versions and never looks at bodies; they are made up here. Each of its
+//! nodes has a view of its own.
+
+use std::collections::BTreeSet;
+
+use prost::Message;
+use xds_core::{
+    ViewName,
+    proto::Any,
+    server::{Snapshot, Transaction},
+    types,
+};
+
+/// All that a node is to have from now on.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SetStateRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) node: String,
+    #[prost(string, tag = "2")]
+    pub(crate) version: String,
+    /// Resources, of which only type and name are used.
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) resources: Vec<Any>,
+}
+
+/// One resource of a node.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ResourceRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) node: String,
+    #[prost(string, tag = "2")]
+    pub(crate) type_url: String,
+    #[prost(string, tag = "3")]
+    pub(crate) resource_name: String,
+    /// What is stated for the type from now on.
+    #[prost(string, tag = "4")]
+    pub(crate) version: String,
+}
+
+impl SetStateRequest {
+    pub(crate) fn view(&self) -> ViewName {
+        ViewName::from(self.node.as_str())
+    }
+
+    /// Each name once: the suite may list one for several reasons.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        let resources: BTreeSet<_> = self
+            .resources
+            .iter()
+            .filter_map(|any| Some((any.type_url.as_str(), name_of(&any.value)?)))
+            .collect();
+        for (type_url, name) in resources {
+            let body = body(type_url, &name, &self.version);
+            snapshot.insert(type_url, name, body);
+        }
+        snapshot
+    }
+}
+
+impl ResourceRequest {
+    /// Adds the resource, or alters it.
+    pub(crate) fn set(&self) -> Transaction {
+        let (type_url, name) = (self.type_url.as_str(), self.resource_name.as_str());
+        let mut change = Transaction::in_view(self.node.as_str());
+        change.set(type_url, name, body(type_url, name, &self.version));
+        change
+    }
+
+    pub(crate) fn remove(&self) -> Transaction {
+        let mut change = Transaction::in_view(self.node.as_str());
+        change.remove(self.type_url.as_str(), self.resource_name.as_str());
+        change
+    }
+}
+
+/// A resource of one of the four types in this version: a name, and something that differs with the
+/// version.
+pub(crate) fn body(type_url: &str, name: &str, version: &str) -> Vec<u8> {
+    let (name, version) = (name.to_owned(), version.to_owned());
+    match type_url {
+        types::CLUSTER_LOAD_ASSIGNMENT => {
+            let lb_endpoint = LbEndpoint { endpoint_name: version };
+            let endpoints = vec![LocalityLbEndpoints { lb_endpoints: vec![lb_endpoint] }];
+            ClusterLoadAssignment { cluster_name: name, endpoints }.encode_to_vec()
+        }
+        types::ROUTE_CONFIGURATION => {
+            RouteConfiguration { name, internal_only_headers: vec![version] }.encode_to_vec()
+        }
+        _ => ClusterOrListener { name, stat_name: version }.encode_to_vec(),
+    }
+}
+
+/// The name in a resource of one of the four types.
+pub(crate) fn name_of(body: &[u8]) -> Option<String> {
+    ClusterOrListener::decode(body).ok().map(|it| it.name)
+}
+
+/// `Cluster` with its `alt_stat_name`, and `Listener` with its `stat_prefix`.
+#[derive(Clone, PartialEq, Message)]
+struct ClusterOrListener {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "28")]
+    stat_name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RouteConfiguration {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, repeated, tag = "3")]
+    internal_only_headers: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ClusterLoadAssignment {
+    #[prost(string, tag = "1")]
+    cluster_name: String,
+    #[prost(message, repeated, tag = "2")]
+    endpoints: Vec<LocalityLbEndpoints>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LocalityLbEndpoints {
+    #[prost(message, repeated, tag = "2")]
+    lb_endpoints: Vec<LbEndpoint>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LbEndpoint {
+    #[prost(string, tag = "5")]
+    endpoint_name: String,
+}

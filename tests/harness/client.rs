@@ -1,0 +1,245 @@
+//! The suite's client: it answers everything it is sent, and keeps what it was sent.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use xds_core::{
+    Frame, StreamId, Time, TypeUrl,
+    proto::{
+        DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
+    },
+    server::{Server, ServerOutput, StreamEvent, Transaction, Via},
+    service::Variant,
+};
+
+use crate::adapter::name_of;
+
+pub(crate) const NODE: &str = "test-id";
+const NOW: Time = Time::ZERO;
+
+/// A server, and the one client of it that the suite plays: a stream, or one for each type.
+pub(crate) struct Client {
+    server: Server,
+    variant: Variant,
+    streams: Streams,
+    open: BTreeMap<&'static str, StreamId>,
+    /// By type and name; what was removed is not there any more.
+    pub(crate) resources: BTreeMap<(String, String), Received>,
+    /// By type and name.
+    pub(crate) removed: Vec<(String, String)>,
+    requests: usize,
+    responses: usize,
+    /// The type and the names that every ACK repeats, whatever type it is about.
+    asked: Option<(&'static str, Vec<String>)>,
+    last_nonce: String,
+}
+
+/// How a client reaches the types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    Aggregated,
+    PerType,
+}
+
+/// A resource as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    pub(crate) body: Vec<u8>,
+    /// Of the response.
+    pub(crate) version: String,
+    pub(crate) nonce: String,
+}
+
+impl Client {
+    pub(crate) fn new(server: Server, variant: Variant, streams: Streams) -> Self {
+        Self {
+            server,
+            variant,
+            streams,
+            open: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            removed: Vec::new(),
+            requests: 0,
+            responses: 0,
+            asked: None,
+            last_nonce: String::new(),
+        }
+    }
+
+    /// Subscribes to these names, or to everything if there are none. Only the first message of a stream
+    /// has a node, except that a subscription of an incremental client always has.
+    pub(crate) fn subscribe(&mut self, type_url: &'static str, names: &[&str]) {
+        let is_new = !self.open.contains_key(self.key(type_url));
+        let node = Some(Node { id: NODE.into(), ..Node::default() });
+        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+        if self.asked.is_none() {
+            self.asked = Some((type_url, names.clone()));
+        }
+        let request = match self.variant {
+            Variant::StateOfTheWorld => DiscoveryRequest {
+                node: node.filter(|_| is_new),
+                type_url: type_url.into(),
+                resource_names: names,
+                ..DiscoveryRequest::default()
+            }
+            .encode_to_vec(),
+            Variant::Incremental => DeltaDiscoveryRequest {
+                node,
+                type_url: type_url.into(),
+                resource_names_subscribe: names,
+                ..DeltaDiscoveryRequest::default()
+            }
+            .encode_to_vec(),
+        };
+        self.send(type_url, request);
+    }
+
+    /// Replaces what is subscribed of a type by this one name. What else was received is forgotten.
+    pub(crate) fn narrow(&mut self, type_url: &'static str, name: &str) {
+        let key = (type_url.to_owned(), name.to_owned());
+        let kept = self.resources[&key].clone();
+        let request = DiscoveryRequest {
+            version_info: kept.version.clone(),
+            type_url: type_url.into(),
+            resource_names: vec![name.into()],
+            response_nonce: kept.nonce.clone(),
+            ..DiscoveryRequest::default()
+        };
+        self.asked = Some((type_url, vec![name.into()]));
+        self.resources.clear();
+        self.resources.insert(key, kept);
+        self.send(type_url, request.encode_to_vec());
+    }
+
+    /// Subscribes to a name that is no name, as the suite says that it wants nothing more.
+    pub(crate) fn unsubscribe_from_all(&mut self, type_url: &'static str) {
+        let request = DiscoveryRequest {
+            type_url: type_url.into(),
+            resource_names: vec![String::new()],
+            response_nonce: self.last_nonce.clone(),
+            ..DiscoveryRequest::default()
+        };
+        self.asked = Some((type_url, vec![String::new()]));
+        self.resources.clear();
+        self.send(type_url, request.encode_to_vec());
+    }
+
+    pub(crate) fn unsubscribe(&mut self, type_url: &'static str, name: &str) {
+        let request = DeltaDiscoveryRequest {
+            type_url: type_url.into(),
+            resource_names_unsubscribe: vec![name.into()],
+            ..DeltaDiscoveryRequest::default()
+        };
+        self.send(type_url, request.encode_to_vec());
+    }
+
+    /// Changes the server's resources.
+    pub(crate) fn change(&mut self, change: Transaction) {
+        self.server.apply(change, NOW).expect("a sound transaction");
+        self.settle();
+    }
+
+    /// Whether each response was asked for, or caused by a change: the last word was the client's.
+    pub(crate) fn had_the_last_word(&self) -> bool {
+        self.requests > self.responses
+    }
+
+    /// Takes all that the server has to say, and answers it.
+    fn settle(&mut self) {
+        while let Some(output) = self.server.poll_output() {
+            match output {
+                ServerOutput::Authorize { stream, node_id } => {
+                    self.server.assign(stream, &(*node_id).into(), NOW);
+                }
+                ServerOutput::Writable(stream) => self.receive(stream),
+                ServerOutput::Close(_, reason) => panic!("the server ends the stream: {reason}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn key(&self, type_url: &'static str) -> &'static str {
+        match self.streams {
+            Streams::Aggregated => "",
+            Streams::PerType => type_url,
+        }
+    }
+
+    fn send(&mut self, type_url: &'static str, request: Vec<u8>) {
+        let key = self.key(type_url);
+        let stream = *self.open.entry(key).or_insert_with(|| {
+            let via = match self.streams {
+                Streams::Aggregated => Via::Aggregated(self.variant),
+                Streams::PerType => {
+                    Via::Single { type_url: TypeUrl::from(type_url), variant: self.variant }
+                }
+            };
+            self.server.accept(via, NOW).expect("a stream")
+        });
+        self.answer(stream, request);
+        self.settle();
+    }
+
+    fn answer(&mut self, stream: StreamId, request: Vec<u8>) {
+        self.requests += 1;
+        self.server.handle_event(StreamEvent::Message(stream, request.into()), NOW);
+    }
+
+    fn receive(&mut self, stream: StreamId) {
+        let mut frame = Frame::default();
+        while self.server.poll_transmit(stream, NOW, &mut frame).is_some() {
+            self.responses += 1;
+            let answer = match self.variant {
+                Variant::StateOfTheWorld => self.take_state(&frame),
+                Variant::Incremental => self.take_changes(&frame),
+            };
+            self.answer(stream, answer);
+        }
+    }
+
+    fn take_state(&mut self, frame: &Frame) -> Vec<u8> {
+        let response = DiscoveryResponse::decode(frame.to_bytes()).expect("a response");
+        for any in response.resources {
+            let name = name_of(&any.value).expect("a resource with a name");
+            let received = Received {
+                body: any.value.to_vec(),
+                version: response.version_info.clone(),
+                nonce: response.nonce.clone(),
+            };
+            self.resources.insert((response.type_url.clone(), name), received);
+        }
+        self.last_nonce.clone_from(&response.nonce);
+        let (type_url, resource_names) = self.asked.clone().expect("it was asked for");
+        DiscoveryRequest {
+            version_info: response.version_info,
+            resource_names,
+            type_url: type_url.into(),
+            response_nonce: response.nonce,
+            ..DiscoveryRequest::default()
+        }
+        .encode_to_vec()
+    }
+
+    fn take_changes(&mut self, frame: &Frame) -> Vec<u8> {
+        let response = DeltaDiscoveryResponse::decode(frame.to_bytes()).expect("a response");
+        for resource in response.resources {
+            let received = Received {
+                body: resource.resource.map(|any| any.value.to_vec()).unwrap_or_default(),
+                version: response.system_version_info.clone(),
+                nonce: response.nonce.clone(),
+            };
+            self.resources.insert((response.type_url.clone(), resource.name), received);
+        }
+        for name in response.removed_resources {
+            let key = (response.type_url.clone(), name);
+            self.resources.remove(&key);
+            self.removed.push(key);
+        }
+        DeltaDiscoveryRequest {
+            type_url: response.type_url,
+            response_nonce: response.nonce,
+            ..DeltaDiscoveryRequest::default()
+        }
+        .encode_to_vec()
+    }
+}

@@ -1,0 +1,466 @@
+//! The scenarios of `ii/xds-test-harness`, the conformance suite of the CNCF's prototype, in our words:
+//! what a server has to send to a client that subscribes, adds, drops and unsubscribes.
+//!
+//! The suite itself plays them over gRPC and waits for seconds after each step. Here the server is the
+//! core and nothing waits: once it has nothing more to say, that is final. Kept are the suite's
+//! peculiarities: a resource is known by name, version and nonce only; in the state of the world every
+//! ACK repeats type and names of the first subscription, even if it is about another type; and who wants
+//! nothing more subscribes to an empty name.
+
+mod adapter;
+mod client;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use xds_core::{
+    Time,
+    proto::Any,
+    server::{Admission, Server, ServerConfig},
+    service::Variant,
+    types,
+};
+
+use self::{
+    adapter::{ResourceRequest, SetStateRequest, body},
+    client::{Client, NODE, Streams},
+};
+
+const NOW: Time = Time::ZERO;
+
+/// What happens, and what must be the case then.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The client subscribes to names, or to everything.
+    Subscribe(&'static [&'static str]),
+    /// So for the other type of the scenario.
+    SubscribeOther(&'static [&'static str]),
+    /// It replaces what it subscribes to by this name.
+    Narrow(&'static str),
+    Unsubscribe(&'static str),
+    UnsubscribeFromAll,
+    Update(&'static str),
+    Add(&'static str),
+    Remove(&'static str),
+    /// The client has these resources, as they were first set and nothing newer.
+    HasFirst(&'static [&'static str]),
+    OtherHasFirst(&'static [&'static str]),
+    /// It has these, the last of them as it was last set.
+    HasLatest(&'static [&'static str]),
+    /// It has nothing but this, as it was last set.
+    HasOnlyLatest(&'static str),
+    /// What it has of these came in one response.
+    Together(&'static [&'static str]),
+    /// This came in a response of its own.
+    Apart(&'static str),
+    WasTold(Gone),
+    HasNothing,
+}
+
+/// What the client is told is not there.
+#[derive(Clone, Copy, Debug)]
+struct Gone(&'static str);
+
+use Step::{
+    Add, Apart, HasFirst, HasLatest, HasNothing, HasOnlyLatest, Narrow, OtherHasFirst, Remove,
+    Subscribe, SubscribeOther, Together, Unsubscribe, UnsubscribeFromAll, Update, WasTold,
+};
+
+struct Scenario {
+    name: &'static str,
+    types: &'static [&'static str],
+    variants: &'static [Variant],
+    streams: &'static [Streams],
+    /// The resources there are at first, of all types.
+    resources: &'static [&'static str],
+    steps: &'static [Step],
+}
+
+const FULL_STATE: &[&str] = &[types::CLUSTER, types::LISTENER];
+const CHANGES: &[&str] = &[types::ROUTE_CONFIGURATION, types::CLUSTER_LOAD_ASSIGNMENT];
+const ALL: &[&str] =
+    &[types::CLUSTER, types::LISTENER, types::ROUTE_CONFIGURATION, types::CLUSTER_LOAD_ASSIGNMENT];
+const SOTW: &[Variant] = &[Variant::StateOfTheWorld];
+const DELTA: &[Variant] = &[Variant::Incremental];
+const BOTH: &[Variant] = &[Variant::StateOfTheWorld, Variant::Incremental];
+const ANY_STREAM: &[Streams] = &[Streams::Aggregated, Streams::PerType];
+const AGGREGATED: &[Streams] = &[Streams::Aggregated];
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "everything on a wildcard request",
+        types: FULL_STATE,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C"],
+        steps: &[Subscribe(&[]), HasFirst(&["A", "B", "C"]), Together(&["A", "B", "C"])],
+    },
+    Scenario {
+        name: "everything again when something changes",
+        types: FULL_STATE,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C"],
+        steps: &[
+            Subscribe(&[]),
+            HasFirst(&["A", "B", "C"]),
+            Update("A"),
+            HasLatest(&["B", "C", "A"]),
+            Together(&["A", "B", "C"]),
+        ],
+    },
+    Scenario {
+        name: "everything again when something is added",
+        types: FULL_STATE,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C"],
+        steps: &[
+            Subscribe(&[]),
+            HasFirst(&["A", "B", "C"]),
+            Add("D"),
+            HasLatest(&["A", "B", "C", "D"]),
+            Together(&["A", "B", "C", "D"]),
+        ],
+    },
+    Scenario {
+        name: "what is named and nothing else",
+        types: ALL,
+        variants: BOTH,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D"],
+        steps: &[Subscribe(&["B", "D"]), HasFirst(&["B", "D"])],
+    },
+    Scenario {
+        name: "all that is named when some of it changes",
+        types: FULL_STATE,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D"],
+        steps: &[
+            Subscribe(&["B", "D"]),
+            HasFirst(&["B", "D"]),
+            Update("B"),
+            HasLatest(&["D", "B"]),
+            Together(&["B", "D"]),
+        ],
+    },
+    Scenario {
+        name: "what changes of that which is named",
+        types: CHANGES,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D"],
+        steps: &[
+            Subscribe(&["B", "D"]),
+            HasFirst(&["B", "D"]),
+            Update("B"),
+            HasLatest(&["D", "B"]),
+            Apart("B"),
+        ],
+    },
+    Scenario {
+        name: "all that is named when some of it is created",
+        types: FULL_STATE,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C"],
+        steps: &[
+            Subscribe(&["A", "Z"]),
+            HasFirst(&["A"]),
+            Add("Z"),
+            HasLatest(&["A", "Z"]),
+            Together(&["A", "Z"]),
+        ],
+    },
+    Scenario {
+        name: "what is created of that which is named",
+        types: CHANGES,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D"],
+        steps: &[
+            Subscribe(&["A", "Z"]),
+            HasFirst(&["A"]),
+            Add("Z"),
+            HasLatest(&["A", "Z"]),
+            Apart("Z"),
+        ],
+    },
+    Scenario {
+        name: "two types on one stream",
+        types: &[types::CLUSTER, types::ROUTE_CONFIGURATION],
+        variants: BOTH,
+        streams: AGGREGATED,
+        resources: &["A", "B", "C"],
+        steps: &[
+            Subscribe(&["B"]),
+            HasFirst(&["B"]),
+            SubscribeOther(&["B"]),
+            OtherHasFirst(&["B"]),
+            Update("B"),
+            HasLatest(&["B"]),
+        ],
+    },
+    Scenario {
+        name: "all of what is left when names are dropped",
+        types: FULL_STATE,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D", "F"],
+        steps: &[
+            Subscribe(&["C", "A", "B"]),
+            HasFirst(&["A", "B", "C"]),
+            Narrow("A"),
+            Update("A"),
+            HasLatest(&["A"]),
+        ],
+    },
+    Scenario {
+        name: "nothing of what was dropped",
+        types: CHANGES,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D"],
+        steps: &[
+            Subscribe(&["B", "D"]),
+            HasFirst(&["B", "D"]),
+            Narrow("B"),
+            Update("B"),
+            HasOnlyLatest("B"),
+            Update("D"),
+            HasOnlyLatest("B"),
+        ],
+    },
+    Scenario {
+        name: "nothing when all is dropped",
+        types: ALL,
+        variants: SOTW,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C", "D"],
+        steps: &[
+            Subscribe(&["A", "B"]),
+            HasFirst(&["A", "B"]),
+            UnsubscribeFromAll,
+            Update("B"),
+            HasNothing,
+        ],
+    },
+    Scenario {
+        name: "names one after the other",
+        types: ALL,
+        variants: DELTA,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C"],
+        steps: &[
+            Subscribe(&["A"]),
+            HasFirst(&["A"]),
+            Subscribe(&["B"]),
+            HasFirst(&["A", "B"]),
+            Apart("B"),
+        ],
+    },
+    Scenario {
+        name: "only what changes",
+        types: ALL,
+        variants: DELTA,
+        streams: ANY_STREAM,
+        resources: &["A", "B", "C"],
+        steps: &[
+            Subscribe(&["A", "B", "C"]),
+            HasFirst(&["A", "B", "C"]),
+            Update("A"),
+            HasLatest(&["B", "C", "A"]),
+            Apart("A"),
+        ],
+    },
+    Scenario {
+        name: "what does not exist, and is created",
+        types: ALL,
+        variants: DELTA,
+        streams: ANY_STREAM,
+        resources: &["A"],
+        steps: &[
+            Subscribe(&["A", "B"]),
+            HasFirst(&["A"]),
+            WasTold(Gone("B")),
+            Add("B"),
+            HasLatest(&["A", "B"]),
+            Apart("B"),
+        ],
+    },
+    Scenario {
+        name: "what is removed, and added again",
+        types: ALL,
+        variants: DELTA,
+        streams: ANY_STREAM,
+        resources: &["A", "B"],
+        steps: &[
+            Subscribe(&["A", "B"]),
+            HasFirst(&["A", "B"]),
+            Remove("B"),
+            WasTold(Gone("B")),
+            HasFirst(&["A"]),
+            Add("B"),
+            HasLatest(&["A", "B"]),
+            Apart("B"),
+        ],
+    },
+    Scenario {
+        name: "nothing of what is unsubscribed, one after the other",
+        types: ALL,
+        variants: DELTA,
+        streams: ANY_STREAM,
+        resources: &["A", "B"],
+        steps: &[
+            Subscribe(&["A", "B"]),
+            HasFirst(&["A", "B"]),
+            Unsubscribe("B"),
+            Update("B"),
+            HasFirst(&["A", "B"]),
+            Unsubscribe("A"),
+            Update("A"),
+            HasFirst(&["A", "B"]),
+        ],
+    },
+];
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = Vec::new();
+    for scenario in SCENARIOS {
+        for &variant in scenario.variants {
+            for &streams in scenario.streams {
+                for &type_url in scenario.types {
+                    let short = types::short_name(type_url).unwrap_or(type_url);
+                    let name = format!("{variant:?}, {streams:?}, {short}: {}", scenario.name);
+                    trials.push(Trial::test(name, move || {
+                        play(scenario, type_url, variant, streams)
+                    }));
+                }
+            }
+        }
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Names are the adapter's first version and its second; what happens later has the second as well.
+const FIRST: &str = "1";
+const SECOND: &str = "2";
+
+fn play(
+    scenario: &Scenario,
+    type_url: &'static str,
+    variant: Variant,
+    streams: Streams,
+) -> Result<(), Failed> {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    let mut server = Server::new(config, 1, NOW);
+    let state = SetStateRequest {
+        node: NODE.into(),
+        version: FIRST.into(),
+        resources: ALL
+            .iter()
+            .flat_map(|&ty| scenario.resources.iter().map(move |n| any(ty, n)))
+            .collect(),
+    };
+    server.set_snapshot(&state.view(), state.snapshot(), NOW).expect("a sound snapshot");
+    let mut client = Client::new(server, variant, streams);
+    for step in scenario.steps {
+        take(*step, type_url, &mut client).map_err(|why| format!("{step:?}: {why}"))?;
+    }
+    match client.had_the_last_word() {
+        true => Ok(()),
+        false => Err("the server answers an ACK".into()),
+    }
+}
+
+fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), String> {
+    let request = |name: &str| ResourceRequest {
+        node: NODE.into(),
+        type_url: type_url.into(),
+        resource_name: name.into(),
+        version: SECOND.into(),
+    };
+    match step {
+        Subscribe(names) => client.subscribe(type_url, names),
+        SubscribeOther(names) => client.subscribe(other(type_url), names),
+        Narrow(name) => client.narrow(type_url, name),
+        Unsubscribe(name) => client.unsubscribe(type_url, name),
+        UnsubscribeFromAll => client.unsubscribe_from_all(type_url),
+        Update(name) | Add(name) => client.change(request(name).set()),
+        Remove(name) => client.change(request(name).remove()),
+        HasFirst(names) => {
+            names.iter().try_for_each(|name| has(client, type_url, name, FIRST))?;
+            has_just(client, type_url, names)?;
+        }
+        OtherHasFirst(names) => {
+            names.iter().try_for_each(|name| has(client, other(type_url), name, FIRST))?;
+            has_just(client, other(type_url), names)?;
+        }
+        HasLatest(names) => {
+            let (latest, rest) = names.split_last().ok_or("no names")?;
+            has(client, type_url, latest, SECOND)?;
+            rest.iter().try_for_each(|name| has(client, type_url, name, FIRST))?;
+            has_just(client, type_url, names)?;
+        }
+        HasOnlyLatest(name) => {
+            has(client, type_url, name, SECOND)?;
+            has_just(client, type_url, &[name])?;
+        }
+        Together(names) => {
+            let nonces = names.iter().map(|name| &client.resources[&key(type_url, name)].nonce);
+            let mut nonces: Vec<_> = nonces.collect();
+            nonces.dedup();
+            if nonces.len() != 1 {
+                return Err(format!("responses {nonces:?}"));
+            }
+        }
+        Apart(name) => {
+            let nonce = &client.resources[&key(type_url, name)].nonce;
+            let sharing = client.resources.values().filter(|it| it.nonce == *nonce).count();
+            if sharing != 1 {
+                return Err(format!("{sharing} resources in one response"));
+            }
+        }
+        WasTold(Gone(name)) => {
+            if !client.removed.contains(&key(type_url, name)) {
+                return Err(format!("told of {:?}", client.removed));
+            }
+        }
+        HasNothing => has_just(client, type_url, &[])?,
+    }
+    Ok(())
+}
+
+/// The client has the resource in this version of the adapter.
+fn has(client: &Client, type_url: &str, name: &str, version: &str) -> Result<(), String> {
+    let received =
+        client.resources.get(&key(type_url, name)).ok_or(format!("{name} is missing"))?;
+    if received.body != body(type_url, name, version) {
+        return Err(format!("{name} is not the one of version {version}"));
+    }
+    Ok(())
+}
+
+/// The client has these resources of the type and no others.
+fn has_just(client: &Client, type_url: &str, names: &[&str]) -> Result<(), String> {
+    let of_type = |(ty, _): &&(String, String)| ty == type_url;
+    let extra = client.resources.keys().filter(of_type).find(|(_, n)| !names.contains(&n.as_str()));
+    extra.map_or(Ok(()), |(_, name)| Err(format!("{name} is not expected")))
+}
+
+fn key(type_url: &str, name: &str) -> (String, String) {
+    (type_url.to_owned(), name.to_owned())
+}
+
+/// The other type of a scenario with two.
+fn other(type_url: &str) -> &'static str {
+    match type_url {
+        types::CLUSTER => types::LISTENER,
+        _ => types::CLUSTER_LOAD_ASSIGNMENT,
+    }
+}
+
+fn any(type_url: &str, name: &str) -> Any {
+    Any { type_url: type_url.into(), value: body(type_url, name, FIRST).into() }
+}
