@@ -435,7 +435,7 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
 /// The client has the resource in this version of the adapter.
 fn has(client: &Client, type_url: &str, name: &str, version: &str) -> Result<(), String> {
     let received =
-        client.resources.get(&key(type_url, name)).ok_or(format!("{name} is missing"))?;
+        client.resources.get(&key(type_url, name)).ok_or_else(|| format!("{name} is missing"))?;
     if received.body != body(type_url, name, version) {
         return Err(format!("{name} is not the one of version {version}"));
     }

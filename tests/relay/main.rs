@@ -1,0 +1,234 @@
+//! A relay made of the two cores: what its server's clients want, its own client watches, and what that
+//! is told, the server serves.
+
+#[allow(clippy::module_inception, reason = "the thing itself")]
+mod relay;
+mod segment;
+
+use std::time::Duration;
+
+use relay::{GRACE, Relayed};
+use segment::{Member, Network, VARIANTS};
+use xds_core::{
+    WatchId,
+    client::{Interest, Notice},
+    server::{Observation, StatusCode, Variant},
+    types,
+};
+use xds_sim::{Toy, ToyType};
+
+const TYPE: &str = types::CLUSTER_LOAD_ASSIGNMENT;
+
+/// What watchers of the relay's clients were told since the last look.
+fn told(relayed: &mut Relayed) -> Vec<(Member, WatchId, String)> {
+    relayed.settle();
+    let text = |notice: Notice| match notice {
+        Notice::Changed(Ok(resource)) => Toy::text_of(&resource.bytes),
+        Notice::Changed(Err(error)) => format!("none: {}", error.kind()),
+        Notice::Ambient(Some(error)) => format!("ambient: {}", error.kind()),
+        Notice::Ambient(None) => "well again".into(),
+        other => panic!("{other:?}"),
+    };
+    let notices = relayed.downstream.notices.drain(..);
+    notices.map(|(member, watch, notice)| (member, watch, text(notice))).collect()
+}
+
+fn set(relayed: &mut Relayed, name: &str, content: &str) {
+    relayed.set(|it| {
+        it.set(TYPE, name, Toy::bytes(name, content));
+    });
+}
+
+fn watch(relayed: &mut Relayed, member: Member, name: &str) -> WatchId {
+    let now = relayed.now;
+    let watch = relayed.downstream.watch(member, TYPE, Interest::Name(name), now);
+    relayed.settle();
+    watch
+}
+
+/// Everything a client of the upstream server has asked for, all streams together.
+fn subscribed_upstream(relayed: &Relayed) -> Vec<String> {
+    relayed.upstream.server.status().map(|it| format!("{} {:?}", it.node_id, it.interest)).collect()
+}
+
+#[test]
+fn many_who_want_the_same_are_one_subscription() {
+    for variant in VARIANTS {
+        let mut relayed = Relayed::new(variant);
+        set(&mut relayed, "a", "1");
+        let members = ["one", "two", "three"].map(|id| relayed.client(id));
+        let watches = members.map(|member| watch(&mut relayed, member, "a"));
+        let expected: Vec<_> =
+            members.into_iter().zip(watches).map(|(m, w)| (m, w, "1".to_owned())).collect();
+        assert_eq!(told(&mut relayed), expected);
+        assert_eq!(subscribed_upstream(&relayed), ["relay Names(1)"]);
+        assert_eq!(relayed.upstream.responses.len(), 1, "sent once");
+        set(&mut relayed, "a", "2");
+        assert_eq!(relayed.upstream.responses.len(), 2, "and once more");
+        assert_eq!(told(&mut relayed).len(), 3);
+    }
+    println!("covers: M245");
+}
+
+#[test]
+fn what_is_there_is_served_at_once() {
+    for variant in VARIANTS {
+        let mut relayed = Relayed::new(variant);
+        set(&mut relayed, "a", "1");
+        let one = relayed.client("one");
+        watch(&mut relayed, one, "a");
+        told(&mut relayed);
+        relayed.upstream.set_network(Network::Down, relayed.now);
+        let two = relayed.client("two");
+        let second = watch(&mut relayed, two, "a");
+        assert_eq!(told(&mut relayed), [(two, second, "1".to_owned())]);
+    }
+    println!("covers: M246");
+}
+
+#[test]
+fn a_lost_upstream_takes_nothing_from_anybody() {
+    for variant in VARIANTS {
+        let mut relayed = Relayed::new(variant);
+        set(&mut relayed, "a", "1");
+        let one = relayed.client("one");
+        let first = watch(&mut relayed, one, "a");
+        told(&mut relayed);
+        relayed.upstream.set_network(Network::Down, relayed.now);
+        relayed.advance(Duration::from_secs(60));
+        set(&mut relayed, "a", "2");
+        assert_eq!(told(&mut relayed), [], "nobody below notices");
+        let streams = relayed.downstream.streams_of(one);
+        relayed.upstream.set_network(Network::Up, relayed.now);
+        relayed.advance(Duration::from_secs(180));
+        assert_eq!(told(&mut relayed), [(one, first, "2".to_owned())]);
+        assert_eq!(relayed.downstream.streams_of(one), streams, "on the same stream");
+    }
+    println!("covers: M247");
+}
+
+#[test]
+fn a_rejection_below_stays_below() {
+    for variant in VARIANTS {
+        let mut relayed = Relayed::new(variant);
+        set(&mut relayed, "a", "1");
+        set(&mut relayed, "b", "1");
+        let one = relayed.client("one");
+        let [a, b] = ["a", "b"].map(|name| watch(&mut relayed, one, name));
+        told(&mut relayed);
+        let before = relayed.downstream.responses.len();
+        // The relay does not know what its clients find bad: it takes everything.
+        set(&mut relayed, "a", "bad");
+        let below = &relayed.downstream;
+        let nacks = |it: &&Observation| matches!(it, Observation::Nacked { .. });
+        assert_eq!(below.observations.iter().filter(nacks).count(), 1, "{variant:?}");
+        assert_eq!(below.responses.len(), before + 1, "not sent again");
+        assert!(!relayed.upstream.observations.iter().any(|it| nacks(&it)), "nor passed on");
+        told(&mut relayed);
+        set(&mut relayed, "b", "2");
+        assert!(told(&mut relayed).contains(&(one, b, "2".to_owned())));
+        set(&mut relayed, "a", "3");
+        assert!(told(&mut relayed).contains(&(one, a, "3".to_owned())));
+    }
+    println!("covers: M248");
+}
+
+#[test]
+fn what_nobody_wants_is_given_up_after_a_while() {
+    for variant in VARIANTS {
+        let mut relayed = Relayed::new(variant);
+        set(&mut relayed, "a", "1");
+        let one = relayed.client("one");
+        let first = watch(&mut relayed, one, "a");
+        let second = watch(&mut relayed, one, "b");
+        assert_eq!(relayed.subscriptions(), 2);
+        relayed.downstream.client(one).unwatch(first, relayed.now);
+        relayed.advance(GRACE / 2);
+        assert_eq!(relayed.subscriptions(), 2);
+        let again = watch(&mut relayed, one, "a");
+        relayed.advance(GRACE * 2);
+        assert_eq!(relayed.subscriptions(), 2, "wanted again in time");
+        relayed.downstream.client(one).unwatch(again, relayed.now);
+        relayed.downstream.client(one).unwatch(second, relayed.now);
+        relayed.advance(GRACE * 2);
+        assert_eq!(relayed.subscriptions(), 0);
+        assert!(
+            subscribed_upstream(&relayed).iter().all(|it| it.ends_with("Nothing")),
+            "{:?}",
+            subscribed_upstream(&relayed)
+        );
+    }
+    println!("covers: M250 M254 M256");
+}
+
+#[test]
+fn a_removal_or_an_error_above_is_one_below() {
+    let mut relayed = Relayed::new(Variant::Incremental);
+    set(&mut relayed, "a", "1");
+    let one = relayed.client("one");
+    let [a, b, c] = ["a", "b", "c"].map(|name| watch(&mut relayed, one, name));
+    let missing = "none: does not exist: the server has none".to_owned();
+    assert_eq!(
+        told(&mut relayed),
+        [(one, a, "1".to_owned()), (one, b, missing.clone()), (one, c, missing)]
+    );
+    relayed.set(|it| {
+        it.remove(TYPE, "a");
+    });
+    // The client keeps what it has: its own policy decides.
+    let gone = "ambient: does not exist: deleted by the server".to_owned();
+    assert_eq!(told(&mut relayed), [(one, a, gone)]);
+    relayed.set(|it| {
+        it.set_error(TYPE, "b", StatusCode::PermissionDenied, "not yours");
+    });
+    let refused = told(&mut relayed);
+    assert!(
+        matches!(&refused[..], [(_, watch, text)] if *watch == b && text.contains("not yours")),
+        "{refused:?}"
+    );
+    set(&mut relayed, "c", "1");
+    assert_eq!(told(&mut relayed), [(one, c, "1".to_owned())], "created after all");
+    println!("covers: M251 M255");
+}
+
+#[test]
+fn what_is_not_to_be_aggregated_has_a_stream_of_its_own() {
+    for variant in VARIANTS {
+        let mut relayed = Relayed::new(variant);
+        set(&mut relayed, "a", "1");
+        for id in ["one", "two", "apart-1", "apart-2"] {
+            let member = relayed.client(id);
+            watch(&mut relayed, member, "a");
+        }
+        assert_eq!(told(&mut relayed).len(), 4);
+        assert_eq!(
+            subscribed_upstream(&relayed),
+            ["relay Names(1)", "apart-1 Names(1)", "apart-2 Names(1)"]
+        );
+    }
+    println!("covers: M252 IS20");
+}
+
+/// Versions come from content, so that those of the relay are those of the server behind it: a client that
+/// goes from the one to the other is sent nothing that it has.
+#[test]
+fn versions_are_those_of_the_server_above() {
+    let mut relayed = Relayed::new(Variant::Incremental);
+    set(&mut relayed, "a", "1");
+    set(&mut relayed, "b", "1");
+    let one = relayed.client("one");
+    for name in ["a", "b"] {
+        watch(&mut relayed, one, name);
+    }
+    assert_eq!(told(&mut relayed).len(), 2);
+    // The same client, now straight to the upstream server.
+    relayed.downstream.set_network(Network::Down, relayed.now);
+    let nobody = relay::client("nobody", Variant::Incremental, ToyType::new);
+    let client = std::mem::replace(relayed.downstream.client(one), nobody);
+    let moved = relayed.upstream.join(client);
+    let before = relayed.upstream.responses.len();
+    relayed.advance(Duration::from_secs(10));
+    assert_eq!(relayed.upstream.streams_of(moved).len(), 1);
+    assert_eq!(relayed.upstream.responses.len(), before, "it has everything");
+    println!("covers: M253 M124");
+}

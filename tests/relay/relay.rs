@@ -1,0 +1,222 @@
+//! A relay: a client core whose news go into the store of a server core, and whose watches are what the
+//! server's clients want.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use xds_core::{
+    Client, Time, WatchId,
+    client::{
+        ClientConfig, Interest, ManagementServer, Node, Notice, OpaqueType, ResourceType,
+        WatchErrorKind,
+    },
+    server::{
+        Admission, OnDemand, Server, ServerConfig, ServerOutput, StatusCode, Transaction, Variant,
+    },
+    types,
+};
+use xds_sim::ToyType;
+
+use super::segment::{Member, Segment};
+
+/// How long a resource that nobody wants any more stays subscribed upstream (M250).
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
+
+/// The view of clients whose requests are not to be aggregated with others' (M252).
+const APART: &str = "apart";
+
+/// What one client of the relay's asks for: the view it sees, a type and a name.
+type Key = (String, String, String);
+
+/// An upstream server, a relay, and the relay's clients.
+pub(crate) struct Relayed {
+    /// The upstream server; its clients are the relay's, one for each view.
+    pub(crate) upstream: Segment,
+    /// The relay's server and its clients.
+    pub(crate) downstream: Segment,
+    pub(crate) now: Time,
+    watches: BTreeMap<Key, (Member, WatchId)>,
+    /// What nobody wants any more, and until when it stays.
+    unwanted: VecDeque<(Time, Key)>,
+    /// The relay's client for each view.
+    views: BTreeMap<String, Member>,
+    variant: Variant,
+}
+
+impl Relayed {
+    pub(crate) fn new(variant: Variant) -> Self {
+        let now = Time::ZERO;
+        let mut config = ServerConfig::default();
+        config.on_demand = OnDemand::Told;
+        config.admission = Admission::Asked;
+        Self {
+            upstream: Segment::new(Server::new(ServerConfig::default(), 1, now)),
+            downstream: Segment::new(Server::new(config, 2, now)),
+            now,
+            watches: BTreeMap::new(),
+            unwanted: VecDeque::new(),
+            views: BTreeMap::new(),
+            variant,
+        }
+    }
+
+    /// A new client of the relay.
+    pub(crate) fn client(&mut self, id: &str) -> Member {
+        self.downstream.join(client(id, self.variant, ToyType::new))
+    }
+
+    /// Changes what the upstream server has.
+    pub(crate) fn set(&mut self, change: impl FnOnce(&mut Transaction)) {
+        let mut transaction = Transaction::new();
+        change(&mut transaction);
+        let applied = self.upstream.server.apply(transaction, self.now);
+        applied.expect("a good transaction");
+        self.settle();
+    }
+
+    /// Moves everything until all is still.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            let moved = self.upstream.pump(self.now) | self.downstream.pump(self.now);
+            if !(self.pass_wishes_up() | self.pass_news_down() | moved) {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass, from deadline to deadline.
+    pub(crate) fn advance(&mut self, duration: Duration) {
+        let until = self.now.after(duration);
+        loop {
+            self.settle();
+            let own = self.unwanted.front().map(|(at, _)| *at);
+            let deadlines = [own, self.upstream.next_deadline(), self.downstream.next_deadline()];
+            let next = deadlines.into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= until) else { break };
+            self.now = self.now.max(next);
+            self.upstream.wake(self.now);
+            self.downstream.wake(self.now);
+            self.let_go();
+        }
+        self.now = until;
+    }
+
+    /// How many watches the relay has upstream.
+    pub(crate) fn subscriptions(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// What the relay's clients want is what its own client watches (M245, M254).
+    fn pass_wishes_up(&mut self) -> bool {
+        let mut moved = false;
+        while let Some(wish) = self.downstream.wishes.pop_front() {
+            moved = true;
+            match wish {
+                ServerOutput::Authorize { stream, node_id } => {
+                    let view = if node_id.starts_with(APART) { &*node_id } else { "" };
+                    self.downstream.server.assign(stream, &view.into(), self.now);
+                }
+                ServerOutput::Wanted { view, type_url, name } => {
+                    let key = (view.to_string(), type_url.to_string(), name.to_string());
+                    if self.unwanted.iter().any(|(_, unwanted)| *unwanted == key) {
+                        self.unwanted.retain(|(_, unwanted)| *unwanted != key);
+                        continue;
+                    }
+                    let member = self.client_of(&key.0);
+                    let interest = Interest::Name(name.as_str());
+                    let watch = self.upstream.watch(member, type_url.as_str(), interest, self.now);
+                    self.watches.insert(key, (member, watch));
+                }
+                ServerOutput::Unwanted { view, type_url, name } => {
+                    let key = (view.to_string(), type_url.to_string(), name.to_string());
+                    self.unwanted.push_back((self.now.after(GRACE), key));
+                }
+                other => panic!("a relay does not know {other:?}"),
+            }
+        }
+        moved
+    }
+
+    /// What the relay's client is told goes into the store of its server.
+    fn pass_news_down(&mut self) -> bool {
+        let mut moved = false;
+        while let Some((member, watch, notice)) = self.upstream.notices.pop_front() {
+            moved = true;
+            let own = self.watches.iter().find(|(_, own)| **own == (member, watch));
+            let Some(((view, type_url, name), _)) = own else { continue };
+            let mut transaction = Transaction::in_view(view.as_str());
+            match notice {
+                Notice::Changed(Ok(resource)) => {
+                    transaction.set(type_url.as_str(), name.as_str(), resource.bytes);
+                }
+                Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => {
+                    let (type_url, name) = (type_url.as_str(), name.as_str());
+                    match error.kind() {
+                        WatchErrorKind::Reported { code, message } => {
+                            transaction.set_error(type_url, name, code_of(*code), message.clone());
+                        }
+                        WatchErrorKind::Deleted => {
+                            transaction.remove(type_url, name);
+                        }
+                        WatchErrorKind::Absent | WatchErrorKind::DoesNotExist(_) => {
+                            transaction.mark_missing(type_url, name);
+                        }
+                        // Trouble upstream: whoever has the resource keeps it (M247).
+                        _ => continue,
+                    }
+                }
+                _ => continue,
+            }
+            let applied = self.downstream.server.apply(transaction, self.now);
+            applied.expect("what one server sends another one can hold");
+        }
+        moved
+    }
+
+    /// Gives up what nobody has wanted for long enough.
+    fn let_go(&mut self) {
+        while self.unwanted.front().is_some_and(|(at, _)| *at <= self.now) {
+            let Some((_, key)) = self.unwanted.pop_front() else { return };
+            let Some((member, watch)) = self.watches.remove(&key) else { continue };
+            self.upstream.client(member).unwatch(watch, self.now);
+            let (view, type_url, name) = key;
+            let mut transaction = Transaction::in_view(view.as_str());
+            transaction.remove(type_url.as_str(), name.as_str());
+            let applied = self.downstream.server.apply(transaction, self.now);
+            applied.expect("a removal");
+        }
+    }
+
+    fn client_of(&mut self, view: &str) -> Member {
+        if let Some(&member) = self.views.get(view) {
+            return member;
+        }
+        let id = if view.is_empty() { "relay" } else { view };
+        let member = self.upstream.join(client(id, self.variant, OpaqueType::new));
+        self.views.insert(view.to_owned(), member);
+        member
+    }
+}
+
+fn code_of(code: i32) -> StatusCode {
+    match code {
+        5 => StatusCode::NotFound,
+        7 => StatusCode::PermissionDenied,
+        _ => StatusCode::Unavailable,
+    }
+}
+
+/// A client of clusters and endpoints.
+pub(crate) fn client<T: ResourceType + 'static>(
+    id: &str,
+    variant: Variant,
+    resource_type: impl Fn(&'static str) -> T,
+) -> Client {
+    let server = ManagementServer::new("server").with_variant(variant);
+    let config = ClientConfig::new(Node::new(id), server)
+        .with_type(resource_type(types::CLUSTER))
+        .with_type(resource_type(types::CLUSTER_LOAD_ASSIGNMENT));
+    Client::new(config, 3, Time::ZERO)
+}
