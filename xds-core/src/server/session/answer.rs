@@ -243,11 +243,11 @@ fn number_of(nonce: &str) -> Option<u64> {
 }
 
 fn cut(message: &str) -> &str {
-    let end = (0..=MESSAGE_LIMIT).rev().find(|&end| message.is_char_boundary(end));
-    match end {
-        Some(end) if message.len() > MESSAGE_LIMIT => message.get(..end).unwrap_or_default(),
-        _ => message,
+    if message.len() <= MESSAGE_LIMIT {
+        return message;
     }
+    let end = (0..=MESSAGE_LIMIT).rev().find(|&end| message.is_char_boundary(end));
+    end.and_then(|end| message.get(..end)).unwrap_or_default()
 }
 
 #[cfg(test)]
