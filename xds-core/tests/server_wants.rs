@@ -71,6 +71,26 @@ fn what_is_missing_is_wanted_once() {
                 2d< eds changed b=1
             ",
             ),
+            // Wanted again while it is there: whoever fetches it must not give it up.
+            (
+                "M254 M256",
+                "
+                > eds b
+                wanted eds b
+                set eds b=1
+                < eds first b=1
+                > eds c
+                wanted eds c
+                unwanted eds b
+                > eds b
+                wanted eds b
+                unwanted eds c
+                < eds resubscribed b=1
+                2> eds b
+                asked
+                2< eds first b=1
+            ",
+            ),
             (
                 "M256",
                 "
@@ -88,10 +108,10 @@ fn what_is_missing_is_wanted_once() {
                 3close
                 unwanted eds b
                 4> eds b
-                asked                   # it is there
+                wanted eds b            # it is there, but may be about to be given up
                 4< eds first b=1
                 4close
-                asked
+                unwanted eds b
                 close
                 unwanted eds a
             ",

@@ -96,7 +96,8 @@ pub enum ServerOutput {
         name: ResourceName,
     },
     /// Nobody names a resource any more that was wanted, whether or not it has been set since (M256). It
-    /// may stay or be removed.
+    /// may stay or be removed. If somebody names it after that, it is [wanted](Self::Wanted) again, also
+    /// while it is still there, so that the application can let go of it after a time (M250).
     Unwanted {
         /// The view of the client.
         view: ViewName,

@@ -6,6 +6,8 @@
 //!   no matter ------------------> asked: Wanted --------------------------------> answered
 //!       ^                            |                                                |
 //!       +------ the last one who named it has gone: Unwanted ------------------------+
+//!
+//! Who names it after that makes it wanted again, though the resource may still be there.
 //! ```
 //!
 //! Until the application has answered, an incremental client is not told that there is no such resource:
@@ -28,6 +30,9 @@ pub(crate) enum Want {
     Asked,
     /// That, and it has set the resource or an error.
     Answered,
+    /// That nobody wants it any more. What it has set may have stayed, and if so it is told of the next
+    /// one who does all the same: it may be about to give the resource up (M250).
+    Left,
 }
 
 /// What is to be told the application.

@@ -17,10 +17,15 @@ impl Turn<'_> {
         }
         let Some(resource) = self.arena.at_mut(slot) else { return };
         let is_there = resource.payload.is_some() || resource.error.is_some();
-        if is_there || resource.want != Want::Untold {
+        let is_news = match resource.want {
+            Want::Untold => !is_there,
+            Want::Left => true,
+            Want::Asked | Want::Answered => false,
+        };
+        if !is_news {
             return;
         }
-        resource.want = Want::Asked;
+        resource.want = if is_there { Want::Answered } else { Want::Asked };
         let name = resource.name.clone();
         self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Wanted);
     }
@@ -31,10 +36,11 @@ impl Turn<'_> {
             return;
         }
         let Some(resource) = self.arena.at_mut(slot) else { return };
-        if resource.want == Want::Untold || !resource.subscribers.is_empty() {
+        let is_told = matches!(resource.want, Want::Asked | Want::Answered);
+        if !is_told || !resource.subscribers.is_empty() {
             return;
         }
-        resource.want = Want::Untold;
+        resource.want = Want::Left;
         let name = resource.name.clone();
         self.wants.tell(self.arena.view, &self.arena.type_url, &name, Kind::Unwanted);
     }
