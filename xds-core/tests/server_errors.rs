@@ -40,6 +40,20 @@ fn errors_are_told_once_to_who_asks_by_name() {
             set eds b=1
             < eds changed b=1",
         ),
+        // What goes together with its error was told of, and is told to be gone.
+        (
+            "M176 M129",
+            "
+            set eds b=1
+            set eds !b=7
+            d> eds +b
+            d< eds first !b=7
+            d> eds ack
+            set eds -b
+            d< eds changed -b
+            d> eds ack
+            d<",
+        ),
         (
             "M177 M172",
             "

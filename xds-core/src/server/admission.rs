@@ -83,7 +83,8 @@ impl Server {
         self.close(stream, CloseReason::Refused { code, message: message.into() });
     }
 
-    /// Drops a view with its resources (M213). The default view can be emptied, not dropped.
+    /// Drops a view with its resources, or its layers (M213). The default view can be emptied, not dropped.
+    /// Who sees a layered view sees its layers.
     pub fn drop_view(&mut self, view: &ViewName, policy: DropView, now: Time) {
         self.clock.advance(now);
         let Some(slot) = self.subscriptions.store.find_view(view) else { return };
@@ -102,7 +103,10 @@ impl Server {
                 }
             }
         }
-        // An empty snapshot breaks no rule.
-        drop(self.set_snapshot(view, Snapshot::new(), now));
+        // Neither breaks a rule.
+        match self.subscriptions.store.view(slot).is_some_and(|it| !it.layers.is_empty()) {
+            true => drop(self.set_layers(view, &[], now)),
+            false => drop(self.set_snapshot(view, Snapshot::new(), now)),
+        }
     }
 }

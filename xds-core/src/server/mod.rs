@@ -45,9 +45,11 @@ mod convergence;
 mod drain;
 mod envelope;
 mod event;
+mod fan_out;
 mod features;
 mod heartbeats;
 mod intake;
+mod layers;
 mod lifecycle;
 mod nodes;
 mod outbox;
@@ -87,6 +89,7 @@ pub use self::{
     stats::{ClosedStreams, RefusedStreams, Responses, ServerStats},
     status::{Interest, SubscriptionStatus, SyncState},
     store::{
+        layers::LayersError,
         options::ResourceOptions,
         snapshot::Snapshot,
         transaction::{Applied, Transaction, TransactionError},
@@ -101,8 +104,6 @@ use self::{
     nodes::Nodes,
     outbox::Outbox,
     rejections::Rejections,
-    session::edge::Chain,
-    store::Touch,
     stream::{Stream, Writable},
     subscriptions::Subscriptions,
 };
@@ -182,20 +183,7 @@ impl Server {
     ) -> Result<Applied, TransactionError> {
         self.clock.advance(now);
         let (applied, touched) = self.subscriptions.store.apply(&transaction, &self.config)?;
-        for (arena, resource, touch) in touched.resources {
-            self.plan_heartbeats(arena, resource, touch);
-            self.tell_subscribers(arena, resource, touch);
-        }
-        for arena in touched.arenas {
-            self.tell_wildcards(arena);
-            let limit = self.config.limits.deletions_per_type;
-            let forgotten = &mut self.stats.forgotten_deletions;
-            for stream in self.subscriptions.forget_deletions(arena, limit, forgotten) {
-                self.close(stream, CloseReason::Behind);
-            }
-            self.subscriptions.store.release_arena(arena);
-            self.tend_heartbeats(arena);
-        }
+        self.tell(touched);
         Ok(applied)
     }
 
@@ -326,8 +314,7 @@ impl Server {
     /// The bytes of a resource of a view, as they were set.
     #[must_use]
     pub fn resource_in(&self, view: &ViewName, type_url: &str, name: &str) -> Option<&Bytes> {
-        let arena = self.subscriptions.store.arena_of(view, type_url)?;
-        arena.payload(arena.find(name)?).map(|payload| &payload.value)
+        self.subscriptions.store.resource_in(view, type_url, name)
     }
 
     /// The version of a type's resources in the default view, as responses state it; `None` if it has
@@ -340,8 +327,8 @@ impl Server {
     /// The version of a type's resources in a view.
     #[must_use]
     pub fn version_in(&self, view: &ViewName, type_url: &str) -> Option<Version> {
-        let arena = self.subscriptions.store.arena_of(view, type_url)?;
-        (arena.existing() > 0).then(|| arena.version.stated().to_version())
+        let version = self.subscriptions.store.version_in(view, type_url)?;
+        Some(version.stated().to_version())
     }
 
     /// How often things happened, and what is held now.
@@ -369,30 +356,6 @@ impl Server {
         }
         self.tell_wants();
         self.end_if_answered(stream);
-    }
-
-    fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch) {
-        let mut edge = self.subscriptions.first_subscriber(arena, resource);
-        while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
-            if let Some(mut turn) = self.subscriptions.turn(session) {
-                turn.resource_changed(edge, touch);
-            }
-            self.note_progress(session, self.subscriptions.store.sequence());
-            self.announce(session);
-            edge = self.subscriptions.edges.next(Chain::Resource, edge);
-        }
-    }
-
-    fn tell_wildcards(&mut self, arena: Slot) {
-        let mut seat = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
-        while let Some((session, next)) = seat.and_then(|seat| {
-            let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;
-            Some((*wildcards.at(seat)?, wildcards.next(seat)))
-        }) {
-            self.note_progress(session, self.subscriptions.store.sequence());
-            self.announce(session);
-            seat = Some(next);
-        }
     }
 
     /// Tells the driver, once, if the session has something to send.
@@ -480,11 +443,9 @@ mod tests {
             server.handle_event(StreamEvent::Message(stream, ask(names)), now);
             server.handle_event(StreamEvent::Message(stream, ask(names)), now);
             let seats = |server: &Server| {
-                server
-                    .subscriptions
-                    .store
-                    .arena_of(&ViewName::default(), types::CLUSTER)
-                    .map(|a| a.wildcards.len())
+                let store = &server.subscriptions.store;
+                let arena = store.find_arena(store.default_view(), types::CLUSTER);
+                store.arena(arena?).map(|arena| arena.wildcards.len())
             };
             assert_eq!(seats(&server), Some(1));
             if names.len() == 1 {

@@ -12,6 +12,9 @@
 //! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
 //! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
 //! | `<` | nothing is due |
+//! | `set @v cds a=1` | a transaction on the view `v` |
+//! | `layers v over base` | makes the view `v` of these layers, the topmost first |
+//! | `assign 2 v` | the application lets stream 2 see the view `v` |
 //! | `close`, `shutdown` | the client goes away; the server ends everything |
 //! | `ready` | the server is told that its resources are loaded |
 //! | `drain 10s grace 1s` | the server ends its streams over 10 seconds, and waits so long for answers |
@@ -278,6 +281,17 @@ impl Rig {
                 assert!(received.is_none(), "expected silence, got {received:?}");
             }
             "<" => self.expect(stream, rest),
+            "layers" => {
+                let mut views = rest.split_whitespace().map(ViewName::from);
+                let view = views.next().expect("a view");
+                let layers: Vec<_> = views.collect();
+                self.server.set_layers(&view, &layers, self.now).expect("good layers");
+            }
+            "assign" => {
+                let (number, view) = rest.split_once(' ').expect("a stream and a view");
+                let id = self.stream(number.parse().expect("a number"));
+                self.server.assign(id, &view.into(), self.now);
+            }
             "close" => {
                 let id = self.stream(stream);
                 self.streams.remove(&stream);
@@ -614,7 +628,10 @@ pub(crate) fn request_of(node: &str, short: &str) -> DiscoveryRequest {
 
 /// A transaction written as in a script.
 pub(crate) fn transaction(changes: &str) -> Transaction {
-    transaction_in("", changes)
+    match changes.strip_prefix('@').and_then(|changes| changes.split_once(' ')) {
+        Some((view, changes)) => transaction_in(view, changes),
+        None => transaction_in("", changes),
+    }
 }
 
 /// The same on a view.

@@ -487,6 +487,10 @@ impl<'a> Turn<'a> {
             (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
             // Never sent, or silent by rule (M77): there is nothing to say.
             (false, Sends::Changes) => drop(self.edges.clear_due(due, edge_slot)),
+            // It was told of the error, which is over as well (M176).
+            (false, _) if touch == Touch::Both => {
+                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
+            }
             (false, Sends::FullState) if !was_sent => drop(self.edges.clear_due(due, edge_slot)),
             // It was asked for by name, so it is told even if it never was sent (M115, M131).
             (false, Sends::ChangesAndRemovals)

@@ -1,10 +1,14 @@
 //! All resources of one type, in the order of their last change.
 
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+};
 
 use bytes::Bytes;
 
 use super::{
+    Touch,
     beats::Beats,
     body::{Body, Form, Parts, Payload, Room, Ttls, entry_len},
     history::{Grave, Life, Stamp},
@@ -41,6 +45,9 @@ pub(crate) struct Arena {
     pub(crate) beats: Beats,
     /// How many sessions there are on the type.
     pub(crate) sessions: usize,
+    pub(crate) origin: Origin,
+    /// The arenas of layered views that show these resources.
+    pub(crate) above: BTreeSet<Slot>,
     /// The newest transaction that changed anything here.
     pub(crate) sequence: u64,
     /// How many sessions have to be told by the graves what was deleted.
@@ -68,6 +75,15 @@ pub(crate) struct Arena {
     printed: Option<(StatedVersion, Version)>,
 }
 
+/// Where the resources of an arena come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Transactions set them.
+    Set,
+    /// They are those of the view's layers, kept while somebody subscribes.
+    Layers,
+}
+
 /// How many tails are kept for other clients, provided they are no longer than all resources in either
 /// variant: enough for clients of both to catch up from nothing, one behind the other.
 const TAILS: usize = 64;
@@ -86,6 +102,25 @@ pub(crate) struct Resource {
     pub(crate) want: Want,
     /// Who subscribes to it by name.
     pub(crate) subscribers: List,
+}
+
+/// What a name stands for in a view.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) payload: Option<Payload>,
+    pub(crate) error: Option<Box<ResourceError>>,
+}
+
+impl Resource {
+    /// Whether there is a resource or an error under the name.
+    pub(crate) fn is_held(&self) -> bool {
+        self.payload.is_some() || self.error.is_some()
+    }
+
+    /// What another view shows of it.
+    pub(crate) fn shown(&self) -> Shown {
+        Shown { payload: self.payload.clone(), error: self.error.clone() }
+    }
 }
 
 /// A place in the list of resources: the first one after a position.
@@ -117,6 +152,8 @@ impl Arena {
             wildcards: Slab::default(),
             beats: Beats::default(),
             sessions: 0,
+            origin: Origin::Set,
+            above: BTreeSet::new(),
             sequence: 0,
             mourners: 0,
             resources: Slab::default(),
@@ -173,6 +210,15 @@ impl Arena {
         Some(slot)
     }
 
+    /// What deleting a resource means for who names it.
+    pub(crate) fn touch_of_removal(&self, name: &ResourceName) -> Touch {
+        let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        match resource.is_some_and(|it| it.payload.is_some() && it.error.is_some()) {
+            true => Touch::Both,
+            false => Touch::Content,
+        }
+    }
+
     /// Deletes a resource. Its slot stays while somebody subscribes to the name or has to be told.
     pub(crate) fn remove(
         &mut self,
@@ -220,6 +266,44 @@ impl Arena {
     pub(crate) fn is_asked_for(&self, name: &ResourceName) -> bool {
         let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
         resource.is_some_and(|resource| resource.want == Want::Asked)
+    }
+
+    /// Makes a name stand for this resource and this error, or for nothing; `None` if it does already.
+    pub(crate) fn show(
+        &mut self,
+        name: &ResourceName,
+        shown: Shown,
+        now: Stamp,
+        pool: &mut Pool,
+    ) -> Option<(Slot, Touch)> {
+        let Shown { payload, error } = shown;
+        let current = self.find(name.as_str()).and_then(|slot| self.at(slot));
+        let is_same = match (current.and_then(|it| it.payload.as_ref()), &payload) {
+            (Some(current), Some(shown)) => current.is(&shown.value, &shown.options()),
+            (None, None) => true,
+            _ => false,
+        };
+        let touched = match payload {
+            _ if is_same && error.is_some() => None,
+            Some(shown) => {
+                let slot = self.set(name, (&shown.value, &shown.options()), now, pool);
+                slot.map(|slot| (slot, Touch::Content))
+            }
+            None => {
+                let touch = self.touch_of_removal(name);
+                self.remove(name, now, pool).map(|slot| (slot, touch))
+            }
+        };
+        let Some(error) = error else { return touched };
+        let told = self.set_error(name, &error).map(|slot| (slot, Touch::Error));
+        // What was freed as it was removed has another slot by now.
+        touched.and(told.map(|(slot, _)| (slot, Touch::Content))).or(told).or(touched)
+    }
+
+    /// Gives its payloads back.
+    pub(crate) fn empty_into(&self, pool: &mut Pool) {
+        let payloads = self.resources.iter().filter_map(|(_, it)| it.payload.as_ref());
+        payloads.for_each(|payload| pool.release(payload));
     }
 
     /// From now on somebody has to be told what is deleted.
@@ -342,8 +426,7 @@ impl Arena {
 
     /// The names that have a resource or an error.
     pub(crate) fn held_names(&self) -> impl Iterator<Item = &ResourceName> {
-        let held = |it: &&Resource| it.payload.is_some() || it.error.is_some();
-        self.resources.iter().map(|(_, it)| it).filter(held).map(|it| &it.name)
+        self.resources.iter().map(|(_, it)| it).filter(|it| it.is_held()).map(|it| &it.name)
     }
 
     /// How many names are held, whether or not there is a resource.
@@ -353,7 +436,11 @@ impl Arena {
 
     /// Whether there is nothing to keep the arena for.
     pub(crate) fn is_idle(&self) -> bool {
-        self.held + self.sessions == 0
+        let held = match self.origin {
+            Origin::Set => self.held,
+            Origin::Layers => 0,
+        };
+        held + self.sessions + self.above.len() == 0
     }
 
     /// The position of the last change, whatever became of the resource.

@@ -73,6 +73,11 @@ impl Payload {
         self.value == value && same_options
     }
 
+    /// What stands beside the bytes.
+    pub(crate) fn options(&self) -> ResourceOptions {
+        self.options.as_deref().cloned().unwrap_or_default()
+    }
+
     /// How long it may be used unless it is sent again.
     pub(crate) fn ttl(&self) -> Option<Duration> {
         self.options.as_ref()?.ttl

@@ -8,6 +8,7 @@ pub(crate) mod beats;
 pub(crate) mod body;
 mod entry;
 pub(crate) mod history;
+pub(crate) mod layers;
 pub(crate) mod options;
 mod pool;
 pub(crate) mod snapshot;
@@ -22,7 +23,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use self::{
-    arena::Arena,
+    arena::{Arena, Origin, Resource},
     history::Stamp,
     options::ResourceOptions,
     pool::Pool,
@@ -72,6 +73,18 @@ pub(crate) enum Touch {
     Error,
     /// The same, and nobody has been told anything before: the application had been asked for it.
     Answer,
+    /// It was deleted together with an error that stood for it, of which is told who was told that.
+    Both,
+}
+
+impl Touched {
+    fn add(&mut self, slot: Slot, arena: &mut Arena, sequence: u64, what: (Slot, Touch)) {
+        self.resources.push((slot, what.0, what.1));
+        if arena.sequence != sequence {
+            arena.sequence = sequence;
+            self.arenas.push(slot);
+        }
+    }
 }
 
 impl Store {
@@ -100,6 +113,9 @@ impl Store {
     ) -> Result<(Applied, Touched), TransactionError> {
         let changes = self.last_of_each_name(transaction.changes());
         let view = self.find_view(transaction.view());
+        if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
+            return Err(TransactionError::LayeredView { view: transaction.view().clone() });
+        }
         self.check(view, transaction.changes(), &changes, &config.limits)?;
         let view = view.or_else(|| self.open_view(transaction.view()));
         let Some(view) = view else {
@@ -122,7 +138,10 @@ impl Store {
                 Content::Resource(value, options) => {
                     (arena.set(name, (value, options), now, pool), &mut changed, Touch::Content)
                 }
-                Content::Nothing => (arena.remove(name, now, pool), &mut removed, Touch::Content),
+                Content::Nothing => {
+                    let touch = arena.touch_of_removal(name);
+                    (arena.remove(name, now, pool), &mut removed, touch)
+                }
                 Content::Error(error) => {
                     let touch = if arena.is_asked_for(name) { Touch::Answer } else { Touch::Error };
                     (arena.set_error(name, error), &mut changed, touch)
@@ -132,11 +151,8 @@ impl Store {
             self.clock = now;
             *count += 1;
             self.resources = self.resources + arena.held() - held;
-            touched.resources.push((arena_slot, slot, touch));
-            if arena.sequence != sequence {
-                arena.sequence = sequence;
-                touched.arenas.push(arena_slot);
-            }
+            touched.add(arena_slot, arena, sequence, (slot, touch));
+            self.show_above(arena_slot, name, sequence, &mut touched);
         }
         if changed + removed > 0 {
             self.sequence = sequence;
@@ -181,7 +197,13 @@ impl Store {
     pub(crate) fn leave_view(&mut self, slot: Slot) {
         let Some(view) = self.views.at_mut(slot) else { return };
         view.streams -= 1;
-        if view.streams == 0 && view.fate == Fate::Doomed {
+        self.settle_fate(slot);
+    }
+
+    /// Somebody less sees the view: a doomed one goes with the last.
+    fn settle_fate(&mut self, slot: Slot) {
+        let is_over = |view: &View| view.fate == Fate::Doomed && !view.is_seen();
+        if self.views.at(slot).is_some_and(is_over) {
             self.clear_view(slot);
         }
         self.release_view(slot);
@@ -189,7 +211,7 @@ impl Store {
 
     /// Lets a view go as soon as nobody sees it. Says whether anybody does; if not, it is still there.
     pub(crate) fn doom_view(&mut self, slot: Slot) -> bool {
-        let Some(view) = self.views.at_mut(slot).filter(|view| view.streams > 0) else {
+        let Some(view) = self.views.at_mut(slot).filter(|view| view.is_seen()) else {
             return false;
         };
         view.fate = Fate::Doomed;
@@ -198,6 +220,7 @@ impl Store {
 
     /// Removes all resources of a view that nobody sees.
     fn clear_view(&mut self, slot: Slot) {
+        self.drop_layers(slot);
         let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();
         for arena_slot in arenas {
             let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
@@ -235,7 +258,12 @@ impl Store {
         let seed = self.rng.next_u64();
         let arena = Arena::new(view, TypeUrl::from(type_url), config.type_config(type_url), seed);
         let slot = self.arenas.push_back(arena)?.slot();
-        self.views.at_mut(view)?.insert(type_url, slot, &self.arenas);
+        let view = self.views.at_mut(view)?;
+        view.insert(type_url, slot, &self.arenas);
+        if !view.layers.is_empty() {
+            // Nobody is there to be told.
+            self.show_layers(slot, config, &mut Touched::default());
+        }
         Some(slot)
     }
 
@@ -248,6 +276,10 @@ impl Store {
             if let Some(view) = self.views.at_mut(arena.view) {
                 view.remove(arena.type_url.as_str(), slot);
             }
+            if arena.origin == Origin::Layers {
+                arena.empty_into(&mut self.pool);
+                self.leave_layers(slot, arena.view, &arena.type_url);
+            }
             self.release_view(arena.view);
         }
     }
@@ -258,11 +290,6 @@ impl Store {
 
     pub(crate) fn arena(&self, slot: Slot) -> Option<&Arena> {
         self.arenas.at(slot)
-    }
-
-    /// The arena of a type in a view, by their names.
-    pub(crate) fn arena_of(&self, view: &ViewName, type_url: &str) -> Option<&Arena> {
-        self.arenas.at(self.find_arena(self.find_view(view)?, type_url)?)
     }
 
     pub(crate) fn arena_mut(&mut self, slot: Slot) -> Option<&mut Arena> {
@@ -353,7 +380,7 @@ impl Store {
         view.and_then(|view| self.find_arena(view, change.type_url.as_str()))
             .and_then(|slot| self.arenas.at(slot))
             .and_then(|arena| arena.at(arena.find(change.name.as_str())?))
-            .is_some_and(|resource| resource.payload.is_some() || resource.error.is_some())
+            .is_some_and(Resource::is_held)
     }
 
     /// Where a change goes; nowhere if it deletes from a type without resources.

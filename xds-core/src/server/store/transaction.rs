@@ -231,6 +231,12 @@ pub enum TransactionError {
         /// The configured limit.
         limit: usize,
     },
+    /// The view is made of layers: change one of these instead (M224).
+    #[error("view {view:?} is made of layers and has no resources of its own")]
+    LayeredView {
+        /// The view.
+        view: ViewName,
+    },
     /// A snapshot has two resources of one type and name (M219).
     #[error("two resources of type {type_url} are named {name:?}")]
     DuplicateName {

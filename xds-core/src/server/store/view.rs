@@ -19,6 +19,10 @@ pub(crate) struct View {
     /// How many streams see it.
     pub(crate) streams: usize,
     pub(crate) fate: Fate,
+    /// What it is made of, the topmost first; nothing if its resources are its own.
+    pub(crate) layers: Vec<Slot>,
+    /// How many views are made of it.
+    pub(crate) uses: usize,
 }
 
 /// Whether a view is kept once nobody sees it.
@@ -37,6 +41,8 @@ impl View {
             arenas: Vec::new(),
             streams: 0,
             fate: Fate::Stays,
+            layers: Vec::new(),
+            uses: 0,
         }
     }
 
@@ -59,9 +65,14 @@ impl View {
         &self.arenas
     }
 
+    /// Whether anybody sees it, if only as a layer of another view.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.streams + self.uses > 0
+    }
+
     /// Whether there is nothing to keep it for.
     pub(crate) fn is_idle(&self) -> bool {
-        self.arenas.is_empty() && self.streams == 0
+        self.arenas.is_empty() && self.layers.is_empty() && !self.is_seen()
     }
 }
 

@@ -1,0 +1,53 @@
+//! From what changed in the store to whoever has to hear of it.
+
+use super::{
+    Server,
+    event::CloseReason,
+    session::edge::Chain,
+    store::{Touch, Touched},
+};
+use crate::slab::Slot;
+
+impl Server {
+    /// Makes what was touched due to its subscribers.
+    pub(super) fn tell(&mut self, touched: Touched) {
+        for (arena, resource, touch) in touched.resources {
+            self.plan_heartbeats(arena, resource, touch);
+            self.tell_subscribers(arena, resource, touch);
+        }
+        for arena in touched.arenas {
+            self.tell_wildcards(arena);
+            let limit = self.config.limits.deletions_per_type;
+            let forgotten = &mut self.stats.forgotten_deletions;
+            for stream in self.subscriptions.forget_deletions(arena, limit, forgotten) {
+                self.close(stream, CloseReason::Behind);
+            }
+            self.subscriptions.store.release_arena(arena);
+            self.tend_heartbeats(arena);
+        }
+    }
+
+    fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch) {
+        let mut edge = self.subscriptions.first_subscriber(arena, resource);
+        while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+            if let Some(mut turn) = self.subscriptions.turn(session) {
+                turn.resource_changed(edge, touch);
+            }
+            self.note_progress(session, self.subscriptions.store.sequence());
+            self.announce(session);
+            edge = self.subscriptions.edges.next(Chain::Resource, edge);
+        }
+    }
+
+    fn tell_wildcards(&mut self, arena: Slot) {
+        let mut seat = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
+        while let Some((session, next)) = seat.and_then(|seat| {
+            let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;
+            Some((*wildcards.at(seat)?, wildcards.next(seat)))
+        }) {
+            self.note_progress(session, self.subscriptions.store.sequence());
+            self.announce(session);
+            seat = Some(next);
+        }
+    }
+}
