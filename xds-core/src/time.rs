@@ -92,6 +92,10 @@ pub enum Timer {
     ForgetRejections,
     /// Clients of a management server are to be told that they may go on using a resource.
     Heartbeat,
+    /// Changes that came one after the other are told.
+    Debounced,
+    /// A management server's view has not been seen by anybody for a while.
+    ViewIdle,
 }
 
 impl fmt::Display for Timer {
@@ -104,6 +108,8 @@ impl fmt::Display for Timer {
             Self::RequestRate => "request rate",
             Self::Idle => "idle",
             Self::AnswerOverdue => "answer overdue",
+            Self::Debounced => "debounced",
+            Self::ViewIdle => "view idle",
             Self::StreamEnd => "stream end",
             Self::ReadAgain => "read again",
             Self::ForgetRejections => "forget rejections",

@@ -51,6 +51,7 @@ impl Server {
         if let Some(before) = before {
             self.subscriptions.store.leave_view(before);
         }
+        self.watch_views();
         for (arena, session) in left {
             self.leave_waits(arena, session);
             self.note_progress(session, 0);
@@ -108,5 +109,6 @@ impl Server {
             true => drop(self.set_layers(view, &[], now)),
             false => drop(self.set_snapshot(view, Snapshot::new(), now)),
         }
+        self.watch_views();
     }
 }

@@ -30,6 +30,10 @@ pub(crate) enum Alarm {
     ForgetRejections,
     /// Resources of the arena are to be renewed (M161). Who takes an arena's slot away cancels it.
     Heartbeat(Slot),
+    /// Changes were held back for long enough (M225).
+    Debounced,
+    /// Nobody has seen the view for long enough (M221).
+    ViewIdle(Key),
 }
 
 impl Alarms {
@@ -70,6 +74,8 @@ impl Alarm {
             Self::ReadAgain(_) => Timer::ReadAgain,
             Self::ForgetRejections => Timer::ForgetRejections,
             Self::Heartbeat(_) => Timer::Heartbeat,
+            Self::Debounced => Timer::Debounced,
+            Self::ViewIdle(_) => Timer::ViewIdle,
         }
     }
 }

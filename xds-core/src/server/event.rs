@@ -82,6 +82,10 @@ pub enum ServerOutput {
         /// The id of the client's node; empty if it gave none.
         node_id: Arc<str>,
     },
+    /// No client has seen the view for as long as
+    /// [`ServerConfig::idle_views`](super::ServerConfig::idle_views) says, and it was dropped with its
+    /// resources (M221).
+    ViewDropped(ViewName),
     /// End the stream with this status. Nothing more is said about it.
     Close(StreamId, CloseReason),
     /// A client names a resource that the store lacks

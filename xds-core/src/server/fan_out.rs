@@ -11,12 +11,15 @@ use crate::slab::Slot;
 impl Server {
     /// Makes what was touched due to its subscribers.
     pub(super) fn tell(&mut self, touched: Touched) {
+        self.hold_back(&touched.arenas);
         for (arena, resource, touch) in touched.resources {
             self.plan_heartbeats(arena, resource, touch);
             self.tell_subscribers(arena, resource, touch);
         }
         for arena in touched.arenas {
-            self.tell_wildcards(arena);
+            if self.config.debounce.is_none() {
+                self.tell_wildcards(arena);
+            }
             let limit = self.config.limits.deletions_per_type;
             let forgotten = &mut self.stats.forgotten_deletions;
             for stream in self.subscriptions.forget_deletions(arena, limit, forgotten) {
@@ -28,18 +31,36 @@ impl Server {
     }
 
     fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch) {
+        self.join_globs(arena, resource);
         let mut edge = self.subscriptions.first_subscriber(arena, resource);
         while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+            // Hearing of it may end the edge.
+            let next = self.subscriptions.edges.next(Chain::Resource, edge);
             if let Some(mut turn) = self.subscriptions.turn(session) {
                 turn.resource_changed(edge, touch);
             }
             self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
-            edge = self.subscriptions.edges.next(Chain::Resource, edge);
+            edge = next;
         }
     }
 
-    fn tell_wildcards(&mut self, arena: Slot) {
+    /// Who subscribes to a glob over a resource that there is subscribes to the resource (M138).
+    fn join_globs(&mut self, arena: Slot, resource: Slot) {
+        let Some(state) = self.subscriptions.store.arena(arena) else { return };
+        let Some(member) = state.at(resource).filter(|it| it.payload.is_some()) else { return };
+        for glob in state.globs_over(member.name.as_str()) {
+            let mut edge = self.subscriptions.first_subscriber(arena, glob);
+            while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+                if let Some(mut turn) = self.subscriptions.turn(session) {
+                    turn.cover(resource);
+                }
+                edge = self.subscriptions.edges.next(Chain::Resource, edge);
+            }
+        }
+    }
+
+    pub(super) fn tell_wildcards(&mut self, arena: Slot) {
         let mut seat = self.subscriptions.store.arena(arena).map(|arena| arena.wildcards.first());
         while let Some((session, next)) = seat.and_then(|seat| {
             let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;

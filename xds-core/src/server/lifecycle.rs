@@ -94,6 +94,7 @@ impl Server {
         let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
         if let Some(view) = view {
             self.subscriptions.store.join_view(view);
+            self.watch_views();
         }
         let stream = StreamId(key);
         self.limit_age(stream);
@@ -133,6 +134,7 @@ impl Server {
         self.tell_wants();
         if let Some(view) = gone.view {
             self.subscriptions.store.leave_view(view);
+            self.watch_views();
         }
         self.out.observe(Observation::Disconnected { stream: id });
         if self.phase == Phase::Draining && self.streams.len() == 0 {

@@ -42,12 +42,14 @@ mod bucket;
 mod clients;
 mod config;
 mod convergence;
+mod debounce;
 mod drain;
 mod envelope;
 mod event;
 mod fan_out;
 mod features;
 mod heartbeats;
+mod idle_views;
 mod intake;
 mod layers;
 mod lifecycle;
@@ -76,9 +78,9 @@ pub use self::{
     asides::AsideError,
     clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Absence, Admission, AnswerOverdue, DrainPlan, HeartbeatFraction, LegacyWildcard,
-        NackRecovery, OnDemand, Rate, Readiness, ReconnectTrust, RequireNode, ServerConfig,
-        ServerLimits, SotwResponse, StreamAge, TypeConfig, Warming,
+        Absence, Admission, AnswerOverdue, Debounce, DrainPlan, Globs, HeartbeatFraction,
+        LegacyWildcard, NackRecovery, OnDemand, Rate, Readiness, ReconnectTrust, RequireNode,
+        ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, Warming,
     },
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
@@ -99,6 +101,7 @@ use self::{
     alarms::{Alarm, Alarms},
     bucket::Bucket,
     convergence::Waits,
+    debounce::HeldBack,
     envelope::seal,
     lifecycle::Phase,
     nodes::Nodes,
@@ -132,6 +135,7 @@ pub struct Server {
     /// For moments that are to differ.
     rng: Rng,
     subscriptions: Subscriptions,
+    held_back: HeldBack,
     out: Outbox,
     alarms: Alarms,
     /// The alarms of arenas.
@@ -156,6 +160,7 @@ impl Server {
             nodes: Nodes::default(),
             new_streams: Bucket::default(),
             subscriptions: Subscriptions::new(&mut rng, config.on_demand),
+            held_back: HeldBack::default(),
             out: Outbox::default(),
             alarms: Alarms::default(),
             heartbeats: BTreeMap::new(),
@@ -184,6 +189,7 @@ impl Server {
         self.clock.advance(now);
         let (applied, touched) = self.subscriptions.store.apply(&transaction, &self.config)?;
         self.tell(touched);
+        self.watch_views();
         Ok(applied)
     }
 
@@ -244,6 +250,8 @@ impl Server {
                 Alarm::ReadAgain(stream) => self.read_again(stream),
                 Alarm::ForgetRejections => self.forget_rejections(),
                 Alarm::Heartbeat(arena) => self.heartbeat_is_due(arena),
+                Alarm::Debounced => self.tell_held_back(),
+                Alarm::ViewIdle(view) => self.drop_idle_view(view),
             }
         }
     }
@@ -271,6 +279,8 @@ impl Server {
             && !state.sessions.iter().any(|seat| subscriptions.is_due(seat.session))
         {
             state.writable = Writable::NotTold;
+            let held_back = &mut self.held_back;
+            state.sessions.iter().for_each(|seat| held_back.note(seat.session, subscriptions));
         }
         transmit
     }
@@ -367,6 +377,7 @@ impl Server {
             stream.writable = Writable::Told;
             self.out.writable(id);
         }
+        self.held_back.note(session, &self.subscriptions);
     }
 
     /// The first of the stream's types in the order of make before break that has something to send

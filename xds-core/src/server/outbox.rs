@@ -3,7 +3,7 @@
 use alloc::{collections::VecDeque, sync::Arc};
 
 use super::event::{CloseReason, Observation, ServerOutput};
-use crate::id::StreamId;
+use crate::{id::StreamId, text::ViewName};
 
 /// Queued outputs in order. A stream has at most one `Writable` and one `Close` in it; observations
 /// are bounded by the inputs that nobody drained after.
@@ -32,6 +32,10 @@ impl Outbox {
     /// What is said once in a server's life, or once for each call of the application.
     pub(crate) fn tell(&mut self, output: ServerOutput) {
         self.queue.push_back(output);
+    }
+
+    pub(crate) fn view_dropped(&mut self, view: ViewName) {
+        self.queue.push_back(ServerOutput::ViewDropped(view));
     }
 
     pub(crate) fn close(&mut self, stream: StreamId, reason: CloseReason) {

@@ -142,6 +142,13 @@ impl Subscriptions {
         session.is_due(arena).then_some(session.stream)
     }
 
+    /// Whether a session would have something to send if changes of its type were not held back.
+    pub(crate) fn is_held_back(&self, slot: Slot) -> bool {
+        self.sessions.at(slot).is_some_and(|session| {
+            self.arena_of(session).is_some_and(|arena| session.is_held_back(arena))
+        })
+    }
+
     pub(crate) fn first_subscriber(&self, arena: Slot, resource: Slot) -> Slot {
         self.store
             .arena(arena)

@@ -9,6 +9,7 @@
 //! | `set eds a~10s=1` | sets `a`, with a TTL of ten seconds |
 //! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
 //! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
+//! | `> cds a loc:b` | it lists `b` by locator |
 //! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
 //! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
 //! | `<` | nothing is due |
@@ -464,6 +465,9 @@ impl Rig {
                 request.response_nonce = nonce.into();
             } else if let Some(version) = word.strip_prefix("version:") {
                 request.version_info = version.into();
+            } else if let Some(name) = word.strip_prefix("loc:") {
+                let locator = ResourceLocator { name: name.into(), ..Default::default() };
+                request.resource_locators.push(locator);
             } else {
                 request.resource_names.push(word.into());
             }

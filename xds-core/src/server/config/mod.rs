@@ -3,21 +3,24 @@
 //! Everything here is plain data. A default is the decided answer to a disagreement; the ids name
 //! the scenarios in which implementations part ways.
 
+mod changes;
 mod lifecycle;
 mod limits;
 mod policies;
 mod type_config;
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
 
 pub use self::{
+    changes::Debounce,
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
     limits::ServerLimits,
     policies::{
         Admission, AnswerOverdue, HeartbeatFraction, NackRecovery, OnDemand, ReconnectTrust,
         RequireNode, Warming,
     },
-    type_config::{Absence, LegacyWildcard, SotwResponse, TypeConfig},
+    type_config::{Absence, Globs, LegacyWildcard, SotwResponse, TypeConfig},
 };
 use crate::{text::TypeUrl, types};
 
@@ -44,6 +47,12 @@ pub struct ServerConfig {
     /// has said who it is, and subscribes to nothing.
     /// [`Server::send_aside`](super::Server::send_aside) answers.
     pub asides: BTreeSet<TypeUrl>,
+    /// Whether changes that come one after the other are told together; by default each is told at once.
+    pub debounce: Option<Debounce>,
+    /// How long a view is kept that no client sees; for ever by default. The time starts when the view is
+    /// made and whenever the last client has gone, and the view is
+    /// [reported](super::ServerOutput::ViewDropped) to go (M221). Layers of a view that is kept are kept.
+    pub idle_views: Option<Duration>,
     /// Whether the server takes streams from the start.
     pub readiness: Readiness,
     /// How old a stream may become; no limit by default.

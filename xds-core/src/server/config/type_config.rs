@@ -12,6 +12,8 @@ pub struct TypeConfig {
     pub legacy_wildcard: LegacyWildcard,
     /// How an incremental client is told that what it asks for does not exist.
     pub absence: Absence,
+    /// Which names stand for all those below them.
+    pub globs: Globs,
 }
 
 impl TypeConfig {
@@ -25,12 +27,14 @@ impl TypeConfig {
                 sotw_response: SotwResponse::FullState,
                 legacy_wildcard: LegacyWildcard::Honored,
                 absence: Absence::default(),
+                globs: Globs::Xdstp,
             }
         } else {
             Self {
                 sotw_response: SotwResponse::Changes,
                 legacy_wildcard: LegacyWildcard::Ignored,
                 absence: Absence::default(),
+                globs: Globs::Xdstp,
             }
         }
     }
@@ -67,4 +71,16 @@ pub enum Absence {
     /// By a `Resource` that has the name and nothing in it, for clients that know only an early edition of
     /// the protocol (S0.196).
     EmptyResource,
+}
+
+/// Which names are globs: subscriptions to all that lies below a directory (M35, TP1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Globs {
+    /// Those of the form `xdstp://authority/type/path/*`. They stand for names with the same context
+    /// parameters.
+    #[default]
+    Xdstp,
+    /// All that end in `/*`.
+    AnyName,
 }

@@ -6,7 +6,8 @@
 use super::{
     CatchUp, Legacy, Turn,
     answer::{Asked, Rejection, Surroundings},
-    edge::{Chain, Due, Standing},
+    edge::{Chain, Standing},
+    globs::canonical,
     interest::WILDCARD,
 };
 use crate::{
@@ -38,7 +39,8 @@ impl Turn<'_> {
             }
             self.session.legacy = Legacy::Left;
             for (name, version) in request.initial_versions() {
-                self.trust_version(name, version);
+                let name = canonical(name, self.arena);
+                self.trust_version(&name, version);
             }
         }
         if self.session.interest() != before || is_first {
@@ -56,7 +58,8 @@ impl Turn<'_> {
             }
             return;
         }
-        let Some(resource) = self.arena.slot_of(name) else { return };
+        let name = canonical(name, self.arena);
+        let Some(resource) = self.arena.slot_of(&*name) else { return };
         let edge = match self.edges.find(self.slot, resource) {
             Some(edge) => Some(edge),
             None => self.connect(resource).inspect(|_| self.session.named += 1),
@@ -65,8 +68,9 @@ impl Turn<'_> {
         self.set_standing(edge, Standing::Named);
         self.want(resource);
         if !self.is_asked_for(resource) {
-            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+            self.make_due(edge, cause);
         }
+        self.cover_members(resource, cause);
     }
 
     fn unsubscribe(&mut self, name: &str, cause: Cause) {
@@ -76,14 +80,22 @@ impl Turn<'_> {
             self.drop_unnamed();
             return;
         }
-        let named = self.arena.find(name).and_then(|slot| self.edges.find(self.slot, slot));
-        let Some(edge) = named.filter(|&slot| self.is_named(slot)) else { return };
-        if self.session.wildcard.is_some() {
+        let name = canonical(name, self.arena);
+        let named = self.arena.find(&name).and_then(|slot| self.edges.find(self.slot, slot));
+        let Some(edge) = named.filter(|&slot| self.standing(slot) == Some(Standing::Named)) else {
+            return;
+        };
+        let is_glob = self.edges.at(edge).is_some_and(|edge| self.arena.is_glob(edge.resource));
+        if !is_glob && self.is_covered(&name) {
+            // Likewise of a glob (M139).
+            self.set_standing(edge, Standing::Covered);
+            self.make_due(edge, cause);
+        } else if !is_glob && self.session.wildcard.is_some() {
             // Only the server knows whether the wildcard still covers it (M91, M92).
             self.set_standing(edge, Standing::Parting);
-            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+            self.make_due(edge, cause);
         } else {
-            self.disconnect(edge);
+            self.drop_named(edge);
         }
     }
 
@@ -98,7 +110,7 @@ impl Turn<'_> {
             edge => edge,
         };
         if let Some(edge) = edge {
-            self.edges.set_due(&mut self.session.due, edge, Due::because(Cause::Warming));
+            self.make_due(edge, Cause::Warming);
         }
     }
 
@@ -129,14 +141,15 @@ impl Turn<'_> {
         let is_current = hash.is_some_and(is_current);
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
-            if is_current && self.is_named(edge) {
+            let has_it = matches!(self.standing(edge), Some(Standing::Named | Standing::Covered));
+            if is_current && has_it {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
             }
             return;
         }
-        if self.session.wildcard.is_none() {
+        if self.session.wildcard.is_none() && !self.is_covered(name) {
             return;
         }
         let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));
@@ -150,29 +163,27 @@ impl Turn<'_> {
             found.into_iter().for_each(|slot| self.renew_at_once(slot));
         } else {
             // It is sent or, should it go before that, told of.
-            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+            self.make_due(edge, cause);
         }
     }
 
-    fn is_named(&self, edge: Slot) -> bool {
-        self.edges.at(edge).is_some_and(|edge| edge.standing == Standing::Named)
+    fn standing(&self, edge: Slot) -> Option<Standing> {
+        self.edges.at(edge).map(|edge| edge.standing)
     }
 
-    fn set_standing(&mut self, slot: Slot, standing: Standing) {
+    pub(super) fn uncount(&mut self, standing: Standing) {
+        if let Some(count) = self.session.count_of(standing) {
+            *count -= 1;
+        }
+    }
+
+    pub(super) fn set_standing(&mut self, slot: Slot, standing: Standing) {
         let Some(edge) = self.edges.at_mut(slot) else { return };
-        let session = &mut *self.session;
-        match (edge.standing, standing) {
-            (Standing::Named, Standing::Remembered | Standing::Parting) => {
-                session.named -= 1;
-                session.remembered += 1;
-            }
-            (Standing::Remembered | Standing::Parting, Standing::Named) => {
-                session.named += 1;
-                session.remembered -= 1;
-            }
-            _ => {}
+        let before = core::mem::replace(&mut edge.standing, standing);
+        if let Some(count) = self.session.count_of(standing) {
+            *count += 1;
         }
-        edge.standing = standing;
+        self.uncount(before);
     }
 
     /// Drops what hung on the wildcard.
@@ -181,7 +192,7 @@ impl Turn<'_> {
         while self.session.remembered > 0
             && let Some(edge) = self.edges.at(slot)
         {
-            let stays = edge.standing == Standing::Named;
+            let stays = matches!(edge.standing, Standing::Named | Standing::Covered);
             let next = self.edges.next(Chain::Session, slot);
             if !stays {
                 self.disconnect(slot);

@@ -4,9 +4,12 @@
 //! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
+use alloc::vec::Vec;
+
 use super::{
     CatchUp, First, Legacy, Owed, Sends, Sent, Turn, Wildcard, Withdrawn,
-    edge::{Chain, Due, Standing},
+    edge::{Chain, Standing},
+    globs::canonical,
 };
 use crate::{
     server::{
@@ -70,7 +73,8 @@ impl Turn<'_> {
     /// One name of the list.
     fn list(&mut self, name: &str, cause: Cause) -> Listed {
         let round = self.session.round;
-        let Some(resource) = self.arena.slot_of(name) else { return Listed::Again };
+        let name = canonical(name, self.arena);
+        let Some(resource) = self.arena.slot_of(&*name) else { return Listed::Again };
         let existing = self.edges.find(self.slot, resource);
         if let Some(edge) = existing.and_then(|slot| self.edges.at_mut(slot)) {
             if edge.round == round {
@@ -80,8 +84,8 @@ impl Turn<'_> {
             if edge.standing == Standing::Named {
                 return Listed::Kept;
             }
-            edge.standing = Standing::Named;
-            self.session.remembered -= 1;
+            let before = core::mem::replace(&mut edge.standing, Standing::Named);
+            self.uncount(before);
         }
         let edge = existing.or_else(|| self.connect(resource));
         let Some(edge) = edge else { return Listed::Again };
@@ -93,8 +97,9 @@ impl Turn<'_> {
             edge.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
         }
         if exists || may_be_known || self.error_of(resource).is_some() {
-            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+            self.make_due(edge, cause);
         }
+        self.cover_members(resource, cause);
         Listed::Added
     }
 
@@ -134,28 +139,38 @@ impl Turn<'_> {
     /// sent again what it has by name; full state repeats everything anyhow (M31).
     fn drop_unlisted(&mut self, entering_wildcard: bool) {
         let remember = entering_wildcard && !self.sends_full_state();
-        let keep_remembered = self.session.wildcard.is_some();
         let round = self.session.round;
+        let mut globs = Vec::new();
         let mut slot = self.session.edges.first();
-        while let Some(edge) = self.edges.at_mut(slot) {
-            let mut drop = false;
+        while let Some(edge) = self.edges.at(slot) {
+            let next = self.edges.next(Chain::Session, slot);
             match edge.standing {
                 _ if edge.round == round => {}
-                Standing::Named if remember && self.session.holds(edge) => {
-                    edge.standing = Standing::Remembered;
-                    self.session.named -= 1;
-                    self.session.remembered += 1;
+                // It goes with the glob.
+                Standing::Covered => {}
+                Standing::Named if self.arena.is_glob(edge.resource) => globs.push(slot),
+                Standing::Named if self.lies_below(edge.resource) => {
+                    self.set_standing(slot, Standing::Covered);
                 }
-                Standing::Remembered if keep_remembered => {}
-                Standing::Named | Standing::Remembered | Standing::Parting => drop = true,
-            }
-            let next = self.edges.next(Chain::Session, slot);
-            if drop {
-                self.note_withdrawal();
-                self.disconnect(slot);
+                Standing::Named if remember && self.session.holds(edge) => {
+                    self.set_standing(slot, Standing::Remembered);
+                }
+                Standing::Remembered if self.session.wildcard.is_some() => {}
+                Standing::Named | Standing::Remembered | Standing::Parting => {
+                    self.note_withdrawal();
+                    self.disconnect(slot);
+                }
             }
             slot = next;
         }
+        for glob in globs {
+            self.note_withdrawal();
+            self.drop_named(glob);
+        }
+    }
+
+    fn lies_below(&self, resource: Slot) -> bool {
+        self.arena.at(resource).is_some_and(|it| self.is_covered(it.name.as_str()))
     }
 
     /// The client has caught up with the wildcard: what it had before no longer matters.
@@ -176,10 +191,7 @@ impl Turn<'_> {
     pub(super) fn disconnect(&mut self, slot: Slot) {
         let Some(edge) = self.edges.at(slot) else { return };
         let resource = edge.resource;
-        match edge.standing {
-            Standing::Named => self.session.named -= 1,
-            Standing::Remembered | Standing::Parting => self.session.remembered -= 1,
-        }
+        self.uncount(edge.standing);
         let Some(entry) = self.arena.at_mut(resource) else { return };
         self.edges.disconnect(
             slot,
@@ -232,7 +244,7 @@ impl Turn<'_> {
         while let Some(edge) = self.edges.at(slot) {
             let resource = edge.resource;
             if self.arena.payload(resource).is_some() {
-                self.edges.set_due(&mut self.session.due, slot, Due::because(cause));
+                self.make_due(slot, cause);
             }
             slot = self.edges.next(Chain::Session, slot);
         }

@@ -21,6 +21,7 @@ pub(crate) mod answer;
 mod delta;
 pub(crate) mod edge;
 mod errors;
+mod globs;
 mod interest;
 pub(crate) mod look;
 pub(crate) mod progress;
@@ -38,7 +39,7 @@ use core::num::NonZeroU64;
 
 pub(crate) use self::render::Rendered;
 use self::{
-    edge::{Due, Edge, Edges, List},
+    edge::{Due, Edge, Edges, List, Standing},
     errors::Errors,
     progress::Behind,
     renewal::Renewals,
@@ -50,7 +51,7 @@ use super::{
     status::{Interest, SyncState},
     store::{
         Touch,
-        arena::Arena,
+        arena::{Arena, Pace},
         body::{Form, Ttls},
         history::Stamp,
         version::{StatedVersion, TypeVersion},
@@ -94,6 +95,7 @@ pub(crate) struct Session {
     suspects: Option<Box<Suspects>>,
     warming: WarmingState,
     withdrawn: Withdrawn,
+    haste: Haste,
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
     farewell: Option<Box<Farewell>>,
     behind: Option<Box<Behind>>,
@@ -245,6 +247,13 @@ enum Withdrawn {
     Unread,
 }
 
+/// Whether the client waits for more than changes, which may be held back (M225).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Haste {
+    CanWait,
+    Urgent,
+}
+
 /// How often things happened in a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -296,6 +305,7 @@ impl Session {
             suspects: None,
             warming: WarmingState::Off,
             withdrawn: Withdrawn::Nothing,
+            haste: Haste::CanWait,
             farewell: None,
             behind: None,
             renewals: None,
@@ -306,7 +316,19 @@ impl Session {
     /// Whether there is something to send and the window is open. O(1).
     pub(crate) fn is_due(&self, arena: &Arena) -> bool {
         let renewals_are_due = || self.renewals.as_deref().is_some_and(Renewals::are_due);
-        !self.is_waiting() && (self.lacks_something(arena) || renewals_are_due())
+        let may_be_told = || arena.pace == Pace::AtOnce || self.is_urgent();
+        !self.is_waiting() && (self.lacks_something(arena) && may_be_told() || renewals_are_due())
+    }
+
+    /// Whether there is, but for that the changes are held back (M225).
+    pub(crate) fn is_held_back(&self, arena: &Arena) -> bool {
+        !self.is_waiting() && self.lacks_something(arena) && !self.is_due(arena)
+    }
+
+    /// Whether the client waits for an answer, whatever changed.
+    fn is_urgent(&self) -> bool {
+        let is_owed = self.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
+        is_owed || self.haste == Haste::Urgent || self.farewell.is_some()
     }
 
     /// Whether there is something to send other than heartbeats, now or when the window opens. O(1).
@@ -382,6 +404,15 @@ impl Session {
     /// How many names are subscribed.
     pub(crate) fn names(&self) -> usize {
         self.named as usize
+    }
+
+    /// Where edges of this standing are counted. What a glob makes is not.
+    fn count_of(&mut self, standing: Standing) -> Option<&mut u32> {
+        match standing {
+            Standing::Named => Some(&mut self.named),
+            Standing::Covered => None,
+            Standing::Remembered | Standing::Parting => Some(&mut self.remembered),
+        }
     }
 
     /// How many names are held: those subscribed, and those remembered until the wildcard has caught
@@ -481,7 +512,16 @@ impl<'a> Turn<'a> {
         if touch == Touch::Error && exists && !has_error {
             return;
         }
+        let (resource, is_covered) = (edge.resource, edge.standing == Standing::Covered);
+        if !exists && !has_error {
+            // Of a glob, this is the end of an error.
+            self.cover_members(resource, Cause::Changed);
+        }
         let sends = self.session.sends(self.arena);
+        if !exists && is_covered && sends == Sends::Changes {
+            self.disconnect(edge_slot);
+            return;
+        }
         let due = &mut self.session.due;
         match (exists || has_error, sends) {
             (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
@@ -513,6 +553,14 @@ impl<'a> Turn<'a> {
         if self.session.ttls == Ttls::Told {
             self.arena.beats.join();
         }
+    }
+
+    /// The client is to be sent what an edge leads to, for a reason that may be more than a change.
+    fn make_due(&mut self, edge: Slot, cause: Cause) {
+        if cause != Cause::Changed {
+            self.session.haste = Haste::Urgent;
+        }
+        self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
     }
 
     /// The stream is gone: all that was held for the session goes, at the cost of its own names

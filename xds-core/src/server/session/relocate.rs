@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::{
     Sends, Turn,
-    edge::{Chain, Due, Standing},
+    edge::{Chain, Standing},
 };
 use crate::{
     server::{
@@ -61,6 +61,7 @@ impl Turn<'_> {
                 let name = resource.name.clone();
                 match (edge.standing, known) {
                     (Standing::Named, _) => luggage.names.push(Named { name, known }),
+                    (Standing::Covered, Known::Nothing) => {}
                     (_, Known::Exactly(hash)) => luggage.covered.push((name, Some(hash))),
                     // Or it waits to be told whether the wildcard covers it.
                     (_, Known::Something | Known::Nothing) => luggage.covered.push((name, None)),
@@ -141,10 +142,13 @@ impl Turn<'_> {
             (None, Known::Nothing) => sends == Sends::ChangesAndRemovals,
             (None, Known::Something | Known::Exactly(_)) => sends != Sends::Changes,
         };
+        // What a client of full state knows of the members is not told by who they are.
+        let is_due = is_due || sends == Sends::FullState && self.arena.is_glob(resource);
         if is_due {
-            self.edges.set_due(&mut self.session.due, edge, Due::because(cause));
+            self.make_due(edge, cause);
         } else {
             self.renew_at_once(resource);
         }
+        self.cover_members(resource, cause);
     }
 }

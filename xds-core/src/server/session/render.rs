@@ -6,7 +6,7 @@
 use core::{mem, num::NonZeroU64};
 
 use super::{
-    Answer, CatchUp, First, Owed, Purpose, Sends, Sent, Stamp, Turn, WarmingState, Wildcard,
+    Answer, CatchUp, First, Haste, Owed, Purpose, Sends, Sent, Stamp, Turn, WarmingState, Wildcard,
     Withdrawn,
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
@@ -77,6 +77,9 @@ impl Turn<'_> {
         self.session.first = First::Answered;
         self.session.withdrawn = Withdrawn::Nothing;
         self.session.note_sent(self.arena, reached);
+        if self.session.due.is_empty() {
+            self.session.haste = Haste::CanWait;
+        }
         self.session.newest = Some(Sent {
             nonce,
             version,
@@ -118,7 +121,8 @@ impl Turn<'_> {
         let mut slot = self.session.due.first();
         while let Some(edge) = self.edges.at(slot) {
             let next = self.edges.next(Chain::Due, slot);
-            let (at, parting) = (edge.resource, edge.standing == Standing::Parting);
+            let (at, standing) = (edge.resource, edge.standing);
+            let parting = standing == Standing::Parting;
             let has_had_it = edge.sent != 0;
             if !parting && self.push_error(at) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
@@ -145,7 +149,9 @@ impl Turn<'_> {
                     }
                 }
                 payload => {
-                    if payload.is_none() && tells_removals {
+                    // Of a glob with members, these are all there is to say.
+                    let is_spoken_for = payload.is_none() && self.arena.has_members(at);
+                    if payload.is_none() && tells_removals && !is_spoken_for {
                         let absence = self.arena.config.absence;
                         match absence {
                             Absence::EmptyResource if !has_had_it => {
@@ -155,8 +161,10 @@ impl Turn<'_> {
                         }
                     }
                     let due = self.edges.clear_due(&mut self.session.due, slot);
-                    cause = cause.min_some(due.map(|due| due.cause));
-                    if parting {
+                    if !is_spoken_for {
+                        cause = cause.min_some(due.map(|due| due.cause));
+                    }
+                    if parting || standing == Standing::Covered && !exists {
                         self.disconnect(slot);
                     } else if due.is_some_and(|due| due.ride == Ride::OwnReason) {
                         let sent = if exists { nonce } else { 0 };
@@ -184,7 +192,8 @@ impl Turn<'_> {
         {
             let previous = self.edges.previous(Chain::Session, slot);
             let exists = self.arena.payload(edge.resource).is_some();
-            if exists && suspects.have(edge) && edge.standing == Standing::Named {
+            let is_subscribed = matches!(edge.standing, Standing::Named | Standing::Covered);
+            if exists && suspects.have(edge) && is_subscribed {
                 let due = Due { cause: Cause::Changed, ride: Ride::Along };
                 self.edges.set_due(&mut self.session.due, slot, due);
             }

@@ -90,7 +90,7 @@ impl Turn<'_> {
         let covered_by_wildcard_alone = |&slot: &Slot| {
             let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
             match edge {
-                Some(edge) if edge.standing == Standing::Named => false,
+                Some(edge) if matches!(edge.standing, Standing::Named | Standing::Covered) => false,
                 Some(edge) if edge.sent != 0 => true,
                 _ => self.arena.is_known(slot, known, wildcard.told),
             }

@@ -1,6 +1,10 @@
 //! What a state-of-the-world response consists of.
 
-use super::{CatchUp, Turn, edge::Chain, render::MinSome as _};
+use super::{
+    CatchUp, Turn,
+    edge::{Chain, Standing},
+    render::MinSome as _,
+};
 use crate::server::{
     event::Cause,
     store::{
@@ -25,6 +29,9 @@ impl Turn<'_> {
             let exists = self.arena.payload(resource).is_some();
             let Some(edge) = self.edges.at_mut(slot) else { break };
             edge.sent = if exists { nonce } else { 0 };
+            if edge.standing == Standing::Covered && !exists {
+                self.disconnect(slot);
+            }
         }
         let newest = self.arena.newest();
         let Some(wildcard) = &mut self.session.wildcard else {

@@ -15,10 +15,12 @@ impl Turn<'_> {
         if self.wants.policy == OnDemand::Off {
             return;
         }
+        // Of a glob, nothing is missing.
+        let is_glob = self.arena.is_glob(slot);
         let Some(resource) = self.arena.at_mut(slot) else { return };
         let is_there = resource.payload.is_some() || resource.error.is_some();
         let is_news = match resource.want {
-            Want::Untold => !is_there,
+            Want::Untold => !is_there && !is_glob,
             Want::Left => true,
             Want::Asked | Want::Answered => false,
         };

@@ -11,6 +11,7 @@ use super::{
     Touch,
     beats::Beats,
     body::{Body, Form, Parts, Payload, Room, Ttls, entry_len},
+    globs::Paths,
     history::{Grave, Life, Stamp},
     options::ResourceOptions,
     pool::Pool,
@@ -46,6 +47,7 @@ pub(crate) struct Arena {
     /// How many sessions there are on the type.
     pub(crate) sessions: usize,
     pub(crate) origin: Origin,
+    pub(crate) pace: Pace,
     /// The arenas of layered views that show these resources.
     pub(crate) above: BTreeSet<Slot>,
     /// The newest transaction that changed anything here.
@@ -54,6 +56,7 @@ pub(crate) struct Arena {
     mourners: usize,
     resources: Slab<Resource>,
     names: NameIndex,
+    pub(super) paths: Paths,
     existing: usize,
     /// Names that have a resource or an error.
     held: usize,
@@ -73,6 +76,14 @@ pub(crate) struct Arena {
     /// Where the last walk that ran out of room stopped, so that the next one need not search.
     stopped: Stopped,
     printed: Option<(StatedVersion, Version)>,
+}
+
+/// When clients are told of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    AtOnce,
+    /// Once a burst of them is over (M225).
+    HeldBack,
 }
 
 /// Where the resources of an arena come from.
@@ -153,11 +164,13 @@ impl Arena {
             beats: Beats::default(),
             sessions: 0,
             origin: Origin::Set,
+            pace: Pace::AtOnce,
             above: BTreeSet::new(),
             sequence: 0,
             mourners: 0,
             resources: Slab::default(),
             names: NameIndex::new(seed),
+            paths: Paths::default(),
             existing: 0,
             held: 0,
             framed_bytes: 0,
@@ -375,6 +388,7 @@ impl Arena {
         self.resources.move_to_front(slot);
         let resources = &self.resources;
         self.names.insert(name.as_str(), slot, |slot| name_in(resources, slot));
+        self.paths.add(&name, slot, self.config.globs);
         Some(slot)
     }
 
@@ -390,6 +404,7 @@ impl Arena {
             && let Some(resource) = self.resources.remove(slot)
         {
             self.names.remove(resource.name.as_str(), slot);
+            self.paths.remove(&resource.name, slot);
         }
     }
 

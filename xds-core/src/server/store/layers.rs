@@ -20,6 +20,7 @@ use crate::{
     server::config::ServerConfig,
     slab::Slot,
     text::{ResourceName, TypeUrl, ViewName},
+    xdstp,
 };
 
 /// Why a view cannot be made of these layers; nothing has changed then.
@@ -69,6 +70,7 @@ impl Store {
             if let Some(layer) = self.views.at_mut(layer) {
                 layer.uses += 1;
             }
+            self.note_view(layer);
         }
         let arenas = self.arenas_of(view);
         for &arena in &arenas {
@@ -194,6 +196,8 @@ impl Store {
         type_url: &str,
         name: &str,
     ) -> Option<&Bytes> {
+        let name = xdstp::canonical(&name.into()).ok()?;
+        let name = name.as_str();
         let view = self.find_view(view)?;
         let state = self.views.at(view)?;
         let resource = match state.layers.is_empty() {

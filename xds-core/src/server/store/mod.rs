@@ -7,7 +7,9 @@ pub(crate) mod arena;
 pub(crate) mod beats;
 pub(crate) mod body;
 mod entry;
+pub(crate) mod globs;
 pub(crate) mod history;
+pub(crate) mod idle;
 pub(crate) mod layers;
 pub(crate) mod options;
 mod pool;
@@ -30,12 +32,14 @@ use self::{
     transaction::{Applied, Change, Content, Transaction, TransactionError},
     view::{Fate, View},
 };
-use super::config::{ServerConfig, ServerLimits};
+use super::config::ServerConfig;
 use crate::{
     index::NameIndex,
     rng::Rng,
-    slab::{Slab, Slot},
+    slab::{Key, Slab, Slot},
     text::{TypeUrl, ViewName},
+    time::Time,
+    xdstp::{self, XdstpName},
 };
 
 /// All resources of all types in all views.
@@ -53,6 +57,8 @@ pub(crate) struct Store {
     /// The position of the newest change.
     clock: Stamp,
     resources: usize,
+    /// Views of which it may have changed who sees them, with their time if they are gone.
+    noted: Vec<(Key, Option<Time>)>,
 }
 
 /// What a transaction left to tell subscribers about.
@@ -100,6 +106,7 @@ impl Store {
             sequence: 0,
             clock: Stamp::START,
             resources: 0,
+            noted: Vec::new(),
         };
         store.default_view = store.open_view(&ViewName::default()).unwrap_or(Slot::NONE);
         store
@@ -116,7 +123,7 @@ impl Store {
         if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
             return Err(TransactionError::LayeredView { view: transaction.view().clone() });
         }
-        self.check(view, transaction.changes(), &changes, &config.limits)?;
+        self.check(view, transaction.changes(), &changes, config)?;
         let view = view.or_else(|| self.open_view(transaction.view()));
         let Some(view) = view else {
             return Err(TransactionError::TooManyViews { limit: config.limits.views });
@@ -170,6 +177,7 @@ impl Store {
         let slot = self.views.push_back(view)?.slot();
         let views = &self.views;
         self.view_names.insert(name.as_str(), slot, |slot| view_in(views, slot));
+        self.note_view(slot);
         Some(slot)
     }
 
@@ -191,6 +199,7 @@ impl Store {
         if let Some(view) = self.views.at_mut(slot) {
             view.streams += 1;
         }
+        self.note_view(slot);
     }
 
     /// One stream less sees the view. A doomed one goes with the last.
@@ -206,6 +215,7 @@ impl Store {
         if self.views.at(slot).is_some_and(is_over) {
             self.clear_view(slot);
         }
+        self.note_view(slot);
         self.release_view(slot);
     }
 
@@ -237,10 +247,11 @@ impl Store {
 
     /// Frees a view without resources and streams.
     fn release_view(&mut self, slot: Slot) {
-        if slot != self.default_view
-            && self.views.at(slot).is_some_and(View::is_idle)
-            && let Some(view) = self.views.remove(slot)
-        {
+        if slot == self.default_view || !self.views.at(slot).is_some_and(View::is_idle) {
+            return;
+        }
+        self.note_view(slot);
+        if let Some(view) = self.views.remove(slot) {
             self.view_names.remove(view.name.as_str(), slot);
         }
     }
@@ -290,6 +301,10 @@ impl Store {
 
     pub(crate) fn arena(&self, slot: Slot) -> Option<&Arena> {
         self.arenas.at(slot)
+    }
+
+    pub(crate) fn arena_key(&self, slot: Slot) -> Option<Key> {
+        self.arenas.key(slot)
     }
 
     pub(crate) fn arena_mut(&mut self, slot: Slot) -> Option<&mut Arena> {
@@ -353,10 +368,11 @@ impl Store {
         view: Option<Slot>,
         all: &[Change],
         counting: &[&Change],
-        limits: &ServerLimits,
+        config: &ServerConfig,
     ) -> Result<(), TransactionError> {
+        let limits = &config.limits;
         for (position, change) in all.iter().enumerate() {
-            change.check(position, limits)?;
+            change.check(position, config)?;
         }
         let mut resources = self.resources;
         for change in counting {
@@ -395,7 +411,8 @@ impl Store {
 }
 
 impl Change {
-    fn check(&self, change: usize, limits: &ServerLimits) -> Result<(), TransactionError> {
+    fn check(&self, change: usize, config: &ServerConfig) -> Result<(), TransactionError> {
+        let limits = &config.limits;
         let limit = limits.name_bytes;
         let bytes = self.name.as_str().len().max(self.type_url.as_str().len());
         if self.type_url.is_empty() {
@@ -410,7 +427,19 @@ impl Change {
         if bytes > limit {
             return Err(TransactionError::NameTooLong { change, bytes, limit });
         }
+        if xdstp::is_xdstp(self.name.as_str()) {
+            let name = XdstpName::parse(self.name.as_str());
+            let name = name.map_err(|why| TransactionError::MalformedName { change, why })?;
+            if !name.is_of(&self.type_url) {
+                return Err(TransactionError::ForeignName { change });
+            }
+        }
         match &self.content {
+            Content::Resource(..)
+                if config.type_config(self.type_url.as_str()).globs.is_glob(&self.name) =>
+            {
+                Err(TransactionError::GlobName { change })
+            }
             Content::Error(error) if error.message.len() > limit => {
                 Err(TransactionError::MessageTooLong { change, bytes: error.message.len(), limit })
             }

@@ -10,12 +10,14 @@ use super::options::ResourceOptions;
 use crate::{
     server::event::StatusCode,
     text::{ResourceName, TypeUrl, ViewName},
+    xdstp::{self, InvalidXdstp},
 };
 
 /// Changes to the resources of one view, applied by
 /// [`Server::apply`](super::super::Server::apply) as one: no response shows a part of them (M212).
 ///
-/// A name that occurs more than once has its last change applied (M219).
+/// A name that occurs more than once has its last change applied (M219). Structured names (`xdstp:`) are
+/// taken in their canonical form, in which context parameters have no order (M141).
 #[derive(Clone, Debug, Default)]
 pub struct Transaction {
     view: ViewName,
@@ -139,6 +141,8 @@ impl Transaction {
     }
 
     fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: Content) -> &mut Self {
+        // What is malformed is refused when it is applied.
+        let name = xdstp::canonical(&name).unwrap_or(name);
         self.changes.push(Change { type_url, name, content });
         self
     }
@@ -176,6 +180,26 @@ pub enum TransactionError {
     /// A resource is named `*`, which means every resource and cannot be subscribed to alone (B01).
     #[error("change {change} names a resource \"*\", which stands for all of them")]
     WildcardName {
+        /// The position of the change in the transaction.
+        change: usize,
+    },
+    /// A name starts with `xdstp:` and is none.
+    #[error("change {change} has a malformed name: {why}")]
+    MalformedName {
+        /// The position of the change in the transaction.
+        change: usize,
+        /// What is wrong with it.
+        why: InvalidXdstp,
+    },
+    /// A structured name is one of another type (M210).
+    #[error("change {change} has the name of a resource of another type")]
+    ForeignName {
+        /// The position of the change in the transaction.
+        change: usize,
+    },
+    /// A resource has the name of a glob, which stands for those below it (TP1). An error may have.
+    #[error("change {change} gives a resource the name of a glob")]
+    GlobName {
         /// The position of the change in the transaction.
         change: usize,
     },

@@ -7,6 +7,7 @@ use crate::{
     index::NameIndex,
     slab::{Slab, Slot},
     text::ViewName,
+    time::Time,
 };
 
 /// One view.
@@ -23,6 +24,8 @@ pub(crate) struct View {
     pub(crate) layers: Vec<Slot>,
     /// How many views are made of it.
     pub(crate) uses: usize,
+    /// When it is dropped if nobody sees it until then.
+    pub(crate) idle_at: Option<Time>,
 }
 
 /// Whether a view is kept once nobody sees it.
@@ -43,6 +46,7 @@ impl View {
             fate: Fate::Stays,
             layers: Vec::new(),
             uses: 0,
+            idle_at: None,
         }
     }
 

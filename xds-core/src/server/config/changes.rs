@@ -1,0 +1,24 @@
+//! How changes are told.
+
+use core::time::Duration;
+
+/// A burst of changes makes one response per client (M225).
+///
+/// Only telling waits. What is set is set: a client that asks meanwhile is answered at once with what there
+/// is, and one that was told to wait is sent the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Debounce {
+    /// Changes are told when none has come for so long.
+    pub quiet: Duration,
+    /// And no later than so long after the first of them, even if they go on coming.
+    pub max: Duration,
+}
+
+impl Debounce {
+    /// Waits for so long without a change, and no longer than `max` in all.
+    #[must_use]
+    pub const fn new(quiet: Duration, max: Duration) -> Self {
+        Self { quiet, max }
+    }
+}

@@ -1,0 +1,84 @@
+//! A burst of changes is told as one (M225): while it lasts, clients that have the state before it wait.
+//!
+//! Only telling is put off. What a client is due is kept as ever, so that it is sent the newest when it is
+//! told, and at once if it asks for something meanwhile.
+
+use alloc::collections::BTreeSet;
+
+use super::{Server, alarms::Alarm, store::arena::Pace, subscriptions::Subscriptions};
+use crate::{
+    slab::{Key, Slot},
+    time::Time,
+};
+
+/// Who is to be told when the burst is over.
+#[derive(Debug, Default)]
+pub(super) struct HeldBack {
+    /// Where something changed.
+    arenas: BTreeSet<Key>,
+    /// Who would have been told.
+    sessions: BTreeSet<Key>,
+    burst: Option<Burst>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    began: Time,
+    ends: Time,
+}
+
+impl HeldBack {
+    /// Remembers a session, if it has something to send that is held back.
+    pub(super) fn note(&mut self, session: Slot, subscriptions: &Subscriptions) {
+        if self.burst.is_some()
+            && subscriptions.is_held_back(session)
+            && let Some(key) = subscriptions.sessions.key(session)
+        {
+            self.sessions.insert(key);
+        }
+    }
+}
+
+impl Server {
+    /// Something changed in these arenas: if changes are held back, so are these.
+    pub(super) fn hold_back(&mut self, arenas: &[Slot]) {
+        let Some(debounce) = self.config.debounce.filter(|_| !arenas.is_empty()) else { return };
+        for &slot in arenas {
+            let Some(key) = self.subscriptions.store.arena_key(slot) else { continue };
+            if let Some(arena) = self.subscriptions.store.arena_mut(slot) {
+                arena.pace = Pace::HeldBack;
+                self.held_back.arenas.insert(key);
+            }
+        }
+        let now = self.clock.now();
+        let standing = self.held_back.burst;
+        let began = standing.map_or(now, |burst| burst.began);
+        let ends = now.after(debounce.quiet).min(began.after(debounce.max));
+        if let Some(burst) = standing {
+            self.alarms.cancel(burst.ends, Alarm::Debounced);
+        }
+        self.held_back.burst = Some(Burst { began, ends });
+        self.alarms.set(ends, Alarm::Debounced);
+    }
+
+    /// The burst is over.
+    pub(super) fn tell_held_back(&mut self) {
+        let HeldBack { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
+        let store = &mut self.subscriptions.store;
+        let arenas = arenas.into_iter().filter(|&key| store.arena_key(key.slot()) == Some(key));
+        let arenas: alloc::vec::Vec<_> = arenas.map(Key::slot).collect();
+        for &arena in &arenas {
+            if let Some(arena) = self.subscriptions.store.arena_mut(arena) {
+                arena.pace = Pace::AtOnce;
+            }
+        }
+        for key in sessions {
+            if self.subscriptions.sessions.get(key).is_some() {
+                self.announce(key.slot());
+            }
+        }
+        for arena in arenas {
+            self.tell_wildcards(arena);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Bursts of changes, told as one.
+
+mod server_support;
+
+use core::time::Duration;
+
+use server_support::{Rig, run_all_with};
+use xds_core::{
+    Timer,
+    server::{Admission, Debounce, ServerConfig, ServerOutput},
+};
+
+fn debounced() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.debounce = Some(Debounce::new(Duration::from_millis(100), Duration::from_millis(250)));
+    config
+}
+
+#[test]
+fn a_burst_is_told_once() {
+    run_all_with(
+        &debounced(),
+        &[
+            // It ends when nothing has come for a while, in both variants, for names and everything.
+            (
+                "M225 M64",
+                "
+                set cds a=1; eds x=1
+                wait 100ms
+                > cds
+                > eds x y
+                < cds first a=1
+                < eds first x=1
+                > cds
+                > eds x y
+                2d> cds
+                2d> eds +x
+                2d< cds first a=1
+                2d< eds first x=1
+                2d> cds ack
+                2d> eds ack
+                set cds a=2
+                set cds a=3 b=1; eds x=2
+                wait 99ms
+                <
+                2d<
+                set eds x=3 y=1
+                wait 99ms
+                <
+                2d<
+                wait 1ms
+                < cds changed a=3 b=1
+                < eds changed x=3 y=1
+                2d< cds changed a=3 b=1
+                2d< eds changed x=3",
+            ),
+            // And no later than after the maximum, after which another one begins.
+            (
+                "M225",
+                "
+                > own a
+                set own a=1
+                wait 90ms
+                set own a=2
+                wait 90ms
+                set own a=3
+                wait 69ms
+                <
+                wait 1ms
+                < own first a=3
+                > own a
+                set own a=4
+                wait 99ms
+                <
+                wait 1ms
+                < own changed a=4",
+            ),
+            // Who asks meanwhile is answered at once with what there is, and not told it again.
+            (
+                "M225 M37 M96",
+                "
+                set eds a=1
+                d> eds +a
+                d< eds first a=1
+                d> eds ack +b
+                d< eds resubscribed -b
+                d> eds ack
+                set eds a=2 b=1
+                d<
+                d> eds +b
+                d< eds changed a=2 b=1
+                d> eds ack
+                2> eds *
+                2< eds first a=2 b=1
+                2> eds *
+                wait 100ms
+                d<
+                2<",
+            ),
+            // What an answer lets through waits as well, and so does what the transport had no room for.
+            (
+                "M225 M64",
+                "
+                set own a=1
+                > own *
+                < own first a=1
+                wait 100ms
+                set own a=2
+                > own *
+                <
+                wait 100ms
+                set own a=3                    # before there was room
+                <
+                wait 99ms
+                <
+                wait 1ms
+                < own changed a=3",
+            ),
+        ],
+    );
+}
+
+/// M225: clients are woken once, however much was changed, and the server asks to be woken exactly once.
+#[test]
+fn a_burst_wakes_once() {
+    let mut rig = Rig::new(debounced());
+    rig.run("> own *\n2> own a\nset own a=1\nwait 100ms\n< own first a=1\n2< own first a=1");
+    rig.run("> own *\n2> own a");
+    rig.effects();
+    for round in 0..50 {
+        rig.set(&format!("own a={round} b={round}"));
+    }
+    assert_eq!(rig.effects(), []);
+    let deadline = rig.server.poll_timeout().expect("a deadline");
+    assert_eq!(
+        (deadline.at, deadline.why),
+        (rig.now.after(Duration::from_millis(100)), Timer::Debounced)
+    );
+    rig.run("wait 100ms");
+    let (one, two) = (rig.stream(1), rig.stream(2));
+    assert_eq!(rig.effects(), [ServerOutput::Writable(two), ServerOutput::Writable(one)]);
+    rig.run("< own changed a=49 b=49\n2< own changed a=49");
+    println!("covers: M225 M226");
+}
+
+/// M225: what goes while changes are held back is not missed.
+#[test]
+fn streams_and_views_may_go_meanwhile() {
+    let mut config = debounced();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    rig.run(
+        "set @v own a=1\nset @w own a=2\nwait 100ms\n> own *\n2> own *\nassign 1 v\nassign 2 v",
+    );
+    rig.run("< own first a=1\n2< own first a=1\n> own *\n2> own *");
+    rig.run("set @v own a=5 b=1\n1close\nassign 2 w\n2< own changed a=2\n2> own *");
+    rig.run("set @v own -a -b\nwait 100ms\n2<");
+    assert_eq!(rig.server.stats().views, 2, "the empty view has gone");
+    println!("covers: M225");
+}

@@ -1,0 +1,520 @@
+//! Globs, structured names and locators, as a server takes them.
+
+mod server_support;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::{collection::vec, prelude::*};
+use server_support::{Rig, payload, run_all, run_all_with, url};
+use xds_core::{
+    Time,
+    server::{
+        Admission, Debounce, Globs, Interest, Server, ServerConfig, Transaction, TransactionError,
+        TypeConfig,
+    },
+};
+
+/// `@/` stands for where all structured names of these scripts begin.
+fn expand(script: &str) -> String {
+    script.replace("@/", "xdstp://au/own/")
+}
+
+fn run(cases: &[(&str, &str)]) {
+    let cases: Vec<_> = cases.iter().map(|(covers, script)| (*covers, expand(script))).collect();
+    let cases: Vec<_> = cases.iter().map(|(covers, script)| (*covers, &**script)).collect();
+    run_all(&cases);
+}
+
+#[test]
+fn a_glob_stands_for_its_members() {
+    run(&[
+        // All members, and what joins and leaves later, at any depth below.
+        (
+            "M138 M35",
+            "
+            set own @/g/a=1 @/g/x/b=1 @/h/c=1 plain=1
+            d> own +@/g/*
+            d< own first @/g/a=1 @/g/x/b=1
+            d> own ack
+            set own @/h/c=2
+            d<
+            set own @/g/d=1 @/g/a=2
+            d< own changed @/g/a=2 @/g/d=1
+            d> own ack
+            set own -@/g/x/b -@/h/c
+            d< own changed -@/g/x/b
+            d> own ack
+            d<
+            set own @/g/x/b=2
+            d< own changed @/g/x/b=2
+            d> own ack
+            d> own -@/g/*
+            d< own resubscribed -@/g/a -@/g/d -@/g/x/b
+            d> own ack
+            set own @/g/a=3 @/g/e=1
+            d<",
+        ),
+        // The state of the world, as changes.
+        (
+            "M138 M35",
+            "
+            set own @/g/a=1 @/h/c=1
+            > own @/g/* @/h/c
+            < own first @/g/a=1 @/h/c=1
+            > own @/g/* @/h/c
+            <
+            set own @/g/b=1
+            < own changed @/g/b=1
+            > own @/g/* @/h/c
+            set own -@/g/a
+            <
+            set own @/g/a=2
+            < own changed @/g/a=2
+            > own @/h/c
+            <
+            set own @/g/a=3
+            <
+            > own @/h/c @/g/*
+            < own resubscribed @/g/a=3 @/g/b=1",
+        ),
+        // Added again, it is answered again.
+        (
+            "M96 M138",
+            "
+            set own @/g/a=1
+            d> own +@/g/*
+            d< own first @/g/a=1
+            d> own ack +@/g/*
+            d< own resubscribed @/g/a=1
+            d> own ack
+            d<",
+        ),
+        // Without members it is named itself; then they come.
+        (
+            "M140 M138",
+            "
+            d> own +@/g/* +*
+            d< own first -@/g/*
+            d> own ack
+            2d> own +@/g/*
+            2d< own first -@/g/*
+            2d> own ack
+            3> own @/g/*
+            3<
+            set own @/g/a=1
+            d< own changed @/g/a=1
+            2d< own changed @/g/a=1
+            3< own first @/g/a=1
+            2d> own ack
+            set own -@/g/a
+            2d< own changed -@/g/a
+            2d> own ack
+            2d<",
+        ),
+        // An error of a glob is told under its name; its members are told all the same.
+        (
+            "M178 M171 M176",
+            "
+            set own !@/g/*=7 @/g/a=1
+            d> own +@/g/* +*
+            d< own first !@/g/*=7 @/g/a=1
+            d> own ack
+            2> own @/g/*
+            2< own first !@/g/*=7 @/g/a=1
+            3d> own +@/h/*
+            3d< own first -@/h/*
+            3d> own ack
+            set own !@/h/*=14
+            3d< own changed !@/h/*=14
+            3d> own ack
+            3d<
+            set own -@/h/* -@/g/*
+            3d< own changed -@/h/*
+            3d> own ack
+            3d<
+            d< own changed @/g/a=1",
+        ),
+    ]);
+}
+
+#[test]
+fn globs_and_names_overlap() {
+    run(&[
+        // The name goes, the glob stays: the client is told what there is, as under a wildcard.
+        (
+            "M139",
+            "
+            set own @/g/a=1 @/g/b=1
+            d> own +@/g/* +@/g/a +@/g/none
+            d< own first @/g/a=1 @/g/b=1 -@/g/none
+            d> own ack -@/g/a -@/g/none
+            d< own resubscribed @/g/a=1 -@/g/none
+            d> own ack
+            d<
+            set own @/g/a=2
+            d< own changed @/g/a=2
+            d> own ack",
+        ),
+        // The glob goes, the name stays, and what another glob stands for.
+        (
+            "M139",
+            "
+            set own @/g/a=1 @/g/b=1 @/g/x/c=1
+            d> own +@/g/* +@/g/a +@/g/x/*
+            d< own first @/g/a=1 @/g/b=1 @/g/x/c=1
+            d> own ack -@/g/*
+            d< own resubscribed -@/g/b
+            d> own ack
+            set own @/g/a=2 @/g/b=2 @/g/x/c=2
+            d< own changed @/g/a=2 @/g/x/c=2
+            d> own ack",
+        ),
+        // Under a wildcard nothing is gone.
+        (
+            "M139",
+            "
+            set own @/g/a=1 b=1
+            d> own +@/g/* +*
+            d< own first @/g/a=1 b=1
+            d> own ack -@/g/*
+            d<
+            set own @/g/a=2
+            d< own changed @/g/a=2
+            d> own ack +@/g/*
+            d< own resubscribed @/g/a=2
+            d> own ack -*
+            d< own resubscribed -b
+            d> own ack
+            set own @/g/a=3 b=3
+            d< own changed @/g/a=3",
+        ),
+        // From a glob to the wildcard, and the resource goes.
+        (
+            "M139",
+            "
+            set own @/g/a=1
+            d> own +@/g/*
+            d< own first @/g/a=1
+            d> own ack +* -@/g/*
+            d< own resubscribed            # it has that already
+            d> own ack
+            set own -@/g/a
+            d< own changed -@/g/a",
+        ),
+        // In lists as well.
+        (
+            "M139 M34",
+            "
+            set own @/g/a=1 @/g/b=1
+            > own @/g/a @/g/*
+            < own first @/g/a=1 @/g/b=1
+            > own @/g/* @/g/a
+            <
+            > own @/g/*
+            <
+            set own @/g/a=2
+            < own changed @/g/a=2
+            > own @/g/a
+            < own resubscribed @/g/a=2
+            > own @/g/a
+            <
+            set own @/g/b=2 @/g/a=3
+            < own changed @/g/a=3",
+        ),
+        // A client that comes back says what it has of the members.
+        (
+            "M138 M116 M118",
+            "
+            set own @/g/a=1 @/g/b=1 @/g/c=1
+            d> own +@/g/*
+            d< own first @/g/a=1 @/g/b=1 @/g/c=1
+            close
+            set own @/g/b=2 -@/g/c
+            2d> own +@/g/* has:@/g/a=1 has:@/g/b=1 has:@/g/c=1 has:@/h/x@1
+            2d< own first @/g/b=2 -@/g/c
+            2d> own ack
+            2d<",
+        ),
+        // What was rejected rides along with the next change.
+        (
+            "M107 M138",
+            "
+            set own @/g/a=1 @/g/b=1
+            d> own +@/g/*
+            d< own first @/g/a=1 @/g/b=1
+            d> own nack
+            d<
+            set own @/g/b=2
+            d< own changed @/g/a=1 @/g/b=2",
+        ),
+    ]);
+}
+
+#[test]
+fn names_are_compared_in_their_canonical_form() {
+    let (one, other) = ("xdstp://au/own/a?x=1&y=2", "xdstp://au/own/a?y=2&x=%31");
+    let ty = "type.test/own";
+    let mut rig = Rig::default();
+    let mut transaction = Transaction::new();
+    transaction.set(ty, other, payload("a", "1"));
+    rig.server.apply(transaction, rig.now).expect("a good name");
+    assert_eq!(rig.server.resource(ty, one), Some(&payload("a", "1")));
+    assert_eq!(rig.server.resource(ty, other), Some(&payload("a", "1")));
+    rig.run(&format!("> own {other}\n< own first a=1\n> own {one}\n<"));
+    rig.run("2> own xdstp://au/own/*?y=2&x=1\n2< own first a=1");
+    rig.run("3> own xdstp://au/own/*\n3<");
+    // The same name again is no other resource.
+    let mut transaction = Transaction::new();
+    transaction.set(ty, one, payload("a", "2")).set(ty, other, payload("a", "3"));
+    let applied = rig.server.apply(transaction, rig.now).expect("good names");
+    assert_eq!((applied.changed, rig.server.stats().resources), (1, 1));
+    rig.run(&format!("< own changed a=3\n> own {other}\n4> own xdstp:bad\n4<"));
+    println!("covers: M141");
+}
+
+/// M210, M218: names that cannot be are refused before anything changes.
+#[test]
+fn names_that_cannot_be_are_refused() {
+    let apply = |name: &str| {
+        let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+        let mut transaction = Transaction::new();
+        transaction.set("type.test/own", "fine", payload("fine", "1"));
+        transaction.set("type.test/own", name, payload("a", "1"));
+        let applied = server.apply(transaction, Time::ZERO);
+        assert_eq!(server.stats().resources, if applied.is_ok() { 2 } else { 0 });
+        applied.map(drop)
+    };
+    assert_eq!(apply("xdstp://au/own/a"), Ok(()));
+    assert_eq!(apply("g/*"), Ok(()), "a plain name like any other");
+    assert_eq!(apply("xdstp://au/other/a"), Err(TransactionError::ForeignName { change: 1 }));
+    assert_eq!(apply("xdstp://au/own/g/*"), Err(TransactionError::GlobName { change: 1 }));
+    let error = apply("xdstp:own/a").expect_err("malformed");
+    assert!(matches!(error, TransactionError::MalformedName { change: 1, .. }), "{error}");
+    println!("covers: M210 M218");
+}
+
+/// M35: names without structure are globs only where the type opts in; full state has its members, too.
+#[test]
+fn plain_names_are_globs_where_the_type_says_so() {
+    run_all(&[("M35", "set eds g/a=1\nd> eds +g/*\nd< eds first -g/*\n2> eds g/*\n2<")]);
+    let mut config = ServerConfig::default();
+    for short in ["eds", "cds"] {
+        let mut ty = TypeConfig::of(&url(short));
+        ty.globs = Globs::AnyName;
+        config = config.with_type(url(short), ty);
+    }
+    run_all_with(
+        &config,
+        &[
+            (
+                "M35 M138",
+                "
+                set eds g/a=1 ga=1
+                d> eds +g/*
+                d< eds first g/a=1
+                d> eds ack
+                set eds g/x/b=1
+                d< eds changed g/x/b=1",
+            ),
+            (
+                "M138 M74 M76",
+                "
+                set cds g/a=1 g/b=1 h=1
+                > cds g/*
+                < cds first g/a=1 g/b=1
+                > cds g/*
+                set cds h=2
+                <
+                set cds g/b=2
+                < cds changed g/a=1 g/b=2
+                > cds g/*
+                set cds -g/a
+                < cds changed g/b=2
+                > cds g/* h
+                < cds resubscribed g/b=2 h=2
+                > cds h
+                <
+                set cds g/b=3
+                <",
+            ),
+        ],
+    );
+}
+
+/// M36, M142: locators are names beside the others; parameters are not looked at.
+#[test]
+fn locators_are_names() {
+    run(&[
+        (
+            "M36 M142",
+            "
+            set own a=1 b=1 @/g/c=1
+            > own a loc:b loc:@/g/*
+            < own first a=1 b=1 @/g/c=1
+            > own a loc:b loc:@/g/*
+            <
+            > own loc:b
+            <
+            set own a=2 b=2
+            < own changed b=2",
+        ),
+        (
+            "M36 M142 M140",
+            "
+            d> own +a loc:@/g/*
+            d< own first -a -@/g/*",
+        ),
+    ]);
+}
+
+/// M223, M225: clients of globs are moved, and told of bursts, as others are; nothing of them is left.
+#[test]
+fn globs_in_views_and_bursts() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    config.debounce = Some(Debounce::new(Duration::from_millis(10), Duration::from_millis(10)));
+    let mut rig = Rig::new(config);
+    rig.run(&expand(
+        "
+        set @v own @/g/same=1 @/g/other=1 @/g/gone=1
+        set @w own @/g/same=1 @/g/other=2 @/g/more=1
+        layers above w
+        wait 10ms
+        d> own +@/g/*
+        assign 1 v
+        d< own first @/g/same=1 @/g/other=1 @/g/gone=1
+        d> own ack
+        assign 1 above
+        d< own changed @/g/other=2 @/g/more=1 -@/g/gone
+        d> own ack
+        d<
+        set @w own @/g/new=1
+        set @w own -@/g/same
+        d<
+        wait 10ms
+        d< own changed @/g/new=1 -@/g/same
+        d> own ack
+        d<",
+    ));
+    let interests: Vec<_> = rig.server.status().map(|it| it.interest).collect();
+    assert_eq!(interests, [Interest::Names(1)], "of the members it has not spoken");
+    rig.run(&expand("1close\nset @v own -@/g/same -@/g/other -@/g/gone\nlayers above"));
+    rig.run(&expand("set @w own -@/g/other -@/g/more -@/g/new\nwait 10ms"));
+    let stats = rig.server.stats();
+    assert_eq!((stats.views, stats.names, stats.payloads, stats.types), (1, 0, 0, 0));
+    println!("covers: M223 M225 M138 M243");
+}
+
+const NAMES: [&str; 5] = ["@/a", "@/g/b", "@/g/c", "@/g/x/d", "@/h/e"];
+const ASKED: [&str; 7] = ["@/*", "@/g/*", "@/g/x/*", "@/g/b", "@/g/x/d", "@/none/*", "*"];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Set(usize, Option<u8>),
+    Change(u8, u8),
+    Take,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => (0..NAMES.len(), proptest::option::weighted(0.6, 0..3u8))
+            .prop_map(|(name, value)| Op::Set(name, value)),
+        3 => (0..128u8, 0..128u8).prop_map(|(add, drop)| Op::Change(add & drop, drop & !add)),
+        3 => (0..7u8, any::<bool>()).prop_map(|(bit, add)| match add {
+            true => Op::Change(1 << bit, 0),
+            false => Op::Change(0, 1 << bit),
+        }),
+        2 => Just(Op::Take),
+    ]
+}
+
+fn stands_for(asked: &str, name: &str) -> bool {
+    match asked.strip_suffix('*') {
+        Some(directory) => name.starts_with(directory),
+        None => asked == name,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 600,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// M138, M139, IS5, IS11: a client of overlapping globs, names and the wildcard ends up with what they
+    /// stand for, and is then left alone.
+    #[test]
+    fn a_client_holds_what_its_globs_stand_for(ops in vec(op(), 1..40)) {
+        let mut rig = Rig::default();
+        let mut store: BTreeMap<&str, String> = BTreeMap::new();
+        let mut asked: BTreeSet<&str> = BTreeSet::new();
+        let mut held: BTreeMap<String, String> = BTreeMap::new();
+        let mut spoken = false;
+        let take = |rig: &mut Rig, held: &mut BTreeMap<String, String>| {
+            let Some(received) = rig.receive(1) else { return false };
+            for text in received.resources() {
+                match text.strip_prefix('-') {
+                    Some(name) => drop(held.remove(name)),
+                    None => {
+                        let name = text.split('=').next().unwrap().to_owned();
+                        held.insert(name, text);
+                    }
+                }
+            }
+            rig.run("d> own ack");
+            true
+        };
+        for op in ops.into_iter().chain([Op::Take]) {
+            match op {
+                Op::Set(name, Some(value)) => {
+                    rig.run(&expand(&format!("set own {}={value}", NAMES[name])));
+                    store.insert(NAMES[name], format!("{}={value}", NAMES[name]));
+                }
+                Op::Set(name, None) => {
+                    rig.run(&expand(&format!("set own -{}", NAMES[name])));
+                    store.remove(NAMES[name]);
+                }
+                Op::Change(add, drop) => {
+                    // What crosses a response is another test's matter.
+                    while spoken && take(&mut rig, &mut held) {}
+                    let mut words = String::new();
+                    for (bit, name) in ASKED.iter().enumerate() {
+                        if add & (1 << bit) != 0 {
+                            asked.insert(name);
+                            words += &format!(" +{name}");
+                        } else if drop & (1 << bit) != 0 {
+                            asked.remove(name);
+                            words += &format!(" -{name}");
+                        }
+                    }
+                    spoken = true;
+                    rig.run(&expand(&format!("d> own{words}")));
+                }
+                Op::Take => {}
+            }
+            if !matches!(op, Op::Take) || !spoken {
+                continue;
+            }
+            let mut rounds = 0;
+            while take(&mut rig, &mut held) {
+                rounds += 1;
+                prop_assert!(rounds < 10, "it never ends");
+            }
+            let wanted: BTreeMap<_, _> = store
+                .iter()
+                .filter(|(name, _)| asked.iter().any(|asked| stands_for(asked, name)))
+                .map(|(name, text)| (expand(name), expand(text)))
+                .collect();
+            // What only a name stood for that was dropped the client forgets by itself.
+            held.retain(|name, _| {
+                asked.iter().any(|asked| stands_for(&expand(asked), name))
+                    || !["@/g/b", "@/g/x/d"].iter().any(|exact| expand(exact) == *name)
+            });
+            prop_assert_eq!(&held, &wanted);
+        }
+        rig.run("1close");
+        prop_assert_eq!(rig.server.stats().names, store.len());
+    }
+}
