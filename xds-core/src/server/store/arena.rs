@@ -309,8 +309,11 @@ impl Arena {
         };
         let Some(error) = error else { return touched };
         let told = self.set_error(name, &error).map(|slot| (slot, Touch::Error));
-        // What was freed as it was removed has another slot by now.
-        touched.and(told.map(|(slot, _)| (slot, Touch::Content))).or(told).or(touched)
+        match (touched, told) {
+            // What was freed as it was removed has another slot by now.
+            (Some(_), Some((slot, _))) => Some((slot, Touch::Content)),
+            (touched, told) => told.or(touched),
+        }
     }
 
     /// Gives its payloads back.
