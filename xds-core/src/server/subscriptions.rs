@@ -127,7 +127,7 @@ impl Subscriptions {
 
     /// How many responses of a session were accepted.
     pub(crate) fn acks(&self, slot: Slot) -> u64 {
-        self.sessions.at(slot).map_or(0, |session| session.counts.acks)
+        self.sessions.at(slot).map_or(0, |session| session.counts.acks.get())
     }
 
     /// How many names a session has subscribed, and how many it holds in all.
@@ -231,9 +231,9 @@ impl Subscriptions {
             state: session.state(),
             sent_version: session.sent_version().map(|version| version.to_version()),
             acked_version: session.accepted_version().map(|version| version.to_version()),
-            responses: session.counts.responses,
-            acks: session.counts.acks,
-            nacks: session.counts.nacks,
+            responses: session.counts.responses.get(),
+            acks: session.counts.acks.get(),
+            nacks: session.counts.nacks.get(),
             last_error: session.last_error(),
         })
     }

@@ -146,7 +146,7 @@ impl Turn<'_> {
         if verdict == Answer::Ack {
             self.session.forget_error();
         }
-        self.session.counts.acks += 1;
+        self.session.counts.acks.add_one();
         around.stats.acks += 1;
         let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
         around.out.observe(Observation::Acked {
@@ -175,7 +175,7 @@ impl Turn<'_> {
         }
         let sent = *sent;
         self.note_refused(sent);
-        self.session.counts.nacks += 1;
+        self.session.counts.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
         around.stats.nacks += 1;
         if around.config.nack_recovery == NackRecovery::ResendBatch

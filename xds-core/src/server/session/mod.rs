@@ -257,9 +257,23 @@ enum Haste {
 /// How often things happened in a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) responses: u64,
-    pub(crate) acks: u64,
-    pub(crate) nacks: u64,
+    pub(crate) responses: Count,
+    pub(crate) acks: Count,
+    pub(crate) nacks: Count,
+}
+
+/// A count that stands still at the end of its range, which is short because every session has three.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count(u32);
+
+impl Count {
+    fn add_one(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        u64::from(self.0)
+    }
 }
 
 /// A session with all that its rules touch.

@@ -91,7 +91,7 @@ impl Turn<'_> {
             verdict: Answer::Pending,
         });
         self.note_renewed(nonce, before);
-        self.session.counts.responses += 1;
+        self.session.counts.responses.add_one();
         Some(Rendered {
             body,
             errors: mem::take(&mut self.errors),

@@ -181,7 +181,7 @@ impl Turn<'_> {
             purpose: Purpose::Heartbeat,
             verdict,
         });
-        self.session.counts.responses += 1;
+        self.session.counts.responses.add_one();
         let version = self.arena.print(version);
         Some(Rendered { body, errors: Errors::default(), version, cause: Cause::Heartbeat })
     }
