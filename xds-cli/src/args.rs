@@ -59,6 +59,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
 
+    /// In what order a change goes to a client.
+    #[arg(long, value_name = "POLICY", default_value = "order")]
+    pub(crate) ordering: Ordering,
+
     /// How to say what happens.
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub(crate) output: ServeOutput,
@@ -159,6 +163,18 @@ impl ElsewhereArgs {
             }
         })
     }
+}
+
+/// In what order the types of one stream are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Ordering {
+    /// As they become due.
+    Off,
+    /// Clusters, endpoints, listeners, routes, one right behind the other.
+    Order,
+    /// The same, each once the client has accepted what it refers to; and what is deleted stays until
+    /// nothing the client has accepted refers to it.
+    AckGated,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -96,6 +96,8 @@ pub enum Timer {
     Debounced,
     /// A management server's view has not been seen by anybody for a while.
     ViewIdle,
+    /// A management server has held something back for as long as it may.
+    Held,
 }
 
 impl fmt::Display for Timer {
@@ -114,6 +116,7 @@ impl fmt::Display for Timer {
             Self::ReadAgain => "read again",
             Self::ForgetRejections => "forget rejections",
             Self::Heartbeat => "heartbeat",
+            Self::Held => "held back",
         })
     }
 }

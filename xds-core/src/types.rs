@@ -60,6 +60,23 @@ pub(crate) fn has_heartbeats(type_url: &str) -> bool {
     type_url != VIRTUAL_HOST
 }
 
+/// The type at a place in the order of a make-before-break update.
+pub(crate) fn by_rank(rank: usize) -> Option<&'static str> {
+    KNOWN.get(rank).map(|&(_, url)| url)
+}
+
+/// The places of types in that order.
+pub(crate) mod rank {
+    pub(crate) const CLUSTERS: usize = 0;
+    pub(crate) const ENDPOINTS: usize = 1;
+    pub(crate) const LISTENERS: usize = 2;
+    pub(crate) const ROUTES: usize = 3;
+    pub(crate) const SCOPED_ROUTES: usize = 4;
+    pub(crate) const VIRTUAL_HOSTS: usize = 5;
+    pub(crate) const SECRETS: usize = 6;
+    pub(crate) const EXTENSIONS: usize = 7;
+}
+
 /// Where the type stands in the order of a make-before-break update; unknown types come last.
 pub(crate) fn update_rank(type_url: &str) -> u8 {
     let mut ranks = (0..).zip(KNOWN);
@@ -79,6 +96,14 @@ mod tests {
         assert_eq!(by_short_name("EDS"), Some(CLUSTER_LOAD_ASSIGNMENT));
         assert_eq!(by_short_name("xyz"), None);
         assert!(update_rank(CLUSTER) < update_rank(LISTENER));
+        assert_eq!(by_rank(rank::CLUSTERS), Some(CLUSTER));
+        assert_eq!(by_rank(rank::ENDPOINTS), Some(CLUSTER_LOAD_ASSIGNMENT));
+        assert_eq!(by_rank(rank::LISTENERS), Some(LISTENER));
+        assert_eq!(by_rank(rank::ROUTES), Some(ROUTE_CONFIGURATION));
+        assert_eq!(by_rank(rank::SCOPED_ROUTES), Some(SCOPED_ROUTE_CONFIGURATION));
+        assert_eq!(by_rank(rank::VIRTUAL_HOSTS), Some(VIRTUAL_HOST));
+        assert_eq!(by_rank(rank::SECRETS), Some(SECRET));
+        assert_eq!(by_rank(rank::EXTENSIONS), Some(EXTENSION_CONFIG));
         assert!(update_rank("t/custom") > update_rank(RUNTIME));
     }
 }

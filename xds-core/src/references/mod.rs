@@ -56,7 +56,10 @@ mod sources;
 mod walk;
 
 use alloc::vec::Vec;
-use core::fmt::{self, Debug};
+use core::{
+    fmt::{self, Debug},
+    panic::RefUnwindSafe,
+};
 
 use self::walk::Walk;
 pub use self::{
@@ -132,7 +135,7 @@ pub enum Source {
 ///     }
 /// }
 /// ```
-pub trait ReferenceExtractor: Debug + Send + Sync {
+pub trait ReferenceExtractor: Debug + Send + Sync + RefUnwindSafe {
     /// Calls `found` for each reference of a resource, in the order in which they stand in it; a
     /// reference that stands in it several times is found several times.
     ///

@@ -46,6 +46,9 @@ impl Server {
             self.subscriptions.relocate(seat, view, &self.config);
             arenas.push(seat.arena);
         }
+        if let Some(gate) = state.order.gate() {
+            gate.start_over();
+        }
         let latched = core::mem::take(&mut state.latched);
         self.tell_wants();
         if let Some(before) = before {

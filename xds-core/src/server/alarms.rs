@@ -34,6 +34,8 @@ pub(crate) enum Alarm {
     Debounced,
     /// Nobody has seen the view for long enough (M221).
     ViewIdle(Key),
+    /// Something of the stream has been held back for long enough (M148).
+    Held(StreamId),
 }
 
 impl Alarms {
@@ -76,6 +78,7 @@ impl Alarm {
             Self::Heartbeat(_) => Timer::Heartbeat,
             Self::Debounced => Timer::Debounced,
             Self::ViewIdle(_) => Timer::ViewIdle,
+            Self::Held(_) => Timer::Held,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// Who is to be told when the burst is over.
 #[derive(Debug, Default)]
-pub(super) struct HeldBack {
+pub(super) struct Debounced {
     /// Where something changed.
     arenas: BTreeSet<Key>,
     /// Who would have been told.
@@ -27,7 +27,7 @@ struct Burst {
     ends: Time,
 }
 
-impl HeldBack {
+impl Debounced {
     /// Remembers a session, if it has something to send that is held back.
     pub(super) fn note(&mut self, session: Slot, subscriptions: &Subscriptions) {
         if self.burst.is_some()
@@ -63,7 +63,7 @@ impl Server {
 
     /// The burst is over.
     pub(super) fn tell_held_back(&mut self) {
-        let HeldBack { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
+        let Debounced { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
         let store = &mut self.subscriptions.store;
         let arenas = arenas.into_iter().filter(|&key| store.arena_key(key.slot()) == Some(key));
         let arenas: alloc::vec::Vec<_> = arenas.map(Key::slot).collect();

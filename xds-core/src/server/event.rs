@@ -193,6 +193,33 @@ impl fmt::Display for Cause {
     }
 }
 
+/// What make before break holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HeldBack {
+    /// What was set, or newly asked for (M146).
+    Changes,
+    /// That resources are gone (M147).
+    Deletions,
+}
+
+/// Why the client has not accepted what something waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HeldBy {
+    /// It waits itself, or for room on the transport.
+    Unsent,
+    /// The client has not answered.
+    Unanswered,
+    /// The client has rejected it.
+    Rejected,
+    /// The client was sent a cluster, and has not asked for these endpoints that it names.
+    NotAsked(ResourceName),
+    /// The client was sent clusters whose endpoints it has, and has not asked for these again, as one
+    /// does that warms them.
+    NotAskedAgain,
+}
+
 /// Something worth knowing that happened on a stream. A request causes at most four of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -293,6 +320,21 @@ pub enum Observation {
         /// How long it has been waited for.
         after: Duration,
     },
+    /// Make before break has held something back for as long as it is meant to (M148).
+    Held {
+        /// The stream.
+        stream: StreamId,
+        /// The type of what is held back.
+        type_url: TypeUrl,
+        /// What is held back of it.
+        what: HeldBack,
+        /// The type that it waits for.
+        waits_for: TypeUrl,
+        /// Why that takes so long.
+        why: HeldBy,
+        /// The configured time.
+        after: Duration,
+    },
     /// A response in full state is longer than the limit for responses and was sent whole (M83).
     Oversize {
         /// The stream.
@@ -325,6 +367,7 @@ impl Observation {
             | Self::StaleNonce { stream, .. }
             | Self::BogusNonce { stream, .. }
             | Self::AnswerOverdue { stream, .. }
+            | Self::Held { stream, .. }
             | Self::Oversize { stream, .. }
             | Self::Disconnected { stream } => *stream,
         }

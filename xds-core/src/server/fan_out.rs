@@ -25,6 +25,7 @@ impl Server {
             for stream in self.subscriptions.forget_deletions(arena, limit, forgotten) {
                 self.close(stream, CloseReason::Behind);
             }
+            self.subscriptions.sweep_ghosts(arena, limit);
             self.subscriptions.store.release_arena(arena);
             self.tend_heartbeats(arena);
         }

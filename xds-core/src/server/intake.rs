@@ -8,7 +8,7 @@ use super::{
     rejections::Answered,
     session::answer::{Asked, Rejection, Surroundings},
     stream::{Seat, check_lengths},
-    subscriptions::Knowledge,
+    subscriptions::{Knowledge, Peer},
 };
 use crate::{
     id::StreamId, service::Variant, slab::Slot, text::TypeUrl, types, wire::request::Request,
@@ -92,6 +92,12 @@ impl Server {
                 Asked::Nothing => self.subscriptions.store.sequence() + 1,
             },
         );
+        if let Some(stream) = self.streams.get_mut(id.0)
+            && let Some(seat) = stream.seat_of(session)
+            && let Some(gate) = stream.order.gate()
+        {
+            gate.note_request(seat, &self.subscriptions);
+        }
         if self.answer_alarm(session) != awaited {
             self.stop_awaiting(awaited);
         }
@@ -133,14 +139,12 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
             return Err(too_many);
         };
-        let client = (stream.via.variant(), stream.features());
-        let opened =
-            self.subscriptions.open(id, view, client, type_url, &self.config).ok_or(too_many)?;
-        stream.seat(Seat {
-            rank: types::update_rank(type_url),
-            arena: opened.arena,
-            session: opened.session,
-        });
+        let (variant, features) = (stream.via.variant(), stream.features());
+        let rank = types::update_rank(type_url);
+        let staging = stream.order.staging(rank);
+        let peer = Peer { stream: id, view, variant, features, staging };
+        let opened = self.subscriptions.open(peer, type_url, &self.config).ok_or(too_many)?;
+        stream.seat(Seat { rank, arena: opened.arena, session: opened.session });
         if opened.knowledge == Knowledge::Unknown {
             let type_url = TypeUrl::from(type_url);
             self.out.observe(Observation::UnknownType { stream: id, type_url });

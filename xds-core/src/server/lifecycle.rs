@@ -5,6 +5,7 @@ use super::{
     alarms::Alarm,
     config::{Admission, Readiness},
     event::{CloseReason, Observation, Refusal, ServerOutput, Via},
+    ordering::Order,
     stream::Stream,
 };
 use crate::{id::StreamId, time::Time};
@@ -89,7 +90,8 @@ impl Server {
             Admission::Everybody => Some(self.subscriptions.store.default_view()),
             Admission::Asked => None,
         };
-        let state = Stream::new(via, view);
+        let order = Order::of(&self.config.ordering, &via);
+        let state = Stream::new(via, view, order);
         let limit = self.config.limits.streams;
         let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
         if let Some(view) = view {
@@ -116,6 +118,7 @@ impl Server {
         if self.streams.get(id.0).is_none() {
             return;
         }
+        self.stop_holding(id);
         let Some(gone) = self.streams.remove(id.0.slot()) else { return };
         self.nodes.leave(gone.node_id());
         if let Some(at) = gone.ends_at() {

@@ -48,16 +48,20 @@ mod envelope;
 mod event;
 mod fan_out;
 mod features;
+mod gate;
 mod heartbeats;
+mod held;
 mod idle_views;
 mod intake;
 mod layers;
 mod lifecycle;
 mod nodes;
+mod ordering;
 mod outbox;
 mod overdue;
 mod pace;
 mod reason;
+mod refused;
 mod rejections;
 mod session;
 mod stats;
@@ -68,7 +72,6 @@ mod subscriptions;
 mod wants;
 
 use alloc::collections::BTreeMap;
-use core::num::NonZeroU64;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -78,14 +81,15 @@ pub use self::{
     asides::AsideError,
     clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Absence, Admission, AnswerOverdue, Debounce, DrainPlan, Globs, HeartbeatFraction,
-        LegacyWildcard, NackRecovery, OnDemand, Rate, Readiness, ReconnectTrust, RequireNode,
-        ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, Warming,
+        Absence, AckGated, Admission, AnswerOverdue, Debounce, DrainPlan, Globs, HeartbeatFraction,
+        LegacyWildcard, NackRecovery, OnDemand, OnStuck, OrderingPolicy, Rate, Readiness,
+        ReconnectTrust, RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge,
+        TypeConfig, Warming,
     },
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
-        Cause, CloseReason, Observation, Refusal, ServerOutput, ServerTransmit, StatusCode,
-        StreamEvent, Via,
+        Cause, CloseReason, HeldBack, HeldBy, Observation, Refusal, ServerOutput, ServerTransmit,
+        StatusCode, StreamEvent, Via,
     },
     rejections::{Extent, Rejection},
     stats::{ClosedStreams, RefusedStreams, Responses, ServerStats},
@@ -101,13 +105,12 @@ use self::{
     alarms::{Alarm, Alarms},
     bucket::Bucket,
     convergence::Waits,
-    debounce::HeldBack,
-    envelope::seal,
+    debounce::Debounced,
     lifecycle::Phase,
     nodes::Nodes,
     outbox::Outbox,
     rejections::Rejections,
-    stream::{Stream, Writable},
+    stream::Stream,
     subscriptions::Subscriptions,
 };
 pub use crate::service::Variant;
@@ -135,7 +138,7 @@ pub struct Server {
     /// For moments that are to differ.
     rng: Rng,
     subscriptions: Subscriptions,
-    held_back: HeldBack,
+    held_back: Debounced,
     out: Outbox,
     alarms: Alarms,
     /// The alarms of arenas.
@@ -160,7 +163,7 @@ impl Server {
             nodes: Nodes::default(),
             new_streams: Bucket::default(),
             subscriptions: Subscriptions::new(&mut rng, config.on_demand),
-            held_back: HeldBack::default(),
+            held_back: Debounced::default(),
             out: Outbox::default(),
             alarms: Alarms::default(),
             heartbeats: BTreeMap::new(),
@@ -252,6 +255,7 @@ impl Server {
                 Alarm::Heartbeat(arena) => self.heartbeat_is_due(arena),
                 Alarm::Debounced => self.tell_held_back(),
                 Alarm::ViewIdle(view) => self.drop_idle_view(view),
+                Alarm::Held(stream) => self.held_too_long(stream),
             }
         }
     }
@@ -273,15 +277,7 @@ impl Server {
         let transmit = self.render_next(stream, frame);
         self.note_rendered(stream);
         self.tell_wants();
-        let subscriptions = &self.subscriptions;
-        if let Some(state) = self.streams.get_mut(stream.0)
-            && state.asides.is_none()
-            && !state.sessions.iter().any(|seat| subscriptions.is_due(seat.session))
-        {
-            state.writable = Writable::NotTold;
-            let held_back = &mut self.held_back;
-            state.sessions.iter().for_each(|seat| held_back.note(seat.session, subscriptions));
-        }
+        self.note_polled(stream, transmit.is_some());
         transmit
     }
 
@@ -366,56 +362,6 @@ impl Server {
         }
         self.tell_wants();
         self.end_if_answered(stream);
-    }
-
-    /// Tells the driver, once, if the session has something to send.
-    fn announce(&mut self, session: Slot) {
-        if let Some(id) = self.subscriptions.due_on(session)
-            && let Some(stream) = self.streams.get_mut(id.0)
-            && stream.writable == Writable::NotTold
-        {
-            stream.writable = Writable::Told;
-            self.out.writable(id);
-        }
-        self.held_back.note(session, &self.subscriptions);
-    }
-
-    /// The first of the stream's types in the order of make before break that has something to send
-    /// (M144, M145).
-    fn render_next(&mut self, id: StreamId, frame: &mut Frame) -> Option<ServerTransmit> {
-        let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
-        if let Some(transmit) = stream.next_aside(frame) {
-            self.stats.note_response(Cause::Aside);
-            return Some(transmit);
-        }
-        let limit = self.config.limits.response_bytes;
-        let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
-        let subscriptions = &mut self.subscriptions;
-        let (seat, rendered) = stream.sessions.iter().find_map(|&seat| {
-            let rendered = subscriptions.turn(seat.session)?.render(nonce, limit, now)?;
-            Some((seat, rendered))
-        })?;
-        stream.nonces = nonce.get();
-        self.stats.note_response(rendered.cause);
-        let arena = subscriptions.store.arena(seat.arena)?;
-        let type_url = arena.type_url.clone();
-        let transmit = seal(frame, stream.via.variant(), type_url, nonce, &rendered);
-
-        if rendered.body.bytes.len() > limit
-            && stream.via.variant() == Variant::StateOfTheWorld
-            && arena.config.sotw_response == SotwResponse::FullState
-        {
-            self.out.observe(Observation::Oversize {
-                stream: id,
-                type_url: transmit.type_url.clone(),
-                bytes: rendered.body.bytes.len(),
-            });
-        }
-        if self.config.warming == Warming::AfterClusters && transmit.cause != Cause::Heartbeat {
-            subscriptions.arm_warming(seat.session, &stream.sessions);
-        }
-        self.await_answer(seat.session);
-        Some(transmit)
     }
 }
 

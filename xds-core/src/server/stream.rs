@@ -12,6 +12,7 @@ use super::{
     config::{Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, Via},
     features::Features,
+    ordering::Order,
     outbox::Outbox,
 };
 use crate::{
@@ -31,6 +32,7 @@ pub(crate) struct Stream {
     /// The highest nonce given out.
     pub(crate) nonces: u64,
     pub(crate) writable: Writable,
+    pub(crate) order: Order,
     /// What the client sees, once that is known.
     pub(crate) view: Option<Slot>,
     node: Option<Node>,
@@ -97,12 +99,13 @@ struct Node {
 }
 
 impl Stream {
-    pub(crate) fn new(via: Via, view: Option<Slot>) -> Self {
+    pub(crate) fn new(via: Via, view: Option<Slot>, order: Order) -> Self {
         Self {
             via,
             sessions: Vec::new(),
             nonces: 0,
             writable: Writable::NotTold,
+            order,
             view,
             node: None,
             latched: Vec::new(),
@@ -162,6 +165,10 @@ impl Stream {
     /// What the client said it can take; nothing if it has given no node.
     pub(crate) fn features(&self) -> Features {
         self.node.as_ref().map_or_else(Features::default, |node| node.features)
+    }
+
+    pub(crate) fn seat_of(&self, session: Slot) -> Option<Seat> {
+        self.sessions.iter().find(|seat| seat.session == session).copied()
     }
 
     pub(crate) fn session_on(&self, arena: Slot) -> Option<Slot> {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::{
     config::{OnDemand, ServerConfig},
     features::Features,
-    session::{Role, Session, Turn, edge::Edges},
+    session::{Role, Session, Staging, Turn, edge::Edges},
     status::SubscriptionStatus,
     store::{Store, arena::Arena, history::Stamp},
     stream::Seat,
@@ -29,6 +29,16 @@ pub(crate) struct Subscriptions {
     pub(crate) sessions: Slab<Session>,
     pub(crate) edges: Edges,
     pub(crate) wants: Wants,
+}
+
+/// Whose a new session is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) stream: StreamId,
+    pub(crate) view: Slot,
+    pub(crate) variant: Variant,
+    pub(crate) features: Features,
+    pub(crate) staging: Staging,
 }
 
 /// A new session.
@@ -58,16 +68,13 @@ impl Subscriptions {
 
     pub(crate) fn open(
         &mut self,
-        id: StreamId,
-        view: Slot,
-        (variant, features): (Variant, Features),
+        peer: Peer,
         type_url: &str,
         config: &ServerConfig,
     ) -> Option<Opened> {
-        let arena_slot = self.store.open_arena(view, type_url, config)?;
-        let arena = self.store.arena_mut(arena_slot)?;
-        let session = Session::new(id, (variant, features), arena_slot, arena);
-        let session = self.sessions.push_back(session)?.slot();
+        let arena_slot = self.store.open_arena(peer.view, type_url, config)?;
+        let arena = self.store.arena(arena_slot)?;
+        let session = self.sessions.push_back(Session::new(peer, arena_slot, arena))?.slot();
         let knowledge = match arena.existing() > 0 || config.names_type(type_url) {
             true => Knowledge::Known,
             false => Knowledge::Unknown,
@@ -112,7 +119,8 @@ impl Subscriptions {
     }
 
     pub(crate) fn is_due(&self, slot: Slot) -> bool {
-        self.due_on(slot).is_some()
+        let session = self.sessions.at(slot);
+        session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.is_due(arena)))
     }
 
     /// The type of a session.
@@ -133,13 +141,6 @@ impl Subscriptions {
     /// How many names a session has subscribed, and how many it holds in all.
     pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
         self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
-    }
-
-    /// The stream of a session that has something to send.
-    pub(crate) fn due_on(&self, slot: Slot) -> Option<StreamId> {
-        let session = self.sessions.at(slot)?;
-        let arena = self.arena_of(session)?;
-        session.is_due(arena).then_some(session.stream)
     }
 
     /// Whether a session would have something to send if changes of its type were not held back.
@@ -174,9 +175,8 @@ impl Subscriptions {
                 }
             }
             Some((from, to)) => {
-                let arena = self.store.arena(clusters.arena);
-                let names = arena.map(|arena| arena.names_between(from, to).cloned());
-                let names: Option<Vec<_>> = names.map(Iterator::collect);
+                let names =
+                    self.store.arena(clusters.arena).map(|arena| arena.endpoints_between(from, to));
                 if let Some(mut turn) = self.turn(seat.session) {
                     names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
                 }
@@ -198,7 +198,7 @@ impl Subscriptions {
         let told = state
             .wildcards
             .iter()
-            .filter_map(|(_, &session)| self.sessions.at(session)?.told())
+            .filter_map(|(_, &session)| self.sessions.at(session)?.seen_graves(state))
             .min()
             .unwrap_or(Stamp::MAX);
         state.forget_graves(told);
@@ -213,6 +213,18 @@ impl Subscriptions {
             session.lags_behind(horizon).then_some(session.stream)
         };
         state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
+    }
+
+    /// Gives up what is kept of deleted resources and nobody waits for any more, now and then.
+    pub(crate) fn sweep_ghosts(&mut self, arena: Slot, limit: usize) {
+        let Some(state) = self.store.arena(arena).filter(|arena| arena.has_many_ghosts()) else {
+            return;
+        };
+        let sessions = state.wildcards.iter().filter_map(|(_, &slot)| self.sessions.at(slot));
+        let sent = sessions.filter_map(|it| it.seen_graves(state)).min().unwrap_or(Stamp::MAX);
+        if let Some(state) = self.store.arena_mut(arena) {
+            state.sweep_ghosts(sent, limit);
+        }
     }
 
     pub(crate) fn status<'a>(

@@ -14,7 +14,7 @@ use tokio::{
     time::{Duration, timeout},
 };
 use xds_bootstrap::IdentityFiles;
-use xds_core::server::{DrainPlan, ServerConfig};
+use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, ServerConfig};
 use xds_tokio::{
     ManagementServer, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
@@ -22,7 +22,7 @@ use xds_tokio::{
 
 use self::{events::Event, ndjson::Ndjson, status::Status, table::Table};
 use crate::{
-    args::{ServeArgs, ServeOutput, ServerTlsArgs},
+    args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     directory::{Followed, Reload},
     failure::Failure,
     resource_types::JsonPayloads,
@@ -49,7 +49,9 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     if let Some(credentials) = credentials(&args.tls).await? {
         options = options.with_credentials(credentials);
     }
-    let server = ManagementServer::start(ServerConfig::default(), options);
+    let mut config = ServerConfig::default();
+    config.ordering = ordering(args.ordering);
+    let server = ManagementServer::start(config, options);
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
@@ -117,6 +119,14 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// A way to say what happens.
 trait Printer {
     fn print(&mut self, event: Event<'_>) -> Result<(), Failure>;
+}
+
+fn ordering(chosen: Ordering) -> OrderingPolicy {
+    match chosen {
+        Ordering::Off => OrderingPolicy::Off,
+        Ordering::Order => OrderingPolicy::OrderOnly,
+        Ordering::AckGated => OrderingPolicy::AckGated(AckGated::default()),
+    }
 }
 
 fn print_errors(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {

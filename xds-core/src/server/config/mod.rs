@@ -6,6 +6,7 @@
 mod changes;
 mod lifecycle;
 mod limits;
+mod ordering;
 mod policies;
 mod type_config;
 
@@ -16,6 +17,7 @@ pub use self::{
     changes::Debounce,
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
     limits::ServerLimits,
+    ordering::{AckGated, OnStuck, OrderingPolicy},
     policies::{
         Admission, AnswerOverdue, HeartbeatFraction, NackRecovery, OnDemand, ReconnectTrust,
         RequireNode, Warming,
@@ -38,6 +40,8 @@ pub struct ServerConfig {
     pub nack_recovery: NackRecovery,
     /// Whether endpoints are sent again after clusters.
     pub warming: Warming,
+    /// In what order the types of one stream are sent, and what waits for what.
+    pub ordering: OrderingPolicy,
     /// What becomes of a client that does not answer a response.
     pub answer_overdue: AnswerOverdue,
     /// Whether the application is told what is asked for and missing.

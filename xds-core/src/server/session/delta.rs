@@ -146,6 +146,8 @@ impl Turn<'_> {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
+            } else if has_it {
+                self.let_linger_if_gone(edge);
             }
             return;
         }
@@ -164,10 +166,11 @@ impl Turn<'_> {
         } else {
             // It is sent or, should it go before that, told of.
             self.make_due(edge, cause);
+            self.let_linger_if_gone(edge);
         }
     }
 
-    fn standing(&self, edge: Slot) -> Option<Standing> {
+    pub(super) fn standing(&self, edge: Slot) -> Option<Standing> {
         self.edges.at(edge).map(|edge| edge.standing)
     }
 

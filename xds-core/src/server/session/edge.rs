@@ -45,6 +45,15 @@ pub(crate) enum Standing {
     Covered,
     /// The wildcard covers the name; it is due once for a reason of its own (M91, M118).
     Parting,
+    /// The wildcard covered the name, which is gone; the client has it until that is told (M147).
+    Lingering,
+}
+
+impl Standing {
+    /// Whether the edge goes with what it is due for.
+    pub(crate) fn is_passing(self) -> bool {
+        matches!(self, Self::Parting | Self::Lingering)
+    }
 }
 
 /// Why the client is to be sent a resource.
@@ -53,6 +62,14 @@ pub(crate) struct Due {
     pub(crate) cause: Cause,
     /// Unchanged since the client rejected it: it goes along with another one's change (M107).
     pub(crate) ride: Ride,
+    release: Release,
+}
+
+/// Whether what is due may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    Released,
+    Withheld,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +80,44 @@ pub(crate) enum Ride {
 
 impl Due {
     pub(crate) fn because(cause: Cause) -> Self {
-        Self { cause, ride: Ride::OwnReason }
+        Self { cause, ride: Ride::OwnReason, release: Release::Released }
+    }
+
+    /// The same, but as something that goes along.
+    pub(crate) fn along(self) -> Self {
+        Self { ride: Ride::Along, ..self }
+    }
+}
+
+/// The edges of a session that are due.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DueList {
+    /// For the next response.
+    released: List,
+    /// Gone, and not to be told yet (M147).
+    withheld: List,
+}
+
+impl DueList {
+    /// Whether there is nothing for the next response.
+    pub(crate) fn is_empty(self) -> bool {
+        self.released.is_empty()
+    }
+
+    pub(crate) fn first(self) -> Slot {
+        self.released.first()
+    }
+
+    /// What is not to be told yet.
+    pub(crate) fn withheld(self) -> List {
+        self.withheld
+    }
+
+    fn list(&mut self, release: Release) -> &mut List {
+        match release {
+            Release::Released => &mut self.released,
+            Release::Withheld => &mut self.withheld,
+        }
     }
 }
 
@@ -113,6 +167,11 @@ pub(crate) enum Chain {
 }
 
 impl Edge {
+    /// Whether it is due, but not to be told yet.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.due.is_some_and(|due| due.release == Release::Withheld)
+    }
+
     fn link(&self, chain: Chain) -> Link {
         match chain {
             Chain::Resource => self.by_resource,
@@ -194,7 +253,7 @@ impl Edges {
         &mut self,
         slot: Slot,
         names: &mut List,
-        due: &mut List,
+        due: &mut DueList,
         subscribers: &mut List,
     ) {
         self.clear_due(due, slot);
@@ -209,26 +268,41 @@ impl Edges {
     }
 
     /// Makes the edge due. A stronger reason replaces a weaker one.
-    pub(crate) fn set_due(&mut self, list: &mut List, slot: Slot, due: Due) {
+    pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(edge) = self.at_mut(slot) else { return };
-        match &mut edge.due {
-            Some(standing) => {
-                standing.cause = standing.cause.min(due.cause);
-                if due.ride == Ride::OwnReason {
-                    standing.ride = Ride::OwnReason;
-                }
-            }
-            None => {
-                edge.due = Some(due);
-                self.push_back(list, Chain::Due, slot);
-            }
+        let Some(before) = edge.due else {
+            edge.due = Some(due);
+            self.push_back(list.list(due.release), Chain::Due, slot);
+            return;
+        };
+        edge.due = Some(Due {
+            cause: before.cause.min(due.cause),
+            ride: if due.ride == Ride::OwnReason { due.ride } else { before.ride },
+            release: due.release,
+        });
+        if before.release != due.release {
+            self.unlink(list.list(before.release), Chain::Due, slot);
+            self.push_back(list.list(due.release), Chain::Due, slot);
+        }
+    }
+
+    /// The resource is gone, which is due to be told, but not yet.
+    pub(crate) fn withhold(&mut self, list: &mut DueList, slot: Slot) {
+        let due = Due { release: Release::Withheld, ..Due::because(Cause::Changed) };
+        self.set_due(list, slot, due);
+    }
+
+    /// What was withheld may be told.
+    pub(crate) fn release_withheld(&mut self, list: &mut DueList) {
+        while let Some(due) = self.at(list.withheld.first()).and_then(|edge| edge.due) {
+            self.set_due(list, list.withheld.first(), Due { release: Release::Released, ..due });
         }
     }
 
     /// The edge is no longer due, and this is why it was.
-    pub(crate) fn clear_due(&mut self, list: &mut List, slot: Slot) -> Option<Due> {
+    pub(crate) fn clear_due(&mut self, list: &mut DueList, slot: Slot) -> Option<Due> {
         let due = self.at_mut(slot)?.due.take()?;
-        self.unlink(list, Chain::Due, slot);
+        self.unlink(list.list(due.release), Chain::Due, slot);
         Some(due)
     }
 
@@ -329,7 +403,7 @@ mod tests {
         let resources = slots(4);
         let session = resources[0];
         let mut edges = Edges::new(1);
-        let (mut names, mut due) = (List::default(), List::default());
+        let (mut names, mut due) = (List::default(), DueList::default());
         let mut subscribers = [List::default(); 4];
         let made: Vec<_> = (0..4)
             .filter_map(|n| {
@@ -342,15 +416,29 @@ mod tests {
         }
         edges.set_due(&mut due, made[1], Due::because(Cause::Changed));
         edges.set_due(&mut due, made[1], Due::because(Cause::Warming));
-        assert_eq!(walk(&edges, Chain::Due, due), made, "due once, in the order of becoming due");
+        assert_eq!(
+            walk(&edges, Chain::Due, due.released),
+            made,
+            "due once, in the order of becoming due"
+        );
         assert_eq!(edges.clear_due(&mut due, made[1]).map(|due| due.cause), Some(Cause::Changed));
 
         edges.disconnect(made[2], &mut names, &mut due, &mut subscribers[2]);
-        assert_eq!(walk(&edges, Chain::Due, due), vec![made[0], made[3]]);
+        assert_eq!(walk(&edges, Chain::Due, due.released), vec![made[0], made[3]]);
         assert_eq!(walk(&edges, Chain::Session, names), vec![made[3], made[1], made[0]]);
         assert!(subscribers[2].is_empty());
         assert_eq!(edges.find(session, resources[2]), None);
         assert_eq!(edges.find(session, resources[3]), Some(made[3]));
+
+        edges.withhold(&mut due, made[0]);
+        edges.withhold(&mut due, made[1]);
+        assert_eq!(walk(&edges, Chain::Due, due.released), vec![made[3]]);
+        assert_eq!(walk(&edges, Chain::Due, due.withheld()), vec![made[0], made[1]]);
+        edges.set_due(&mut due, made[0], Due::because(Cause::Changed));
+        assert_eq!(walk(&edges, Chain::Due, due.released), vec![made[3], made[0]]);
+        edges.release_withheld(&mut due);
+        assert_eq!(walk(&edges, Chain::Due, due.released), vec![made[3], made[0], made[1]]);
+        assert!(due.withheld().is_empty());
 
         edges.set_sent(&mut names, made[1], 7);
         assert_eq!(walk(&edges, Chain::Session, names), vec![made[3], made[0], made[1]]);

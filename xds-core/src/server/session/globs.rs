@@ -45,6 +45,9 @@ impl Turn<'_> {
     pub(crate) fn cover(&mut self, member: Slot) -> Option<Slot> {
         self.arena.payload(member)?;
         if let Some(edge) = self.edges.find(self.slot, member) {
+            if self.standing(edge) == Some(Standing::Lingering) {
+                self.set_standing(edge, Standing::Covered);
+            }
             return Some(edge);
         }
         let edge = self.connect(member)?;

@@ -84,12 +84,15 @@ impl Turn<'_> {
             if edge.standing == Standing::Named {
                 return Listed::Kept;
             }
-            let before = core::mem::replace(&mut edge.standing, Standing::Named);
-            self.uncount(before);
         }
-        let edge = existing.or_else(|| self.connect(resource));
+        let edge = match existing {
+            Some(edge) => {
+                self.set_standing(edge, Standing::Named);
+                Some(edge)
+            }
+            None => self.connect(resource).inspect(|_| self.session.named += 1),
+        };
         let Some(edge) = edge else { return Listed::Again };
-        self.session.named += 1;
         self.want(resource);
         let exists = self.arena.payload(resource).is_some();
         let may_be_known = self.may_know(exists);
@@ -155,8 +158,11 @@ impl Turn<'_> {
                 Standing::Named if remember && self.session.holds(edge) => {
                     self.set_standing(slot, Standing::Remembered);
                 }
-                Standing::Remembered if self.session.wildcard.is_some() => {}
-                Standing::Named | Standing::Remembered | Standing::Parting => {
+                Standing::Remembered | Standing::Lingering if self.session.wildcard.is_some() => {}
+                Standing::Named
+                | Standing::Remembered
+                | Standing::Parting
+                | Standing::Lingering => {
                     self.note_withdrawal();
                     self.disconnect(slot);
                 }
@@ -205,10 +211,10 @@ impl Turn<'_> {
 
     pub(super) fn enter_wildcard(&mut self, cause: Cause) {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
-        if self.session.variant == Variant::Incremental {
+        if self.session.follows_graves(self.arena) {
             self.arena.join_mourners();
-            self.session.farewell = None;
         }
+        self.session.farewell = None;
         let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {
             seat: seat.slot(),
@@ -232,9 +238,10 @@ impl Turn<'_> {
         if let Some(wildcard) = self.session.wildcard.take() {
             self.note_withdrawal();
             self.arena.wildcards.remove(wildcard.seat);
-            if self.session.variant == Variant::Incremental {
+            if self.session.follows_graves(self.arena) {
                 self.arena.leave_mourners();
             }
+            self.drop_lingering();
         }
     }
 

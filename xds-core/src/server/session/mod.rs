@@ -19,10 +19,12 @@
 
 pub(crate) mod answer;
 mod delta;
+mod due;
 pub(crate) mod edge;
 mod errors;
 mod globs;
 mod interest;
+pub(crate) mod linger;
 pub(crate) mod look;
 pub(crate) mod progress;
 pub(crate) mod rejected;
@@ -39,7 +41,7 @@ use core::num::NonZeroU64;
 
 pub(crate) use self::render::Rendered;
 use self::{
-    edge::{Due, Edge, Edges, List, Standing},
+    edge::{Due, DueList, Edge, Edges, List, Standing},
     errors::Errors,
     progress::Behind,
     renewal::Renewals,
@@ -47,15 +49,15 @@ use self::{
 use super::{
     config::{LegacyWildcard, SotwResponse},
     event::Cause,
-    features::Features,
     status::{Interest, SyncState},
     store::{
         Touch,
-        arena::{Arena, Pace},
+        arena::Arena,
         body::{Form, Ttls},
         history::Stamp,
         version::{StatedVersion, TypeVersion},
     },
+    subscriptions::Peer,
     wants::Wants,
 };
 use crate::{
@@ -74,6 +76,7 @@ pub(crate) struct Session {
     pub(crate) stream: StreamId,
     pub(crate) arena: Slot,
     pub(crate) role: Role,
+    staging: Staging,
     variant: Variant,
     ttls: Ttls,
     /// How the client of an incremental session writes names (M142).
@@ -84,7 +87,7 @@ pub(crate) struct Session {
     /// Edges to named and remembered resources; what was sent last is last.
     edges: List,
     /// Those of them that the client is to be sent.
-    due: List,
+    due: DueList,
     named: u32,
     remembered: u32,
     /// Counts requests that were not dropped.
@@ -111,6 +114,17 @@ pub(crate) enum Role {
     /// What it waits for.
     Endpoints,
     Other,
+}
+
+/// Whether the stream's types wait for each other (M146, M147).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Staging {
+    /// No.
+    Free,
+    /// What is set may have to wait.
+    Staged,
+    /// What is deleted, too: the client has it until that may be told.
+    Lingering,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,12 +303,8 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Session {
-    pub(crate) fn new(
-        stream: StreamId,
-        (variant, features): (Variant, Features),
-        arena_slot: Slot,
-        arena: &Arena,
-    ) -> Self {
+    pub(crate) fn new(peer: Peer, arena_slot: Slot, arena: &Arena) -> Self {
+        let Peer { stream, variant, features, staging, .. } = peer;
         let legacy = match arena.config.legacy_wildcard {
             LegacyWildcard::Honored => Legacy::Possible,
             LegacyWildcard::Ignored => Legacy::Left,
@@ -303,13 +313,14 @@ impl Session {
             stream,
             arena: arena_slot,
             role: Role::of(arena.type_url.as_str()),
+            staging,
             variant,
             ttls: features.ttls(variant),
             spelling: Spelling::Names,
             legacy,
             wildcard: None,
             edges: List::default(),
-            due: List::default(),
+            due: DueList::default(),
             named: 0,
             remembered: 0,
             round: 0,
@@ -325,39 +336,6 @@ impl Session {
             renewals: None,
             counts: Counts::default(),
         }
-    }
-
-    /// Whether there is something to send and the window is open. O(1).
-    pub(crate) fn is_due(&self, arena: &Arena) -> bool {
-        let renewals_are_due = || self.renewals.as_deref().is_some_and(Renewals::are_due);
-        let may_be_told = || arena.pace == Pace::AtOnce || self.is_urgent();
-        !self.is_waiting() && (self.lacks_something(arena) && may_be_told() || renewals_are_due())
-    }
-
-    /// Whether there is, but for that the changes are held back (M225).
-    pub(crate) fn is_held_back(&self, arena: &Arena) -> bool {
-        !self.is_waiting() && self.lacks_something(arena) && !self.is_due(arena)
-    }
-
-    /// Whether the client waits for an answer, whatever changed.
-    fn is_urgent(&self) -> bool {
-        let is_owed = self.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
-        is_owed || self.haste == Haste::Urgent || self.farewell.is_some()
-    }
-
-    /// Whether there is something to send other than heartbeats, now or when the window opens. O(1).
-    pub(crate) fn lacks_something(&self, arena: &Arena) -> bool {
-        let behind = |wildcard: &Wildcard| match self.sends(arena) {
-            Sends::FullState => wildcard.owed.is_some() || wildcard.version != arena.version,
-            Sends::Changes => arena.newest() > wildcard.cursor,
-            Sends::ChangesAndRemovals => {
-                wildcard.owed.is_some()
-                    || arena.newest() > wildcard.cursor
-                    || arena.newest_grave() > wildcard.told
-            }
-        };
-        let is_behind = || self.wildcard.as_ref().is_some_and(behind);
-        !self.due.is_empty() || self.farewell.is_some() || is_behind()
     }
 
     /// What responses to this session consist of.
@@ -381,7 +359,7 @@ impl Session {
     }
 
     /// Whether a response is on its way.
-    fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer == Answer::Pending)
     }
 
@@ -420,17 +398,17 @@ impl Session {
         self.named as usize
     }
 
-    /// Where edges of this standing are counted. What a glob makes is not.
+    /// Where edges of this standing are counted. What a glob makes is not, nor what lingers.
     fn count_of(&mut self, standing: Standing) -> Option<&mut u32> {
         match standing {
             Standing::Named => Some(&mut self.named),
-            Standing::Covered => None,
+            Standing::Covered | Standing::Lingering => None,
             Standing::Remembered | Standing::Parting => Some(&mut self.remembered),
         }
     }
 
     /// How many names are held: those subscribed, and those remembered until the wildcard has caught
-    /// up.
+    /// up. What lingers is the server's own doing.
     pub(crate) fn held(&self) -> usize {
         self.names() + self.remembered as usize
     }
@@ -522,7 +500,9 @@ impl<'a> Turn<'a> {
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
-        let has_error = self.error_of(edge.resource).is_some();
+        // Of what lingers there is nothing to be told but that it is gone.
+        let lingers = edge.standing == Standing::Lingering && !exists;
+        let has_error = !lingers && self.error_of(edge.resource).is_some();
         if touch == Touch::Error && exists && !has_error {
             return;
         }
@@ -534,6 +514,11 @@ impl<'a> Turn<'a> {
         let sends = self.session.sends(self.arena);
         if !exists && is_covered && sends == Sends::Changes {
             self.disconnect(edge_slot);
+            return;
+        }
+        let may_linger = was_sent && !has_error && self.session.lets_linger(self.arena);
+        if !exists && may_linger && !self.arena.is_glob(resource) {
+            self.edges.withhold(&mut self.session.due, edge_slot);
             return;
         }
         let due = &mut self.session.due;
@@ -567,6 +552,9 @@ impl<'a> Turn<'a> {
         if self.session.ttls == Ttls::Told {
             self.arena.beats.join();
         }
+        if self.session.needs_ghosts(self.arena) {
+            self.arena.ghosts.join();
+        }
     }
 
     /// The client is to be sent what an edge leads to, for a reason that may be more than a change.
@@ -587,6 +575,9 @@ impl<'a> Turn<'a> {
         self.arena.sessions -= 1;
         if self.session.ttls == Ttls::Told {
             self.arena.beats.leave();
+        }
+        if self.session.needs_ghosts(self.arena) {
+            self.arena.ghosts.leave();
         }
     }
 }

@@ -146,6 +146,9 @@ impl Turn<'_> {
         let is_due = is_due || sends == Sends::FullState && self.arena.is_glob(resource);
         if is_due {
             self.make_due(edge, cause);
+            if sent != 0 {
+                self.let_linger_if_gone(edge);
+            }
         } else {
             self.renew_at_once(resource);
         }

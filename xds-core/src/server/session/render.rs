@@ -10,6 +10,7 @@ use super::{
     Withdrawn,
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
+    linger::Portion,
 };
 use crate::{
     server::{
@@ -38,28 +39,45 @@ impl Turn<'_> {
         nonce: NonZeroU64,
         limit: usize,
         time: Time,
+        portion: Portion,
     ) -> Option<Rendered> {
         if !self.session.is_due(self.arena) {
             return None;
         }
-        let content = self.render_content(nonce, limit, time);
+        let content = match portion {
+            Portion::Heartbeats => None,
+            Portion::Everything | Portion::Additions => {
+                self.render_content(nonce, limit, time, portion)
+            }
+        };
         content.or_else(|| self.render_heartbeats(nonce, limit, time))
     }
 
-    fn render_content(&mut self, nonce: NonZeroU64, limit: usize, time: Time) -> Option<Rendered> {
+    fn render_content(
+        &mut self,
+        nonce: NonZeroU64,
+        limit: usize,
+        time: Time,
+        portion: Portion,
+    ) -> Option<Rendered> {
         if !self.session.lacks_something(self.arena) {
             return None;
+        }
+        match portion {
+            Portion::Everything => self.edges.release_withheld(&mut self.session.due),
+            Portion::Additions | Portion::Heartbeats => self.let_graves_linger(),
         }
         if self.session.warming == WarmingState::Armed {
             // What goes out after clusters for another reason settles the warming as well.
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
+        self.let_suspects_ride();
         let before = self.session.wildcard;
         let from = before.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
         let (body, version, cause) = match self.session.sends(self.arena) {
-            Sends::FullState => self.render_full_state(nonce.get()),
+            Sends::FullState => self.render_full_state(nonce.get())?,
             Sends::Changes => {
                 let (body, cause) = self.render_changes(nonce.get(), limit)?;
                 (body, self.arena.version, cause)
@@ -122,7 +140,7 @@ impl Turn<'_> {
         while let Some(edge) = self.edges.at(slot) {
             let next = self.edges.next(Chain::Due, slot);
             let (at, standing) = (edge.resource, edge.standing);
-            let parting = standing == Standing::Parting;
+            let parting = standing.is_passing();
             let has_had_it = edge.sent != 0;
             if !parting && self.push_error(at) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
@@ -194,7 +212,7 @@ impl Turn<'_> {
             let exists = self.arena.payload(edge.resource).is_some();
             let is_subscribed = matches!(edge.standing, Standing::Named | Standing::Covered);
             if exists && suspects.have(edge) && is_subscribed {
-                let due = Due { cause: Cause::Changed, ride: Ride::Along };
+                let due = Due::because(Cause::Changed).along();
                 self.edges.set_due(&mut self.session.due, slot, due);
             }
             slot = previous;

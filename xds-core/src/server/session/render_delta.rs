@@ -17,7 +17,6 @@ use crate::{
 impl Turn<'_> {
     /// What the client lacks, as much as fits.
     pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
-        self.let_suspects_ride();
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
             let tail =
                 self.arena.tail_body(self.form(), wildcard.cursor, Some(wildcard.told), limit);

@@ -16,7 +16,14 @@ use crate::server::{
 
 impl Turn<'_> {
     /// All subscribed resources that exist (M74, M76, M79-M81).
-    pub(super) fn render_full_state(&mut self, nonce: u64) -> (Body, TypeVersion, Cause) {
+    /// Nothing if it turns out that the client has just that.
+    pub(super) fn render_full_state(&mut self, nonce: u64) -> Option<(Body, TypeVersion, Cause)> {
+        let (body, version, cause) = self.take_full_state(nonce);
+        Some((body, version, cause?))
+    }
+
+    /// The same, and why it is sent, if there is more to it than that the client has just that.
+    pub(super) fn take_full_state(&mut self, nonce: u64) -> (Body, TypeVersion, Option<Cause>) {
         let mut cause = None;
         while !self.session.due.is_empty() {
             let slot = self.session.due.first();
@@ -29,25 +36,28 @@ impl Turn<'_> {
             let exists = self.arena.payload(resource).is_some();
             let Some(edge) = self.edges.at_mut(slot) else { break };
             edge.sent = if exists { nonce } else { 0 };
-            if edge.standing == Standing::Covered && !exists {
+            let has_ended = edge.standing == Standing::Covered && !exists;
+            if edge.standing.is_passing() || has_ended {
                 self.disconnect(slot);
             }
         }
-        let newest = self.arena.newest();
-        let Some(wildcard) = &mut self.session.wildcard else {
+        if self.session.wildcard.is_none() {
             let (body, version) = self.named_body();
-            return (body, version, cause.unwrap_or(Cause::Changed));
-        };
+            return (body, version, cause.or(Some(Cause::Changed)));
+        }
+        let newest = self.arena.newest();
+        let (body, version) = self.body_of_everything();
+        let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
         let why = match wildcard.owed.take() {
-            Some(owed) if newest <= owed.at => owed.cause,
-            Some(owed) => owed.cause.min(Cause::Changed),
-            None if wildcard.version != self.arena.version => Cause::Changed,
+            Some(owed) if newest <= owed.at => Some(owed.cause),
+            Some(owed) => Some(owed.cause.min(Cause::Changed)),
+            None if wildcard.version != version => Some(Cause::Changed),
             // Due for a name that the wildcard covers, too.
-            None => cause.unwrap_or(Cause::Changed),
+            None => cause,
         };
-        wildcard.version = self.arena.version;
-        let body = self.arena.full_body(self.form().ttls);
-        (body, self.arena.version, cause.min_some(Some(why)).unwrap_or(why))
+        wildcard.version = version;
+        self.advance(self.arena.clock());
+        (body, version, cause.min_some(why))
     }
 
     /// All named resources that exist. The version is that of exactly these: who has a part of the
@@ -63,6 +73,9 @@ impl Turn<'_> {
             {
                 parts.push(name, payload);
                 version.add(name.as_str(), payload.hash);
+            } else if let Some((name, payload)) = self.ghost(edge) {
+                parts.push(name, payload);
+                version.add(name.as_str(), payload.hash);
             }
             slot = self.edges.previous(Chain::Session, slot);
         }
@@ -71,7 +84,6 @@ impl Turn<'_> {
 
     /// What is new to the client or changed (M75), as much as fits (M83).
     pub(super) fn render_changes(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
-        self.let_suspects_ride();
         let Some(wildcard) = self.session.wildcard else {
             let mut parts = Parts::new(self.form(), limit);
             let cause = self.take_due(&mut parts, nonce, None);

@@ -202,7 +202,7 @@ impl Turn<'_> {
         if !is_accepted || !is_concerned || self.form().ttls == Ttls::Untold {
             return None;
         }
-        let (body, version, _) = self.render_full_state(nonce.get());
+        let (body, version, _) = self.take_full_state(nonce.get());
         Some((body, version.stated()))
     }
 

@@ -3,6 +3,7 @@
 use alloc::{
     boxed::Box,
     collections::{BTreeSet, VecDeque},
+    vec::Vec,
 };
 
 use bytes::Bytes;
@@ -13,6 +14,8 @@ use super::{
     body::{Body, Form, Parts, Payload, Room, Ttls, entry_len},
     globs::Paths,
     history::{Grave, Life, Stamp},
+    linger::Ghosts,
+    needs::Needs,
     options::ResourceOptions,
     pool::Pool,
     transaction::ResourceError,
@@ -54,6 +57,8 @@ pub(crate) struct Arena {
     pub(crate) sequence: u64,
     /// How many sessions have to be told by the graves what was deleted.
     mourners: usize,
+    /// What is deleted and still served to some.
+    pub(crate) ghosts: Ghosts,
     resources: Slab<Resource>,
     names: NameIndex,
     pub(super) paths: Paths,
@@ -111,6 +116,8 @@ pub(crate) struct Resource {
     life: Life,
     /// What the application was told of it.
     pub(crate) want: Want,
+    /// The endpoints it names, if that is asked about.
+    pub(crate) needs: Needs,
     /// Who subscribes to it by name.
     pub(crate) subscribers: List,
 }
@@ -119,6 +126,7 @@ pub(crate) struct Resource {
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     pub(crate) payload: Option<Payload>,
+    pub(crate) needs: Needs,
     pub(crate) error: Option<Box<ResourceError>>,
 }
 
@@ -130,7 +138,11 @@ impl Resource {
 
     /// What another view shows of it.
     pub(crate) fn shown(&self) -> Shown {
-        Shown { payload: self.payload.clone(), error: self.error.clone() }
+        Shown {
+            payload: self.payload.clone(),
+            needs: self.needs.clone(),
+            error: self.error.clone(),
+        }
     }
 }
 
@@ -168,6 +180,7 @@ impl Arena {
             above: BTreeSet::new(),
             sequence: 0,
             mourners: 0,
+            ghosts: Ghosts::default(),
             resources: Slab::default(),
             names: NameIndex::new(seed),
             paths: Paths::default(),
@@ -250,6 +263,7 @@ impl Arena {
         self.held -= 1;
         resource.stamp = now;
         pool.release(&removed);
+        self.ghosts.keep(now, slot, &removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         if self.mourners > 0 {
@@ -289,7 +303,7 @@ impl Arena {
         now: Stamp,
         pool: &mut Pool,
     ) -> Option<(Slot, Touch)> {
-        let Shown { payload, error } = shown;
+        let Shown { payload, needs, error } = shown;
         let current = self.find(name.as_str()).and_then(|slot| self.at(slot));
         let is_same = match (current.and_then(|it| it.payload.as_ref()), &payload) {
             (Some(current), Some(shown)) => current.is(&shown.value, &shown.options()),
@@ -300,6 +314,9 @@ impl Arena {
             _ if is_same && error.is_some() => None,
             Some(shown) => {
                 let slot = self.set(name, (&shown.value, &shown.options()), now, pool);
+                if let Some(resource) = slot.and_then(|slot| self.at_mut(slot)) {
+                    resource.needs = needs;
+                }
                 slot.map(|slot| (slot, Touch::Content))
             }
             None => {
@@ -385,6 +402,7 @@ impl Arena {
             stamp: Stamp::START,
             life: Life::default(),
             want: Want::Untold,
+            needs: Needs::default(),
             subscribers: List::default(),
         };
         let slot = self.resources.push_back(resource)?.slot();
@@ -574,13 +592,8 @@ impl Arena {
         spelling: Spelling,
         wanted: impl Fn(Slot) -> bool,
     ) {
-        let first = self.graves.partition_point(|grave| grave.stamp <= told);
-        for grave in self.graves.iter().skip(first) {
-            if let Some(resource) = self.at(grave.resource)
-                && resource.stamp == grave.stamp
-                && resource.life.is_known(sent, told)
-                && wanted(grave.resource)
-            {
+        for (slot, resource) in self.lost(told, sent) {
+            if wanted(slot) {
                 parts.remove(&resource.name, spelling);
             }
         }
@@ -597,9 +610,35 @@ impl Arena {
 
     /// The resources that were set after `from` and up to `to`.
     pub(crate) fn slots_between(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = Slot> {
+        let slots = self.slots_after(from);
+        slots.take_while(move |&slot| self.at(slot).is_some_and(|it| it.stamp <= to))
+    }
+
+    /// What was deleted after `told`, is still gone, and was sent to who has everything up to `sent`.
+    pub(crate) fn lost(&self, told: Stamp, sent: Stamp) -> impl Iterator<Item = (Slot, &Resource)> {
+        let first = self.graves.partition_point(|grave| grave.stamp <= told);
+        self.graves.iter().skip(first).filter_map(move |grave| {
+            let resource = self.at(grave.resource)?;
+            let is_lost = resource.stamp == grave.stamp && resource.life.is_known(sent, told);
+            is_lost.then_some((grave.resource, resource))
+        })
+    }
+
+    /// The endpoints of clusters that were set after `from` and up to `to`.
+    pub(crate) fn endpoints_between(&self, from: Stamp, to: Stamp) -> Vec<ResourceName> {
+        let clusters = self.set_after(from).take_while(|cluster| cluster.stamp <= to);
+        clusters.flat_map(|it| it.needs.names_to_warm(&it.name)).cloned().collect()
+    }
+
+    /// What was set after `from`, oldest first.
+    pub(crate) fn set_after(&self, from: Stamp) -> impl Iterator<Item = &Resource> {
+        self.slots_after(from).map_while(|slot| self.at(slot))
+    }
+
+    fn slots_after(&self, from: Stamp) -> impl Iterator<Item = Slot> {
         let first = self.first_after(from);
         let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
-        slots.take_while(move |&slot| self.at(slot).is_some_and(|it| it.stamp <= to))
+        slots.take_while(|slot| !slot.is_none())
     }
 
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
@@ -646,6 +685,7 @@ impl Arena {
         self.stamp = now;
         self.full = [None, None];
         self.tails.clear();
+        self.ghosts.forget_body();
         if let Some(payload) = payload {
             self.version.subtract(name.as_str(), payload.hash);
             self.existing -= 1;

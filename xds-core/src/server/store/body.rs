@@ -151,6 +151,15 @@ impl Parts {
         parts
     }
 
+    /// With what a body of the state of the world has.
+    pub(crate) fn from_body(body: &Body, ttls: Ttls, more: usize) -> Self {
+        let form = Form { variant: Variant::StateOfTheWorld, ttls };
+        let mut parts = Self::with_capacity(form, body.bytes.len().saturating_add(more));
+        parts.bytes.extend_from_slice(&body.bytes);
+        parts.resources = body.resources;
+        parts
+    }
+
     /// Adds a resource, unless it is too long for what is left.
     pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
         let ttl = payload.ttl().filter(|_| self.form.ttls == Ttls::Told);

@@ -11,6 +11,8 @@ pub(crate) mod globs;
 pub(crate) mod history;
 pub(crate) mod idle;
 pub(crate) mod layers;
+mod linger;
+mod needs;
 pub(crate) mod options;
 mod pool;
 pub(crate) mod snapshot;
@@ -35,10 +37,12 @@ use self::{
 use super::config::ServerConfig;
 use crate::{
     index::NameIndex,
+    references::ReferenceExtractor,
     rng::Rng,
     slab::{Key, Slab, Slot},
     text::{TypeUrl, ViewName},
     time::Time,
+    types,
     xdstp::{self, XdstpName},
 };
 
@@ -143,7 +147,11 @@ impl Store {
             let (now, pool, name) = (self.clock.next(), &mut self.pool, &change.name);
             let (slot, count, touch) = match &change.content {
                 Content::Resource(value, options) => {
-                    (arena.set(name, (value, options), now, pool), &mut changed, Touch::Content)
+                    let slot = arena.set(name, (value, options), now, pool);
+                    if let (Some(slot), Some(references)) = (slot, references_of(change, config)) {
+                        arena.note_needs(slot, references);
+                    }
+                    (slot, &mut changed, Touch::Content)
                 }
                 Content::Nothing => {
                     let touch = arena.touch_of_removal(name);
@@ -166,6 +174,11 @@ impl Store {
         }
         self.release_view(view);
         Ok((Applied { sequence: self.sequence, changed, removed }, touched))
+    }
+
+    /// The position of the newest change.
+    pub(crate) fn clock(&self) -> Stamp {
+        self.clock
     }
 
     /// The slot of a view, made if there is none. `None` only if no slot is left.
@@ -458,6 +471,15 @@ impl Change {
             _ => Ok(()),
         }
     }
+}
+
+/// Who finds what a change refers to, if it matters.
+fn references_of<'a>(
+    change: &Change,
+    config: &'a ServerConfig,
+) -> Option<&'a dyn ReferenceExtractor> {
+    let is_cluster = change.type_url == *types::CLUSTER;
+    config.ordering.gated().filter(|_| is_cluster)?.references.as_deref()
 }
 
 fn view_in(views: &Slab<View>, slot: Slot) -> Option<&str> {

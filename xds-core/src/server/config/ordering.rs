@@ -1,0 +1,97 @@
+//! In what order the types of one stream are sent.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use crate::references::{EnvoyReferences, ReferenceExtractor};
+
+/// In what order the types of one aggregated stream are sent (M144-M158, IS17).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum OrderingPolicy {
+    /// As they become due.
+    Off,
+    /// Of what is due at the same time first clusters, then endpoints, listeners, routes, and so on.
+    /// Nothing waits for an ACK, and what is deleted goes with the next response of its type.
+    #[default]
+    OrderOnly,
+    /// Make before break: what may refer to clusters waits until these are accepted, and what is deleted
+    /// stays until nothing accepted may refer to it.
+    AckGated(AckGated),
+}
+
+/// How a change goes to a client step by step, each when the one before was accepted.
+///
+/// | is sent | once there are accepted | and is told to be gone once there are accepted |
+/// |---|---|---|
+/// | clusters | | listeners, routes, scoped routes, virtual hosts, extension configurations |
+/// | endpoints | | clusters |
+/// | secrets | | clusters, listeners, extension configurations |
+/// | listeners | clusters, endpoints, secrets | |
+/// | extension configurations | clusters, endpoints, secrets | listeners |
+/// | routes | clusters, endpoints, secrets, listeners | listeners, scoped routes |
+/// | scoped routes | the same and routes | listeners |
+/// | virtual hosts | the same and scoped routes | routes |
+///
+/// A type that the client does not subscribe to on the stream is not waited for (M150, M158); nor is one
+/// of which there is nothing to send. What is waited for is the newest state at the time of the change
+/// that waits, so that endpoints which change all the time hold up nothing. If the target changes on the
+/// way, the newest one counts (M149). Each stream goes at its own pace (IS25).
+///
+/// It holds for aggregated streams; the services of single types know nothing of each other.
+///
+/// # Limits
+///
+/// - A state-of-the-world client is not told that endpoints, routes, and other types that are sent as
+///   changes are gone (M77), so there is nothing to delay.
+/// - What a state-of-the-world client still has from an earlier stream, or from another view, is not
+///   known: it is sent the clusters that exist. An incremental one says what it has.
+/// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
+///   stay; of more, the oldest go at once.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct AckGated {
+    /// How long something is held back before [`on_stuck`](Self::on_stuck) applies; default 15 s, after
+    /// which a proxy gives up warming as well.
+    pub stage_timeout: Duration,
+    /// What happens then.
+    pub on_stuck: OnStuck,
+    /// Finds the endpoints that clusters name; by default those of the v3 API. Listeners and routes then
+    /// also wait until the client has asked for these and accepted them. A client that does not ask is
+    /// waited for no longer than the timeout, whatever [`on_stuck`](Self::on_stuck) says (IS17).
+    ///
+    /// Without it the server cannot know which endpoints belong to new clusters. It waits for those that
+    /// the client has asked for already.
+    pub references: Option<Arc<dyn ReferenceExtractor>>,
+}
+
+impl Default for AckGated {
+    fn default() -> Self {
+        Self {
+            stage_timeout: Duration::from_secs(15),
+            on_stuck: OnStuck::default(),
+            references: Some(Arc::new(EnvoyReferences)),
+        }
+    }
+}
+
+/// What becomes of a change whose next step waits for a client that rejects the one before, or does not
+/// answer (M148). Either way it is [observed](super::super::Observation::Held).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnStuck {
+    /// It waits on: the client keeps what it has, which is consistent.
+    #[default]
+    Hold,
+    /// It goes on, as if the client had accepted.
+    Continue,
+}
+
+impl OrderingPolicy {
+    pub(crate) fn gated(&self) -> Option<&AckGated> {
+        match self {
+            Self::AckGated(gated) => Some(gated),
+            Self::Off | Self::OrderOnly => None,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What waits too long for a step of make before break (M148).
+
+use super::{
+    Server,
+    alarms::Alarm,
+    config::OnStuck,
+    event::{HeldBy, Observation},
+    ordering::Order,
+};
+use crate::{id::StreamId, text::TypeUrl, time::Time, types};
+
+impl Server {
+    /// Whether something may be sent on a stream whose types wait for each other. What may not is timed.
+    pub(super) fn look_at(&mut self, id: StreamId) -> bool {
+        let Some(policy) = self.config.ordering.gated() else { return false };
+        let Some(stream) = self.streams.get_mut(id.0) else { return false };
+        let Order::Gated(gate) = &mut stream.order else { return false };
+        let outlook = gate.look(&stream.sessions, &self.subscriptions, policy);
+        let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::Held(id));
+        let before = gate.held.take();
+        match (before, outlook.hold) {
+            (Some((before, since)), Some(hold)) if before.is_same(&hold) => {
+                gate.held = Some((hold, since));
+            }
+            (before, hold) => {
+                if let Some((_, since)) = before {
+                    let (at, alarm) = alarm_of(since);
+                    self.alarms.cancel(at, alarm);
+                }
+                if let Some(hold) = hold {
+                    let now = self.clock.now();
+                    let (at, alarm) = alarm_of(now);
+                    self.alarms.set(at, alarm);
+                    gate.held = Some((hold, now));
+                }
+            }
+        }
+        outlook.next.is_some()
+    }
+
+    /// Something has been held back for as long as it may be.
+    pub(super) fn held_too_long(&mut self, id: StreamId) {
+        let Some(policy) = self.config.ordering.gated() else { return };
+        let Some(stream) = self.streams.get_mut(id.0) else { return };
+        let Order::Gated(gate) = &mut stream.order else { return };
+        let Some((hold, _)) = &gate.held else { return };
+        let type_of = |rank| TypeUrl::from(types::by_rank(rank).unwrap_or_default());
+        self.out.observe(Observation::Held {
+            stream: id,
+            type_url: type_of(usize::from(hold.rank)),
+            what: hold.what,
+            waits_for: type_of(hold.waits_for),
+            why: hold.why.clone(),
+            after: policy.stage_timeout,
+        });
+        let why = hold.why.clone();
+        let is_unasked = matches!(why, HeldBy::NotAsked(_) | HeldBy::NotAskedAgain);
+        if is_unasked {
+            gate.stop_expecting(&why, &stream.sessions, &self.subscriptions);
+        }
+        if policy.on_stuck == OnStuck::Continue {
+            gate.waive(self.subscriptions.store.clock());
+        }
+        if is_unasked || policy.on_stuck == OnStuck::Continue {
+            gate.held = None;
+            if self.look_at(id) {
+                self.tell_writable(id);
+            }
+        }
+    }
+
+    /// The stream is gone, and what it held back.
+    pub(super) fn stop_holding(&mut self, id: StreamId) {
+        let Some(policy) = self.config.ordering.gated() else { return };
+        let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
+        if let Some((_, since)) = gate.and_then(|gate| gate.held.take()) {
+            self.alarms.cancel(since.after(policy.stage_timeout), Alarm::Held(id));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Which of a stream's types is next, and whether its driver knows that there is one.
+
+use alloc::{boxed::Box, collections::VecDeque};
+use core::num::NonZeroU64;
+
+use super::{
+    Server,
+    config::{OrderingPolicy, SotwResponse, Warming},
+    envelope::seal,
+    event::{Cause, Observation, ServerTransmit, Via},
+    gate::{self, Gate, Next},
+    session::{Rendered, Staging, linger::Portion},
+    stream::{Seat, Stream, Writable},
+    subscriptions::Subscriptions,
+};
+use crate::{frame::Frame, id::StreamId, service::Variant, slab::Slot};
+
+/// The order of a stream's types.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// In which they became due: these sessions, and perhaps others.
+    Arrival(VecDeque<Slot>),
+    /// Of make before break (M144, M145).
+    Rank,
+    /// The same, behind the client's ACKs (M146).
+    Gated(Box<Gate>),
+}
+
+impl Order {
+    pub(crate) fn of(policy: &OrderingPolicy, via: &Via) -> Self {
+        match (policy, via) {
+            (OrderingPolicy::OrderOnly, _) | (_, Via::Single { .. }) => Self::Rank,
+            (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
+            (OrderingPolicy::AckGated(_), _) => Self::Gated(Box::default()),
+        }
+    }
+
+    /// What becomes of a session of this rank.
+    pub(crate) fn staging(&self, rank: u8) -> Staging {
+        match self {
+            Self::Arrival(_) | Self::Rank => Staging::Free,
+            Self::Gated(_) if gate::lets_linger(rank) => Staging::Lingering,
+            Self::Gated(_) => Staging::Staged,
+        }
+    }
+
+    pub(crate) fn gate(&mut self) -> Option<&mut Gate> {
+        match self {
+            Self::Arrival(_) | Self::Rank => None,
+            Self::Gated(gate) => Some(gate),
+        }
+    }
+}
+
+impl Server {
+    /// Tells the driver, once, if the session has something to send. On a stream whose types wait for
+    /// each other it may be another session that has.
+    pub(super) fn announce(&mut self, session: Slot) {
+        match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.staging())) {
+            Some((id, Staging::Staged | Staging::Lingering)) if self.look_at(id) => {
+                self.tell_writable(id);
+            }
+            Some((id, Staging::Free)) if self.subscriptions.is_due(session) => {
+                let order = self.streams.get_mut(id.0).map(|stream| &mut stream.order);
+                if let Some(Order::Arrival(due)) = order
+                    && !due.contains(&session)
+                {
+                    due.push_back(session);
+                }
+                self.tell_writable(id);
+            }
+            _ => {}
+        }
+        self.held_back.note(session, &self.subscriptions);
+    }
+
+    /// Tells the driver, once, that the stream has something to send.
+    pub(super) fn tell_writable(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id.0)
+            && stream.writable == Writable::NotTold
+        {
+            stream.writable = Writable::Told;
+            self.out.writable(id);
+        }
+    }
+
+    /// The driver asked for a response and got one, or none. Notes whether there is another one.
+    pub(super) fn note_polled(&mut self, id: StreamId, got_one: bool) {
+        let Some(stream) = self.streams.get(id.0) else { return };
+        let has_next = match stream.order {
+            Order::Gated(_) => self.look_at(id) && got_one,
+            Order::Arrival(_) | Order::Rank => {
+                let mut seats = stream.sessions.iter();
+                seats.any(|seat| self.subscriptions.is_due(seat.session))
+            }
+        };
+        if !has_next
+            && let Some(stream) = self.streams.get_mut(id.0)
+            && stream.asides.is_none()
+        {
+            stream.writable = Writable::NotTold;
+            let (held_back, subscriptions) = (&mut self.held_back, &self.subscriptions);
+            stream.sessions.iter().for_each(|seat| held_back.note(seat.session, subscriptions));
+        }
+    }
+
+    /// Renders what is next on the stream.
+    pub(super) fn render_next(
+        &mut self,
+        id: StreamId,
+        frame: &mut Frame,
+    ) -> Option<ServerTransmit> {
+        let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
+        if let Some(transmit) = stream.next_aside(frame) {
+            self.stats.note_response(Cause::Aside);
+            return Some(transmit);
+        }
+        let (seat, rendered, nonce) = self.take_next(id)?;
+        let limit = self.config.limits.response_bytes;
+        let stream = self.streams.get_mut(id.0)?;
+        stream.nonces = nonce.get();
+        self.stats.note_response(rendered.cause);
+        let arena = self.subscriptions.store.arena(seat.arena)?;
+        let type_url = arena.type_url.clone();
+        let transmit = seal(frame, stream.via.variant(), type_url, nonce, &rendered);
+
+        if rendered.body.bytes.len() > limit
+            && stream.via.variant() == Variant::StateOfTheWorld
+            && arena.config.sotw_response == SotwResponse::FullState
+        {
+            self.out.observe(Observation::Oversize {
+                stream: id,
+                type_url: transmit.type_url.clone(),
+                bytes: rendered.body.bytes.len(),
+            });
+        }
+        let is_content = transmit.cause != Cause::Heartbeat;
+        if is_content && self.config.warming == Warming::AfterClusters {
+            self.subscriptions.arm_warming(seat.session, &stream.sessions);
+        }
+        if is_content && let Some(gate) = stream.order.gate() {
+            let warming = self.config.warming;
+            gate.note_sent(seat, &self.subscriptions, warming);
+        }
+        self.await_answer(seat.session);
+        Some(transmit)
+    }
+
+    /// The response that is next. A session may turn out to have nothing to say after all; then it is the
+    /// turn of the one behind it.
+    fn take_next(&mut self, id: StreamId) -> Option<(Seat, Rendered, NonZeroU64)> {
+        let stream = self.streams.get_mut(id.0)?;
+        let limit = self.config.limits.response_bytes;
+        let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
+        let subscriptions = &mut self.subscriptions;
+        let render = |subscriptions: &mut Subscriptions, next: Next| {
+            let mut turn = subscriptions.turn(next.seat.session)?;
+            let rendered = turn.render(nonce, limit, now, next.portion)?;
+            Some((next.seat, rendered, nonce))
+        };
+        if let Order::Rank = stream.order {
+            let mut seats = stream.sessions.iter();
+            return seats.find_map(|&seat| render(subscriptions, Next::whole(seat)));
+        }
+        let tries = stream.sessions.len();
+        (0..=tries).find_map(|_| {
+            let next = stream.next(subscriptions, &self.config.ordering)?;
+            render(subscriptions, next)
+        })
+    }
+}
+
+impl Stream {
+    /// What is next, if anything.
+    fn next(&mut self, subscriptions: &Subscriptions, policy: &OrderingPolicy) -> Option<Next> {
+        match &mut self.order {
+            Order::Gated(gate) => gate.look(&self.sessions, subscriptions, policy.gated()?).next,
+            Order::Arrival(due) => {
+                let arrived = core::iter::from_fn(|| due.pop_front());
+                let mut due = arrived.filter(|&session| subscriptions.is_due(session));
+                let first = due.next();
+                let is_next = |seat: &&Seat| match first {
+                    Some(session) => seat.session == session,
+                    None => subscriptions.is_due(seat.session),
+                };
+                self.sessions.iter().find(is_next).copied().map(Next::whole)
+            }
+            Order::Rank => None,
+        }
+    }
+}
+
+impl Next {
+    fn whole(seat: Seat) -> Self {
+        Self { seat, portion: Portion::Everything }
+    }
+}

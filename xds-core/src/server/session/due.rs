@@ -1,0 +1,172 @@
+//! How far a session has got: what is still to be sent, and whether the client has accepted the rest.
+
+use super::{
+    Answer, Haste, Sends, Session, Staging, Wildcard,
+    edge::{Chain, Edges},
+    renewal::Renewals,
+};
+use crate::{
+    server::{
+        event::Cause,
+        store::{
+            arena::{Arena, Pace},
+            history::Stamp,
+        },
+    },
+    slab::Slot,
+};
+
+impl Session {
+    /// Whether there is something to send and the window is open. O(1).
+    pub(crate) fn is_due(&self, arena: &Arena) -> bool {
+        let may_be_told = || arena.pace == Pace::AtOnce || self.is_urgent();
+        !self.is_waiting()
+            && (self.lacks_something(arena) && may_be_told() || self.owes_heartbeats())
+    }
+
+    /// Whether there is, but for that the changes are held back (M225).
+    pub(crate) fn is_held_back(&self, arena: &Arena) -> bool {
+        !self.is_waiting() && self.lacks_something(arena) && !self.is_due(arena)
+    }
+
+    /// Whether the client waits for an answer, whatever changed.
+    fn is_urgent(&self) -> bool {
+        let is_owed = self.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
+        is_owed || self.haste == Haste::Urgent || self.farewell.is_some()
+    }
+
+    fn owes_heartbeats(&self) -> bool {
+        self.renewals.as_deref().is_some_and(Renewals::are_due)
+    }
+
+    /// Whether heartbeats are due that say nothing of what else is. In full state there are none: what
+    /// renews a resource is the state as it is now.
+    pub(crate) fn owes_heartbeats_alone(&self, arena: &Arena) -> bool {
+        let is_apart = self.sends(arena) != Sends::FullState || !self.has_additions(arena);
+        self.owes_heartbeats() && is_apart
+    }
+
+    /// Whether there is something to send other than heartbeats, now or when the window opens. O(1).
+    pub(crate) fn lacks_something(&self, arena: &Arena) -> bool {
+        self.has_additions(arena) || self.has_removals(arena)
+    }
+
+    /// Whether there is something to send, whenever the window is open, other than what
+    /// [waits for its own reasons](Self::has_removals).
+    pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
+        let is_behind = |wildcard: &Wildcard| match self.sends(arena) {
+            Sends::Changes => arena.newest() > wildcard.cursor,
+            _ if wildcard.owed.is_some() => true,
+            Sends::FullState if !self.lets_linger(arena) => wildcard.version != arena.version,
+            Sends::FullState => arena.newest() > wildcard.cursor,
+            Sends::ChangesAndRemovals if self.lets_linger(arena) => {
+                arena.newest() > wildcard.cursor
+            }
+            Sends::ChangesAndRemovals => {
+                arena.newest() > wildcard.cursor || arena.newest_grave() > wildcard.told
+            }
+        };
+        !self.due.is_empty()
+            || self.farewell.is_some()
+            || self.wildcard.as_ref().is_some_and(is_behind)
+    }
+
+    /// Whether deletions are to be told that may have to wait (M147).
+    pub(crate) fn has_removals(&self, arena: &Arena) -> bool {
+        let lost = |wildcard: &Wildcard| match self.sends(arena) {
+            // Whether or not the graves are still there.
+            Sends::FullState if wildcard.version == arena.version => false,
+            Sends::FullState if arena.newest() <= wildcard.cursor => true,
+            _ => arena.newest_grave() > wildcard.told,
+        };
+        self.lets_linger(arena)
+            && (!self.due.withheld().is_empty() || self.wildcard.as_ref().is_some_and(lost))
+    }
+
+    /// When the newest of what is to be sent changed, or later.
+    pub(crate) fn newest_due(&self, arena: &Arena, edges: &Edges) -> Stamp {
+        if self.wildcard.is_some() {
+            return arena.clock();
+        }
+        let (mut newest, mut slot) = (Stamp::START, self.due.first());
+        while let Some(edge) = edges.at(slot) {
+            newest = newest.max(arena.at(edge.resource).map_or(newest, |resource| resource.stamp));
+            slot = edges.next(Chain::Due, slot);
+        }
+        newest
+    }
+
+    /// When the newest of what is to be told as gone was deleted, or later.
+    pub(crate) fn newest_deletion(&self, arena: &Arena, edges: &Edges) -> Stamp {
+        let withheld = edges.at(self.due.withheld().last());
+        let by_name = match withheld.and_then(|edge| arena.at(edge.resource)) {
+            None => Stamp::START,
+            // Before the stream, as far as is known.
+            Some(resource) if resource.stamp == Stamp::START => Stamp::MAX,
+            Some(resource) => resource.stamp,
+        };
+        if self.wildcard.is_some() { by_name.max(arena.newest_grave()) } else { by_name }
+    }
+
+    /// Whether anything was deleted after a position that the client has by name, and is not told of.
+    pub(crate) fn has_lost_silently(&self, arena: &Arena, edges: &Edges, after: Stamp) -> bool {
+        let is_lost =
+            |slot| arena.at(slot).is_some_and(|it| it.payload.is_none() && it.stamp > after);
+        self.sends(arena) == Sends::Changes && self.sent_by_name(edges).any(is_lost)
+    }
+
+    /// Whether the client has rejected the newest response.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.newest.is_some_and(|sent| sent.answer == Answer::Nack)
+    }
+
+    /// Whether the client has rejected what has not been sent again since.
+    pub(crate) fn is_rejected(&self) -> bool {
+        self.suspects.is_some() || self.newest.is_some_and(|sent| sent.verdict == Answer::Nack)
+    }
+
+    /// Whether the client has asked for something that it has not been sent.
+    pub(crate) fn is_asked_for_more(&self, edges: &Edges) -> bool {
+        let is_answer = |cause| matches!(cause, Cause::First | Cause::Resubscribed);
+        if self.wildcard.and_then(|wildcard| wildcard.owed).is_some_and(|it| is_answer(it.cause)) {
+            return true;
+        }
+        let mut slot = self.due.first();
+        while let Some(edge) = edges.at(slot) {
+            if edge.due.is_some_and(|due| is_answer(due.cause)) {
+                return true;
+            }
+            slot = edges.next(Chain::Due, slot);
+        }
+        false
+    }
+
+    pub(crate) fn staging(&self) -> Staging {
+        self.staging
+    }
+
+    /// Up to where the session has seen what was deleted, if it goes by the graves and has been sent
+    /// something.
+    pub(crate) fn seen_graves(&self, arena: &Arena) -> Option<Stamp> {
+        let wildcard = self.wildcard.filter(|_| self.follows_graves(arena))?;
+        (wildcard.reached != Stamp::START).then_some(wildcard.told)
+    }
+
+    /// The number of the newest response; zero if there is none.
+    pub(crate) fn newest_nonce(&self) -> u64 {
+        self.newest.map_or(0, |sent| sent.nonce.get())
+    }
+
+    /// Whether the client subscribes to everything of the type.
+    pub(crate) fn has_wildcard(&self) -> bool {
+        self.wildcard.is_some()
+    }
+
+    /// What the client was sent of what it subscribes to by name.
+    pub(crate) fn sent_by_name<'a>(&self, edges: &'a Edges) -> impl Iterator<Item = Slot> + 'a {
+        let first = edges.at(self.edges.first()).map(|_| self.edges.first());
+        let next = |&slot: &Slot| Some(edges.next(Chain::Session, slot)).filter(|it| !it.is_none());
+        let all = core::iter::successors(first, next).filter_map(|slot| edges.at(slot));
+        all.filter(|edge| edge.sent != 0).map(|edge| edge.resource)
+    }
+}

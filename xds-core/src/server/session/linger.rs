@@ -1,0 +1,137 @@
+//! What is deleted and not told yet, because something that the client has may still refer to it
+//! (M147).
+//!
+//! A name has an edge meanwhile, which is due but withheld. A resource that only the wildcard covers
+//! gets one when the first response goes out without telling that it is gone: until then the graves
+//! say so. A name that comes back is sent like any other change, which ends its edge (M149).
+
+use alloc::vec::Vec;
+
+use super::{
+    Sends, Session, Staging, Turn,
+    edge::{Chain, Edge, Standing},
+};
+use crate::{
+    server::store::{
+        arena::Arena,
+        body::{Body, Payload},
+        version::TypeVersion,
+    },
+    service::Variant,
+    slab::Slot,
+    text::ResourceName,
+};
+
+/// How much of what is due a response may tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Portion {
+    Everything,
+    /// Not what is gone.
+    Additions,
+    /// Only that the client may go on using what it has.
+    Heartbeats,
+}
+
+impl Session {
+    /// Whether deletions may have to wait.
+    pub(super) fn lets_linger(&self, arena: &Arena) -> bool {
+        self.staging == Staging::Lingering && self.sends(arena) != Sends::Changes
+    }
+
+    /// Whether the graves tell the session what its wildcard has lost.
+    pub(super) fn follows_graves(&self, arena: &Arena) -> bool {
+        self.variant == Variant::Incremental || self.needs_ghosts(arena)
+    }
+
+    /// Whether responses may have to repeat what is deleted.
+    pub(super) fn needs_ghosts(&self, arena: &Arena) -> bool {
+        self.lets_linger(arena) && self.sends(arena) == Sends::FullState
+    }
+}
+
+impl Turn<'_> {
+    /// A response goes out that does not tell what is gone: what the wildcard has lost since the last
+    /// one is remembered.
+    pub(super) fn let_graves_linger(&mut self) {
+        let Some(wildcard) = self.session.wildcard else { return };
+        let lost: Vec<Slot> = {
+            let lost = self.arena.lost(wildcard.told, wildcard.reached);
+            lost.map(|(slot, _)| slot).collect()
+        };
+        for resource in lost {
+            if self.edges.find(self.slot, resource).is_some() {
+                continue;
+            }
+            let Some(edge) = self.connect(resource) else { return };
+            self.session.named += 1;
+            self.set_standing(edge, Standing::Lingering);
+            self.linger(edge);
+        }
+        let clock = self.arena.clock();
+        if let Some(wildcard) = &mut self.session.wildcard {
+            wildcard.told = clock;
+        }
+    }
+
+    /// The client says that it has what is gone. That may have to wait like any deletion.
+    pub(super) fn let_linger_if_gone(&mut self, slot: Slot) {
+        let Some(edge) = self.edges.at(slot) else { return };
+        let exists = self.arena.payload(edge.resource).is_some();
+        // Of a glob, it is the members that linger.
+        if exists || !self.session.lets_linger(self.arena) || self.arena.is_glob(edge.resource) {
+            return;
+        }
+        if edge.standing == Standing::Parting {
+            self.set_standing(slot, Standing::Lingering);
+        }
+        self.linger(slot);
+    }
+
+    fn linger(&mut self, edge: Slot) {
+        let nonce = self.session.newest.map_or(1, |sent| sent.nonce.get());
+        self.edges.set_sent(&mut self.session.edges, edge, nonce);
+        self.edges.clear_due(&mut self.session.due, edge);
+        self.edges.withhold(&mut self.session.due, edge);
+    }
+
+    /// The wildcard is left, and what lingered of it with it.
+    pub(super) fn drop_lingering(&mut self) {
+        if !self.session.lets_linger(self.arena) {
+            return;
+        }
+        let mut slot = self.session.edges.last();
+        while let Some(edge) = self.edges.at(slot) {
+            let is_lingering = edge.standing == Standing::Lingering;
+            let previous = self.edges.previous(Chain::Session, slot);
+            if is_lingering {
+                self.disconnect(slot);
+            }
+            slot = previous;
+        }
+    }
+
+    /// What a client that the deletion of the resource is withheld from is served instead of it.
+    pub(super) fn ghost(&self, edge: &Edge) -> Option<(&ResourceName, &Payload)> {
+        let resource = self.arena.at(edge.resource)?;
+        let payload = self.arena.ghosts.at(resource.stamp)?;
+        edge.is_withheld().then_some((&resource.name, payload))
+    }
+
+    /// All resources, and what lingers; with the version of just these.
+    pub(super) fn body_of_everything(&mut self) -> (Body, TypeVersion) {
+        let (mut ghosts, mut version) = (Vec::new(), self.arena.version);
+        let mut slot = self.session.due.withheld().first();
+        while let Some(edge) = self.edges.at(slot) {
+            if let Some((name, payload)) = self.ghost(edge) {
+                version.add(name.as_str(), payload.hash);
+                ghosts.push((name.clone(), payload.clone()));
+            }
+            slot = self.edges.next(Chain::Due, slot);
+        }
+        let ttls = self.form().ttls;
+        match ghosts.is_empty() {
+            true => (self.arena.full_body(ttls), version),
+            false => (self.arena.full_body_with(&ghosts, version, ttls), version),
+        }
+    }
+}
