@@ -1,9 +1,7 @@
 //! Transactions: what they change, what they refuse, and what versions say of it.
 
-mod server_support;
-
+use crate::support::{Rig, payload, run_all, transaction, url};
 use bytes::Bytes;
-use server_support::{Rig, payload, run_all, transaction, url};
 use xds_core::{
     Time,
     server::{Server, ServerConfig, ServerLimits, ServerOutput, Transaction, TransactionError},

@@ -1,8 +1,6 @@
 //! Errors instead of single resources (TP3).
 
-mod server_support;
-
-use server_support::{Rig, run_all, url};
+use crate::support::{Rig, run_all, url};
 use xds_core::server::{StatusCode, Transaction, TransactionError};
 
 /// M171-M179: told once to who names the resource, beside what is good, until the resource is sent.

@@ -1,12 +1,10 @@
 //! Clients that keep to nothing: whatever they send, the server stands and the others are served.
 
-mod server_support;
-
 use std::collections::BTreeSet;
 
+use crate::support::url;
 use proptest::{collection::vec, option, prelude::*};
 use prost::Message as _;
-use server_support::url;
 use xds_core::{
     Frame, Time,
     proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},

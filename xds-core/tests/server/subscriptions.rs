@@ -1,8 +1,6 @@
 //! What a client subscribes to: the algebra of state-of-the-world name lists.
 
-mod server_support;
-
-use server_support::{run_all, run_all_with};
+use crate::support::{run_all, run_all_with};
 use xds_core::server::{LegacyWildcard, ServerConfig, TypeConfig};
 
 #[test]

@@ -1,9 +1,7 @@
 //! What a request means for the response before it: ACK, stale, bogus, and the window.
 
-mod server_support;
-
+use crate::support::{Rig, run_all, url};
 use prost::Message as _;
-use server_support::{Rig, run_all, url};
 use xds_core::{
     proto::{DiscoveryRequest, Node, Status},
     server::{Observation, StreamEvent, SyncState},

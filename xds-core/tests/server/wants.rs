@@ -1,8 +1,6 @@
 //! Resources that are made or fetched when somebody wants them.
 
-mod server_support;
-
-use server_support::{Rig, run_all, run_all_with, transaction_in, url};
+use crate::support::{Rig, run_all, run_all_with, transaction_in, url};
 use xds_core::{
     ViewName,
     server::{Admission, OnDemand, ServerConfig, ServerOutput, Transaction},
@@ -198,7 +196,7 @@ fn wants_hold_back_who_causes_them() {
     let stream = rig.stream(1);
     let request = xds_core::proto::DiscoveryRequest {
         resource_names: (0..2_000).map(|n| n.to_string()).collect(),
-        ..server_support::request_of("node-1", "eds")
+        ..crate::support::request_of("node-1", "eds")
     };
     let message = prost::Message::encode_to_vec(&request);
     let event = xds_core::server::StreamEvent::Message(stream, message.into());

@@ -1,8 +1,6 @@
 //! Types of the application on the streams of the server, and who is served when.
 
-mod server_support;
-
-use server_support::{Rig, request_of, run_all, transaction_in, url};
+use crate::support::{Rig, request_of, run_all, transaction_in, url};
 use xds_core::{
     Frame, ViewName,
     proto::DiscoveryRequest,

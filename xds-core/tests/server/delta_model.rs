@@ -5,13 +5,11 @@
 //! knows of what does not; if every name it added was answered; if it then is silent; and if it never
 //! said anything that nobody asked about.
 
-mod server_support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{payload, url};
 use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
-use server_support::{payload, url};
 use xds_core::{
     Frame, StreamId, Time,
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},

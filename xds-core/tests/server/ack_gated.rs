@@ -3,12 +3,10 @@
 //! In these scripts a cluster whose content begins with `eds` names endpoints: those of its own name, or
 //! those behind a colon, as in `c=eds:e`.
 
-mod server_support;
-
 use core::time::Duration;
 use std::sync::Arc;
 
-use server_support::{Rig, run_all_with};
+use crate::support::{Rig, run_all_with};
 use xds_core::{
     Malformed,
     references::{Reference, ReferenceExtractor, Target},

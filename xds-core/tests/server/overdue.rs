@@ -1,10 +1,8 @@
 //! Clients that do not answer what they are sent.
 
-mod server_support;
-
 use core::time::Duration;
 
-use server_support::{Rig, url};
+use crate::support::{Rig, url};
 use xds_core::{
     server::{AnswerOverdue, Observation, ServerConfig, ServerOutput},
     types,

@@ -1,11 +1,9 @@
 //! Layered views: what clients of a view over others are told, and what they are not.
 
-mod server_support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{Rig, payload, run_all_with, url};
 use proptest::{collection::vec, prelude::*};
-use server_support::{Rig, payload, run_all_with, url};
 use xds_core::{
     ViewName,
     server::{
@@ -201,7 +199,7 @@ fn layers_that_cannot_be_are_refused() {
     let own = LayersError::OwnResources { view: view("full") };
     let layers = [view("base")];
     assert_eq!(rig.server.set_layers(&view("full"), &layers, rig.now), Err(own));
-    let error = rig.server.apply(server_support::transaction("@v cds a=1"), rig.now);
+    let error = rig.server.apply(crate::support::transaction("@v cds a=1"), rig.now);
     assert_eq!(error, Err(TransactionError::LayeredView { view: view("v") }));
     let error = rig.server.set_snapshot(&view("v"), Snapshot::new(), rig.now);
     assert_eq!(error, Err(TransactionError::LayeredView { view: view("v") }));

@@ -1,8 +1,6 @@
 //! Several types on one stream: order, and endpoints for clusters that are warming.
 
-mod server_support;
-
-use server_support::{Rig, run_all, run_all_with};
+use crate::support::{Rig, run_all, run_all_with};
 use xds_core::server::{ServerConfig, Warming};
 
 #[test]

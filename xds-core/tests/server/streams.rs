@@ -1,9 +1,7 @@
 //! The life of a stream: nodes, type URLs, limits, broken clients, and the end.
 
-mod server_support;
-
+use crate::support::{Rig, transaction, url};
 use prost::Message as _;
-use server_support::{Rig, transaction, url};
 use xds_core::{
     Frame, StreamId, Time,
     proto::{DiscoveryRequest, Node},

@@ -1,10 +1,8 @@
 //! Views that nobody sees are dropped after a while, if that is wanted.
 
-mod server_support;
-
 use core::time::Duration;
 
-use server_support::Rig;
+use crate::support::Rig;
 use xds_core::{
     Timer,
     server::{Admission, ServerConfig, ServerOutput},

@@ -1,10 +1,8 @@
 //! When streams are taken, and how they end.
 
-mod server_support;
-
 use core::time::Duration;
 
-use server_support::{Rig, run_all_with};
+use crate::support::{Rig, run_all_with};
 use xds_core::{
     Time,
     server::{
@@ -84,7 +82,7 @@ fn new_streams_are_taken_at_a_rate() {
 fn one_node_has_only_so_many_streams() {
     let mut rig = Rig::new(limited(|limits| limits.streams_per_node = 2));
     let again = |rig: &mut Rig, stream: u32| {
-        let request = server_support::request_of("node-1", "cds");
+        let request = crate::support::request_of("node-1", "cds");
         let id = rig.stream(stream);
         rig.message(id, &request);
     };

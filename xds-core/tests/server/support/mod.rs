@@ -46,8 +46,7 @@
 //! | `d< cds first a=1 -b` | the next response: its type, its cause, resources and removed names in any order |
 //! | `d< cds first ?a` | the same, with a resource that has only a name |
 
-#![allow(dead_code, reason = "every test binary uses a part")]
-
+pub(crate) mod model;
 mod operation;
 
 use core::time::Duration;

@@ -7,8 +7,6 @@
 //! endpoints come; meanwhile the one before stays in use. They read late, ask late, reject what they get,
 //! or stop reading for good.
 
-mod server_support;
-
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt::Write as _,

@@ -1,10 +1,8 @@
 //! Resources that clients may use for a time only: TTLs, heartbeats, and who is told of them.
 
-mod server_support;
-
 use core::time::Duration;
 
-use server_support::{Rig, payload, run_all, run_all_with, url};
+use crate::support::{Rig, payload, run_all, run_all_with, url};
 use xds_core::server::{
     DropView, HeartbeatFraction, NackRecovery, Observation, ResourceOptions, ServerConfig,
     Snapshot, Transaction, TransactionError,

@@ -1,8 +1,6 @@
 //! What a client gets: when there is a first response, and what a response must hold.
 
-mod server_support;
-
-use server_support::{Rig, run_all, run_all_with};
+use crate::support::{Rig, run_all, run_all_with};
 use xds_core::server::{ReconnectTrust, ServerConfig, SotwResponse, TypeConfig};
 
 #[test]
@@ -88,7 +86,7 @@ fn first_responses() {
 #[test]
 fn a_client_that_comes_back_is_taken_at_its_word() {
     let mut rig = Rig::script("set cds a=1 b=1; eds x=1");
-    let version = rig.server.version(&server_support::url("cds")).expect("clusters").to_string();
+    let version = rig.server.version(&crate::support::url("cds")).expect("clusters").to_string();
     rig.run(&format!(
         "
         > cds version:{version}
@@ -99,7 +97,7 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
         < cds changed a=2 b=1
     "
     ));
-    let version = rig.server.version(&server_support::url("cds")).expect("clusters").to_string();
+    let version = rig.server.version(&crate::support::url("cds")).expect("clusters").to_string();
     rig.run(&format!(
         "
         2> cds version:{version}0

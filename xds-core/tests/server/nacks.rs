@@ -1,8 +1,6 @@
 //! What is made of a rejected response: what is sent again, when, and what is remembered of it.
 
-mod server_support;
-
-use server_support::{Rig, run_all, run_all_with, url};
+use crate::support::{Rig, run_all, run_all_with, url};
 use xds_core::{
     Nonce, Version,
     server::{NackRecovery, Observation, ServerConfig, SyncState},

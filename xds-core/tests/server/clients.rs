@@ -1,12 +1,10 @@
 //! What each client has of each resource, as client status discovery tells it.
 
-mod server_support;
-
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{Rig, run_all, run_all_with, url};
 use proptest::prelude::*;
-use server_support::{Rig, run_all, run_all_with, url};
 use xds_core::{
     ViewName,
     client::{Contents, WallClock},

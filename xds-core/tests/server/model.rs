@@ -4,17 +4,13 @@
 //! right if, once everybody is done, each accepting client holds what exists of what it asked
 //! for; if it then is silent; and if everything it said on the way had a reason.
 
-#[path = "server_support/model/mod.rs"]
-mod model;
-mod server_support;
-
-use model::{
+use crate::support::model::{
     Drains, World,
     ops::{NAMES, Op, Split, TYPES, config, op},
 };
+use crate::support::url;
 use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
-use server_support::url;
 use xds_core::{
     Time,
     proto::DiscoveryResponse,

@@ -1,9 +1,7 @@
 //! Views: who sees what, decided by the application, and moved while the stream goes on.
 
-mod server_support;
-
+use crate::support::{Rig, payload, transaction_in, url};
 use bytes::Bytes;
-use server_support::{Rig, payload, transaction_in, url};
 use xds_core::{
     ViewName,
     server::{

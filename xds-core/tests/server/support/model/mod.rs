@@ -22,7 +22,7 @@ use self::{
     client::{Asked, Client, Holds, Interest, Rejected, Subscription},
     ops::{Habit, NAMES, Nonce, Op, Split, TYPES},
 };
-use crate::server_support::{payload, url};
+use crate::support::{payload, url};
 
 pub(crate) const HABITS: [Habit; 3] = [Habit::Accepts, Habit::Rejects, Habit::Wavers];
 

@@ -1,12 +1,10 @@
 //! Globs, structured names and locators, as a server takes them.
 
-mod server_support;
-
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{Rig, payload, run_all, run_all_with, url};
 use proptest::{collection::vec, prelude::*};
-use server_support::{Rig, payload, run_all, run_all_with, url};
 use xds_core::{
     Time,
     server::{

@@ -1,8 +1,6 @@
 //! The incremental variant: what is subscribed, what is answered, and what a nonce means.
 
-mod server_support;
-
-use server_support::{Rig, run_all, run_all_with, url};
+use crate::support::{Rig, run_all, run_all_with, url};
 use xds_core::server::{
     Absence, CloseReason, Interest, Observation, ServerConfig, ServerLimits, ServerOutput,
     StatusCode, TypeConfig,

@@ -1,10 +1,8 @@
 //! Bursts of changes, told as one.
 
-mod server_support;
-
 use core::time::Duration;
 
-use server_support::{Rig, run_all_with};
+use crate::support::{Rig, run_all_with};
 use xds_core::{
     Timer,
     server::{Admission, Debounce, ServerConfig, ServerOutput},

@@ -1,8 +1,6 @@
 //! Who has accepted a change, and who rejected it.
 
-mod server_support;
-
-use server_support::{Rig, run_all, run_all_with, transaction_in};
+use crate::support::{Rig, run_all, run_all_with, transaction_in};
 use xds_core::{
     ViewName,
     server::{

@@ -1,0 +1,32 @@
+//! The management server, through its public API.
+//!
+//! One binary, so that the machinery that the tests share is compiled once.
+
+mod support;
+
+mod ack_gated;
+mod asides;
+mod clients;
+mod convergence;
+mod debounce;
+mod delta;
+mod delta_model;
+mod errors;
+mod globs;
+mod heartbeats;
+mod hostile;
+mod idle_views;
+mod layers;
+mod lifecycle;
+mod make_before_break;
+mod model;
+mod nacks;
+mod nonces;
+mod order;
+mod overdue;
+mod responses;
+mod store;
+mod streams;
+mod subscriptions;
+mod views;
+mod wants;
