@@ -98,6 +98,8 @@ pub enum Timer {
     ViewIdle,
     /// A management server has held something back for as long as it may.
     Held,
+    /// A management server tells a client that a name it asked for a while ago does not exist.
+    Absence,
 }
 
 impl fmt::Display for Timer {
@@ -117,6 +119,7 @@ impl fmt::Display for Timer {
             Self::ForgetRejections => "forget rejections",
             Self::Heartbeat => "heartbeat",
             Self::Held => "held back",
+            Self::Absence => "absence",
         })
     }
 }

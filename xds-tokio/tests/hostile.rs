@@ -591,7 +591,8 @@ async fn streams_that_come_and_go_leave_nothing() {
 #[tokio::test]
 async fn a_client_that_never_answers_is_told_why_it_has_to_go() {
     let mut config = ServerConfig::default();
-    config.answer_overdue = AnswerOverdue::Close(Duration::from_millis(20));
+    let overdue = AnswerOverdue::Close(Duration::from_millis(20));
+    config = config.with_every_type(|it| it.answer_overdue = overdue);
     let running = start_with(config, ServerOptions::default()).await;
     running.handle.apply(set(&[(CLUSTER, "c", "1")])).await.unwrap();
     let mut mute = RawClient::open(running.address).await;

@@ -36,6 +36,8 @@ pub(crate) enum Alarm {
     ViewIdle(Key),
     /// Something of the stream has been held back for long enough (M148).
     Held(StreamId),
+    /// A name that the session asked for has had its time to come into being (M127).
+    Absence(Key),
 }
 
 impl Alarms {
@@ -48,6 +50,19 @@ impl Alarms {
     pub(crate) fn cancel(&mut self, at: Time, alarm: Alarm) {
         self.waiting.remove(&(at, alarm));
         self.note_next();
+    }
+
+    /// Replaces an alarm, if it is another one.
+    pub(crate) fn replace(&mut self, before: Option<(Time, Alarm)>, after: Option<(Time, Alarm)>) {
+        if before == after {
+            return;
+        }
+        if let Some((at, alarm)) = before {
+            self.cancel(at, alarm);
+        }
+        if let Some((at, alarm)) = after {
+            self.set(at, alarm);
+        }
     }
 
     /// The next deadline. O(1).
@@ -79,6 +94,7 @@ impl Alarm {
             Self::Debounced => Timer::Debounced,
             Self::ViewIdle(_) => Timer::ViewIdle,
             Self::Held(_) => Timer::Held,
+            Self::Absence(_) => Timer::Absence,
         }
     }
 }

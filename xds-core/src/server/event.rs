@@ -178,6 +178,9 @@ pub enum Cause {
     Aside,
     /// The client is to go on using what it has (M161).
     Heartbeat,
+    /// It has one of the resources that the client rejected together, to learn whether it is the one
+    /// (M108).
+    Recovery,
 }
 
 impl fmt::Display for Cause {
@@ -189,6 +192,7 @@ impl fmt::Display for Cause {
             Self::Warming => "warming",
             Self::Aside => "aside",
             Self::Heartbeat => "heartbeat",
+            Self::Recovery => "recovery",
         })
     }
 }
@@ -220,7 +224,7 @@ pub enum HeldBy {
     NotAskedAgain,
 }
 
-/// Something worth knowing that happened on a stream. A request causes at most four of them.
+/// Something worth knowing that happened on a stream. A request causes a handful of them at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
@@ -238,7 +242,7 @@ pub enum Observation {
         /// The whole encoded `Node`. The server itself keeps only the id.
         node: Bytes,
     },
-    /// A later request has another node, which is ignored (M3).
+    /// A later request has another node; the first one stays (M3).
     NodeChanged {
         /// The stream.
         stream: StreamId,
@@ -285,6 +289,15 @@ pub enum Observation {
         code: i32,
         /// The client's message, cut to 4,096 bytes.
         message: Arc<str>,
+    },
+    /// It is known that this resource is one that the client rejects as it is (M108).
+    Isolated {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The resource.
+        name: ResourceName,
     },
     /// A request accepts a response but states another version than the response had (M57).
     VersionMismatch {
@@ -363,6 +376,7 @@ impl Observation {
             | Self::Subscribed { stream, .. }
             | Self::Acked { stream, .. }
             | Self::Nacked { stream, .. }
+            | Self::Isolated { stream, .. }
             | Self::VersionMismatch { stream, .. }
             | Self::StaleNonce { stream, .. }
             | Self::BogusNonce { stream, .. }

@@ -20,7 +20,7 @@ use super::{
     stream::Seat,
     subscriptions::Subscriptions,
 };
-use crate::{slab::Slot, text::ResourceName, time::Time, types::rank};
+use crate::{service::Variant, slab::Slot, text::ResourceName, time::Time, types::rank};
 
 /// How many types wait or are waited for: those with a rank of their own.
 const STAGES: usize = 9;
@@ -424,7 +424,10 @@ impl Gate {
         let nonce = view.session.newest_nonce();
         if rank == rank::CLUSTERS && view.session.has_wildcard() {
             // What was rejected is in full state again.
-            let (from, to) = view.session.just_sent().unwrap_or((marks.accepted.set, Stamp::MAX));
+            let (from, to) = match view.session.variant() {
+                Variant::Incremental => view.session.just_sent(),
+                Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
+            };
             let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
             let mut warms = false;
             for cluster in new {
@@ -454,7 +457,8 @@ impl Gate {
         let Some(View { session, arena, .. }) = View::of(seat.session, subscriptions) else {
             return;
         };
-        if let Some(part) = session.just_sent().filter(|_| session.has_wildcard()) {
+        if session.variant() == Variant::Incremental && session.has_wildcard() {
+            let part = session.just_sent();
             match (session.is_refused(), session.is_waiting()) {
                 (true, _) => marks.refused.add(arena, part),
                 (false, false) => marks.refused.remove(arena, part),

@@ -83,11 +83,11 @@ impl Server {
     /// A heartbeat waits for the answer to a response (M165). If that has been out for half the time that
     /// the client may use what it has, it is late, whatever else answers may take.
     fn note_silence(&mut self, session: Slot) {
-        if self.config.answer_overdue == AnswerOverdue::Wait {
-            return;
-        }
         let now = self.clock.now();
         let Some(mut turn) = self.subscriptions.turn(session) else { return };
+        if turn.arena.config.answer_overdue == AnswerOverdue::Wait {
+            return;
+        }
         let Some((nonce, after)) = turn.silence_in_the_way(now) else { return };
         let (stream, type_url) = (turn.session.stream, turn.arena.type_url.clone());
         self.out.observe(Observation::AnswerOverdue { stream, type_url, nonce, after });

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::{
     Server,
+    config::{UnknownType, Warming},
     event::{CloseReason, Observation},
     rejections::Answered,
     session::answer::{Asked, Rejection, Surroundings},
@@ -61,20 +62,23 @@ impl Server {
             return Err(CloseReason::TooManyNames { limit });
         }
         let issued = stream.nonces;
-        let (now, awaited) = (self.clock.now(), self.answer_alarm(session));
+        let now = self.clock.now();
+        let (awaited, grace) = (self.answer_alarm(session), self.grace_alarm(session));
         let acks = self.subscriptions.acks(session);
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
         let mut around = Surroundings {
-            config: &self.config,
+            now,
             issued,
+            config: &self.config,
+            accepted: None,
             out: &mut self.out,
             stats: &mut self.stats,
             nacks: &mut stream.nacks,
-            now,
             rejected: None,
         };
         let asked = turn.handle_request(&request, rejection, &mut around);
+        let accepted = around.accepted;
         let answered = match around.rejected {
             Some(rejected) => Answered::Rejected(rejected),
             None if self.subscriptions.acks(session) > acks => Answered::Accepted,
@@ -98,10 +102,13 @@ impl Server {
         {
             gate.note_request(seat, &self.subscriptions);
         }
-        if self.answer_alarm(session) != awaited {
-            self.stop_awaiting(awaited);
-        }
+        self.alarms.replace(awaited, self.answer_alarm(session));
+        self.alarms.replace(grace, self.grace_alarm(session));
         self.announce(session);
+        if accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {
+            self.warm(id, session, accepted);
+            self.announce_all(id);
+        }
         Ok(())
     }
 
@@ -147,7 +154,10 @@ impl Server {
         stream.seat(Seat { rank, arena: opened.arena, session: opened.session });
         if opened.knowledge == Knowledge::Unknown {
             let type_url = TypeUrl::from(type_url);
-            self.out.observe(Observation::UnknownType { stream: id, type_url });
+            self.out.observe(Observation::UnknownType { stream: id, type_url: type_url.clone() });
+            if self.config.unknown_type == UnknownType::Closed {
+                return Err(CloseReason::UnknownType { type_url });
+            }
         }
         self.tend_heartbeats(opened.arena);
         Ok(opened.session)

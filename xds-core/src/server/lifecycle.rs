@@ -128,7 +128,8 @@ impl Server {
             self.alarms.cancel(at, Alarm::ReadAgain(id));
         }
         for seat in gone.sessions {
-            self.stop_awaiting(self.answer_alarm(seat.session));
+            self.alarms.replace(self.answer_alarm(seat.session), None);
+            self.alarms.replace(self.grace_alarm(seat.session), None);
             self.keep_rejection(seat.session);
             self.leave_waits(seat.arena, seat.session);
             self.subscriptions.close(seat);

@@ -35,6 +35,7 @@
 //! Nothing a client sends makes the server panic or fail: a stream that breaks the protocol is
 //! closed with a reason, one that asks for too much as well, and all others go on.
 
+mod absence;
 mod admission;
 mod alarms;
 mod asides;
@@ -81,10 +82,11 @@ pub use self::{
     asides::AsideError,
     clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Absence, AckGated, Admission, AnswerOverdue, Debounce, DrainPlan, Globs, HeartbeatFraction,
-        LegacyWildcard, NackRecovery, OnDemand, OnStuck, OrderingPolicy, Rate, Readiness,
-        ReconnectTrust, RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge,
-        TypeConfig, Warming,
+        Absence, AbsenceGrace, AckGated, Admission, AnswerOverdue, Debounce, DrainPlan, Globs,
+        HeartbeatFraction, LegacyWildcard, Missing, NackDetection, NackRecovery, NodeChanged,
+        OnDemand, OnStuck, OrderingPolicy, Rate, Readiness, ReconnectTrust, Removals, RequireNode,
+        ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults, UnknownType,
+        Warmed, Warming, WildcardExit, Window,
     },
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
@@ -256,6 +258,7 @@ impl Server {
                 Alarm::Debounced => self.tell_held_back(),
                 Alarm::ViewIdle(view) => self.drop_idle_view(view),
                 Alarm::Held(stream) => self.held_too_long(stream),
+                Alarm::Absence(session) => self.grace_is_over(session.slot()),
             }
         }
     }

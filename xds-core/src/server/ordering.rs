@@ -9,7 +9,8 @@ use super::{
     envelope::seal,
     event::{Cause, Observation, ServerTransmit, Via},
     gate::{self, Gate, Next},
-    session::{Rendered, Staging, linger::Portion},
+    session::{Rendered, Session, Staging, linger::Portion},
+    store::history::Stamp,
     stream::{Seat, Stream, Writable},
     subscriptions::Subscriptions,
 };
@@ -74,6 +75,15 @@ impl Server {
         self.held_back.note(session, &self.subscriptions);
     }
 
+    /// The same for all of a stream.
+    pub(super) fn announce_all(&mut self, id: StreamId) {
+        let sessions = self.streams.get(id.0).map_or(&[][..], |stream| &stream.sessions);
+        let due = |seat: &&Seat| self.subscriptions.is_due(seat.session);
+        if let Some(session) = sessions.iter().find(due).map(|seat| seat.session) {
+            self.announce(session);
+        }
+    }
+
     /// Tells the driver, once, that the stream has something to send.
     pub(super) fn tell_writable(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(id.0)
@@ -126,7 +136,7 @@ impl Server {
 
         if rendered.body.bytes.len() > limit
             && stream.via.variant() == Variant::StateOfTheWorld
-            && arena.config.sotw_response == SotwResponse::FullState
+            && arena.config.sotw_response != SotwResponse::Changes
         {
             self.out.observe(Observation::Oversize {
                 stream: id,
@@ -136,14 +146,25 @@ impl Server {
         }
         let is_content = transmit.cause != Cause::Heartbeat;
         if is_content && self.config.warming == Warming::AfterClusters {
-            self.subscriptions.arm_warming(seat.session, &stream.sessions);
+            let sent = self.subscriptions.sessions.at(seat.session).map(Session::just_sent);
+            self.warm(id, seat.session, sent);
         }
-        if is_content && let Some(gate) = stream.order.gate() {
+        let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
+        if is_content && let Some(gate) = gate {
             let warming = self.config.warming;
             gate.note_sent(seat, &self.subscriptions, warming);
         }
-        self.await_answer(seat.session);
+        self.alarms.replace(None, self.answer_alarm(seat.session));
         Some(transmit)
+    }
+
+    /// Clusters were sent, or accepted: what changed in them between these positions.
+    pub(super) fn warm(&mut self, id: StreamId, session: Slot, changed: Option<(Stamp, Stamp)>) {
+        let (Some(stream), Some(changed)) = (self.streams.get(id.0), changed) else { return };
+        let Self { subscriptions, config, .. } = self;
+        for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed) {
+            subscriptions.warm(waiting, session, changed, config.warming);
+        }
     }
 
     /// The response that is next. A session may turn out to have nothing to say after all; then it is the

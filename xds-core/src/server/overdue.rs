@@ -5,41 +5,28 @@ use super::{
     alarms::Alarm,
     config::AnswerOverdue,
     event::{CloseReason, Observation},
+    subscriptions::Subscriptions,
 };
 use crate::{slab::Slot, time::Time};
 
 impl Server {
-    /// A response was rendered.
-    pub(super) fn await_answer(&mut self, session: Slot) {
-        if let Some((at, alarm)) = self.answer_alarm(session) {
-            self.alarms.set(at, alarm);
-        }
-    }
-
-    /// It was answered, or never will be.
-    pub(super) fn stop_awaiting(&mut self, alarm: Option<(Time, Alarm)>) {
-        if let Some((at, alarm)) = alarm {
-            self.alarms.cancel(at, alarm);
-        }
-    }
-
-    /// Until when the session's response should be answered, if it has one on its way.
+    /// Until when the session's oldest response should be answered, if it has one on its way.
     pub(super) fn answer_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
-        let after = self.config.answer_overdue.after()?;
+        let after = self.overdue_policy(session)?.after()?;
         let sent = self.subscriptions.sessions.at(session)?.awaits_since()?;
         let key = self.subscriptions.sessions.key(session)?;
         Some((sent.after(after), Alarm::AnswerOverdue(key)))
     }
 
-    pub(super) fn answer_is_overdue(&mut self, session: Slot) {
-        let policy = self.config.answer_overdue;
+    pub(super) fn answer_is_overdue(&mut self, slot: Slot) {
+        let Some(policy) = self.overdue_policy(slot) else { return };
         let Some(after) = policy.after() else { return };
-        let subscriptions = &self.subscriptions;
-        let Some(session) = subscriptions.sessions.at(session) else { return };
-        let Some(type_url) = subscriptions.store.arena(session.arena).map(|it| &it.type_url) else {
+        let Subscriptions { sessions, store, .. } = &mut self.subscriptions;
+        let Some(session) = sessions.at_mut(slot) else { return };
+        let Some(type_url) = store.arena(session.arena).map(|it| it.type_url.clone()) else {
             return;
         };
-        let (stream, Some(nonce)) = (session.stream, session.awaited()) else { return };
+        let (stream, Some(nonce)) = (session.stream, session.give_up_awaiting()) else { return };
         self.out.observe(Observation::AnswerOverdue {
             stream,
             type_url: type_url.clone(),
@@ -47,8 +34,15 @@ impl Server {
             after,
         });
         if let AnswerOverdue::Close(_) = policy {
-            let reason = CloseReason::AnswerOverdue { type_url: type_url.clone(), nonce, after };
-            self.close(stream, reason);
+            let reason = CloseReason::AnswerOverdue { type_url, nonce, after };
+            return self.close(stream, reason);
         }
+        self.alarms.replace(None, self.answer_alarm(slot));
+        self.announce(slot);
+    }
+
+    fn overdue_policy(&self, session: Slot) -> Option<AnswerOverdue> {
+        let arena = self.subscriptions.sessions.at(session)?.arena;
+        Some(self.subscriptions.store.arena(arena)?.config.answer_overdue)
     }
 }

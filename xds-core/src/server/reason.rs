@@ -34,6 +34,16 @@ pub enum CloseReason {
     /// The first request names no node, or one without an id (M4).
     #[error("the first request has no node id")]
     MissingNode,
+    /// A later request has another node than the first (M3, [`NodeChanged::Closed`](super::NodeChanged)).
+    #[error("the node differs from that of the first request")]
+    NodeChanged,
+    /// A request is for a type that the server does not know (M8,
+    /// [`UnknownType::Closed`](super::UnknownType)).
+    #[error("unknown type {type_url}")]
+    UnknownType {
+        /// The type.
+        type_url: TypeUrl,
+    },
     /// A request on an aggregated stream does not say which type it is about (M5).
     #[error("request without type URL on an aggregated stream")]
     MissingTypeUrl,
@@ -124,6 +134,8 @@ impl CloseReason {
             Self::Malformed(_)
             | Self::Undeliverable(_)
             | Self::MissingNode
+            | Self::NodeChanged
+            | Self::UnknownType { .. }
             | Self::MissingTypeUrl
             | Self::ForeignTypeUrl { .. } => StatusCode::InvalidArgument,
             Self::RequestTooLong(_)

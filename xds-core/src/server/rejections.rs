@@ -40,7 +40,7 @@ pub struct Rejection<'a> {
     /// The version of the newest rejected response.
     pub version: &'a Version,
     /// The resources that were new to the client in it. Which of them it did not like, only its message
-    /// says.
+    /// says, or [`NackRecovery::Isolate`](super::NackRecovery::Isolate) finds out.
     pub names: &'a [ResourceName],
     /// Whether these are all.
     pub extent: Extent,

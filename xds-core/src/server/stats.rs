@@ -66,6 +66,8 @@ pub struct Responses {
     pub asides: u64,
     /// The client is to go on using what it has.
     pub heartbeats: u64,
+    /// The client had rejected it together with others (M108).
+    pub recovery: u64,
 }
 
 /// Streams not taken since the server was made, by [`Refusal`].
@@ -126,6 +128,7 @@ impl ServerStats {
             Cause::Warming => &mut self.causes.warming,
             Cause::Aside => &mut self.causes.asides,
             Cause::Heartbeat => &mut self.causes.heartbeats,
+            Cause::Recovery => &mut self.causes.recovery,
         };
         *count += 1;
     }
@@ -146,6 +149,8 @@ impl ServerStats {
             CloseReason::Malformed(_)
             | CloseReason::Undeliverable(_)
             | CloseReason::MissingNode
+            | CloseReason::NodeChanged
+            | CloseReason::UnknownType { .. }
             | CloseReason::MissingTypeUrl
             | CloseReason::ForeignTypeUrl { .. } => &mut closed.invalid,
             CloseReason::RequestTooLong(_)

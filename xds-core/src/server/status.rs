@@ -1,10 +1,10 @@
 //! A look inside: who subscribes to what, and has accepted what.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 
 use crate::{
     id::StreamId,
-    text::{TypeUrl, Version, ViewName},
+    text::{ResourceName, TypeUrl, Version, ViewName},
 };
 
 /// What one stream subscribes to of one type.
@@ -63,4 +63,6 @@ pub struct SubscriptionStatus<'a> {
     pub nacks: u64,
     /// What the client last rejected a response for, until it accepts one.
     pub last_error: Option<&'a Arc<str>>,
+    /// The resources that it is known to reject as they are (M108).
+    pub culprits: Vec<&'a ResourceName>,
 }

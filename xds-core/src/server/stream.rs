@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use super::{
     asides::Queue,
     bucket::Bucket,
-    config::{Rate, RequireNode, ServerConfig, ServerLimits},
+    config::{NodeChanged, Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, Via},
     features::Features,
     ordering::Order,
@@ -197,10 +197,14 @@ impl Stream {
             }
             (None, _) => Ok(()),
             (Some(encoded), Some(node)) => {
-                if hasher.hash_one(encoded) != node.digest {
-                    out.observe(Observation::NodeChanged { stream: id });
+                if hasher.hash_one(encoded) == node.digest {
+                    return Ok(());
                 }
-                Ok(())
+                out.observe(Observation::NodeChanged { stream: id });
+                match config.node_changed {
+                    NodeChanged::Ignored => Ok(()),
+                    NodeChanged::Closed => Err(CloseReason::NodeChanged),
+                }
             }
             (Some(encoded), None) => {
                 let node = Node::read(encoded, config, hasher)?;

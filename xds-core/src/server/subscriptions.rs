@@ -6,7 +6,8 @@
 use alloc::vec::Vec;
 
 use super::{
-    config::{OnDemand, ServerConfig},
+    config::{OnDemand, ServerConfig, Warmed, Warming},
+    event::Cause,
     features::Features,
     session::{Role, Session, Staging, Turn, edge::Edges},
     status::SubscriptionStatus,
@@ -130,7 +131,7 @@ impl Subscriptions {
 
     /// Whether a response of a session is on its way.
     pub(crate) fn awaits_answer(&self, slot: Slot) -> bool {
-        self.sessions.at(slot).is_some_and(|session| session.awaited().is_some())
+        self.sessions.at(slot).is_some_and(|session| session.is_waiting())
     }
 
     /// How many responses of a session were accepted.
@@ -157,29 +158,41 @@ impl Subscriptions {
             .map_or(Slot::NONE, |resource| resource.subscribers.first())
     }
 
-    /// If `sent` is a session of clusters, endpoints on the same stream are to be sent once more: to a
-    /// state-of-the-world client all it asks for next, to an incremental one, which would not ask, those
-    /// of the clusters just sent (M151-M153).
-    pub(crate) fn arm_warming(&mut self, sent: Slot, seats: &[Seat]) {
-        let Some(clusters) = self.sessions.at(sent).filter(|it| it.role == Role::Clusters) else {
-            return;
-        };
-        let endpoints = |seat: &&Seat| {
-            self.sessions.at(seat.session).is_some_and(|session| session.role == Role::Endpoints)
-        };
-        let Some(seat) = seats.iter().find(endpoints) else { return };
-        match clusters.just_sent() {
-            None => {
-                if let Some(session) = self.sessions.at_mut(seat.session) {
-                    session.arm_warming();
-                }
+    /// Whether others may wait for more on the same stream when this one was sent something, and which
+    /// those are (M151-M153, M155).
+    pub(crate) fn warmed_by(&self, sent: Slot, seats: &[Seat], warmed: Warmed) -> Vec<Slot> {
+        let role = |slot: Slot| self.sessions.at(slot).map(|session| session.role);
+        let waits = |seat: &&Seat| match (role(sent), role(seat.session)) {
+            (Some(Role::Clusters), Some(Role::Endpoints)) => true,
+            (Some(Role::Clusters | Role::Listeners), Some(Role::Secrets)) => {
+                warmed == Warmed::EndpointsAndSecrets
             }
-            Some((from, to)) => {
-                let names =
-                    self.store.arena(clusters.arena).map(|arena| arena.endpoints_between(from, to));
-                if let Some(mut turn) = self.turn(seat.session) {
-                    names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
-                }
+            _ => false,
+        };
+        seats.iter().filter(waits).map(|seat| seat.session).collect()
+    }
+
+    /// Sends once more what is waited for: to a state-of-the-world client all it asks for next, or at
+    /// once; to an incremental one, which would not ask, the endpoints of the clusters between these
+    /// positions, and all secrets that it names.
+    pub(crate) fn warm(
+        &mut self,
+        waiting: Slot,
+        sent: Slot,
+        (from, to): (Stamp, Stamp),
+        policy: Warming,
+    ) {
+        let clusters = self.sessions.at(sent).map(|session| session.arena);
+        let Some(mut turn) = self.turn(waiting) else { return };
+        match (turn.session.variant(), policy) {
+            (Variant::StateOfTheWorld, Warming::AfterClusters) => turn.session.arm_warming(),
+            (Variant::StateOfTheWorld, _) => turn.owe_everything(Cause::Warming),
+            (Variant::Incremental, _) if turn.session.role == Role::Secrets => turn.warm_named(),
+            (Variant::Incremental, _) => {
+                let clusters = clusters.and_then(|arena| self.store.arena(arena));
+                let names = clusters.map(|arena| arena.endpoints_between(from, to));
+                let Some(mut turn) = self.turn(waiting) else { return };
+                names.into_iter().flatten().for_each(|name| turn.warm(name.as_str()));
             }
         }
     }
@@ -207,10 +220,10 @@ impl Subscriptions {
         }
         *forgotten += state.graves().saturating_sub(limit / 2) as u64;
         state.trim_graves(limit / 2);
-        let horizon = state.horizon();
+        let state = &*state;
         let lagging = |&session: &Slot| {
             let session = self.sessions.at(session)?;
-            session.lags_behind(horizon).then_some(session.stream)
+            session.lags_behind(state).then_some(session.stream)
         };
         state.wildcards.iter().filter_map(|(_, session)| lagging(session)).collect()
     }
@@ -247,6 +260,11 @@ impl Subscriptions {
             acks: session.counts.acks.get(),
             nacks: session.counts.nacks.get(),
             last_error: session.last_error(),
+            culprits: session
+                .culprits()
+                .filter(|(name, hash)| arena.has(name, *hash))
+                .map(|(name, _)| name)
+                .collect(),
         })
     }
 }

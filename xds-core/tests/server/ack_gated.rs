@@ -12,7 +12,7 @@ use xds_core::{
     references::{Reference, ReferenceExtractor, Target},
     server::{
         AckGated, HeldBack, HeldBy, NackRecovery, Observation, OnStuck, OrderingPolicy,
-        ServerConfig,
+        ServerConfig, Window,
     },
     types,
 };
@@ -771,8 +771,53 @@ fn rejected_resources_hold_what_depends_on_them_until_they_are_accepted() {
         ",
     );
     let mut config = gated(|_| ());
-    config.nack_recovery = NackRecovery::ResendBatch;
+    config.type_defaults.full_state.nack_recovery = NackRecovery::ResendBatch;
+    config.type_defaults.others.nack_recovery = NackRecovery::ResendBatch;
     run_all_with(&config, &[("M148", &script)]);
+}
+
+/// What the client is known to reject holds what depends on it, however well the rest went.
+#[test]
+fn a_culprit_holds_what_depends_on_it_until_its_successor_is_accepted() {
+    let script = settled_incrementally(
+        "
+        set cds b=1 c=bad; rds r=2
+        d< cds changed b=1 c=bad
+        d> cds nack
+        d< cds recovery b=1
+        d> cds ack
+        d< cds recovery c=bad
+        d> cds nack
+        d<
+        set cds c=2
+        d< cds changed c=2
+        d> cds ack
+        d< rds changed r=2
+        ",
+    );
+    let config = gated(|_| ()).with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
+    run_all_with(&config, &[("M148 M108", &script)]);
+}
+
+/// One step is one response, however many a type may have on their way elsewhere.
+#[test]
+fn a_wide_window_is_closed_to_one_response() {
+    let config = gated(|_| ()).with_every_type(|it| it.window = Window::new(3));
+    run_all_with(
+        &config,
+        &[(
+            "M146 M113",
+            "
+            set cds a=1
+            > cds
+            < cds first a=1
+            set cds b=1
+            <
+            > cds
+            < cds changed a=1 b=1
+            ",
+        )],
+    );
 }
 
 /// Requests are served as they come.

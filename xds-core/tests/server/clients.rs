@@ -90,7 +90,7 @@ fn each_resource_has_a_status() {
         ),
     ]);
     let mut config = ServerConfig::default();
-    config.nack_recovery = NackRecovery::Minimal;
+    config = config.with_every_type(|it| it.nack_recovery = NackRecovery::Minimal);
     run_all_with(
         &config,
         &[(

@@ -226,7 +226,7 @@ fn convergence_is_exact_under_rejections() {
         ),
     ]);
     let mut config = ServerConfig::default();
-    config.nack_recovery = NackRecovery::Minimal;
+    config = config.with_every_type(|it| it.nack_recovery = NackRecovery::Minimal);
     run_all_with(
         &config,
         &[

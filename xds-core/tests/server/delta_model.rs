@@ -5,7 +5,7 @@
 //! knows of what does not; if every name it added was answered; if it then is silent; and if it never
 //! said anything that nobody asked about.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::support::{payload, url};
 use proptest::{collection::vec, prelude::*};
@@ -14,8 +14,8 @@ use xds_core::{
     Frame, StreamId, Time,
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},
     server::{
-        Admission, Cause, CloseReason, Server, ServerConfig, ServerOutput, StreamEvent,
-        Transaction, Variant, Via,
+        Admission, Cause, CloseReason, NackRecovery, Server, ServerConfig, ServerOutput,
+        StreamEvent, Transaction, Variant, Via, Window,
     },
 };
 
@@ -83,8 +83,18 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn config() -> impl Strategy<Value = ServerConfig> {
     let limits = prop_oneof![Just(4 << 20), Just(1), Just(90)];
-    (limits, prop_oneof![Just(10_000), Just(1usize)]).prop_map(|(response, deletions)| {
-        let mut config = ServerConfig::default();
+    let recovery = prop_oneof![
+        Just(NackRecovery::ResendBatch),
+        Just(NackRecovery::Minimal),
+        Just(NackRecovery::Isolate)
+    ];
+    let window = prop_oneof![2 => Just(1u16), 1 => 2..4u16];
+    let deletions = prop_oneof![Just(10_000), Just(1usize)];
+    (limits, deletions, recovery, window).prop_map(|(response, deletions, recovery, window)| {
+        let mut config = ServerConfig::default().with_every_type(|it| {
+            it.nack_recovery = recovery;
+            it.window = Window::new(window);
+        });
         config.admission = Admission::Asked;
         config.limits.response_bytes = response;
         config.limits.deletions_per_type = deletions;
@@ -112,13 +122,16 @@ struct Subscription {
     /// Names and contents in use, with their versions.
     view: BTreeMap<String, (String, String)>,
     absent: BTreeSet<String>,
-    inbox: Option<DeltaDiscoveryResponse>,
+    inbox: VecDeque<DeltaDiscoveryResponse>,
     nonce: String,
     /// What was added and not answered yet.
     unanswered: BTreeSet<String>,
     /// Everything it ever asked for or was sent.
     met: BTreeSet<String>,
     responses: u64,
+    /// Resources in rejected responses, and responses that had one of them by itself.
+    suspects: usize,
+    recoveries: usize,
 }
 
 struct Client {
@@ -139,11 +152,13 @@ struct World {
     changes: usize,
     /// Whether a response may be one of several parts.
     splits: bool,
+    window: usize,
 }
 
 impl World {
     fn new(config: ServerConfig) -> Self {
         let splits = config.limits.response_bytes < 1_000;
+        let window = usize::from(config.type_defaults.others.window.get());
         let mut server = Server::new(config, 3, Time::ZERO);
         let clients = HABITS
             .map(|_| Client {
@@ -163,6 +178,7 @@ impl World {
             responses: 0,
             changes: 0,
             splits,
+            window,
         }
     }
 
@@ -183,7 +199,7 @@ impl World {
                     false => String::new(),
                 };
                 // An answer is given to what was read.
-                if self.clients[*client].subscriptions[*ty].inbox.is_none() {
+                if self.clients[*client].subscriptions[*ty].inbox.is_empty() {
                     self.change(*client, *ty, add, drop, nonce);
                 }
             }
@@ -312,7 +328,12 @@ impl World {
         let ty = TYPES.iter().position(|ty| url(ty) == response.type_url).unwrap();
         let store = &self.stores[self.clients[client].view];
         let subscription = &mut self.clients[client].subscriptions[ty];
-        assert!(subscription.inbox.is_none(), "a second response on its way (IS16)");
+        assert!(subscription.inbox.len() < self.window, "more than may be on their way (IS16)");
+        if sent.cause == Cause::Recovery {
+            subscription.recoveries += 1;
+            assert!(subscription.recoveries <= subscription.suspects, "each suspect once (M108)");
+            assert_eq!((response.resources.len(), response.removed_resources.len()), (1, 0));
+        }
         subscription.responses += 1;
         // A later part of the first response has its reason.
         let is_first = subscription.responses == 1;
@@ -353,13 +374,13 @@ impl World {
         if !self.splits {
             subscription.unanswered.remove("*");
         }
-        subscription.inbox = Some(response);
+        subscription.inbox.push_back(response);
         true
     }
 
     fn answer(&mut self, client: usize, ty: usize) -> bool {
         let subscription = &mut self.clients[client].subscriptions[ty];
-        let Some(response) = subscription.inbox.take() else { return false };
+        let Some(response) = subscription.inbox.pop_front() else { return false };
         subscription.nonce = response.nonce.clone();
         let accepts = match HABITS[client] {
             Habit::Accepts => true,
@@ -384,7 +405,10 @@ impl World {
                 }
                 None
             }
-            false => Some(Status { code: 3, message: String::from("no"), ..Status::default() }),
+            false => {
+                subscription.suspects += response.resources.len();
+                Some(Status { code: 3, message: String::from("no"), ..Status::default() })
+            }
         };
         self.send(client, ty, vec![], vec![], response.nonce, error, BTreeMap::new());
         true

@@ -399,7 +399,7 @@ fn another_ttl_is_another_resource() {
 fn what_was_rejected_is_not_renewed() {
     for recovery in [NackRecovery::Minimal, NackRecovery::ResendBatch] {
         let mut config = ServerConfig::default();
-        config.nack_recovery = recovery;
+        config = config.with_every_type(|it| it.nack_recovery = recovery);
         run_all_with(
             &config,
             &[

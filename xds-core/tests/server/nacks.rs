@@ -141,8 +141,8 @@ fn nacks() {
 /// M54 with the other policy.
 #[test]
 fn minimal_recovery_sends_only_what_changed() {
-    let mut config = ServerConfig::default();
-    config.nack_recovery = NackRecovery::Minimal;
+    let config =
+        ServerConfig::default().with_every_type(|it| it.nack_recovery = NackRecovery::Minimal);
     run_all_with(
         &config,
         &[(

@@ -9,9 +9,7 @@ use xds_core::{
 };
 
 fn config(answer_overdue: AnswerOverdue) -> ServerConfig {
-    let mut config = ServerConfig::default();
-    config.answer_overdue = answer_overdue;
-    config
+    ServerConfig::default().with_every_type(|it| it.answer_overdue = answer_overdue)
 }
 
 /// What was observed of late answers, as type and nonce.

@@ -1,6 +1,6 @@
 //! What a client gets: when there is a first response, and what a response must hold.
 
-use crate::support::{Rig, run_all, run_all_with};
+use crate::support::{Response, Rig, run_all, run_all_with, url};
 use xds_core::server::{ReconnectTrust, ServerConfig, SotwResponse, TypeConfig};
 
 #[test]
@@ -82,11 +82,57 @@ fn first_responses() {
     ]);
 }
 
+/// M84: the order of creation in full state, the order of change elsewhere, whatever the seed.
+#[test]
+fn resources_come_in_one_order() {
+    let received = |rig: &mut Rig| rig.receive(1).expect("a response").resources();
+    for seed in 0..8 {
+        let mut rig = Rig::seeded(ServerConfig::default(), seed);
+        rig.run("set cds c=1 a=1 b=1\nset cds a=2\n> cds");
+        assert_eq!(received(&mut rig), ["c=1", "a=2", "b=1"]);
+        let mut rig = Rig::seeded(ServerConfig::default(), seed);
+        rig.run("set eds c=1 a=1 b=1\nset eds a=2\n> eds *");
+        assert_eq!(received(&mut rig), ["c=1", "b=1", "a=2"]);
+        let mut rig = Rig::seeded(ServerConfig::default(), seed);
+        rig.run("set eds c=1 a=1 b=1\nset eds a=2\nd> eds +*");
+        assert_eq!(received(&mut rig), ["c=1", "b=1", "a=2"]);
+        let mut rig = Rig::seeded(ServerConfig::default(), seed);
+        rig.run("set eds c=1 a=1 b=1\nd> eds +b +z +c +y +a");
+        assert_eq!(received(&mut rig), ["b=1", "c=1", "a=1", "-z", "-y"]);
+    }
+    println!("covers: M84 IS34");
+}
+
+/// M82: a response is about one type, and says so with every resource.
+#[test]
+fn a_response_is_about_one_type() {
+    for requests in ["> cds\n> eds x", "d> cds +*\nd> eds +x"] {
+        let mut rig = Rig::script(&format!("set cds x=1 y=1; eds x=1\n{requests}"));
+        let mut seen = Vec::new();
+        while let Some(received) = rig.receive(1) {
+            let type_urls: Vec<_> = match &received.response {
+                Response::StateOfTheWorld(response) => {
+                    response.resources.iter().map(|any| any.type_url.clone()).collect()
+                }
+                Response::Incremental(response) => {
+                    let bodies = response.resources.iter().flat_map(|it| &it.resource);
+                    bodies.map(|any| any.type_url.clone()).collect()
+                }
+            };
+            let stated = received.transmit.type_url.to_string();
+            assert!(!type_urls.is_empty() && type_urls.iter().all(|it| *it == stated));
+            seen.push(stated);
+        }
+        assert_eq!(seen, [url("cds"), url("eds")]);
+    }
+    println!("covers: M82");
+}
+
 /// M41, B06: only the wildcard alone, and only the version that is current.
 #[test]
 fn a_client_that_comes_back_is_taken_at_its_word() {
     let mut rig = Rig::script("set cds a=1 b=1; eds x=1");
-    let version = rig.server.version(&crate::support::url("cds")).expect("clusters").to_string();
+    let version = rig.server.version(&url("cds")).expect("clusters").to_string();
     rig.run(&format!(
         "
         > cds version:{version}
@@ -97,7 +143,7 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
         < cds changed a=2 b=1
     "
     ));
-    let version = rig.server.version(&crate::support::url("cds")).expect("clusters").to_string();
+    let version = rig.server.version(&url("cds")).expect("clusters").to_string();
     rig.run(&format!(
         "
         2> cds version:{version}0
@@ -121,7 +167,7 @@ fn a_client_that_comes_back_is_taken_at_its_word() {
     rig.run(&format!("7> cds version:{part} *\n7< cds first a=2 b=1"));
 
     let mut config = ServerConfig::default();
-    config.reconnect_trust = ReconnectTrust::Never;
+    config = config.with_every_type(|it| it.reconnect_trust = ReconnectTrust::Never);
     let mut rig = Rig::new(config);
     rig.run("set cds a=2 b=1");
     rig.run(&format!(

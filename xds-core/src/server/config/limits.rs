@@ -53,6 +53,10 @@ pub struct ServerLimits {
     /// Calls of [`Server::tell_when_converged`](super::super::Server::tell_when_converged) that may wait at
     /// a time; default 1,000.
     pub convergence_waits: usize,
+    /// Resources of one rejected response that are sent one by one to find the culprit, and culprits that
+    /// are remembered, for each subscription; default 64
+    /// ([`NackRecovery::Isolate`](super::NackRecovery::Isolate)).
+    pub suspects: usize,
     /// Bytes of one resource; default 64 MiB.
     pub resource_bytes: usize,
     /// Bytes of resources in one response; default 4 MiB less 16 KiB, which fits gRPC's default for
@@ -82,6 +86,7 @@ impl Default for ServerLimits {
             keep_rejections: Duration::from_secs(600),
             remembered_rejections: 1_000,
             convergence_waits: 1_000,
+            suspects: 64,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),
         }

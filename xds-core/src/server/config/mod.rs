@@ -1,14 +1,18 @@
 //! What a server is told at construction: policies where the field disagrees, and limits.
 //!
 //! Everything here is plain data. A default is the decided answer to a disagreement; the ids name
-//! the scenarios in which implementations part ways.
+//! the scenarios in which implementations part ways. What concerns a stream or several types at once
+//! is in [`ServerConfig`], what concerns one subscription in [`TypeConfig`], which every type can have
+//! of its own.
 
 mod changes;
 mod lifecycle;
 mod limits;
 mod ordering;
 mod policies;
+mod presets;
 mod type_config;
+mod type_policies;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -19,10 +23,14 @@ pub use self::{
     limits::ServerLimits,
     ordering::{AckGated, OnStuck, OrderingPolicy},
     policies::{
-        Admission, AnswerOverdue, HeartbeatFraction, NackRecovery, OnDemand, ReconnectTrust,
-        RequireNode, Warming,
+        Admission, HeartbeatFraction, NodeChanged, OnDemand, RequireNode, UnknownType, Warmed,
+        Warming,
     },
-    type_config::{Absence, Globs, LegacyWildcard, SotwResponse, TypeConfig},
+    type_config::{Absence, Globs, TypeConfig, TypeDefaults},
+    type_policies::{
+        AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
+        ReconnectTrust, Removals, SotwResponse, WildcardExit, Window,
+    },
 };
 use crate::{text::TypeUrl, types};
 
@@ -32,18 +40,18 @@ use crate::{text::TypeUrl, types};
 pub struct ServerConfig {
     /// What becomes of a stream whose first request names no node.
     pub require_node: RequireNode,
+    /// What becomes of a stream on which a later request has another node.
+    pub node_changed: NodeChanged,
     /// Who decides what a client sees.
     pub admission: Admission,
-    /// Whether a client's word on what it holds is taken after a reconnect.
-    pub reconnect_trust: ReconnectTrust,
-    /// What happens to the unchanged resources of a rejected response.
-    pub nack_recovery: NackRecovery,
+    /// What becomes of a request for a type that the server knows nothing of.
+    pub unknown_type: UnknownType,
     /// Whether endpoints are sent again after clusters.
     pub warming: Warming,
     /// In what order the types of one stream are sent, and what waits for what.
     pub ordering: OrderingPolicy,
-    /// What becomes of a client that does not answer a response.
-    pub answer_overdue: AnswerOverdue,
+    /// What else is sent again then.
+    pub warmed: Warmed,
     /// Whether the application is told what is asked for and missing.
     pub on_demand: OnDemand,
     /// Types of which the server knows nothing but that they are the application's (M21): whatever a client
@@ -63,8 +71,10 @@ pub struct ServerConfig {
     pub max_stream_age: Option<StreamAge>,
     /// When a resource with a TTL is renewed.
     pub heartbeat_fraction: HeartbeatFraction,
-    /// Types that differ from [`TypeConfig::of`]. A type listed here is known to the server even
-    /// while it has no resources.
+    /// How types are served that are not in `types`.
+    pub type_defaults: TypeDefaults,
+    /// How the types in it are served. A type listed here is known to the server even while it has
+    /// no resources.
     pub types: BTreeMap<TypeUrl, TypeConfig>,
     /// What a single client, or the application, can make the server hold.
     pub limits: ServerLimits,
@@ -78,6 +88,15 @@ impl ServerConfig {
         self
     }
 
+    /// Changes how all types are served, those in `types` included.
+    #[must_use]
+    pub fn with_every_type(mut self, mut change: impl FnMut(&mut TypeConfig)) -> Self {
+        change(&mut self.type_defaults.full_state);
+        change(&mut self.type_defaults.others);
+        self.types.values_mut().for_each(change);
+        self
+    }
+
     /// Replaces the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: ServerLimits) -> Self {
@@ -86,7 +105,12 @@ impl ServerConfig {
     }
 
     pub(crate) fn type_config(&self, type_url: &str) -> TypeConfig {
-        self.types.get(type_url).copied().unwrap_or_else(|| TypeConfig::of(type_url))
+        let unlisted = if types::is_full_state_in_sotw(type_url) {
+            self.type_defaults.full_state
+        } else {
+            self.type_defaults.others
+        };
+        self.types.get(type_url).copied().unwrap_or(unlisted)
     }
 
     /// Whether the type is one the server was told of or ships with.

@@ -1,4 +1,4 @@
-//! What a server does where implementations part ways, for all types alike.
+//! What a server does where implementations part ways and several types are concerned, or none.
 
 use core::time::Duration;
 
@@ -11,6 +11,34 @@ pub enum RequireNode {
     Required,
     /// It is served; a node in a later request is taken as the first one.
     Optional,
+}
+
+/// What becomes of a stream on which a later request has another node than the first (M3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeChanged {
+    /// It is observed ([`Observation::NodeChanged`](super::super::Observation)); the first node
+    /// stays.
+    #[default]
+    Ignored,
+    /// The stream is closed with `INVALID_ARGUMENT`: a client is to say the same every time.
+    Closed,
+}
+
+/// What becomes of a request for a type that the server neither ships with, nor is told of in its
+/// configuration, nor has resources of (M8). It is observed in any case
+/// ([`Observation::UnknownType`](super::super::Observation)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownType {
+    /// It is held, and answered once there are resources.
+    #[default]
+    Held,
+    /// A state-of-the-world client is told `NOT_FOUND` for every name (TP3); an incremental one is
+    /// told that they do not exist, as of any type.
+    NotFound,
+    /// The stream is closed with `INVALID_ARGUMENT`, all its other types with it.
+    Closed,
 }
 
 /// Who decides whether a client is served, and what it sees (S0.105, M9).
@@ -26,78 +54,32 @@ pub enum Admission {
     Asked,
 }
 
-/// Whether a client's word on what it holds is taken after a reconnect (M41, M42, X07, B06).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReconnectTrust {
-    /// Everything subscribed is sent on every new stream.
-    Never,
-    /// For a type in full state, a first request for the wildcard alone that states the version of
-    /// all resources is not answered. Versions are derived from content, so the client was sent just
-    /// these, by whichever replica; a client that has forgotten some of them since must not state
-    /// it.
-    #[default]
-    WildcardOnly,
-}
-
-/// What happens to the unchanged resources of a rejected response (M54, M107, IS4).
-///
-/// Nothing is ever sent again until something changes. Types in full state repeat everything then
-/// anyhow; this is about the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NackRecovery {
-    /// Only what changed is sent.
-    Minimal,
-    /// The rest of the rejected response rides along once with the first change: a client that
-    /// drops a whole response for one bad resource gets the good ones after all.
-    #[default]
-    ResendBatch,
-}
-
-/// Whether endpoints are sent again after clusters (M151-M153, S0.157, IS18).
+/// Whether endpoints are sent again after clusters (M151-M153, S0.157, IS18). A proxy that warms a
+/// changed cluster waits for its endpoints, also for those it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warming {
     /// Never only for that reason.
     Off,
-    /// After a response with clusters, the stream's next request for endpoints is answered even if
-    /// it looks like an ACK. A proxy that warms a changed cluster waits for its endpoints, also for
-    /// those it has.
+    /// When clusters were sent: the stream's next request for endpoints is answered even if it
+    /// looks like an ACK. An incremental client, which would not ask, is sent those of the clusters.
     #[default]
     AfterClusters,
+    /// When clusters were accepted, and then unasked: a client that rejects clusters does not pay for
+    /// their endpoints. It waits for them a round trip longer.
+    AfterAcceptedClusters,
 }
 
-/// What becomes of a client that does not answer a response (M65). It is sent nothing more of the type
-/// until it does, and delays nobody else (IS25).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What [`Warming`] is about (M155).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum AnswerOverdue {
-    /// It is waited for as long as it takes, and nothing is said.
-    Wait,
-    /// After this time it is observed ([`Observation::AnswerOverdue`](super::super::Observation)), once for
-    /// each response, and waited for.
-    Observe(Duration),
-    /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.
-    Close(Duration),
-}
-
-impl AnswerOverdue {
-    /// How long an answer may take.
-    #[must_use]
-    pub const fn after(self) -> Option<Duration> {
-        match self {
-            Self::Wait => None,
-            Self::Observe(after) | Self::Close(after) => Some(after),
-        }
-    }
-}
-
-impl Default for AnswerOverdue {
-    /// 30 seconds, then it is observed.
-    fn default() -> Self {
-        Self::Observe(Duration::from_secs(30))
-    }
+pub enum Warmed {
+    /// Endpoints, after clusters.
+    #[default]
+    Endpoints,
+    /// Also all secrets that the stream subscribes to by name, after clusters or listeners: which ones
+    /// these refer to, the server does not know.
+    EndpointsAndSecrets,
 }
 
 /// Whether the application is told which resources are asked for that it has not set (M254-M256).

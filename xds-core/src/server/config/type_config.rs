@@ -1,5 +1,9 @@
 //! How the resources of one type are served.
 
+use super::type_policies::{
+    AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
+    ReconnectTrust, Removals, SotwResponse, WildcardExit, Window,
+};
 use crate::types;
 
 /// How the resources of one type are served.
@@ -14,6 +18,24 @@ pub struct TypeConfig {
     pub absence: Absence,
     /// Which names stand for all those below them.
     pub globs: Globs,
+    /// What becomes of a subscription to everything that the client ends.
+    pub wildcard_exit: WildcardExit,
+    /// What a state-of-the-world client is told of names that do not exist.
+    pub missing: Missing,
+    /// When an incremental client is told that a name does not exist.
+    pub absence_grace: AbsenceGrace,
+    /// Whether an incremental client is told of deletions.
+    pub removals: Removals,
+    /// Whether a client's word on what it holds is taken after a reconnect.
+    pub reconnect_trust: ReconnectTrust,
+    /// How a NACK is told from an ACK.
+    pub nack_detection: NackDetection,
+    /// What happens to the unchanged resources of a rejected response.
+    pub nack_recovery: NackRecovery,
+    /// How many responses may wait for the client's answer.
+    pub window: Window,
+    /// What becomes of a client that does not answer a response.
+    pub answer_overdue: AnswerOverdue,
 }
 
 impl TypeConfig {
@@ -22,42 +44,46 @@ impl TypeConfig {
     /// or endpoints that means "none" (M32).
     #[must_use]
     pub fn of(type_url: &str) -> Self {
-        if types::is_full_state_in_sotw(type_url) {
-            Self {
-                sotw_response: SotwResponse::FullState,
-                legacy_wildcard: LegacyWildcard::Honored,
-                absence: Absence::default(),
-                globs: Globs::Xdstp,
-            }
-        } else {
-            Self {
-                sotw_response: SotwResponse::Changes,
-                legacy_wildcard: LegacyWildcard::Ignored,
-                absence: Absence::default(),
-                globs: Globs::Xdstp,
-            }
-        }
+        let defaults = TypeDefaults::default();
+        if types::is_full_state_in_sotw(type_url) { defaults.full_state } else { defaults.others }
     }
 }
 
-/// What a state-of-the-world response of a type stands for.
+/// How types are served that the configuration does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum SotwResponse {
-    /// Every subscribed resource that exists; absence is deletion (S0.112, M74, M76).
-    FullState,
-    /// The resources that are new to the client or changed; deletion is silent (S0.111, M75, M77).
-    Changes,
+pub struct TypeDefaults {
+    /// Listeners and clusters.
+    pub full_state: TypeConfig,
+    /// All other types.
+    pub others: TypeConfig,
 }
 
-/// What an empty list of names means while no request of the type on the stream has named any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LegacyWildcard {
-    /// A subscription to everything (M22).
-    Honored,
-    /// A subscription to nothing (M32); the name `*` still subscribes to everything.
-    Ignored,
+impl Default for TypeDefaults {
+    /// What [`TypeConfig::of`] gives.
+    fn default() -> Self {
+        let others = TypeConfig {
+            sotw_response: SotwResponse::Changes,
+            legacy_wildcard: LegacyWildcard::Ignored,
+            wildcard_exit: WildcardExit::default(),
+            missing: Missing::default(),
+            absence: Absence::default(),
+            globs: Globs::default(),
+            absence_grace: AbsenceGrace::default(),
+            removals: Removals::default(),
+            reconnect_trust: ReconnectTrust::default(),
+            nack_detection: NackDetection::default(),
+            nack_recovery: NackRecovery::default(),
+            window: Window::default(),
+            answer_overdue: AnswerOverdue::default(),
+        };
+        let full_state = TypeConfig {
+            sotw_response: SotwResponse::FullState,
+            legacy_wildcard: LegacyWildcard::Honored,
+            ..others
+        };
+        Self { full_state, others }
+    }
 }
 
 /// How an incremental client is told that a name it subscribes to has no resource (X05). What it was sent

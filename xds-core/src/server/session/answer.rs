@@ -3,19 +3,24 @@
 //! | nothing sent yet | any nonce | an initial request; a nonce is left over from another stream (M43) |
 //! |---|---|---|
 //! | sent | the newest nonce | the first such request answers the response: ACK, or NACK if it has `error_detail`, which alone decides (B04, M52-M57); later ones only list names (M45) |
+//! | sent | an earlier one in the window | the same; there is such a one only if the window is wider than one response (M113) |
 //! | sent | none | lists names; answers nothing (M60) |
 //! | sent | any other | stale if it was given out, else made up: answers nothing (M58, M61, M111, M112) |
 //!
 //! The session does not know whether its stream is aggregated.
 
-use alloc::{boxed::Box, string::ToString as _, sync::Arc};
+use alloc::{format, string::ToString as _, sync::Arc};
 use core::num::NonZeroU64;
 
-use super::{Answer, Purpose, Stamp, Suspects, Turn, rejected::Rejected};
+use super::{
+    Purpose, Stamp, Suspects, Turn,
+    rejected::Rejected,
+    window::{Answer, Sent},
+};
 use crate::{
     server::{
         bucket::Bucket,
-        config::{NackRecovery, ServerConfig},
+        config::{NackDetection, NackRecovery, ServerConfig},
         event::Observation,
         outbox::Outbox,
         stats::ServerStats,
@@ -30,6 +35,9 @@ use crate::{
     },
 };
 
+/// The status code of an error that says nothing.
+const UNKNOWN: i32 = 2;
+
 /// What a client's message about an error is cut to, in bytes (M241).
 const MESSAGE_LIMIT: usize = 4_096;
 
@@ -37,13 +45,15 @@ const MESSAGE_LIMIT: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) config: &'a ServerConfig,
+    pub(crate) now: Time,
     /// The highest nonce given out on the stream.
     pub(crate) issued: u64,
+    /// What part of the wildcard a response had that the request accepts.
+    pub(crate) accepted: Option<(Stamp, Stamp)>,
     pub(crate) out: &'a mut Outbox,
     pub(crate) stats: &'a mut ServerStats,
     /// What observations of rejections take from.
     pub(crate) nacks: &'a mut Bucket,
-    pub(crate) now: Time,
     /// What the request rejects.
     pub(crate) rejected: Option<Rejected>,
 }
@@ -62,12 +72,12 @@ pub(crate) enum Asked {
     Nothing,
 }
 
-/// What a request means for the newest response.
+/// What a request means for the responses that were sent.
 pub(super) enum Reading {
     /// Nothing: it lists names.
     Names,
-    Ack,
-    Nack(Rejection),
+    Ack(Sent),
+    Nack(Sent, Rejection),
     Stale,
     Bogus,
 }
@@ -97,8 +107,10 @@ impl Turn<'_> {
         let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
         match &reading {
             Reading::Names => {}
-            Reading::Ack => self.on_ack(request, around),
-            Reading::Nack(rejection) => self.on_nack(request, rejection.clone(), around),
+            Reading::Ack(sent) => self.on_ack(*sent, request, around),
+            Reading::Nack(sent, rejection) => {
+                self.on_nack(*sent, request, rejection.clone(), around);
+            }
             Reading::Stale => {
                 around.stats.stale_requests += 1;
                 around.out.observe(Observation::StaleNonce { stream, type_url });
@@ -120,28 +132,43 @@ impl Turn<'_> {
     }
 
     fn read(&self, request: &Request<'_>, rejection: Option<Rejection>, issued: u64) -> Reading {
-        let Some(sent) = self.session.newest else { return Reading::Names };
-        if request.nonce.is_empty() {
+        if self.session.newest.is_none() || request.nonce.is_empty() {
             return Reading::Names;
         }
         let Some(nonce) = number_of(request.nonce).filter(|&nonce| nonce <= issued) else {
             return Reading::Bogus;
         };
+        let Some(sent) = self.session.sent_as(nonce) else { return Reading::Stale };
+        let rejection = rejection.or_else(|| self.rejection_by_version(sent, request.version));
         match (rejection, sent.answer) {
-            _ if nonce != sent.nonce.get() => Reading::Stale,
-            (Some(rejection), Answer::Pending | Answer::Ack) => Reading::Nack(rejection),
-            (None, Answer::Pending) => Reading::Ack,
+            (Some(rejection), Answer::Pending | Answer::Overdue | Answer::Ack) => {
+                Reading::Nack(sent, rejection)
+            }
+            (None, Answer::Pending | Answer::Overdue) => Reading::Ack(sent),
             (Some(_), Answer::Nack) | (None, Answer::Ack | Answer::Nack) => Reading::Names,
         }
     }
 
-    fn on_ack(&mut self, request: &Request<'_>, around: &mut Surroundings<'_>) {
-        let Some(sent) = &mut self.session.newest else { return };
-        (sent.answer, sent.time) = (Answer::Ack, around.now);
+    /// The rejection that a client older than `error_detail` means by another version (S0.078).
+    fn rejection_by_version(&self, sent: Sent, stated: &str) -> Option<Rejection> {
+        let is_old = self.arena.config.nack_detection == NackDetection::ErrorDetailOrVersion
+            && self.session.variant == Variant::StateOfTheWorld;
+        let is_rejected = is_old
+            && matches!(sent.answer, Answer::Pending | Answer::Overdue)
+            && !sent.version.is_printed_as(stated);
+        is_rejected.then(|| Rejection {
+            code: UNKNOWN,
+            message: format!("stays at version {:?}", cut(stated)).into(),
+        })
+    }
+
+    fn on_ack(&mut self, sent: Sent, request: &Request<'_>, around: &mut Surroundings<'_>) {
+        let verdict = self.session.settle(sent, Answer::Ack, around.now);
         if sent.purpose == Purpose::Content {
-            sent.verdict = Answer::Ack;
+            around.accepted = Some((sent.from, sent.to));
         }
-        let (version, verdict) = (sent.version, sent.verdict);
+        let culprits = self.clear_suspects(sent, around.config.limits.suspects);
+        let version = sent.version;
         self.session.accepted = Some(version);
         if verdict == Answer::Ack {
             self.session.forget_error();
@@ -155,6 +182,10 @@ impl Turn<'_> {
             version: self.arena.print(version),
             nonce: request.nonce.into(),
         });
+        for name in culprits {
+            let (stream, type_url) = (stream, type_url.clone());
+            around.out.observe(Observation::Isolated { stream, type_url, name });
+        }
         let states_version = self.session.variant == Variant::StateOfTheWorld;
         if states_version && !version.is_printed_as(request.version) {
             let version = self.arena.print(version);
@@ -164,35 +195,33 @@ impl Turn<'_> {
 
     fn on_nack(
         &mut self,
+        sent: Sent,
         request: &Request<'_>,
         rejection: Rejection,
         around: &mut Surroundings<'_>,
     ) {
-        let Some(sent) = &mut self.session.newest else { return };
-        (sent.answer, sent.time) = (Answer::Nack, around.now);
-        if sent.purpose == Purpose::Content {
-            sent.verdict = Answer::Nack;
-        }
-        let sent = *sent;
+        self.session.settle(sent, Answer::Nack, around.now);
         self.note_refused(sent);
         self.session.counts.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
         around.stats.nacks += 1;
-        if around.config.nack_recovery == NackRecovery::ResendBatch
+        if self.arena.config.nack_recovery == NackRecovery::ResendBatch
             && sent.purpose == Purpose::Content
             && !self.sends_full_state()
         {
             let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
-            let earlier = self.session.suspects.as_deref().copied();
-            self.session.suspects = Some(Box::new(Suspects {
-                first: earlier.map_or(sent.nonce, |earlier| earlier.first),
+            let new = Suspects {
+                first: sent.nonce,
                 last: sent.nonce,
-                from: earlier.map_or(Stamp::MAX, |earlier| earlier.from).min(sent.from.max(rode)),
+                from: sent.from.max(rode),
                 until: sent.at,
-            }));
+            };
+            let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
+            self.session.rare_mut().suspects = Some(suspects);
         }
         let version = self.arena.print(sent.version);
         around.rejected = Some(self.rejected(sent, version, &rejection, around.config));
+        let culprits = self.take_suspects(sent, around.config.limits.suspects);
         if let Some(rate) = around.config.limits.observed_nacks {
             if !around.nacks.has_one(rate, around.now) {
                 around.stats.unobserved_nacks += 1;
@@ -208,6 +237,10 @@ impl Turn<'_> {
             code: rejection.code,
             message: rejection.message,
         });
+        for name in culprits {
+            let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
+            around.out.observe(Observation::Isolated { stream, type_url, name });
+        }
     }
 }
 

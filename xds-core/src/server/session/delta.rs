@@ -13,6 +13,7 @@ use super::{
 use crate::{
     server::{event::Cause, store::version::ContentHash},
     slab::Slot,
+    time::Time,
     wire::request::{Request, Spelling},
 };
 
@@ -30,8 +31,8 @@ impl Turn<'_> {
         if request.spelling == Spelling::Locators {
             self.session.spelling = Spelling::Locators;
         }
-        let (before, cause) = (self.session.interest(), self.session.asked());
-        let mut changes = request.names().map(|name| self.subscribe(name, cause)).count();
+        let (before, cause, now) = (self.session.interest(), self.session.asked(), around.now);
+        let mut changes = request.names().map(|name| self.subscribe(name, cause, now)).count();
         changes += request.unsubscribed().map(|name| self.unsubscribe(name, cause)).count();
         if is_first {
             if changes == 0 && self.session.legacy == Legacy::Possible {
@@ -49,7 +50,10 @@ impl Turn<'_> {
         if changes > 0 || is_first { Asked::Something } else { Asked::Nothing }
     }
 
-    fn subscribe(&mut self, name: &str, cause: Cause) {
+    fn subscribe(&mut self, name: &str, cause: Cause, now: Time) {
+        if self.ignores_names() {
+            return;
+        }
         if name == WILDCARD {
             match self.session.wildcard {
                 None => self.enter_wildcard(cause),
@@ -67,13 +71,16 @@ impl Turn<'_> {
         let Some(edge) = edge else { return };
         self.set_standing(edge, Standing::Named);
         self.want(resource);
-        if !self.is_asked_for(resource) {
+        if !self.is_asked_for(resource) && !self.grant_grace(edge, now) {
             self.make_due(edge, cause);
         }
         self.cover_members(resource, cause);
     }
 
     fn unsubscribe(&mut self, name: &str, cause: Cause) {
+        if self.ignores_names() {
+            return;
+        }
         if name == WILDCARD {
             self.prepare_farewell();
             self.leave_wildcard();
@@ -114,6 +121,17 @@ impl Turn<'_> {
         }
     }
 
+    /// All that the client names is sent once more.
+    pub(crate) fn warm_named(&mut self) {
+        let mut slot = self.session.edges.first();
+        while let Some(edge) = self.edges.at(slot) {
+            if edge.standing == Standing::Named && self.arena.payload(edge.resource).is_some() {
+                self.make_due(slot, Cause::Warming);
+            }
+            slot = self.edges.next(Chain::Session, slot);
+        }
+    }
+
     /// An edge to what only the wildcard covers.
     fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
         let edge = self.connect(slot)?;
@@ -142,7 +160,7 @@ impl Turn<'_> {
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
             let has_it = matches!(self.standing(edge), Some(Standing::Named | Standing::Covered));
-            if is_current && has_it {
+            if (is_current || hash.is_none() && !self.arena.tells_removals()) && has_it {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
@@ -151,7 +169,8 @@ impl Turn<'_> {
             }
             return;
         }
-        if self.session.wildcard.is_none() && !self.is_covered(name) {
+        let is_subscribed = self.session.wildcard.is_some() || self.is_covered(name);
+        if !is_subscribed || hash.is_none() && !self.arena.tells_removals() {
             return;
         }
         let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));

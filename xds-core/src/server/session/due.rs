@@ -1,9 +1,10 @@
 //! How far a session has got: what is still to be sent, and whether the client has accepted the rest.
 
 use super::{
-    Answer, Haste, Sends, Session, Staging, Wildcard,
+    First, Haste, Sends, Session, Staging, Wildcard,
     edge::{Chain, Edges},
     renewal::Renewals,
+    window::Answer,
 };
 use crate::{
     server::{
@@ -20,23 +21,24 @@ impl Session {
     /// Whether there is something to send and the window is open. O(1).
     pub(crate) fn is_due(&self, arena: &Arena) -> bool {
         let may_be_told = || arena.pace == Pace::AtOnce || self.is_urgent();
-        !self.is_waiting()
-            && (self.lacks_something(arena) && may_be_told() || self.owes_heartbeats())
+        let lacks_something = || self.lacks_something(arena) && may_be_told();
+        self.has_room(arena) && (lacks_something() || self.has_probe() || self.owes_heartbeats())
     }
 
     /// Whether there is, but for that the changes are held back (M225).
     pub(crate) fn is_held_back(&self, arena: &Arena) -> bool {
-        !self.is_waiting() && self.lacks_something(arena) && !self.is_due(arena)
+        self.has_room(arena) && self.lacks_something(arena) && !self.is_due(arena)
     }
 
     /// Whether the client waits for an answer, whatever changed.
     fn is_urgent(&self) -> bool {
         let is_owed = self.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
-        is_owed || self.haste == Haste::Urgent || self.farewell.is_some()
+        is_owed || self.haste == Haste::Urgent || !self.farewell().is_empty()
     }
 
     fn owes_heartbeats(&self) -> bool {
-        self.renewals.as_deref().is_some_and(Renewals::are_due)
+        // What is to be renewed is known once everything is answered.
+        !self.is_waiting() && self.renewals.as_deref().is_some_and(Renewals::are_due)
     }
 
     /// Whether heartbeats are due that say nothing of what else is. In full state there are none: what
@@ -56,18 +58,21 @@ impl Session {
     pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
         let is_behind = |wildcard: &Wildcard| match self.sends(arena) {
             Sends::Changes => arena.newest() > wildcard.cursor,
+            Sends::FullState if !arena.absence_deletes() => {
+                wildcard.owed.is_some() && arena.existing() > 0 || arena.newest() > wildcard.cursor
+            }
             _ if wildcard.owed.is_some() => true,
             Sends::FullState if !self.lets_linger(arena) => wildcard.version != arena.version,
             Sends::FullState => arena.newest() > wildcard.cursor,
-            Sends::ChangesAndRemovals if self.lets_linger(arena) => {
-                arena.newest() > wildcard.cursor
-            }
             Sends::ChangesAndRemovals => {
-                arena.newest() > wildcard.cursor || arena.newest_grave() > wildcard.told
+                let tells_removals = arena.tells_removals() && !self.lets_linger(arena);
+                arena.newest() > wildcard.cursor
+                    || tells_removals && arena.newest_grave() > wildcard.told
             }
         };
         !self.due.is_empty()
-            || self.farewell.is_some()
+            || self.first == First::Owed
+            || !self.farewell().is_empty()
             || self.wildcard.as_ref().is_some_and(is_behind)
     }
 
@@ -120,9 +125,11 @@ impl Session {
         self.newest.is_some_and(|sent| sent.answer == Answer::Nack)
     }
 
-    /// Whether the client has rejected what has not been sent again since.
+    /// Whether the client has rejected what has not been sent again since, or not been accepted then.
     pub(crate) fn is_rejected(&self) -> bool {
-        self.suspects.is_some() || self.newest.is_some_and(|sent| sent.verdict == Answer::Nack)
+        self.suspects().is_some()
+            || self.has_suspects_or_culprits()
+            || self.newest.is_some_and(|sent| sent.verdict == Answer::Nack)
     }
 
     /// Whether the client has asked for something that it has not been sent.
@@ -148,8 +155,9 @@ impl Session {
     /// Up to where the session has seen what was deleted, if it goes by the graves and has been sent
     /// something.
     pub(crate) fn seen_graves(&self, arena: &Arena) -> Option<Stamp> {
-        let wildcard = self.wildcard.filter(|_| self.follows_graves(arena))?;
-        (wildcard.reached != Stamp::START).then_some(wildcard.told)
+        let ghosts = self.wildcard.filter(|_| self.needs_ghosts(arena));
+        let ghosts = ghosts.filter(|wildcard| wildcard.reached != Stamp::START);
+        ghosts.map(|wildcard| wildcard.told).or_else(|| self.told(arena))
     }
 
     /// The number of the newest response; zero if there is none.

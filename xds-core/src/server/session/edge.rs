@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 
 use crate::{
     server::event::Cause,
-    slab::{Slab, Slot},
+    slab::{Key, Slab, Slot},
 };
 
 /// One session's subscription to one name.
@@ -27,6 +27,7 @@ pub(crate) struct Edge {
     /// The request that last listed the name, counted per session.
     pub(crate) round: u32,
     pub(crate) standing: Standing,
+    pub(crate) grace: Grace,
     pub(crate) due: Option<Due>,
     by_resource: Link,
     by_session: Link,
@@ -54,6 +55,13 @@ impl Standing {
     pub(crate) fn is_passing(self) -> bool {
         matches!(self, Self::Parting | Self::Lingering)
     }
+}
+
+/// Whether the client is not told yet that the name does not exist (M127).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grace {
+    None,
+    Running,
 }
 
 /// Why the client is to be sent a resource.
@@ -219,6 +227,15 @@ impl Edges {
         self.edges.at_mut(slot)
     }
 
+    pub(crate) fn key(&self, slot: Slot) -> Option<Key> {
+        self.edges.key(slot)
+    }
+
+    /// Whether the edge is still there, and its grace is not over.
+    pub(crate) fn is_waiting(&self, key: Key) -> bool {
+        self.edges.get(key).is_some_and(|edge| edge.grace == Grace::Running)
+    }
+
     /// Makes an edge, the last of both lists, that is not due. There must be none yet.
     pub(crate) fn connect(
         &mut self,
@@ -232,6 +249,7 @@ impl Edges {
             sent: 0,
             round,
             standing: Standing::Named,
+            grace: Grace::None,
             due: None,
             by_resource: Link::NONE,
             by_session: Link::NONE,
@@ -270,6 +288,7 @@ impl Edges {
     /// Makes the edge due. A stronger reason replaces a weaker one.
     pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(edge) = self.at_mut(slot) else { return };
+        edge.grace = Grace::None;
         let Some(before) = edge.due else {
             edge.due = Some(due);
             self.push_back(list.list(due.release), Chain::Due, slot);

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::Turn;
 use crate::{
-    server::{event::StatusCode, store::transaction::ResourceError},
+    server::{event::StatusCode, store::transaction::ResourceError, wants::Want},
     service::Variant,
     slab::Slot,
     text::ResourceName,
@@ -44,16 +44,19 @@ impl Errors {
 impl Turn<'_> {
     /// The error that stands for a resource, if this client is to be told it: who has subscribed to
     /// everything is sent what exists (M178), and that there is nothing is a removal where there are such
-    /// (M179).
+    /// (M179). Where the type is served like that, what does not exist has an error (M39).
     pub(super) fn error_of(&self, resource: Slot) -> Option<&ResourceError> {
         let resource = self.arena.at(resource)?;
         let exists = resource.payload.is_some();
         let is_covered = self.session.wildcard.is_some() && exists;
         let is_removal = self.session.variant == Variant::Incremental && !exists;
+        // The application may be making it.
+        let is_missing = !exists && !is_removal && resource.want != Want::Asked;
         resource
             .error
             .as_deref()
             .filter(|error| !(is_covered || is_removal && error.code == StatusCode::NotFound))
+            .or_else(|| self.arena.missing_error().filter(|_| is_missing))
     }
 
     /// Adds the error that stands for a resource; says whether there is one.

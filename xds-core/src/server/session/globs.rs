@@ -4,9 +4,9 @@
 //! a member is sent, remembered and told to be gone as what is subscribed by name is. Of the glob itself
 //! there is something to say only if it has no members (M140), or an error (M178).
 
-use alloc::{borrow::Cow, boxed::Box, vec::Vec};
+use alloc::{borrow::Cow, vec::Vec};
 
-use super::{Farewell, Turn, edge::Standing};
+use super::{Turn, edge::Standing};
 use crate::{
     server::{event::Cause, store::arena::Arena},
     service::Variant,
@@ -104,10 +104,9 @@ impl Turn<'_> {
         if names.is_empty() {
             return;
         }
-        let earlier = self.session.farewell.take().map(|farewell| farewell.names.into_vec());
-        names.extend(earlier.into_iter().flatten());
+        names.extend_from_slice(self.session.farewell());
         names.sort_unstable();
         names.dedup();
-        self.session.farewell = Some(Box::new(Farewell { names: names.into() }));
+        self.session.rare_mut().farewell = names.into();
     }
 }

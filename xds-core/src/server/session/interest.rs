@@ -4,15 +4,17 @@
 //! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
 use super::{
-    CatchUp, First, Legacy, Owed, Sends, Sent, Turn, Wildcard, Withdrawn,
+    CatchUp, First, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
     edge::{Chain, Standing},
     globs::canonical,
+    window::Sent,
 };
 use crate::{
     server::{
+        config::WildcardExit,
         event::Cause,
         store::{history::Stamp, version::TypeVersion},
     },
@@ -36,6 +38,9 @@ impl Turn<'_> {
         let before = self.session.interest();
         let cause = self.session.asked();
         self.session.round = self.session.round.wrapping_add(1);
+        if self.ignores_names() {
+            return Outcome::Same;
+        }
         let (mut everything, mut listed, mut added) = (false, 0, 0);
         for name in names {
             self.session.legacy = Legacy::Left;
@@ -110,7 +115,8 @@ impl Turn<'_> {
     /// everything, or from a response that it had not read when it dropped the name. In full state
     /// it must then hear of the deletion, even if that came before.
     fn may_know(&self, exists: bool) -> bool {
-        if !self.sends_full_state() || self.session.first == First::Unanswered {
+        let deletes = self.sends_full_state() && self.arena.absence_deletes();
+        if !deletes || self.session.first != First::Answered {
             return false;
         }
         // What the client had by name before a wildcard that it was never answered, it still has.
@@ -213,8 +219,8 @@ impl Turn<'_> {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
         if self.session.follows_graves(self.arena) {
             self.arena.join_mourners();
+            self.session.with_rare(|rare| rare.farewell = Box::default());
         }
-        self.session.farewell = None;
         let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {
             seat: seat.slot(),
@@ -246,7 +252,7 @@ impl Turn<'_> {
     }
 
     /// Makes everything subscribed that exists due, whatever the client has.
-    pub(super) fn owe_everything(&mut self, cause: Cause) {
+    pub(crate) fn owe_everything(&mut self, cause: Cause) {
         let mut slot = self.session.edges.first();
         while let Some(edge) = self.edges.at(slot) {
             let resource = edge.resource;
@@ -266,6 +272,11 @@ impl Turn<'_> {
             wildcard.cursor = Stamp::START;
             wildcard.catch_up = CatchUp::Everything;
         }
+    }
+
+    /// Whether the client has subscribed to everything and is held to that (S0.106).
+    pub(super) fn ignores_names(&self) -> bool {
+        self.session.wildcard.is_some() && self.arena.config.wildcard_exit == WildcardExit::Never
     }
 
     pub(super) fn sends_full_state(&self) -> bool {

@@ -35,7 +35,12 @@ pub(crate) enum Portion {
 impl Session {
     /// Whether deletions may have to wait.
     pub(super) fn lets_linger(&self, arena: &Arena) -> bool {
-        self.staging == Staging::Lingering && self.sends(arena) != Sends::Changes
+        let tells_deletions = match self.sends(arena) {
+            Sends::FullState => arena.absence_deletes(),
+            Sends::Changes => false,
+            Sends::ChangesAndRemovals => arena.tells_removals(),
+        };
+        self.staging == Staging::Lingering && tells_deletions
     }
 
     /// Whether the graves tell the session what its wildcard has lost.

@@ -107,7 +107,7 @@ impl<'a> Look<'a> {
     /// Whether a resource was rejected as it is now, and is not on its way again. What is sent in full
     /// state goes along with every response.
     fn is_rejected(&self, mark: Mark) -> bool {
-        let suspects = match self.session.suspects {
+        let suspects = match self.session.suspects() {
             Some(_) => Suspicion::Waits,
             None => Suspicion::None,
         };
@@ -117,7 +117,7 @@ impl<'a> Look<'a> {
 
     fn sync_of_newest(&self) -> ResourceSync {
         match self.session.newest.map(|newest| newest.answer) {
-            Some(Answer::Pending) => ResourceSync::Stale,
+            Some(Answer::Pending | Answer::Overdue) => ResourceSync::Stale,
             Some(Answer::Nack) => ResourceSync::Error,
             Some(Answer::Ack) | None => ResourceSync::Synced,
         }

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Nothing is queued: what is due is state, so that a slow client is sent the newest once (M64,
-//! M67) and costs nothing meanwhile (M230). At most one response is on its way (IS16).
+//! M67) and costs nothing meanwhile (M230). No more responses are on their way than the window allows
+//! (IS16).
 
 pub(crate) mod answer;
 mod delta;
@@ -23,7 +24,9 @@ mod due;
 pub(crate) mod edge;
 mod errors;
 mod globs;
+mod grace;
 mod interest;
+pub(crate) mod isolate;
 pub(crate) mod linger;
 pub(crate) mod look;
 pub(crate) mod progress;
@@ -35,16 +38,19 @@ mod render_sotw;
 mod renewal;
 mod sotw;
 mod wanted;
+mod window;
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::num::NonZeroU64;
 
 pub(crate) use self::render::Rendered;
 use self::{
     edge::{Due, DueList, Edge, Edges, List, Standing},
     errors::Errors,
+    isolate::Isolation,
     progress::Behind,
     renewal::Renewals,
+    window::{Answer, Sent},
 };
 use super::{
     config::{LegacyWildcard, SotwResponse},
@@ -53,7 +59,7 @@ use super::{
     store::{
         Touch,
         arena::Arena,
-        body::{Form, Ttls},
+        body::{Form, Payload, Ttls},
         history::Stamp,
         version::{StatedVersion, TypeVersion},
     },
@@ -63,8 +69,8 @@ use super::{
 use crate::{
     id::StreamId,
     service::Variant,
-    slab::Slot,
-    text::{Nonce, ResourceName},
+    slab::{Key, Slot},
+    text::ResourceName,
     time::Time,
     types,
     wire::request::Spelling,
@@ -95,12 +101,10 @@ pub(crate) struct Session {
     first: First,
     newest: Option<Sent>,
     accepted: Option<StatedVersion>,
-    suspects: Option<Box<Suspects>>,
+    rare: Option<Box<Rare>>,
     warming: WarmingState,
     withdrawn: Withdrawn,
     haste: Haste,
-    /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
-    farewell: Option<Box<Farewell>>,
     behind: Option<Box<Behind>>,
     renewals: Option<Box<Renewals>>,
     pub(crate) counts: Counts,
@@ -113,6 +117,9 @@ pub(crate) enum Role {
     Clusters,
     /// What it waits for.
     Endpoints,
+    /// A client that got these may wait for secrets.
+    Listeners,
+    Secrets,
     Other,
 }
 
@@ -138,6 +145,8 @@ enum Legacy {
 enum First {
     /// The client has not been answered, nor did it say that it needs no answer.
     Unanswered,
+    /// Nor that, and it is to be answered even if there is nothing to say.
+    Owed,
     Answered,
 }
 
@@ -178,24 +187,6 @@ enum CatchUp {
     TheRest,
 }
 
-/// The newest response of the session.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    nonce: NonZeroU64,
-    version: StatedVersion,
-    /// The wildcard cursor before it.
-    from: Stamp,
-    /// The newest change when it was rendered, sent or not.
-    at: Stamp,
-    /// When it was rendered or, once it was, answered.
-    time: Time,
-    answer: Answer,
-    purpose: Purpose,
-    /// What the client said of the newest response with content: this one's answer, unless it is a
-    /// heartbeat.
-    verdict: Answer,
-}
-
 /// What a response is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
@@ -203,12 +194,18 @@ enum Purpose {
     Heartbeat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    /// None yet: the window is closed.
-    Pending,
-    Ack,
-    Nack,
+/// What hardly any session has, apart lest all others pay for it.
+#[derive(Debug, Default)]
+struct Rare {
+    /// Responses before the newest that are not answered yet, the oldest first.
+    earlier: VecDeque<Sent>,
+    suspects: Option<Suspects>,
+    /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
+    farewell: Box<[ResourceName]>,
+    /// Edges to names that did not exist when the client asked for them, and until when it is not told
+    /// (M127).
+    graces: VecDeque<(Time, Key)>,
+    isolation: Option<Box<Isolation>>,
 }
 
 /// The resources of rejected responses, to go along with the next change.
@@ -246,12 +243,6 @@ enum Sends {
     Changes,
     /// That, and the names of what is gone: the incremental variant.
     ChangesAndRemovals,
-}
-
-/// Names to be told as removed. Apart, because hardly any session has some.
-#[derive(Debug)]
-struct Farewell {
-    names: Box<[ResourceName]>,
 }
 
 /// Whether the client dropped something before it can have read the response that has it.
@@ -295,6 +286,8 @@ impl Count {
 pub(crate) struct Turn<'a> {
     /// What goes into the response that is being made.
     errors: Errors,
+    /// And what went in, if that is to be known.
+    kept: Vec<(ResourceName, Payload)>,
     pub(crate) slot: Slot,
     pub(crate) session: &'a mut Session,
     pub(crate) arena: &'a mut Arena,
@@ -327,11 +320,10 @@ impl Session {
             first: First::Unanswered,
             newest: None,
             accepted: None,
-            suspects: None,
+            rare: None,
             warming: WarmingState::Off,
             withdrawn: Withdrawn::Nothing,
             haste: Haste::CanWait,
-            farewell: None,
             behind: None,
             renewals: None,
             counts: Counts::default(),
@@ -343,29 +335,22 @@ impl Session {
         match (self.variant, arena.config.sotw_response) {
             (Variant::Incremental, _) => Sends::ChangesAndRemovals,
             (Variant::StateOfTheWorld, SotwResponse::Changes) => Sends::Changes,
-            (Variant::StateOfTheWorld, SotwResponse::FullState) => Sends::FullState,
+            (Variant::StateOfTheWorld, SotwResponse::FullState | SotwResponse::AlwaysFull) => {
+                Sends::FullState
+            }
         }
     }
 
     /// Whether deletions were forgotten before the client was told of them (M231).
-    pub(crate) fn lags_behind(&self, horizon: Stamp) -> bool {
-        self.told().is_some_and(|told| told < horizon)
+    pub(crate) fn lags_behind(&self, arena: &Arena) -> bool {
+        self.told(arena).is_some_and(|told| told < arena.horizon())
     }
 
     /// Up to where the client knows of deletions, if it depends on being told: it has been sent something.
-    pub(crate) fn told(&self) -> Option<Stamp> {
-        let wildcard = self.wildcard.filter(|_| self.variant == Variant::Incremental)?;
+    pub(crate) fn told(&self, arena: &Arena) -> Option<Stamp> {
+        let is_told = self.variant == Variant::Incremental && arena.tells_removals();
+        let wildcard = self.wildcard.filter(|_| is_told)?;
         (wildcard.reached != Stamp::START).then_some(wildcard.told)
-    }
-
-    /// Whether a response is on its way.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.newest.is_some_and(|sent| sent.answer == Answer::Pending)
-    }
-
-    /// When the response was rendered that is on its way.
-    pub(crate) fn awaits_since(&self) -> Option<Time> {
-        self.newest.filter(|sent| sent.answer == Answer::Pending).map(|sent| sent.time)
     }
 
     /// When the newest response was rendered or, once it was, answered.
@@ -373,19 +358,17 @@ impl Session {
         self.newest.map(|sent| sent.time)
     }
 
-    /// The nonce of the response that is on its way.
-    pub(crate) fn awaited(&self) -> Option<Nonce> {
-        let sent = self.newest.filter(|sent| sent.answer == Answer::Pending)?;
-        Some(answer::nonce_of(sent.nonce))
+    /// What part of the wildcard the newest response had.
+    pub(crate) fn just_sent(&self) -> (Stamp, Stamp) {
+        match (self.newest, self.wildcard) {
+            (Some(sent), Some(_)) => (sent.from, sent.to),
+            _ => (Stamp::MAX, Stamp::MAX),
+        }
     }
 
-    /// What part of the wildcard the newest response of an incremental session had.
-    pub(crate) fn just_sent(&self) -> Option<(Stamp, Stamp)> {
-        let incremental = self.variant == Variant::Incremental;
-        incremental.then_some(match (self.newest, self.wildcard) {
-            (Some(sent), Some(wildcard)) => (sent.from, wildcard.cursor),
-            _ => (Stamp::MAX, Stamp::MAX),
-        })
+    /// Whether its client asks for what it waits for, or has to be sent it unasked.
+    pub(crate) fn variant(&self) -> Variant {
+        self.variant
     }
 
     /// Clusters were sent on the stream.
@@ -425,7 +408,7 @@ impl Session {
     pub(crate) fn state(&self) -> SyncState {
         match (&self.newest, &self.accepted) {
             (Some(sent), _) => match sent.answer {
-                Answer::Pending => SyncState::Sent,
+                Answer::Pending | Answer::Overdue => SyncState::Sent,
                 Answer::Ack if sent.verdict != Answer::Nack => SyncState::Acked,
                 Answer::Ack | Answer::Nack => SyncState::Nacked,
             },
@@ -446,7 +429,7 @@ impl Session {
     /// Whether the client has the resource as it is now, as far as this edge tells. What it rejected
     /// it does not have.
     fn holds(&self, edge: &Edge) -> bool {
-        let rejected = self.suspects.as_deref().is_some_and(|suspects| suspects.have(edge));
+        let rejected = self.suspects().is_some_and(|suspects| suspects.have(edge));
         edge.sent != 0 && edge.due.is_none() && !rejected
     }
 
@@ -461,13 +444,23 @@ impl Session {
     /// Why something is sent that the client newly asks for.
     fn asked(&self) -> Cause {
         match self.first {
-            First::Unanswered => Cause::First,
+            First::Unanswered | First::Owed => Cause::First,
             First::Answered => Cause::Resubscribed,
         }
     }
 }
 
 impl Suspects {
+    /// Both.
+    fn and(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            from: self.from.min(other.from),
+            until: self.until.max(other.until),
+        }
+    }
+
     fn have(&self, edge: &Edge) -> bool {
         (self.first.get()..=self.last.get()).contains(&edge.sent)
     }
@@ -478,6 +471,8 @@ impl Role {
         match type_url {
             types::CLUSTER => Self::Clusters,
             types::CLUSTER_LOAD_ASSIGNMENT => Self::Endpoints,
+            types::LISTENER => Self::Listeners,
+            types::SECRET => Self::Secrets,
             _ => Self::Other,
         }
     }
@@ -491,7 +486,8 @@ impl<'a> Turn<'a> {
         edges: &'a mut Edges,
         wants: &'a mut Wants,
     ) -> Self {
-        Self { errors: Errors::default(), slot, session, arena, edges, wants }
+        let (errors, kept) = (Errors::default(), Vec::new());
+        Self { errors, kept, slot, session, arena, edges, wants }
     }
 
     /// The resource behind one of the session's edges was created, altered or deleted, or there is an
@@ -500,6 +496,7 @@ impl<'a> Turn<'a> {
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
+        let edge_due = edge.due.map(|due| due.cause);
         // Of what lingers there is nothing to be told but that it is gone.
         let lingers = edge.standing == Standing::Lingering && !exists;
         let has_error = !lingers && self.error_of(edge.resource).is_some();
@@ -525,15 +522,27 @@ impl<'a> Turn<'a> {
         match (exists || has_error, sends) {
             (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
             // Never sent, or silent by rule (M77): there is nothing to say.
-            (false, Sends::Changes) => drop(self.edges.clear_due(due, edge_slot)),
+            (false, Sends::Changes) => {
+                self.edges.clear_due(due, edge_slot);
+            }
             // It was told of the error, which is over as well (M176).
             (false, _) if touch == Touch::Both => {
                 self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
             }
-            (false, Sends::FullState) if !was_sent => drop(self.edges.clear_due(due, edge_slot)),
+            (false, Sends::FullState) if !was_sent || !self.arena.absence_deletes() => {
+                self.edges.clear_due(due, edge_slot);
+            }
             // It was asked for by name, so it is told even if it never was sent (M115, M131).
             (false, Sends::ChangesAndRemovals)
                 if !was_sent && !is_due && touch != Touch::Answer => {}
+            // What it has it keeps; what it asked for it is told (M133).
+            (false, Sends::ChangesAndRemovals)
+                if !self.arena.tells_removals() && touch != Touch::Answer =>
+            {
+                if was_sent && edge_due == Some(Cause::Changed) {
+                    self.edges.clear_due(due, edge_slot);
+                }
+            }
             (false, Sends::FullState | Sends::ChangesAndRemovals) => {
                 self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
             }

@@ -7,7 +7,10 @@
 use alloc::{boxed::Box, sync::Arc};
 use core::num::NonZeroU64;
 
-use super::{Answer, Sends, Sent, Session};
+use super::{
+    Sends, Session,
+    window::{Answer, Sent},
+};
 use crate::server::store::{arena::Arena, history::Stamp};
 
 /// Later than every change: there is none.

@@ -3,9 +3,10 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use super::{
-    Sends, Sent, Turn,
+    Sends, Turn,
     answer::Rejection,
     edge::{Chain, Edge, Standing},
+    window::Sent,
 };
 use crate::{
     server::{config::ServerConfig, rejections::Extent, store::history::Stamp},
@@ -136,7 +137,7 @@ impl Turn<'_> {
             names: names.into(),
             extent,
             span,
-            rides: self.session.suspects.as_deref().map(|suspects| Span {
+            rides: self.session.suspects().map(|suspects| Span {
                 first: suspects.first.get(),
                 from: suspects.from,
                 ..span
@@ -151,7 +152,10 @@ impl Turn<'_> {
             // Everything was in the response that was accepted.
             return false;
         }
-        if self.session.suspects.is_none() {
+        if self.isolates() {
+            return self.session.has_suspects_or_culprits();
+        }
+        if self.session.suspects().is_none() {
             held.rides = None;
         }
         held.rests.retain(|span| {
@@ -181,7 +185,7 @@ impl Turn<'_> {
                 let accepted = self.session.accepted_response(self.arena, Stamp::START);
                 (accepted.map_or(Stamp::START, |accepted| accepted.to), sent.at)
             }
-            (_, Some(wildcard)) => (sent.from.max(wildcard.rode), wildcard.reached),
+            (_, Some(wildcard)) => (sent.from.max(wildcard.rode), sent.to),
         };
         Span { first: sent.nonce.get(), last: sent.nonce.get(), from, to }
     }

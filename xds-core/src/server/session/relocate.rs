@@ -84,7 +84,10 @@ impl Turn<'_> {
                 luggage.covered.extend(covered);
             }
         }
-        self.session.suspects = None;
+        self.session.with_rare(|rare| {
+            rare.suspects = None;
+            rare.isolation = None;
+        });
         self.forget_renewals();
         self.end();
         luggage
@@ -103,7 +106,10 @@ impl Turn<'_> {
                 && let Some(version) = version
             {
                 wildcard.version = version;
-                wildcard.owed = wildcard.owed.filter(|_| version != current);
+                if version == current {
+                    wildcard.owed = None;
+                    wildcard.cursor = self.arena.newest();
+                }
                 self.renew_all_at_once();
             }
         }

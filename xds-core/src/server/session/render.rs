@@ -6,17 +6,20 @@
 use core::{mem, num::NonZeroU64};
 
 use super::{
-    Answer, CatchUp, First, Haste, Owed, Purpose, Sends, Sent, Stamp, Turn, WarmingState, Wildcard,
-    Withdrawn,
+    CatchUp, First, Haste, Owed, Purpose, Sends, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
     linger::Portion,
+    window::{Answer, Sent},
 };
 use crate::{
     server::{
         config::Absence,
         event::Cause,
-        store::body::{Body, Parts, Room},
+        store::{
+            body::{Body, Parts, Room},
+            version::StatedVersion,
+        },
     },
     text::Version,
     time::Time,
@@ -50,7 +53,8 @@ impl Turn<'_> {
                 self.render_content(nonce, limit, time, portion)
             }
         };
-        content.or_else(|| self.render_heartbeats(nonce, limit, time))
+        let content = content.or_else(|| self.render_heartbeats(nonce, limit, time));
+        content.or_else(|| self.recover(nonce, time))
     }
 
     fn render_content(
@@ -88,34 +92,57 @@ impl Turn<'_> {
             }
         };
         let cause = match self.session.first {
-            First::Unanswered => Cause::First,
+            First::Unanswered | First::Owed => Cause::First,
             First::Answered => cause,
         };
-        let (version, at) = (version.stated(), self.arena.clock());
+        self.note_state(nonce);
         self.session.first = First::Answered;
         self.session.withdrawn = Withdrawn::Nothing;
-        self.session.note_sent(self.arena, reached);
         if self.session.due.is_empty() {
             self.session.haste = Haste::CanWait;
         }
-        self.session.newest = Some(Sent {
-            nonce,
-            version,
-            from,
-            at,
-            time,
-            answer: Answer::Pending,
-            purpose: Purpose::Content,
-            verdict: Answer::Pending,
-        });
+        let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
+        let what = (body, version.stated(), cause);
+        let rendered = self.send(nonce, (from, to), reached, time, what);
         self.note_renewed(nonce, before);
+        Some(rendered)
+    }
+
+    /// Renders one of the resources that the client rejected together.
+    fn recover(&mut self, nonce: NonZeroU64, time: Time) -> Option<Rendered> {
+        if !self.session.has_probe() {
+            return None;
+        }
+        let (body, version, stamp) = self.render_probe(nonce)?;
+        let part = match self.session.wildcard {
+            Some(_) => (stamp.before(), stamp),
+            None => (Stamp::START, Stamp::START),
+        };
+        let what = (body, version.stated(), Cause::Recovery);
+        Some(self.send(nonce, part, self.session.reached(), time, what))
+    }
+
+    /// Sends what was rendered, with this part of the wildcard, which had been as far as `reached`.
+    fn send(
+        &mut self,
+        nonce: NonZeroU64,
+        (from, to): (Stamp, Stamp),
+        reached: Stamp,
+        time: Time,
+        (body, version, cause): (Body, StatedVersion, Cause),
+    ) -> Rendered {
+        let at = self.arena.clock();
+        let (answer, verdict, purpose) = (Answer::Pending, Answer::Pending, Purpose::Content);
+        let sent = Sent { nonce, version, from, to, at, time, answer, purpose, verdict };
+        self.session.note_sent(self.arena, reached);
+        self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
-        Some(Rendered {
+        Rendered {
             body,
             errors: mem::take(&mut self.errors),
             version: self.arena.print(version),
             cause,
-        })
+        }
     }
 
     /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.
@@ -198,11 +225,11 @@ impl Turn<'_> {
     /// The first change after a rejection takes the rest of what was rejected along, once (M107,
     /// IS4).
     pub(super) fn let_suspects_ride(&mut self) {
-        let Some(suspects) = self.session.suspects.as_deref().copied() else { return };
+        let Some(suspects) = self.session.suspects() else { return };
         if !self.has_change_after(suspects.until) {
             return;
         }
-        self.session.suspects = None;
+        self.session.with_rare(|rare| rare.suspects = None);
         self.forget_refused();
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot)

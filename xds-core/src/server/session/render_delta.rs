@@ -2,13 +2,18 @@
 //! gone or never was.
 
 use alloc::boxed::Box;
+use core::mem;
 
-use super::{CatchUp, Farewell, Turn, Wildcard, render::MinSome as _};
+use super::{CatchUp, Turn, Wildcard, render::MinSome as _};
 use crate::{
     server::{
+        config::WildcardExit,
         event::Cause,
         session::edge::Standing,
-        store::body::{Body, Parts},
+        store::{
+            body::{Body, Parts},
+            history::Stamp,
+        },
     },
     slab::Slot,
     wire::request::Spelling,
@@ -18,13 +23,13 @@ impl Turn<'_> {
     /// What the client lacks, as much as fits.
     pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
-            let tail =
-                self.arena.tail_body(self.form(), wildcard.cursor, Some(wildcard.told), limit);
+            let told = self.tells_from(&wildcard);
+            let tail = self.arena.tail_body(self.form(), wildcard.cursor, Some(told), limit);
             self.advance(tail.to);
             let is_news = !tail.body.is_empty() || wildcard.must_be_answered();
             return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
         }
-        let mut parts = Parts::new(self.form(), limit);
+        let mut parts = self.parts(limit);
         let (mut cause, mut walked) = (None, None);
         if let Some(wildcard) = self.session.wildcard {
             let to = self.gather(wildcard, &mut parts);
@@ -41,7 +46,7 @@ impl Turn<'_> {
         if let Some((_, to)) = walked {
             self.advance(to);
         }
-        Some((parts.into_body(), cause.min_some(named)?))
+        Some((self.finish(parts), cause.min_some(named)?))
     }
 
     /// The common case: nothing but the wildcard, whose bytes all such clients share. Which deletions
@@ -49,10 +54,16 @@ impl Turn<'_> {
     /// none.
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
-            && self.session.farewell.is_none()
+            && !self.isolates()
+            && self.session.farewell().is_empty()
             && self.session.spelling == Spelling::Names
             && wildcard.catch_up == CatchUp::Everything
             && (wildcard.reached == wildcard.cursor || self.arena.newest_grave() <= wildcard.told)
+    }
+
+    /// After when deletions are told of: none is if the client is to keep what it has (M133).
+    fn tells_from(&self, wildcard: &Wildcard) -> Stamp {
+        if self.arena.tells_removals() { wildcard.told } else { self.arena.clock() }
     }
 
     /// Adds the names of what the wildcard has lost. Names that are due anyhow are left to that.
@@ -65,25 +76,29 @@ impl Turn<'_> {
                 .is_some_and(|edge| edge.due.is_some())
         };
         let spelling = self.session.spelling;
-        let Wildcard { told, reached, .. } = wildcard;
+        let (told, reached) = (self.tells_from(&wildcard), wildcard.reached);
         self.arena.gather_graves(told, reached, parts, spelling, |slot| !is_due(slot));
     }
 
     /// Names what only the wildcard covered that the client has left, unless it has been named since
     /// (M93).
     fn say_farewell(&mut self, parts: &mut Parts) -> bool {
-        let Some(farewell) = self.session.farewell.take() else { return false };
-        for name in &farewell.names {
+        let mut names = Box::default();
+        self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
+        for name in &names {
             let slot = self.arena.find(name.as_str());
             if slot.and_then(|slot| self.edges.find(self.slot, slot)).is_none() {
                 parts.remove(name, self.session.spelling);
             }
         }
-        true
+        !names.is_empty()
     }
 
     /// Prepares a farewell to everything that the client has from the wildcard alone.
     pub(super) fn prepare_farewell(&mut self) {
+        if self.arena.config.wildcard_exit != WildcardExit::Farewell {
+            return;
+        }
         let Some(wildcard) = self.session.wildcard else { return };
         let known = wildcard.reached;
         let covered_by_wildcard_alone = |&slot: &Slot| {
@@ -97,7 +112,9 @@ impl Turn<'_> {
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);
         let names = slots.filter_map(|slot| Some(self.arena.at(slot)?.name.clone()));
         let names: Box<[_]> = names.collect();
-        self.session.farewell = (!names.is_empty()).then(|| Box::new(Farewell { names }));
+        if !names.is_empty() {
+            self.session.rare_mut().farewell = names;
+        }
     }
 }
 

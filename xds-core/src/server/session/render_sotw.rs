@@ -1,17 +1,20 @@
 //! What a state-of-the-world response consists of.
 
 use super::{
-    CatchUp, Turn,
+    CatchUp, First, Turn,
     edge::{Chain, Standing},
     render::MinSome as _,
 };
-use crate::server::{
-    event::Cause,
-    store::{
-        arena::Resource,
-        body::{Body, Parts},
-        version::TypeVersion,
+use crate::{
+    server::{
+        event::Cause,
+        store::{
+            arena::Resource,
+            body::{Body, Parts, Payload},
+            version::TypeVersion,
+        },
     },
+    text::ResourceName,
 };
 
 impl Turn<'_> {
@@ -63,44 +66,62 @@ impl Turn<'_> {
     /// All named resources that exist. The version is that of exactly these: who has a part of the
     /// state must not be taken for one who has all of it when he comes back (B06).
     fn named_body(&self) -> (Body, TypeVersion) {
-        let mut version = TypeVersion::default();
         let mut parts = Parts::new(self.form(), usize::MAX);
+        let version = self.for_each_named(|name, payload| {
+            parts.push(name, payload);
+        });
+        (parts.into_body(), version)
+    }
+
+    /// The version of all named resources that exist.
+    pub(super) fn named_version(&self) -> TypeVersion {
+        self.for_each_named(|_, _| {})
+    }
+
+    pub(super) fn for_each_named(
+        &self,
+        mut take: impl FnMut(&ResourceName, &Payload),
+    ) -> TypeVersion {
+        let mut version = TypeVersion::default();
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
             // What an error stands for is not listed beside it (M172).
             if let Some(Resource { name, payload: Some(payload), error: None, .. }) =
                 self.arena.at(edge.resource)
             {
-                parts.push(name, payload);
+                take(name, payload);
                 version.add(name.as_str(), payload.hash);
             } else if let Some((name, payload)) = self.ghost(edge) {
-                parts.push(name, payload);
+                take(name, payload);
                 version.add(name.as_str(), payload.hash);
             }
             slot = self.edges.previous(Chain::Session, slot);
         }
-        (parts.into_body(), version)
+        version
     }
 
     /// What is new to the client or changed (M75), as much as fits (M83).
     pub(super) fn render_changes(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
+        let owed = (self.session.first == First::Owed).then_some(Cause::First);
         let Some(wildcard) = self.session.wildcard else {
-            let mut parts = Parts::new(self.form(), limit);
-            let cause = self.take_due(&mut parts, nonce, None);
-            return Some((parts.into_body(), cause?));
+            let mut parts = self.parts(limit);
+            let cause = self.take_due(&mut parts, nonce, None).or(owed);
+            return Some((self.finish(parts), cause?));
         };
         let from = wildcard.cursor;
         // The common case: nothing but the wildcard, whose bytes all such clients share.
-        if self.session.due.is_empty() && wildcard.catch_up == CatchUp::Everything {
+        let is_shared = wildcard.catch_up == CatchUp::Everything && !self.isolates();
+        if self.session.due.is_empty() && is_shared {
             let tail = self.arena.tail_body(self.form(), from, None, limit);
             self.advance(tail.to);
-            return (tail.body.resources > 0).then(|| (tail.body, wildcard.reason(tail.to)));
+            let is_news = tail.body.resources > 0 || owed.is_some();
+            return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
         }
-        let mut parts = Parts::new(self.form(), limit);
+        let mut parts = self.parts(limit);
         let to = self.gather(wildcard, &mut parts);
         let walked = (!parts.is_empty()).then(|| wildcard.reason(to));
         let named = self.take_due(&mut parts, nonce, Some((from, to)));
         self.advance(to);
-        Some((parts.into_body(), walked.min_some(named)?))
+        Some((self.finish(parts), walked.min_some(named).or(owed)?))
     }
 }

@@ -15,7 +15,10 @@ use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use core::{mem, num::NonZeroU64, time::Duration};
 
 use super::{
-    Answer, CatchUp, Purpose, Rendered, Sends, Sent, Turn, Wildcard, edge::Chain, errors::Errors,
+    CatchUp, Purpose, Rendered, Sends, Turn, Wildcard,
+    edge::Chain,
+    errors::Errors,
+    window::{Answer, Sent},
 };
 use crate::{
     server::{
@@ -159,7 +162,8 @@ impl Turn<'_> {
         limit: usize,
         time: Time,
     ) -> Option<Rendered> {
-        self.session.renewals.as_deref().filter(|it| it.are_due())?;
+        let is_waiting = self.session.is_waiting();
+        self.session.renewals.as_deref().filter(|it| it.are_due() && !is_waiting)?;
         let (body, version) = match self.session.sends(self.arena) {
             Sends::FullState => self.renew_full_state(nonce)?,
             Sends::Changes | Sends::ChangesAndRemovals => {
@@ -171,16 +175,10 @@ impl Turn<'_> {
         let reached = self.session.reached();
         self.session.note_sent(self.arena, reached);
         let verdict = self.session.newest.map_or(Answer::Ack, |sent| sent.verdict);
-        self.session.newest = Some(Sent {
-            nonce,
-            version,
-            from: self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor),
-            at: self.arena.clock(),
-            time,
-            answer: Answer::Pending,
-            purpose: Purpose::Heartbeat,
-            verdict,
-        });
+        let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
+        let (at, answer, purpose) = (self.arena.clock(), Answer::Pending, Purpose::Heartbeat);
+        let sent = Sent { nonce, version, from, to: from, at, time, answer, purpose, verdict };
+        self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
         let version = self.arena.print(version);
         Some(Rendered { body, errors: Errors::default(), version, cause: Cause::Heartbeat })

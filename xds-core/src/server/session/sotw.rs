@@ -6,10 +6,16 @@
 use super::{
     First, Turn, WarmingState,
     answer::{Asked, Reading, Rejection, Surroundings},
+    edge::Chain,
     interest::Outcome,
+    isolate::State,
 };
 use crate::{
-    server::{config::ReconnectTrust, event::Cause, store::body::Ttls},
+    server::{
+        config::{Missing, ReconnectTrust},
+        event::Cause,
+        store::body::Ttls,
+    },
     wire::request::Request,
 };
 
@@ -34,8 +40,11 @@ impl Turn<'_> {
         if asked == Asked::Something {
             self.observe_interest(around);
         }
-        if is_first && around.config.reconnect_trust == ReconnectTrust::WildcardOnly {
-            self.trust_full_state(request.version);
+        self.owe_answer();
+        if is_first && request.version.is_empty() {
+            self.note_held(State::default());
+        } else if is_first {
+            self.trust_version_info(request.version);
         }
         if !is_rejection && self.session.warming == WarmingState::Armed {
             self.session.warming = WarmingState::Off;
@@ -44,24 +53,60 @@ impl Turn<'_> {
         asked
     }
 
-    /// A client that comes back for the wildcard alone and has the current version is not sent it
-    /// again (M41, B06). With names it is, since new ones may hide among them (M42); and a response
-    /// that is not in full state may be a part of its version only.
-    fn trust_full_state(&mut self, version: &str) {
-        let current = self.arena.version;
-        // What the client may use for a time only is sent again: nobody knows how long it has had it.
-        if !self.sends_full_state()
-            || self.form().ttls == Ttls::Told
-            || self.session.named > 0
-            || !current.stated().is_printed_as(version)
+    /// Whether the first answer is due even if nothing of what the client asks for exists (M39).
+    fn owe_answer(&mut self) {
+        if self.arena.config.missing != Missing::EmptyResponse
+            || self.session.first == First::Answered
         {
             return;
         }
+        let asks = self.session.named > 0 || self.session.wildcard.is_some();
+        self.session.first = if asks { First::Owed } else { First::Unanswered };
+    }
+
+    /// A client that comes back and has the current version is not sent it again: for the wildcard
+    /// alone in full state (M41, B06), since among names new ones may hide and any other response may be a
+    /// part of its version; or always, if the server is to take it at its word (M42).
+    fn trust_version_info(&mut self, stated: &str) {
+        let has_wildcard = self.session.wildcard.is_some();
+        let trusts = match self.arena.config.reconnect_trust {
+            ReconnectTrust::Never => false,
+            ReconnectTrust::WildcardOnly => {
+                has_wildcard && self.session.named == 0 && self.sends_full_state()
+            }
+            ReconnectTrust::SameNames => has_wildcard || self.session.named > 0,
+        };
+        // What the client may use for a time only is sent again: nobody knows how long it has had it.
+        if !trusts || self.form().ttls == Ttls::Told {
+            return;
+        }
+        let current = match self.sends_full_state() && !has_wildcard {
+            true => self.named_version(),
+            false => self.arena.version,
+        };
+        if !current.stated().is_printed_as(stated) {
+            return;
+        }
+        let newest = self.arena.newest();
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.version = current;
+            wildcard.cursor = newest;
+            wildcard.reached = newest;
             wildcard.owed = None;
-            self.session.first = First::Answered;
-            self.session.accepted = Some(current.stated());
+        }
+        let mut slot = self.session.edges.last();
+        while let Some(edge) = self.edges.at_mut(slot) {
+            if self.arena.payload(edge.resource).is_some() {
+                edge.sent = 1;
+                self.edges.clear_due(&mut self.session.due, slot);
+            }
+            slot = self.edges.previous(Chain::Session, slot);
+        }
+        self.session.first = First::Answered;
+        self.session.accepted = Some(current.stated());
+        if self.isolates() {
+            let state = self.current_state();
+            self.note_held(state);
         }
     }
 }

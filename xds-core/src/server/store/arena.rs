@@ -3,6 +3,7 @@
 use alloc::{
     boxed::Box,
     collections::{BTreeSet, VecDeque},
+    format,
     vec::Vec,
 };
 
@@ -19,11 +20,16 @@ use super::{
     options::ResourceOptions,
     pool::Pool,
     transaction::ResourceError,
-    version::{StatedVersion, TypeVersion},
+    version::{ContentHash, StatedVersion, TypeVersion},
 };
 use crate::{
     index::NameIndex,
-    server::{config::TypeConfig, session::edge::List, wants::Want},
+    server::{
+        config::{Missing, Removals, SotwResponse, TypeConfig, UnknownType},
+        event::StatusCode,
+        session::{edge::List, isolate::State},
+        wants::Want,
+    },
     service::Variant,
     slab::{Slab, Slot},
     text::{ResourceName, TypeUrl, Version},
@@ -42,6 +48,8 @@ pub(crate) struct Arena {
     pub(crate) view: Slot,
     pub(crate) type_url: TypeUrl,
     pub(crate) config: TypeConfig,
+    /// What may be told of names that do not exist.
+    not_found: Option<Box<ResourceError>>,
     pub(crate) version: TypeVersion,
     /// The sessions that subscribe to everything, in the order in which they began to.
     pub(crate) wildcards: Slab<Slot>,
@@ -76,6 +84,7 @@ pub(crate) struct Arena {
     horizon: Stamp,
     /// All resources as clients are sent them that are told of TTLs, and as all others are.
     full: [Option<Body>; 2],
+    state: Option<State>,
     /// Recently asked for, the oldest first.
     tails: VecDeque<Tail>,
     /// Where the last walk that ran out of room stopped, so that the next one need not search.
@@ -166,8 +175,20 @@ pub(crate) struct Tail {
 }
 
 impl Arena {
-    pub(crate) fn new(view: Slot, type_url: TypeUrl, config: TypeConfig, seed: u64) -> Self {
+    pub(crate) fn new(
+        view: Slot,
+        type_url: TypeUrl,
+        config: TypeConfig,
+        unknown: UnknownType,
+        seed: u64,
+    ) -> Self {
+        let reports = config.missing == Missing::NotFound || unknown == UnknownType::NotFound;
+        let not_found = reports.then(|| {
+            let message = format!("there is no such {type_url}").into();
+            Box::new(ResourceError { code: StatusCode::NotFound, message })
+        });
         Self {
+            not_found,
             view,
             type_url,
             config,
@@ -193,10 +214,27 @@ impl Arena {
             graves: VecDeque::new(),
             horizon: Stamp::START,
             full: [None, None],
+            state: None,
             tails: VecDeque::new(),
             stopped: Stopped { at: Stamp::START, next: Slot::NONE },
             printed: None,
         }
+    }
+
+    /// Whether it deletes a resource that a state-of-the-world response does not have it.
+    pub(crate) fn absence_deletes(&self) -> bool {
+        self.config.sotw_response == SotwResponse::FullState
+    }
+
+    /// Whether incremental clients are told what is deleted.
+    pub(crate) fn tells_removals(&self) -> bool {
+        self.config.removals == Removals::Send
+    }
+
+    /// The error of every name that does not exist, if there is to be one.
+    pub(crate) fn missing_error(&self) -> Option<&ResourceError> {
+        let is_told = self.config.missing == Missing::NotFound || self.existing == 0;
+        self.not_found.as_deref().filter(|_| is_told)
     }
 
     /// Stores a resource; `None` if it is stored like that already (M104, M68).
@@ -516,6 +554,18 @@ impl Arena {
         body
     }
 
+    /// The same, as it is kept for clients that may reject it.
+    pub(crate) fn state(&mut self) -> State {
+        if let Some(state) = &self.state {
+            return state.clone();
+        }
+        let resources = self.resources.in_slot_order().map(|(_, resource)| resource);
+        let piece = |it: &Resource| Some((it.name.clone(), it.payload.clone()?));
+        let state: State = resources.filter_map(piece).collect();
+        self.state = Some(state.clone());
+        state
+    }
+
     /// What was set after `from`, oldest first, at least one resource and no more than `limit` bytes; and
     /// for who knows of deletions up to `told`, all later ones. Clients that are behind by the same
     /// share the same bytes.
@@ -641,6 +691,12 @@ impl Arena {
         slots.take_while(|slot| !slot.is_none())
     }
 
+    /// Whether the resource exists in this content.
+    pub(crate) fn has(&self, name: &ResourceName, content: ContentHash) -> bool {
+        let payload = self.find(name.as_str()).and_then(|slot| self.payload(slot));
+        payload.is_some_and(|payload| payload.hash == content)
+    }
+
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
     /// of the resource.
     pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
@@ -684,6 +740,7 @@ impl Arena {
     fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Stamp) {
         self.stamp = now;
         self.full = [None, None];
+        self.state = None;
         self.tails.clear();
         self.ghosts.forget_body();
         if let Some(payload) = payload {

@@ -129,6 +129,8 @@ pub(crate) struct Parts {
     resources: usize,
     removed: usize,
     limit: usize,
+    /// What went in, if that is to be known.
+    kept: Option<Vec<(ResourceName, Payload)>>,
 }
 
 /// Whether something still went into a response.
@@ -141,7 +143,14 @@ pub(crate) enum Room {
 impl Parts {
     /// At most `limit` bytes, but always one resource: a longer one goes alone.
     pub(crate) fn new(form: Form, limit: usize) -> Self {
-        Self { form, only: None, bytes: Vec::new(), resources: 0, removed: 0, limit }
+        let (only, bytes, kept) = (None, Vec::new(), None);
+        Self { form, only, bytes, resources: 0, removed: 0, limit, kept }
+    }
+
+    /// Lets it be known in the end what went in.
+    pub(crate) fn keeping(mut self) -> Self {
+        self.kept = Some(Vec::new());
+        self
     }
 
     /// Room for what is known to come.
@@ -162,6 +171,14 @@ impl Parts {
 
     /// Adds a resource, unless it is too long for what is left.
     pub(crate) fn push(&mut self, name: &ResourceName, payload: &Payload) -> Room {
+        let room = self.push_resource(name, payload);
+        if let Some(kept) = self.kept.as_mut().filter(|_| room == Room::Taken) {
+            kept.push((name.clone(), payload.clone()));
+        }
+        room
+    }
+
+    fn push_resource(&mut self, name: &ResourceName, payload: &Payload) -> Room {
         let ttl = payload.ttl().filter(|_| self.form.ttls == Ttls::Told);
         if self.form.variant == Variant::Incremental || ttl.is_some() {
             return self.push_entry(name, payload, ttl, &payload.framed);
@@ -237,6 +254,12 @@ impl Parts {
     pub(crate) fn into_body(self) -> Body {
         let bytes = self.only.unwrap_or_else(|| self.bytes.into());
         Body { bytes, resources: self.resources, removed: self.removed }
+    }
+
+    /// The body, and what went in.
+    pub(crate) fn finish(mut self) -> (Body, Vec<(ResourceName, Payload)>) {
+        let kept = self.kept.take().unwrap_or_default();
+        (self.into_body(), kept)
     }
 
     fn has_room(&self, more: usize) -> bool {

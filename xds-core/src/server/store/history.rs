@@ -12,6 +12,11 @@ impl Stamp {
     /// After every change.
     pub(crate) const MAX: Self = Self(u64::MAX);
 
+    /// The position before, if this is not the first.
+    pub(crate) fn before(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     /// The next position.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)

@@ -34,7 +34,7 @@ use self::{
     transaction::{Applied, Change, Content, Transaction, TransactionError},
     view::{Fate, View},
 };
-use super::config::ServerConfig;
+use super::config::{ServerConfig, UnknownType};
 use crate::{
     index::NameIndex,
     references::ReferenceExtractor,
@@ -280,7 +280,12 @@ impl Store {
             return Some(slot);
         }
         let seed = self.rng.next_u64();
-        let arena = Arena::new(view, TypeUrl::from(type_url), config.type_config(type_url), seed);
+        let unknown = match config.names_type(type_url) {
+            true => UnknownType::Held,
+            false => config.unknown_type,
+        };
+        let rules = config.type_config(type_url);
+        let arena = Arena::new(view, TypeUrl::from(type_url), rules, unknown, seed);
         let slot = self.arenas.push_back(arena)?.slot();
         let view = self.views.at_mut(view)?;
         view.insert(type_url, slot, &self.arenas);

@@ -1,6 +1,6 @@
 //! A client of the model: what it asked for, holds, and has seen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use xds_core::{StreamId, proto::DiscoveryResponse};
@@ -25,8 +25,8 @@ pub(crate) struct Subscription {
     pub(crate) holds: Holds,
     /// What the client holds, by name.
     pub(crate) view: BTreeMap<String, String>,
-    /// The response on its way.
-    pub(crate) inbox: Option<DiscoveryResponse>,
+    /// The responses on their way, with what there was when each was rendered.
+    pub(crate) inbox: VecDeque<(DiscoveryResponse, Moment)>,
     pub(crate) seen: Seen,
 }
 
@@ -70,15 +70,23 @@ pub(crate) struct Seen {
     /// Lists sent that said something new, and those at the last response.
     pub(crate) lists: u64,
     pub(crate) lists_then: u64,
+    /// Whether the newest list was dropped, so that the next answer says something new.
+    pub(crate) unheard: bool,
     /// Responses with clusters on the stream, and those at the last response.
     pub(crate) clusters: u64,
     pub(crate) clusters_then: u64,
     pub(crate) rejected: Option<Rejected>,
+    /// Resources in rejected responses, and responses that had one of them by itself.
+    pub(crate) suspects: usize,
+    pub(crate) recoveries: usize,
 }
 
-/// The response rejected last, and the changes, lists and clusters there were when it was rendered.
+/// How many changes, lists and responses with clusters there were.
+pub(crate) type Moment = (u64, u64, u64);
+
+/// The response rejected last, and what there was when it was rendered.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Rejected {
     pub(crate) resources: Vec<Bytes>,
-    pub(crate) after: (u64, u64, u64),
+    pub(crate) after: Moment,
 }

@@ -15,7 +15,10 @@ use prost::Message as _;
 use xds_core::{
     Frame, Time,
     proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
-    server::{Cause, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via},
+    server::{
+        Cause, NackRecovery, Server, ServerConfig, ServerOutput, SotwResponse, StreamEvent,
+        Transaction, Variant, Via,
+    },
 };
 
 use self::{
@@ -38,6 +41,10 @@ pub(crate) struct World {
     pub(crate) frames: Vec<Bytes>,
     pub(crate) requests: usize,
     pub(crate) split: Split,
+    window: usize,
+    nack_recovery: NackRecovery,
+    /// Whether all types send everything each time.
+    repeats: bool,
 }
 
 /// When outputs are polled; it must make no difference (rule 3).
@@ -53,6 +60,7 @@ impl World {
     }
 
     pub(crate) fn with((config, split): (ServerConfig, Split), seed: u64, drains: Drains) -> Self {
+        let rules = config.type_defaults.others;
         let mut server = Server::new(config, seed, Time::ZERO);
         let mut connect = |habit| Client {
             habit,
@@ -71,6 +79,9 @@ impl World {
             frames: Vec::new(),
             requests: 0,
             split,
+            window: usize::from(rules.window.get()),
+            nack_recovery: rules.nack_recovery,
+            repeats: rules.sotw_response != SotwResponse::Changes,
         }
     }
 
@@ -156,7 +167,10 @@ impl World {
             Nonce::Blank => String::new(),
         };
         let version = subscription.accepted.clone();
-        self.send(client, ty, nonce, version, None);
+        // A list that crosses a response is stale unless it names no nonce: the server drops it, so
+        // the client must not count on it having been heard.
+        let heard = subscription.inbox.is_empty() || nonce.is_empty();
+        self.send(client, ty, nonce, version, None, heard);
     }
 
     pub(crate) fn send(
@@ -166,16 +180,16 @@ impl World {
         nonce: String,
         version: String,
         error: Option<Status>,
+        heard: bool,
     ) {
         let Client { stream, node_sent, subscriptions, .. } = &mut self.clients[client];
         let subscription = &mut subscriptions[ty];
         let interest = subscription.interest.clone();
-        // A list that crosses a response is stale unless it names no nonce: the server drops it, so
-        // the client must not count on it having been heard.
-        if subscription.inbox.is_none() || nonce.is_empty() {
+        if heard {
             subscription.view.retain(|name, _| interest.has(name));
         }
-        subscription.seen.lists += 1;
+        subscription.seen.lists += u64::from(heard);
+        subscription.seen.unheard = !heard;
         let mut resource_names: Vec<_> = interest.names.into_iter().collect();
         if interest.everything && interest.explicit {
             resource_names.push(String::from("*"));
@@ -209,7 +223,7 @@ impl World {
         let response = DiscoveryResponse::decode(bytes).unwrap();
         let ty = TYPES.iter().position(|ty| url(ty) == response.type_url).unwrap();
         let subscription = &mut self.clients[client].subscriptions[ty];
-        assert!(subscription.inbox.is_none(), "a second response on its way (IS16)");
+        assert!(subscription.inbox.len() < self.window, "more than may be on their way (IS16)");
 
         let seen = &mut subscription.seen;
         let resources: Vec<_> = response.resources.iter().map(|any| any.value.clone()).collect();
@@ -220,6 +234,12 @@ impl World {
             Cause::Changed => assert!(self.changes[ty] > seen.changes),
             Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
             Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
+            Cause::Recovery => {
+                assert_eq!(self.nack_recovery, NackRecovery::Isolate);
+                seen.recoveries += 1;
+                assert!(seen.recoveries <= seen.suspects, "each suspect once (M108)");
+                assert!(subscription.inbox.is_empty(), "nothing else is on its way");
+            }
             other => panic!("{other}"),
         }
         if let Some(rejected) = seen.rejected.as_ref().filter(|r| r.resources == resources) {
@@ -229,17 +249,24 @@ impl World {
         seen.responses += 1;
         seen.changes = self.changes[ty];
         seen.lists_then = seen.lists;
-        seen.clusters_then = seen.clusters;
+        if sent.cause != Cause::Recovery {
+            seen.clusters_then = seen.clusters;
+        }
         // What this response can have that the client did not ask for is nothing.
         let names: Vec<_> = resources.iter().map(|value| name_of(value)).collect();
         let unique: BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len(), "duplicates (M81)");
         for (name, value) in names.iter().zip(&resources) {
             let index = NAMES.iter().position(|known| known == name).unwrap();
-            let current = payload(name, &self.store[&(ty, index)].to_string());
-            assert_eq!(*value, current, "not the newest (M64)");
+            // What the client accepted last may be older.
+            let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
+            if sent.cause != Cause::Recovery || !repeats {
+                let current = payload(name, &self.store[&(ty, index)].to_string());
+                assert_eq!(*value, current, "not the newest (M64)");
+            }
         }
-        subscription.inbox = Some(response);
+        let moment = (seen.changes, seen.lists_then, seen.clusters_then);
+        subscription.inbox.push_back((response, moment));
         if TYPES[ty] == "cds" {
             self.clients[client].subscriptions[1].seen.clusters += 1;
         }
@@ -249,7 +276,7 @@ impl World {
     fn answer(&mut self, client: usize, ty: usize) -> bool {
         let Client { habit, subscriptions, .. } = &mut self.clients[client];
         let subscription = &mut subscriptions[ty];
-        let Some(response) = subscription.inbox.take() else { return false };
+        let Some((response, moment)) = subscription.inbox.pop_front() else { return false };
         let accepts = match habit {
             Habit::Accepts => true,
             Habit::Rejects => false,
@@ -257,7 +284,7 @@ impl World {
         };
         subscription.nonce = response.nonce.clone();
         subscription.version = response.version_info.clone();
-        let lists = subscription.seen.lists;
+        let (lists, unheard) = (subscription.seen.lists, subscription.seen.unheard);
         let error = if accepts {
             subscription.accepted = response.version_info.clone();
             subscription.holds = match subscription.interest.is_everything() {
@@ -276,18 +303,18 @@ impl World {
             }
             None
         } else {
-            let seen = &mut subscription.seen;
-            seen.rejected = Some(Rejected {
+            subscription.seen.suspects += response.resources.len();
+            subscription.seen.rejected = Some(Rejected {
                 resources: response.resources.iter().map(|any| any.value.clone()).collect(),
-                after: (seen.changes, seen.lists_then, seen.clusters_then),
+                after: moment,
             });
             Some(Status { code: 3, message: String::from("no"), ..Status::default() })
         };
         let (nonce, version) = (response.nonce, subscription.accepted.clone());
-        self.send(client, ty, nonce, version, error);
+        self.send(client, ty, nonce, version, error, true);
         // An answer that repeats the list says nothing new about it; one after a dropped list does.
         let seen = &mut self.clients[client].subscriptions[ty].seen;
-        if seen.lists_then == lists {
+        if !unheard {
             seen.lists = lists;
         }
         true
@@ -330,13 +357,13 @@ impl World {
                 view.clear();
             }
             let version = accepted.clone();
-            self.send(client, ty, String::new(), version, None);
+            self.send(client, ty, String::new(), version, None, true);
         }
     }
 
     /// Lets everybody finish, in a bounded number of steps.
     pub(crate) fn settle(&mut self) {
-        for _ in 0..40 {
+        for _ in 0..200 {
             let mut progress = false;
             for client in 0..self.clients.len() {
                 while self.take(client) {

@@ -3,7 +3,9 @@
 use core::ops::Range;
 
 use proptest::{collection::vec, option, prelude::*};
-use xds_core::server::{NackRecovery, ServerConfig, ServerLimits, Warming};
+use xds_core::server::{
+    Missing, NackRecovery, ServerConfig, ServerLimits, SotwResponse, Warming, Window,
+};
 
 /// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
 pub(crate) const TYPES: [&str; 4] = ["cds", "eds", "lds", "own"];
@@ -56,12 +58,27 @@ pub(crate) fn op(clients: Range<usize>, types: Range<usize>) -> impl Strategy<Va
 
 /// The policies that change what is sent, and a limit that splits responses.
 pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
-    let recovery = prop_oneof![Just(NackRecovery::ResendBatch), Just(NackRecovery::Minimal)];
+    let recovery = prop_oneof![
+        Just(NackRecovery::ResendBatch),
+        Just(NackRecovery::Minimal),
+        Just(NackRecovery::Isolate)
+    ];
+    let window = prop_oneof![2 => Just(1u16), 1 => 2..4u16];
+    let missing = prop_oneof![
+        2 => Just(Missing::Hold), 1 => Just(Missing::EmptyResponse), 1 => Just(Missing::NotFound)
+    ];
+    let full = prop_oneof![3 => Just(SotwResponse::Changes), 1 => Just(SotwResponse::AlwaysFull)];
+    let rules = (recovery, window, missing, full);
     let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
     let split = prop_oneof![3 => Just(Split::No), 1 => Just(Split::Yes)];
-    (recovery, warming, split).prop_map(|(recovery, warming, split)| {
+    (rules, warming, split).prop_map(|((recovery, window, missing, full), warming, split)| {
         let mut config = ServerConfig::default();
-        config.nack_recovery = recovery;
+        config = config.with_every_type(|it| {
+            it.nack_recovery = recovery;
+            it.window = Window::new(window);
+            it.missing = missing;
+        });
+        config.type_defaults.others.sotw_response = full;
         config.warming = warming;
         if split == Split::Yes {
             let mut limits = ServerLimits::default();

@@ -1,0 +1,203 @@
+//! What a server does with one type where implementations part ways.
+
+use core::{num::NonZeroU16, time::Duration};
+
+/// What a state-of-the-world response of a type stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SotwResponse {
+    /// Every subscribed resource that exists; absence is deletion (S0.112, M74, M76).
+    FullState,
+    /// Every subscribed resource that exists, but absence says nothing: deletion is silent (M75, M77).
+    AlwaysFull,
+    /// The resources that are new to the client or changed; deletion is silent (S0.111, M75, M77).
+    Changes,
+}
+
+/// What an empty list of names means while no request of the type on the stream has named any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LegacyWildcard {
+    /// A subscription to everything (M22).
+    Honored,
+    /// A subscription to nothing (M32); the name `*` still subscribes to everything.
+    Ignored,
+}
+
+/// What becomes of a subscription to everything that the client ends: by a list without `*`, or by
+/// unsubscribing `*`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WildcardExit {
+    /// It ends, and an incremental client is told as removed what it no longer has a claim to (M93).
+    #[default]
+    Farewell,
+    /// It ends, and nothing is said of it.
+    Silent,
+    /// It cannot be ended: names in later requests are ignored. So the protocol was at first (S0.106,
+    /// S0.139); some very old clients count on it (X01).
+    Never,
+}
+
+/// What a state-of-the-world client is told of names that do not exist (M39). Incremental clients
+/// are told anyhow ([`AbsenceGrace`]).
+///
+/// An application that makes resources when they are first asked for leaves this as it is, and
+/// answers with a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Missing {
+    /// Nothing: the request is held, and the resource sent when it is created (S0.133).
+    #[default]
+    Hold,
+    /// A first request is answered, if need be without any resource. Of a client's view nothing is said
+    /// before it is [assigned](super::super::Server::assign) one (M38).
+    EmptyResponse,
+    /// Each is reported as `NOT_FOUND`, also when it is deleted later (TP3, M173).
+    NotFound,
+}
+
+/// When an incremental client is told that a name it subscribes to does not exist (M127).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AbsenceGrace {
+    /// At once.
+    #[default]
+    Prompt,
+    /// If it does not exist after this time either: for resources that may come a little later than
+    /// those that refer to them. Deletions are told at once.
+    Grace(Duration),
+    /// Never, as long as it has not existed: for clients that no server ever told so.
+    Never,
+}
+
+/// Whether an incremental client is told that a resource was deleted (M129, M133).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Removals {
+    /// It is.
+    #[default]
+    Send,
+    /// It keeps what it has: for types whose removal hurts while something still refers to them. That a
+    /// name does not exist which it newly asks for, it is told.
+    Suppress,
+}
+
+/// How a NACK is told from an ACK (M56, M57).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NackDetection {
+    /// By `error_detail`, and nothing else (B04).
+    #[default]
+    ErrorDetail,
+    /// Also by a version that is not that of the response (S0.078), for state-of-the-world clients older
+    /// than that field. What is bad at an unchanged version they cannot say.
+    ErrorDetailOrVersion,
+}
+
+/// How many responses of one type may wait for a client's answer on a stream (M113, IS16).
+///
+/// With one, which is the default, what changes meanwhile is sent in its newest state only (M64). More
+/// hide the time that an answer takes. On a stream whose types wait for each other's ACKs
+/// ([`OrderingPolicy::AckGated`](super::OrderingPolicy::AckGated)) it is one, whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window(NonZeroU16);
+
+impl Window {
+    /// That many; one if it is zero.
+    #[must_use]
+    pub const fn new(responses: u16) -> Self {
+        match NonZeroU16::new(responses) {
+            Some(responses) => Self(responses),
+            None => Self(NonZeroU16::MIN),
+        }
+    }
+
+    /// How many.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self(NonZeroU16::MIN)
+    }
+}
+
+/// Whether a client's word on what it holds is taken after a reconnect (M41, M42, X07, B06).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReconnectTrust {
+    /// Everything subscribed is sent on every new stream.
+    Never,
+    /// For a type in full state, a first request for the wildcard alone that states the version of
+    /// all resources is not answered. Versions are derived from content, so the client was sent just
+    /// these, by whichever replica; a client that has forgotten some of them since must not state
+    /// it.
+    #[default]
+    WildcardOnly,
+    /// Also for names: a first request that states the current version is taken to come from a
+    /// client that wants what it wanted before, and was sent all of that (M42). In full state the
+    /// version proves it. For other types only the client can know, and one that has added a name since,
+    /// or read a part of a split response, is not sent what it lacks.
+    SameNames,
+}
+
+/// What happens to the unchanged resources of a rejected response (M54, M107, IS4).
+///
+/// Nothing is ever sent again until something changes. Types in full state repeat everything then
+/// anyhow; this is about the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NackRecovery {
+    /// Only what changed is sent.
+    Minimal,
+    /// The rest of the rejected response rides along once with the first change: a client that
+    /// drops a whole response for one bad resource gets the good ones after all.
+    #[default]
+    ResendBatch,
+    /// The resources of the rejected response that are unchanged are sent one at a time, each once, to
+    /// learn which of them the client rejects; all others it has after that (M108). In full state it
+    /// is the state that the client accepted last, with one of the new resources at a time; that needs
+    /// the server to keep that state for each client that has rejected what came after. The one is
+    /// observed ([`Observation::Isolated`](super::super::Observation)).
+    Isolate,
+}
+
+/// What becomes of a client that does not answer a response (M65). It is sent no more of the type
+/// than the [`Window`] allows until it does, and delays nobody else (IS25).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnswerOverdue {
+    /// It is waited for as long as it takes, and nothing is said.
+    Wait,
+    /// After this time it is observed ([`Observation::AnswerOverdue`](super::Observation)), once for
+    /// each response, and waited for.
+    Observe(Duration),
+    /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.
+    Close(Duration),
+    /// After this time it is observed and no longer waited for: another response may be sent, as soon as
+    /// there is something to send. Who never answers is sent one response in this time at most. A late
+    /// answer counts while the response is one of the newest.
+    OpenWindow(Duration),
+}
+
+impl AnswerOverdue {
+    /// How long an answer may take.
+    #[must_use]
+    pub const fn after(self) -> Option<Duration> {
+        match self {
+            Self::Wait => None,
+            Self::Observe(after) | Self::Close(after) | Self::OpenWindow(after) => Some(after),
+        }
+    }
+}
+
+impl Default for AnswerOverdue {
+    /// 30 seconds, then it is observed.
+    fn default() -> Self {
+        Self::Observe(Duration::from_secs(30))
+    }
+}

@@ -1,0 +1,162 @@
+//! Which responses are on their way to the client: the window (M113, IS16).
+//!
+//! Hardly ever is it more than one, which is why only the newest is in the session itself. A client answers
+//! in the order in which it was sent responses, so an answer to one settles those before it.
+
+use alloc::boxed::Box;
+use core::num::NonZeroU64;
+
+use super::{Purpose, Rare, Session, Staging, Stamp, Suspects};
+use crate::{
+    server::{
+        config::AnswerOverdue,
+        store::{arena::Arena, version::StatedVersion},
+    },
+    text::{Nonce, ResourceName},
+    time::Time,
+};
+
+/// A response of the session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    pub(super) nonce: NonZeroU64,
+    pub(super) version: StatedVersion,
+    /// The wildcard cursor before it, and after.
+    pub(super) from: Stamp,
+    pub(super) to: Stamp,
+    /// The newest change when it was rendered, sent or not.
+    pub(super) at: Stamp,
+    /// When it was rendered or, once it was, answered.
+    pub(super) time: Time,
+    pub(super) answer: Answer,
+    pub(super) purpose: Purpose,
+    /// What the client said of the newest response with content: this one's answer, unless it is a
+    /// heartbeat.
+    pub(super) verdict: Answer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// None yet.
+    Pending,
+    /// None yet, and it should have come by now.
+    Overdue,
+    Ack,
+    Nack,
+}
+
+impl Answer {
+    fn is_missing(self) -> bool {
+        matches!(self, Self::Pending | Self::Overdue)
+    }
+}
+
+impl Session {
+    /// Whether another response may be sent. Where types wait for each other's ACKs there is one at a
+    /// time.
+    pub(super) fn has_room(&self, arena: &Arena) -> bool {
+        let window = match self.staging {
+            Staging::Free => usize::from(arena.config.window.get()),
+            Staging::Staged | Staging::Lingering => 1,
+        };
+        let holds_place = |answer: Answer| match (answer, arena.config.answer_overdue) {
+            (Answer::Overdue, AnswerOverdue::OpenWindow(_)) => false,
+            _ => answer.is_missing(),
+        };
+        let Some(newest) = self.newest else { return true };
+        let earlier = self.earlier().filter(|sent| holds_place(sent.answer)).count();
+        earlier + usize::from(holds_place(newest.answer)) < window
+    }
+
+    /// Whether the client has not answered all responses.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.newest.is_some_and(|sent| sent.answer.is_missing())
+    }
+
+    /// Notes a response that was rendered. Of those that are overdue, no more are remembered than have room.
+    pub(super) fn put_on_way(&mut self, sent: Sent, arena: &Arena) {
+        let before = self.newest.replace(sent);
+        let Some(before) = before.filter(|before| before.answer.is_missing()) else { return };
+        let earlier = &mut self.rare_mut().earlier;
+        earlier.push_back(before);
+        if earlier.len() > usize::from(arena.config.window.get()) {
+            earlier.pop_front();
+        }
+    }
+
+    /// The response with this nonce, if it is the newest or still to be answered.
+    pub(super) fn sent_as(&self, nonce: u64) -> Option<Sent> {
+        self.earlier().chain(&self.newest).find(|sent| sent.nonce.get() == nonce).copied()
+    }
+
+    /// A response was answered; gives what the client now says of the content.
+    pub(super) fn settle(&mut self, sent: Sent, answer: Answer, now: Time) -> Answer {
+        let nonce = sent.nonce;
+        let verdict = match sent.purpose {
+            Purpose::Content => answer,
+            Purpose::Heartbeat => sent.verdict,
+        };
+        if let Some(newest) = self.newest.as_mut().filter(|newest| newest.nonce == nonce) {
+            (newest.answer, newest.verdict, newest.time) = (answer, verdict, now);
+        }
+        if let Some(rare) = self.rare.as_deref_mut() {
+            rare.earlier.retain(|sent| sent.nonce > nonce);
+            self.tidy();
+        }
+        verdict
+    }
+
+    /// When the oldest response was rendered that an answer is awaited to.
+    pub(crate) fn awaits_since(&self) -> Option<Time> {
+        self.earlier().chain(&self.newest).find(|it| it.answer == Answer::Pending).map(|it| it.time)
+    }
+
+    /// That response is not awaited any longer; gives its nonce.
+    pub(crate) fn give_up_awaiting(&mut self) -> Option<Nonce> {
+        let earlier = self.rare.as_deref_mut().map(|rare| &mut rare.earlier);
+        let mut all = earlier.into_iter().flatten().chain(&mut self.newest);
+        let sent = all.find(|sent| sent.answer == Answer::Pending)?;
+        sent.answer = Answer::Overdue;
+        Some(super::answer::nonce_of(sent.nonce))
+    }
+
+    fn earlier(&self) -> impl Iterator<Item = &Sent> {
+        self.rare.iter().flat_map(|rare| &rare.earlier)
+    }
+
+    pub(super) fn suspects(&self) -> Option<Suspects> {
+        self.rare.as_deref()?.suspects
+    }
+
+    pub(super) fn farewell(&self) -> &[ResourceName] {
+        self.rare.as_deref().map_or(&[], |rare| &rare.farewell)
+    }
+
+    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_with(Box::default)
+    }
+
+    /// Changes what a session hardly ever has; nothing is made for it.
+    pub(super) fn with_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+        if let Some(rare) = self.rare.as_deref_mut() {
+            change(rare);
+            self.tidy();
+        }
+    }
+
+    pub(super) fn tidy(&mut self) {
+        if self.rare.as_deref().is_some_and(Rare::is_empty) {
+            self.rare = None;
+        }
+    }
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.earlier.is_empty()
+            && self.suspects.is_none()
+            && self.farewell.is_empty()
+            && self.graces.is_empty()
+            && self.isolation.is_none()
+    }
+}

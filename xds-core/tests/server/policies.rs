@@ -1,0 +1,712 @@
+//! Where implementations part ways, the server does as it is told: one test for each policy, with the
+//! default beside it where no other test has it.
+
+use core::time::Duration;
+
+use crate::support::{Rig, run_all_with, url};
+use xds_core::server::{
+    AbsenceGrace, Admission, CloseReason, LegacyWildcard, Missing, NackDetection, NodeChanged,
+    Observation, ReconnectTrust, Removals, ServerConfig, ServerOutput, SotwResponse, StatusCode,
+    StreamEvent, TypeConfig, UnknownType, Warmed, Warming, WildcardExit,
+};
+
+fn every_type(change: impl FnMut(&mut TypeConfig)) -> ServerConfig {
+    ServerConfig::default().with_every_type(change)
+}
+
+fn closed(rig: &mut Rig) -> Vec<CloseReason> {
+    let effects = rig.effects().into_iter();
+    let closed = effects.filter_map(|effect| match effect {
+        ServerOutput::Close(_, reason) => Some(reason),
+        _ => None,
+    });
+    closed.collect()
+}
+
+/// M39: an answer without resources, where a client waits for one.
+#[test]
+fn a_first_request_for_what_is_missing_can_be_answered() {
+    run_all_with(
+        &every_type(|it| it.missing = Missing::EmptyResponse),
+        &[
+            (
+                "M39",
+                "
+                > eds x
+                < eds first
+                > eds x
+                <
+                set eds x=1              # it is not forgotten
+                < eds changed x=1
+                > eds x y                # a first answer there is once
+                <",
+            ),
+            (
+                "M39",
+                "
+                > lds x
+                < lds first
+                > lds x
+                set lds x=1
+                < lds changed x=1",
+            ),
+            (
+                "M39",
+                "
+                > eds *
+                < eds first
+                > eds *
+                set eds x=1
+                < eds changed x=1",
+            ),
+            (
+                "M39 M32",
+                "
+                > eds                    # asks for nothing, and is not answered
+                <
+                > eds x
+                < eds first
+                2> eds x
+                set eds x=1              # before the answer is sent
+                2< eds first x=1",
+            ),
+        ],
+    );
+}
+
+/// M38, M39: of a view that the client has not been assigned yet, nothing is said.
+#[test]
+fn nothing_is_missing_from_a_view_that_is_not_there() {
+    for (missing, answer) in
+        [(Missing::EmptyResponse, "< eds first"), (Missing::NotFound, "< eds first !x=5")]
+    {
+        let mut config = every_type(|it| it.missing = missing);
+        config.admission = Admission::Asked;
+        let mut rig = Rig::new(config);
+        rig.run("> eds x\n<");
+        let stream = rig.stream(1);
+        rig.server.assign(stream, &"mine".into(), rig.now);
+        rig.run(answer);
+    }
+    println!("covers: M9 M38 M39");
+}
+
+/// M39, M77, M173: that it does not exist is an error.
+#[test]
+fn names_that_do_not_exist_can_be_errors() {
+    run_all_with(
+        &every_type(|it| it.missing = Missing::NotFound),
+        &[
+            (
+                "M39 M173 M176",
+                "
+                set eds a=1
+                > eds a x
+                < eds first a=1 !x=5
+                > eds a x
+                <                        # once
+                set eds x=1
+                < eds changed x=1
+                > eds a x
+                set eds -x
+                < eds changed !x=5
+                > eds a x
+                set eds x=2
+                < eds changed x=2",
+            ),
+            (
+                "M39 M173 M177",
+                "
+                set lds a=1
+                > lds a x
+                < lds first a=1 !x=5
+                > lds a x
+                set lds -a
+                < lds changed !a=5
+                > lds a x
+                set lds x=1
+                < lds changed x=1",
+            ),
+            (
+                "M171 M174",
+                "
+                set eds !x=14            # what the application says comes first
+                > eds x
+                < eds first !x=14
+                > eds x
+                set eds -x
+                < eds changed !x=5",
+            ),
+            (
+                "M179 M127",
+                "
+                d> eds +x                # an incremental client is told as ever
+                d< eds first -x",
+            ),
+        ],
+    );
+}
+
+/// M127: what may come a little later is not reported at once.
+#[test]
+fn absence_can_wait_a_little() {
+    run_all_with(
+        &every_type(|it| it.absence_grace = AbsenceGrace::Grace(Duration::from_secs(3))),
+        &[
+            (
+                "M127 M128",
+                "
+                set eds a=1
+                d> eds +a +x +y
+                d< eds first a=1
+                d> eds ack
+                d<
+                wait 2s
+                d<
+                set eds x=1
+                d< eds changed x=1
+                d> eds ack
+                wait 999ms
+                d<
+                wait 1ms
+                d< eds resubscribed -y
+                d> eds ack
+                wait 60s
+                d<
+                set eds y=1
+                d< eds changed y=1",
+            ),
+            (
+                "M127 M96",
+                "
+                d> eds +x
+                d<
+                wait 1s
+                d> eds +x                # asked for again: it has its time once
+                wait 2s
+                d< eds first -x
+                d> eds ack +x
+                d<
+                wait 3s
+                d< eds resubscribed -x",
+            ),
+            (
+                "M127 M129 M131",
+                "
+                d> eds +x
+                wait 1s
+                set eds x=1
+                set eds -x               # it has been there
+                d< eds first -x
+                d> eds ack
+                set eds x=2
+                d< eds changed x=2
+                d> eds ack
+                set eds -x               # deletions are no absence
+                d< eds changed -x
+                d> eds ack
+                wait 60s
+                d<",
+            ),
+            (
+                "M127 M94",
+                "
+                d> eds +x
+                d> eds -x
+                wait 3s
+                d<
+                d> eds +x
+                wait 1s
+                close
+                wait 60s",
+            ),
+        ],
+    );
+    run_all_with(
+        &every_type(|it| it.absence_grace = AbsenceGrace::Never),
+        &[(
+            "M127",
+            "
+            set eds a=1
+            d> eds +a +x
+            d< eds first a=1
+            d> eds ack +x
+            wait 60s
+            d<
+            set eds x=1
+            d< eds changed x=1
+            d> eds ack
+            set eds -x               # now it has existed
+            d< eds changed -x",
+        )],
+    );
+    // A client that comes and goes with a name makes the server hold nothing for it.
+    let mut rig =
+        Rig::new(every_type(|it| it.absence_grace = AbsenceGrace::Grace(Duration::from_secs(3))));
+    rig.run("d> eds +x -x");
+    for _ in 0..1_000 {
+        rig.run("d> eds +x\nd> eds -x");
+    }
+    rig.run("wait 3s\nd<");
+    assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// M133: a client keeps what was deleted, and hears of what never was.
+#[test]
+fn deletions_can_be_kept_from_clients() {
+    run_all_with(
+        &every_type(|it| it.removals = Removals::Suppress),
+        &[
+            (
+                "M133",
+                "
+                set eds a=1 b=1
+                d> eds +a +b +x
+                d< eds first a=1 b=1 -x
+                d> eds ack
+                set eds -a b=2
+                d< eds changed b=2
+                d> eds ack
+                set eds -b
+                d<
+                set eds b=2              # who knows what became of it meanwhile
+                d< eds changed b=2",
+            ),
+            (
+                "M133",
+                "
+                set cds a=1 b=1
+                d> cds +*
+                d< cds first a=1 b=1
+                d> cds ack
+                set cds -a
+                d<
+                set cds c=1
+                d< cds changed c=1
+                d> cds ack -never
+                d<",
+            ),
+            (
+                "M133 M118 M119",
+                "
+                d> cds +* has:gone@old
+                d< cds first
+                2d> eds +gone has:gone@old
+                2d<
+                set eds gone=1
+                2d< eds first gone=1",
+            ),
+        ],
+    );
+}
+
+/// M8: what a server knows nothing of.
+#[test]
+fn unknown_types_can_be_errors_or_end_the_stream() {
+    let mut config = ServerConfig::default();
+    config.unknown_type = UnknownType::NotFound;
+    config = config.with_type(url("mine"), TypeConfig::of(&url("mine")));
+    run_all_with(
+        &config,
+        &[
+            (
+                "M8",
+                "
+                > own x y
+                < own first !x=5 !y=5
+                > own x y
+                > mine x                 # the server was told of it
+                <
+                > eds x
+                <
+                set own x=1              # now there are some
+                < own changed x=1
+                > own x y z
+                <",
+            ),
+            ("M8 M127", "d> own +x\nd< own first -x"),
+        ],
+    );
+
+    config.unknown_type = UnknownType::Closed;
+    for (variant, x) in [("", "x"), ("d", "+x")] {
+        let mut rig = Rig::new(config.clone());
+        rig.run(&format!("{variant}> eds {x}\n{variant}> own {x}"));
+        let reason = CloseReason::UnknownType { type_url: url("own").as_str().into() };
+        assert_eq!(reason.code(), StatusCode::InvalidArgument);
+        assert_eq!(closed(&mut rig), [reason]);
+        assert_eq!((rig.server.stats().streams, rig.server.stats().subscriptions), (0, 0));
+        rig.run(&format!("set own x=1\n2{variant}> own {x}\n2{variant}< own first x=1"));
+    }
+    println!("covers: M8 IS21 IS23");
+}
+
+/// M3: another node.
+#[test]
+fn another_node_can_end_the_stream() {
+    use prost::Message as _;
+    use xds_core::proto::{DiscoveryRequest, Node};
+
+    let mut config = ServerConfig::default();
+    config.node_changed = NodeChanged::Closed;
+    let mut rig = Rig::new(config);
+    rig.run("> cds a\n> eds x");
+    let node = |id: &str| Some(Node { id: id.into(), ..Node::default() });
+    let mut request =
+        DiscoveryRequest { node: node("node-1"), type_url: url("rds"), ..Default::default() };
+    let stream = rig.stream(1);
+    rig.event(StreamEvent::Message(stream, request.encode_to_vec().into()));
+    assert_eq!(closed(&mut rig), [], "the same again (M2)");
+    request.node = node("another");
+    rig.event(StreamEvent::Message(stream, request.encode_to_vec().into()));
+    assert_eq!(closed(&mut rig), [CloseReason::NodeChanged]);
+    assert_eq!(CloseReason::NodeChanged.code(), StatusCode::InvalidArgument);
+    println!("covers: M2 M3 IS19");
+}
+
+/// M41, M42: what is believed of a client that comes back by name.
+#[test]
+fn a_client_can_be_trusted_for_names() {
+    let config = every_type(|it| it.reconnect_trust = ReconnectTrust::SameNames);
+    let mut rig = Rig::new(config);
+    rig.run("set eds x=1 y=1; lds a=1 b=1\n> eds x y\n< eds first x=1 y=1\n> lds a");
+    let lds = rig.receive(1).expect("a response").transmit.version;
+    let eds = rig.server.version(&url("eds")).expect("endpoints");
+    rig.run(&format!(
+        "
+        2> eds version:{eds} x y
+        2<
+        2> lds version:{lds} a
+        2<
+        set lds b=2              # the version is that of what it has
+        3> lds version:{lds} a
+        3<
+        3> lds a b
+        3< lds resubscribed a=1 b=2
+        4> lds version:{lds} a b # these are other names
+        4< lds first a=1 b=2
+        5> lds version:{lds}
+        5< lds first a=1 b=2
+        set eds x=2
+        2< eds changed x=2
+        6> eds version:{eds} x y
+        6< eds first x=2 y=1
+        set lds a=2
+        2< lds changed a=2
+        3> lds a b
+        3< lds changed a=2 b=2
+        "
+    ));
+    let status = rig.server.status().find(|status| status.node_id == "node-2");
+    assert!(status.is_some_and(|status| status.acked_version.is_some()), "on the client's word");
+    println!("covers: M41 M42 S0.100");
+}
+
+/// M75: everything each time, and still silent about deletions.
+#[test]
+fn changes_can_come_with_everything_else() {
+    run_all_with(
+        &every_type(|it| {
+            if it.sotw_response == SotwResponse::Changes {
+                it.sotw_response = SotwResponse::AlwaysFull;
+            }
+        }),
+        &[
+            (
+                "M75 M77",
+                "
+                set eds x=1 y=1 z=1
+                > eds x y
+                < eds first x=1 y=1
+                > eds x y
+                set eds x=2
+                < eds changed x=2 y=1
+                > eds x y
+                set eds -x z=2
+                <
+                > eds x y z
+                < eds resubscribed y=1 z=2
+                > eds x y z
+                set eds x=2
+                < eds changed x=2 y=1 z=2",
+            ),
+            (
+                "M75 M77",
+                "
+                > eds *
+                <                        # nothing is said by absence
+                set eds x=1 y=1
+                < eds first x=1 y=1
+                > eds *
+                set eds -x
+                <
+                set eds z=1
+                < eds changed y=1 z=1
+                > eds nack *
+                <
+                set eds z=2
+                < eds changed y=1 z=2",
+            ),
+        ],
+    );
+}
+
+/// M57, S0.078: clients older than `error_detail`.
+#[test]
+fn an_old_client_rejects_by_version() {
+    let mut rig =
+        Rig::new(every_type(|it| it.nack_detection = NackDetection::ErrorDetailOrVersion));
+    rig.run(
+        "
+        set eds x=1
+        > eds x
+        < eds first x=1
+        > eds x
+        set eds x=bad
+        < eds changed x=bad
+        ",
+    );
+    let good = rig.server.status().next().and_then(|status| status.acked_version);
+    let good = good.expect("a version");
+    rig.observations();
+    rig.run(&format!("> eds version:{good} x\n<\n> eds version:{good} x\n<"));
+    let nacks: Vec<_> = rig
+        .observations()
+        .into_iter()
+        .filter_map(|observation| match observation {
+            Observation::Nacked { code, message, .. } => Some((code, message.to_string())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(nacks, [(2, format!("stays at version \"{good}\""))]);
+    assert_eq!(rig.server.stats().nacks, 1);
+    rig.run("set eds x=2\n< eds changed x=2\n> eds x\n<");
+    assert_eq!(rig.server.stats().acks, 2);
+
+    // The first response of a stream is rejected with no version at all; `error_detail` still counts.
+    rig.run("2> eds x\n2< eds first x=2\n2> eds version: x\n2<\nset eds x=3\n2< eds changed x=3");
+    assert_eq!(rig.server.stats().nacks, 2);
+    rig.run("2> eds nack x\n2<");
+    assert_eq!(rig.server.stats().nacks, 3);
+    println!("covers: M57 S0.078");
+}
+
+/// X01: the protocol as it was at first.
+#[test]
+fn a_wildcard_can_be_for_good() {
+    run_all_with(
+        &every_type(|it| it.wildcard_exit = WildcardExit::Never),
+        &[
+            (
+                "S0.106 S0.139 X01",
+                "
+                set cds a=1 b=1
+                > cds
+                < cds first a=1 b=1
+                > cds a
+                <
+                set cds b=2
+                < cds changed a=1 b=2
+                > cds a
+                <",
+            ),
+            (
+                "S0.106 S0.139",
+                "
+                set cds a=1 b=1
+                d> cds
+                d< cds first a=1 b=1
+                d> cds ack +a -b -*
+                d<
+                set cds b=2
+                d< cds changed b=2",
+            ),
+            (
+                "M24",
+                "
+                set cds a=1 b=1          # names first: there is no wildcard to be held to
+                > cds a
+                < cds first a=1
+                > cds b
+                < cds resubscribed b=1",
+            ),
+        ],
+    );
+}
+
+/// M93: no farewell.
+#[test]
+fn a_wildcard_can_be_left_in_silence() {
+    run_all_with(
+        &every_type(|it| it.wildcard_exit = WildcardExit::Silent),
+        &[(
+            "M93 M88",
+            "
+            set cds a=1 b=1
+            d> cds +* +a
+            d< cds first a=1 b=1
+            d> cds ack -*
+            d<
+            set cds a=2 b=2
+            d< cds changed a=2",
+        )],
+    );
+}
+
+/// M32: an empty first list for all types, or for none.
+#[test]
+fn the_legacy_wildcard_is_a_matter_of_the_type() {
+    run_all_with(
+        &every_type(|it| it.legacy_wildcard = LegacyWildcard::Honored),
+        &[
+            ("M22 M32", "set eds x=1\n> eds\n< eds first x=1"),
+            ("M86", "set eds x=1\nd> eds\nd< eds first x=1"),
+        ],
+    );
+    run_all_with(
+        &every_type(|it| it.legacy_wildcard = LegacyWildcard::Ignored),
+        &[
+            ("M32", "set cds x=1\n> cds\n<\n> cds *\n< cds first x=1"),
+            ("M86 M32", "set cds x=1\nd> cds\nd<\nd> cds +*\nd< cds first x=1"),
+        ],
+    );
+}
+
+/// M151, M152: endpoints after clusters that were accepted.
+#[test]
+fn endpoints_can_wait_for_accepted_clusters() {
+    let mut config = ServerConfig::default();
+    config.warming = Warming::AfterAcceptedClusters;
+    run_all_with(
+        &config,
+        &[
+            (
+                "M151 IS18",
+                "
+                set cds a=1; eds x=1
+                > cds
+                < cds first a=1
+                > cds
+                > eds x
+                < eds first x=1
+                > eds x
+                set cds a=2
+                < cds changed a=2
+                > eds x                  # before the clusters are accepted
+                <
+                > cds
+                < eds warming x=1
+                > eds x
+                <",
+            ),
+            (
+                "M151 M52",
+                "
+                set cds a=1; eds x=1
+                > cds
+                < cds first a=1
+                > cds
+                > eds x
+                < eds first x=1
+                > eds x
+                set cds a=bad
+                < cds changed a=bad
+                > cds nack               # nobody warms what was rejected
+                <
+                > eds x
+                <",
+            ),
+            (
+                "M151",
+                "
+                set cds x=1 y=1; eds x=1 y=1
+                d> cds +*
+                d> eds +x +y
+                d< cds first x=1 y=1
+                d< eds first x=1 y=1
+                d> eds ack
+                d> cds ack
+                d< eds warming x=1 y=1
+                d> eds ack
+                set cds y=2
+                d< cds changed y=2
+                d<
+                d> cds ack
+                d< eds warming y=1
+                d> eds ack
+                d<",
+            ),
+        ],
+    );
+}
+
+/// M155: secrets as well.
+#[test]
+fn secrets_can_be_sent_again_too() {
+    let mut config = ServerConfig::default();
+    run_all_with(
+        &config,
+        &[(
+            "M154 M155",
+            "
+            set lds l=1; sds s=1; rds r=1
+            > lds
+            < lds first l=1
+            > lds
+            > sds s
+            < sds first s=1
+            > sds s
+            > rds r
+            < rds first r=1
+            > rds r
+            set lds l=2
+            < lds changed l=2
+            > sds s
+            > rds r
+            <",
+        )],
+    );
+    config.warmed = Warmed::EndpointsAndSecrets;
+    run_all_with(
+        &config,
+        &[
+            (
+                "M155",
+                "
+                set lds l=1; sds s=1; rds r=1
+                > lds
+                < lds first l=1
+                > lds
+                > sds s
+                < sds first s=1
+                > sds s
+                > rds r
+                < rds first r=1
+                > rds r
+                set lds l=2
+                < lds changed l=2
+                > sds s
+                < sds warming s=1
+                > sds s
+                > rds r                  # routes never are (M154)
+                <",
+            ),
+            (
+                "M155",
+                "
+                set cds a=1; sds s=1 t=1
+                d> cds +*
+                d> sds +s
+                d< cds first a=1
+                d< sds first s=1
+                d> cds ack
+                d> sds ack
+                set cds a=2
+                d< cds changed a=2
+                d< sds warming s=1
+                d> sds ack
+                d<",
+            ),
+        ],
+    );
+}
