@@ -245,7 +245,7 @@ fn what_is_not_subscribed_is_not_waited_for() {
 fn what_is_deleted_stays_until_nothing_refers_to_it() {
     run(&[
         (
-            "M147 S0.166",
+            "M147 S0.160 S0.166",
             settled(
                 "
             set cds -a b=1; eds -a b=1; rds r=2
@@ -267,7 +267,7 @@ fn what_is_deleted_stays_until_nothing_refers_to_it() {
             ),
         ),
         (
-            "M147 S0.166",
+            "M147 S0.160 S0.166",
             settled_incrementally(
                 "
             set cds -a b=1; eds -a b=1; rds r=2
@@ -828,7 +828,7 @@ fn without_an_order_types_go_out_as_they_become_due() {
     run_all_with(
         &config,
         &[(
-            "M144",
+            "M144 S0.167",
             "
             set lds l=1; rds r=1; cds c=1; eds e=1
             > rds r

@@ -8,7 +8,7 @@ use xds_core::server::{StatusCode, Transaction, TransactionError};
 fn errors_are_told_once_to_who_asks_by_name() {
     run_all(&[
         (
-            "M171 M172 M174 M175 M176 IS28",
+            "M171 M172 M174 M175 M176 IS28 S3.002",
             "
             set eds a=1 !b=7 !c=14
             d> eds +a +b +c
