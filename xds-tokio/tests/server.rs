@@ -4,7 +4,7 @@ mod support;
 
 use core::time::Duration;
 use support::{
-    AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names,
+    AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names, resource,
     server::{Running, set, start, start_with},
     soon,
 };
@@ -330,4 +330,60 @@ async fn a_slow_reader_of_observations_is_told_what_it_lost() {
     };
     assert!(lost >= 16, "{lost}");
     assert!(matches!(soon(observations.next()).await, Some(Observed::Event(_))));
+}
+
+/// M220: whoever writes, and from whatever thread, each transaction is applied whole and after the other; a
+/// client that reads meanwhile ends with what there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_write_and_read_at_once() {
+    const WRITERS: usize = 4;
+    const CHANGES: usize = 50;
+
+    let Running { handle, address, .. } = start().await;
+    let writers = (0..WRITERS).map(|writer| {
+        let handle = handle.clone();
+        tokio::spawn(async move {
+            let mut sequences = Vec::new();
+            for change in 0..CHANGES {
+                let (own, content) = (format!("own-{writer}"), change.to_string());
+                let both = [(CLUSTER, own.as_str(), content.as_str()), (CLUSTER, "all", &own)];
+                sequences.push(handle.apply(set(&both)).await.unwrap().sequence);
+            }
+            sequences
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let readers = (0..2).map(|_| {
+        tokio::spawn(async move {
+            let mut client = RawClient::open(address).await;
+            client.subscribe(CLUSTER, &[]);
+            loop {
+                let response = client.response().await;
+                client.answer(&response, &[], None);
+                let newest = (0..WRITERS)
+                    .map(|writer| resource(&format!("own-{writer}"), &(CHANGES - 1).to_string()));
+                let resources: Vec<_> = response.resources.iter().map(|it| &it.value[..]).collect();
+                if newest.into_iter().all(|newest| resources.contains(&&newest[..])) {
+                    return response.version_info;
+                }
+            }
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+
+    let mut sequences = Vec::new();
+    for writer in writers {
+        let own = soon(writer).await.unwrap();
+        assert!(own.is_sorted(), "what one writes is applied in order");
+        sequences.extend(own);
+    }
+    sequences.sort_unstable();
+    let unique = sequences.len();
+    sequences.dedup();
+    assert_eq!(sequences.len(), unique, "no two at once");
+    assert_eq!(handle.stats().await.unwrap().resources, WRITERS + 1);
+    for reader in readers {
+        soon(reader).await.unwrap();
+    }
+    println!("covers: M220");
 }
