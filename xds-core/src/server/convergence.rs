@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// Asks to be told, once, when all clients that are connected then have accepted a change
-    /// ([`ServerOutput::Converged`]): at once if they have.
+    /// ([`ServerOutput::Converged`]): at once if they have. Gives the number that will be told.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Server {
         type_url: &str,
         sequence: u64,
         now: Time,
-    ) -> Result<(), TooManyWaits> {
+    ) -> Result<u64, TooManyWaits> {
         self.clock.advance(now);
         let limit = self.config.limits.convergence_waits;
         if self.waits.waits.len() >= limit {
@@ -148,7 +148,7 @@ impl Server {
         } else {
             self.waits.waits.insert((arena, sequence), wait);
         }
-        Ok(())
+        Ok(sequence)
     }
 
     /// The change of the number `change`, or something that came after it, may have made something due.

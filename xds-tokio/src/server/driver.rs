@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use tokio::{
     select,
-    sync::{Notify, broadcast},
+    sync::{Notify, broadcast, oneshot},
     task::{AbortHandle, coop::consume_budget},
     time::{Instant, sleep_until},
 };
@@ -18,7 +18,8 @@ use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId,
     server::{
-        Admission, Observation, Readiness, Refusal, Server, ServerConfig, ServerOutput, StreamEvent,
+        Admission, Observation, Readiness, Refusal, Server, ServerConfig, ServerOutput,
+        StreamEvent, TooManyWaits,
     },
     service::Variant,
 };
@@ -26,8 +27,9 @@ use xds_core::{
 use super::{
     authorize::{Applicant, Gatekeeper, Permission},
     body::{ResponseBody, Slot},
+    events::{EventQueue, ServerEvent},
     health::Health,
-    inbox::{Call, Inbox, Input, Outlet, WeakInbox},
+    inbox::{Call, Inbox, Input, Outlet, Target, WeakInbox},
     log::Log,
     options::ServerOptions,
     peer::Peer,
@@ -43,6 +45,10 @@ pub(crate) struct Driver {
     outlet: Outlet,
     /// To hand to streams; not counted as somebody who can reach the server.
     inbox: WeakInbox,
+    /// Who waits until all clients have accepted a change.
+    waits: Vec<(Target, oneshot::Sender<Result<(), TooManyWaits>>)>,
+    events: Arc<EventQueue>,
+    event_capacity: usize,
     /// Only ever looked up: its order shows nowhere.
     streams: HashMap<StreamId, Stream>,
     /// Streams that may have something to send and may have room.
@@ -104,6 +110,7 @@ impl Driver {
         inbox: &Inbox,
         outlet: Outlet,
         observations: broadcast::Sender<Observation>,
+        events: Arc<EventQueue>,
         health: Health,
     ) -> Self {
         if options.authorizer.is_some() {
@@ -119,6 +126,9 @@ impl Driver {
             server: Server::new(config, seed, clock.now()),
             outlet,
             inbox: inbox.downgrade(),
+            waits: Vec::new(),
+            events,
+            event_capacity: options.event_capacity.max(1),
             streams: HashMap::new(),
             writable: Vec::new(),
             unread: Vec::new(),
@@ -199,6 +209,8 @@ impl Driver {
                 }
                 let _ = answer.send(());
             }
+            Input::Converge { target, answer } => self.converge(target, answer),
+            Input::EventsRead => {}
             Input::Drain(plan) => {
                 self.phase = Phase::Draining;
                 self.status = ServingStatus::NotServing;
@@ -209,6 +221,8 @@ impl Driver {
     }
 
     fn end(&mut self) {
+        // That all clients go is not that they have accepted anything.
+        self.waits.clear();
         self.server.shut_down(self.clock.now());
         self.phase = Phase::Ended;
     }
@@ -273,10 +287,39 @@ impl Driver {
                     }
                 }
                 ServerOutput::Observed(observation) => self.observe(observation),
-                ServerOutput::Authorize { stream, .. } => self.authorize(stream),
+                ServerOutput::Authorize { stream, .. } if self.gatekeeper.is_some() => {
+                    self.authorize(stream);
+                }
+                ServerOutput::Converged { view, type_url, sequence } => {
+                    self.converged(&Target { view, type_url, sequence });
+                }
                 ServerOutput::Drained => self.phase = Phase::Ended,
-                _ => {}
+                output => {
+                    if let Some(event) = ServerEvent::of(output) {
+                        self.events.push(event);
+                    }
+                }
             }
+        }
+    }
+
+    fn converge(&mut self, target: Target, answer: oneshot::Sender<Result<(), TooManyWaits>>) {
+        let Target { view, type_url, sequence } = &target;
+        // Whoever does not wait any longer makes room.
+        self.waits.retain(|(_, answer)| !answer.is_closed());
+        let now = self.clock.now();
+        match self.server.tell_when_converged(view, type_url.as_str(), *sequence, now) {
+            Ok(sequence) => self.waits.push((Target { sequence, ..target }, answer)),
+            Err(refused) => {
+                let _ = answer.send(Err(refused));
+            }
+        }
+    }
+
+    /// All clients have accepted a change: tells everybody who waits for it.
+    fn converged(&mut self, target: &Target) {
+        for (_, answer) in self.waits.extract_if(.., |(waits_for, _)| waits_for == target) {
+            let _ = answer.send(Ok(()));
         }
     }
 
@@ -298,7 +341,7 @@ impl Driver {
         }
     }
 
-    /// Has it decided what the client sees. Without an authorizer the application does so by itself.
+    /// Has it decided what the client sees.
     fn authorize(&mut self, id: StreamId) {
         let Some(gatekeeper) = self.gatekeeper.clone() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
@@ -352,6 +395,9 @@ impl Driver {
 
     /// Lets the readers read whose requests are wanted.
     fn read_on(&mut self) {
+        if self.events.is_full(self.event_capacity) {
+            return;
+        }
         let (streams, server) = (&self.streams, &self.server);
         self.unread.retain(|id| match streams.get(id) {
             Some(stream) if server.wants_read(*id) => {
@@ -366,6 +412,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        self.events.end();
         // Only a driver that was dropped in mid-run still has any.
         for stream in self.streams.values() {
             stream.slot.end(Status::unavailable("the server has ended"));

@@ -6,24 +6,30 @@ use core::{
     task::{Context, Poll, ready},
 };
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
+use bytes::Bytes;
 use futures_core::Stream;
 use thiserror::Error;
 use tokio::sync::broadcast::{self, error::RecvError};
 use xds_core::{
-    StreamId, Time, TypeUrl, Version, ViewName,
+    StreamId, Time, TypeUrl, ViewName,
     client::{Contents, WallClock},
     proto,
     server::{
-        Applied, DrainPlan, DropView, Interest, Observation, Server, ServerStats, Snapshot,
-        SubscriptionStatus, SyncState, Transaction, TransactionError,
+        Applied, AsideError, Convergence, DrainPlan, DropView, LayersError, Observation, Server,
+        ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
     },
 };
 
 use super::{
     authorize::Denied,
-    inbox::{Inbox, Input},
+    events::{EventQueue, ServerEvents},
+    inbox::{Inbox, Input, Target},
+    reports::{RejectionSnapshot, SubscriptionSnapshot},
 };
 
 /// The application's way to a running management server. Clones are cheap and reach the same one.
@@ -31,6 +37,7 @@ use super::{
 pub struct ServerHandle {
     inbox: Inbox,
     observations: broadcast::WeakSender<Observation>,
+    events: Arc<EventQueue>,
 }
 
 /// The server has been shut down, or its driver was dropped.
@@ -50,9 +57,49 @@ pub enum ApplyError {
     Ended(#[from] ServerEnded),
 }
 
+/// Why the layers of a view were not set.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LayersRefused {
+    /// The layers are wrong; nothing has changed.
+    #[error(transparent)]
+    Layers(#[from] LayersError),
+    /// There is no server whose view it would be.
+    #[error(transparent)]
+    Ended(#[from] ServerEnded),
+}
+
+/// Why nobody waits until a change is accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConvergenceError {
+    /// As many wait as may.
+    #[error(transparent)]
+    TooManyWaits(#[from] TooManyWaits),
+    /// The server has ended.
+    #[error(transparent)]
+    Ended(#[from] ServerEnded),
+}
+
+/// Why a message of the application was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AsideRefused {
+    /// The client cannot take it.
+    #[error(transparent)]
+    Aside(#[from] AsideError),
+    /// The server has ended.
+    #[error(transparent)]
+    Ended(#[from] ServerEnded),
+}
+
 impl ServerHandle {
-    pub(crate) fn new(inbox: Inbox, observations: broadcast::WeakSender<Observation>) -> Self {
-        Self { inbox, observations }
+    pub(crate) fn new(
+        inbox: Inbox,
+        observations: broadcast::WeakSender<Observation>,
+        events: Arc<EventQueue>,
+    ) -> Self {
+        Self { inbox, observations, events }
     }
 
     /// Changes resources, all or nothing, and starts telling whoever subscribes to them.
@@ -80,6 +127,21 @@ impl ServerHandle {
         snapshot: Snapshot,
     ) -> Result<Applied, ApplyError> {
         let set = move |server: &mut Server, now| server.set_snapshot(&view, snapshot, now);
+        Ok(self.with_server(set).await??)
+    }
+
+    /// Makes a view of layers, the topmost first: it shows each resource of the topmost layer that has
+    /// it (M222). Without layers it is a plain view again, and empty.
+    ///
+    /// # Errors
+    ///
+    /// The view has resources of its own, the layers are wrong, or the server has ended.
+    pub async fn set_layers(
+        &self,
+        view: ViewName,
+        layers: Vec<ViewName>,
+    ) -> Result<(), LayersRefused> {
+        let set = move |server: &mut Server, now| server.set_layers(&view, &layers, now);
         Ok(self.with_server(set).await??)
     }
 
@@ -124,6 +186,71 @@ impl ServerHandle {
         self.with_server(|server, _| server.status().map(Into::into).collect()).await
     }
 
+    /// How far a change ([`Applied::sequence`]) and every one before it have got with the clients of a type in
+    /// a view: who lags, and why.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn convergence(
+        &self,
+        view: ViewName,
+        type_url: impl Into<TypeUrl>,
+        sequence: u64,
+    ) -> Result<Convergence, ServerEnded> {
+        let type_url = type_url.into();
+        let ask =
+            move |server: &mut Server, _| server.convergence(&view, type_url.as_str(), sequence);
+        self.with_server(ask).await
+    }
+
+    /// Waits until all clients that are connected then have accepted a change of a type in a view. A client
+    /// that goes away is not waited for. There is no time limit: put one around it.
+    ///
+    /// # Errors
+    ///
+    /// Too many calls wait
+    /// ([`ServerLimits::convergence_waits`](xds_core::server::ServerLimits::convergence_waits)), or the
+    /// server has ended.
+    pub async fn converged(
+        &self,
+        view: ViewName,
+        type_url: impl Into<TypeUrl>,
+        sequence: u64,
+    ) -> Result<(), ConvergenceError> {
+        let target = Target { view, type_url: type_url.into(), sequence };
+        let asked = self.inbox.ask(|answer| Input::Converge { target, answer }).await;
+        Ok(asked.ok_or(ServerEnded)??)
+    }
+
+    /// What clients have rejected and not accepted since: those there are, then those who have gone not
+    /// long ago, by node and type.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn rejections(&self) -> Result<Vec<RejectionSnapshot>, ServerEnded> {
+        self.with_server(|server, _| server.rejections().map(Into::into).collect()).await
+    }
+
+    /// Sends a client a message of the application: a whole encoded response of a type that is the
+    /// application's (M21).
+    ///
+    /// # Errors
+    ///
+    /// The stream is gone, too many such messages wait, or the server has ended.
+    pub async fn send_aside(
+        &self,
+        stream: StreamId,
+        type_url: impl Into<TypeUrl>,
+        message: impl Into<Bytes>,
+    ) -> Result<(), AsideRefused> {
+        let (type_url, message) = (type_url.into(), message.into());
+        let send =
+            move |server: &mut Server, now| server.send_aside(stream, type_url, message, now);
+        Ok(self.with_server(send).await??)
+    }
+
     /// How often things happened, and what is held now.
     ///
     /// # Errors
@@ -141,6 +268,12 @@ impl ServerHandle {
             None => broadcast::channel(1).1,
         };
         Observations { next: Box::pin(receive(receiver)) }
+    }
+
+    /// What the server asks of the application from now on. Ask for it before the server is given a
+    /// listener, lest something is asked of nobody.
+    pub fn events(&self) -> ServerEvents {
+        ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
     }
 
     /// Says that the resources are loaded: clients are taken from now on, where the server was started
@@ -193,55 +326,6 @@ impl ServerHandle {
         command: impl FnOnce(&mut Server, Time) -> T + Send + 'static,
     ) -> Result<T, ServerEnded> {
         self.inbox.with_server(command).await.ok_or(ServerEnded)
-    }
-}
-
-/// One subscription, one stream and one type, at the moment of the question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SubscriptionSnapshot {
-    /// The stream.
-    pub stream: StreamId,
-    /// The id of the client's node; empty if it gave none.
-    pub node_id: String,
-    /// What the client sees.
-    pub view: ViewName,
-    /// The type.
-    pub type_url: TypeUrl,
-    /// What is subscribed.
-    pub interest: Interest,
-    /// How far the client is.
-    pub state: SyncState,
-    /// The version of the newest response.
-    pub sent_version: Option<Version>,
-    /// The version the client accepted last.
-    pub acked_version: Option<Version>,
-    /// Responses sent.
-    pub responses: u64,
-    /// Responses accepted.
-    pub acks: u64,
-    /// Responses rejected.
-    pub nacks: u64,
-    /// What the client last rejected a response for, until it accepts one.
-    pub last_error: Option<String>,
-}
-
-impl From<SubscriptionStatus<'_>> for SubscriptionSnapshot {
-    fn from(status: SubscriptionStatus<'_>) -> Self {
-        Self {
-            stream: status.stream,
-            node_id: status.node_id.to_owned(),
-            view: status.view.clone(),
-            type_url: status.type_url.clone(),
-            interest: status.interest,
-            state: status.state,
-            sent_version: status.sent_version,
-            acked_version: status.acked_version,
-            responses: status.responses,
-            acks: status.acks,
-            nacks: status.nacks,
-            last_error: status.last_error.map(|error| error.to_string()),
-        }
     }
 }
 

@@ -12,8 +12,8 @@ use http::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Streaming;
 use xds_core::{
-    StreamId, Time,
-    server::{DrainPlan, Refusal, Server, Via},
+    StreamId, Time, TypeUrl, ViewName,
+    server::{DrainPlan, Refusal, Server, TooManyWaits, Via},
 };
 
 use super::{authorize::Permission, body::ResponseBody, peer::Peer};
@@ -39,8 +39,23 @@ pub(crate) enum Input {
     Command(Command),
     /// The application has loaded its resources.
     Ready(oneshot::Sender<()>),
+    /// The application waits until all clients have accepted a change.
+    Converge {
+        target: Target,
+        answer: oneshot::Sender<Result<(), TooManyWaits>>,
+    },
+    /// Events were read that the driver waited for.
+    EventsRead,
     Drain(DrainPlan),
     ShutDown,
+}
+
+/// A change of a type in a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) view: ViewName,
+    pub(crate) type_url: TypeUrl,
+    pub(crate) sequence: u64,
 }
 
 /// Something that is done with the core in the driver's turn.

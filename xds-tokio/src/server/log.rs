@@ -97,6 +97,20 @@ impl Log {
                 reason = %message.escape_debug(),
                 "client rejected a response (NACK)"
             ),
+            Observation::Isolated { type_url, name, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                name = %Printable(name.as_str()),
+                "client rejects this resource as it is"
+            ),
+            Observation::AnswerOverdue { type_url, nonce, after, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), %nonce, ?after,
+                "client does not answer a response"
+            ),
+            Observation::Held { type_url, what, waits_for, why, after, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), ?what,
+                waits_for = %Type(waits_for.as_str()), ?why, ?after,
+                "a change is held back that needs another one accepted first"
+            ),
             Observation::VersionMismatch { type_url, version, .. } => debug!(
                 %node, stream = %id, "type" = %Type(type_url.as_str()), %version,
                 "client accepts a response under another version"

@@ -18,7 +18,8 @@
 //! | `body.rs` | one response at a time, written in pieces |
 //! | `listener.rs`, `connection.rs` | accepted connections, plain or over TLS |
 //! | `peer.rs`, `authorize.rs` | who is at the other end, and who decides what it sees |
-//! | `handle.rs` | what the application holds |
+//! | `handle.rs`, `reports.rs` | what the application holds, and what it is told when it asks |
+//! | `events.rs` | what the application is asked |
 //! | `health.rs` | what is told of the server's health |
 //! | `log.rs` | what is logged at which level |
 //! | `options.rs` | keepalive, limits |
@@ -27,6 +28,7 @@ mod authorize;
 mod body;
 mod connection;
 mod driver;
+mod events;
 mod handle;
 mod health;
 mod inbox;
@@ -34,11 +36,12 @@ mod listener;
 mod log;
 mod options;
 mod peer;
+mod reports;
 mod routes;
 mod service;
 
 use core::time::Duration;
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::{net::TcpListener, select, sync::broadcast, time::sleep};
 use tonic::{service::Routes, transport};
@@ -47,13 +50,19 @@ use xds_core::server::{DrainPlan, ServerConfig};
 
 pub use self::{
     authorize::{Applicant, Authorizer, Denied, Permission},
-    handle::{ApplyError, Observations, Observed, ServerEnded, ServerHandle, SubscriptionSnapshot},
+    events::{ServerEvent, ServerEvents},
+    handle::{
+        ApplyError, AsideRefused, ConvergenceError, LayersRefused, Observations, Observed,
+        ServerEnded, ServerHandle,
+    },
     options::ServerOptions,
     peer::Peer,
+    reports::{RejectionSnapshot, SubscriptionSnapshot},
     service::DiscoveryService,
 };
 use self::{
     driver::Driver,
+    events::EventQueue,
     health::Health,
     inbox::{Inbox, Input},
     listener::Incoming,
@@ -94,9 +103,12 @@ impl ManagementServer {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (inbox, outlet) = Inbox::new();
         let (observations, _) = broadcast::channel(options.observation_capacity.max(1));
-        let handle = ServerHandle::new(inbox.clone(), observations.downgrade());
+        let events = Arc::new(EventQueue::default());
+        let handle =
+            ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
-        let driver = Driver::new(config, &options, &inbox, outlet, observations, health.clone());
+        let driver =
+            Driver::new(config, &options, &inbox, outlet, observations, events, health.clone());
         (Self { inbox, handle, health, options }, driver.run())
     }
 

@@ -33,6 +33,9 @@ pub struct ServerOptions {
     /// How many observations wait for a slow reader before the oldest are lost to it; 1,024 by
     /// default.
     pub observation_capacity: usize,
+    /// How many [events](super::ServerHandle::events) wait for the application before no more requests are
+    /// read; 1,024 by default.
+    pub event_capacity: usize,
     /// How connections are secured; `None`, the default, is not at all, as within a machine.
     pub credentials: Option<ServerCredentials>,
     pub(crate) authorizer: Option<Gatekeeper>,
@@ -48,6 +51,7 @@ impl Default for ServerOptions {
             max_concurrent_streams: 1_000,
             shutdown_grace: Duration::from_secs(5),
             observation_capacity: 1_024,
+            event_capacity: 1_024,
             credentials: None,
             authorizer: None,
             printer: Printer::default(),
@@ -95,6 +99,13 @@ impl ServerOptions {
     #[must_use]
     pub fn with_observation_capacity(mut self, observations: usize) -> Self {
         self.observation_capacity = observations;
+        self
+    }
+
+    /// Sets how many events wait for the application before no more requests are read; at least one does.
+    #[must_use]
+    pub fn with_event_capacity(mut self, events: usize) -> Self {
+        self.event_capacity = events;
         self
     }
 

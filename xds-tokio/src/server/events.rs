@@ -1,0 +1,249 @@
+//! What a management server asks of its application.
+//!
+//! Nothing of this may be lost, as an observation may be, and none of it may pile up without bounds. It all
+//! comes from requests in the end, so no more of these are read while the application is behind.
+
+use core::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use tokio::sync::Notify;
+use xds_core::{ResourceName, StreamId, TypeUrl, ViewName, server::ServerOutput};
+
+use super::inbox::{Input, WeakInbox};
+
+/// Something that a management server asks of its application, or tells it once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// A client waits to be let in, and there is no
+    /// [authorizer](super::ServerOptions::with_authorizer): [assign](super::ServerHandle::assign) it a view or
+    /// [refuse](super::ServerHandle::refuse) it.
+    Authorize {
+        /// The client's stream.
+        stream: StreamId,
+        /// The id of its node; empty if it gave none.
+        node_id: Arc<str>,
+    },
+    /// A client names a resource that the store lacks: set it, or say that it does not exist
+    /// (M254, [`OnDemand::Told`](xds_core::server::OnDemand::Told)). Said once until it is unwanted.
+    Wanted {
+        /// The view of the client.
+        view: ViewName,
+        /// The type.
+        type_url: TypeUrl,
+        /// The name.
+        name: ResourceName,
+    },
+    /// Nobody names the resource any more (M256).
+    Unwanted {
+        /// The view.
+        view: ViewName,
+        /// The type.
+        type_url: TypeUrl,
+        /// The name.
+        name: ResourceName,
+    },
+    /// A client says something of a type that is the application's (M21,
+    /// [`ServerConfig::asides`](xds_core::server::ServerConfig::asides)).
+    Aside {
+        /// The client's stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The whole encoded request.
+        message: Bytes,
+    },
+    /// A view that no client has seen for long was dropped with its resources (M221).
+    ViewDropped(ViewName),
+}
+
+impl ServerEvent {
+    /// The event in an output; `None` if the output is for the driver.
+    pub(crate) fn of(output: ServerOutput) -> Option<Self> {
+        Some(match output {
+            ServerOutput::Authorize { stream, node_id } => Self::Authorize { stream, node_id },
+            ServerOutput::Wanted { view, type_url, name } => Self::Wanted { view, type_url, name },
+            ServerOutput::Unwanted { view, type_url, name } => {
+                Self::Unwanted { view, type_url, name }
+            }
+            ServerOutput::Aside { stream, type_url, message } => {
+                Self::Aside { stream, type_url, message }
+            }
+            ServerOutput::ViewDropped(view) => Self::ViewDropped(view),
+            _ => return None,
+        })
+    }
+}
+
+/// Events on their way from the driver to whoever reads them.
+#[derive(Debug, Default)]
+pub(crate) struct EventQueue {
+    state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: VecDeque<ServerEvent>,
+    readers: usize,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    /// The driver waits until there is room.
+    Full,
+    /// The driver is gone.
+    Ended,
+}
+
+impl EventQueue {
+    /// Queues an event, if anybody reads them.
+    pub(crate) fn push(&self, event: ServerEvent) {
+        let mut state = self.lock();
+        if state.readers > 0 {
+            state.events.push_back(event);
+            drop(state);
+            self.news.notify_one();
+        }
+    }
+
+    /// Whether so many events wait that no more are welcome. If so, the driver is told when they are.
+    pub(crate) fn is_full(&self, capacity: usize) -> bool {
+        let mut state = self.lock();
+        let is_full = state.events.len() >= capacity;
+        if is_full {
+            state.phase = Phase::Full;
+        }
+        is_full
+    }
+
+    /// There will be no more.
+    pub(crate) fn end(&self) {
+        self.lock().phase = Phase::Ended;
+        self.news.notify_waiters();
+        // For a reader that is about to wait.
+        self.news.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics under this lock; a poisoned one would still hold a sound state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One reader of the queue.
+#[derive(Debug)]
+struct Reader {
+    queue: Arc<EventQueue>,
+    inbox: WeakInbox,
+}
+
+impl Reader {
+    async fn next(self: Arc<Self>) -> Option<ServerEvent> {
+        loop {
+            let news = self.queue.news.notified();
+            if let Poll::Ready(event) = self.take() {
+                return event;
+            }
+            news.await;
+        }
+    }
+
+    fn take(&self) -> Poll<Option<ServerEvent>> {
+        let mut state = self.queue.lock();
+        match state.events.pop_front() {
+            Some(event) => {
+                let is_awaited = state.phase == Phase::Full;
+                if is_awaited {
+                    state.phase = Phase::Open;
+                }
+                drop(state);
+                if is_awaited {
+                    self.tell_of_room();
+                }
+                Poll::Ready(Some(event))
+            }
+            None if state.phase == Phase::Ended => {
+                drop(state);
+                // Other readers are to end as well.
+                self.queue.news.notify_one();
+                Poll::Ready(None)
+            }
+            None => Poll::Pending,
+        }
+    }
+
+    fn tell_of_room(&self) {
+        if let Some(inbox) = self.inbox.upgrade() {
+            inbox.send(Input::EventsRead);
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        state.readers -= 1;
+        if state.readers == 0 {
+            state.events.clear();
+            drop(state);
+            self.tell_of_room();
+        } else {
+            drop(state);
+            // It may have been woken for an event that it has not taken.
+            self.queue.news.notify_one();
+        }
+    }
+}
+
+/// What the server asks of the application; ends with the server.
+///
+/// Each event goes to one of those who read. While more than
+/// [`event_capacity`](super::ServerOptions::event_capacity) wait, no requests are read; without readers
+/// there are no events.
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct ServerEvents {
+    reader: Arc<Reader>,
+    next: Pin<Box<dyn Future<Output = Option<ServerEvent>> + Send>>,
+}
+
+impl ServerEvents {
+    pub(crate) fn new(queue: Arc<EventQueue>, inbox: WeakInbox) -> Self {
+        queue.lock().readers += 1;
+        let reader = Arc::new(Reader { queue, inbox });
+        Self { next: Box::pin(Arc::clone(&reader).next()), reader }
+    }
+
+    /// The next event; `None` once the server has ended. Cancel safe.
+    pub async fn next(&mut self) -> Option<ServerEvent> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for ServerEvents {
+    type Item = ServerEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerEvent>> {
+        let event = ready!(self.next.as_mut().poll(cx));
+        self.next = Box::pin(Arc::clone(&self.reader).next());
+        Poll::Ready(event)
+    }
+}
+
+impl core::fmt::Debug for ServerEvents {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ServerEvents").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,257 @@
+//! What the server asks of its application, and what the application asks of it.
+
+mod support;
+
+use prost::Message as _;
+use support::{
+    CLUSTER, DELTA_AGGREGATED, ENDPOINTS, RawClient, connect, give_way, names,
+    server::{Running, set, start, start_with, streams},
+    soon,
+};
+use xds_core::{
+    ViewName,
+    proto::{DiscoveryRequest, DiscoveryResponse},
+    server::{
+        Admission, AsideError, Lag, LayersError, OnDemand, ServerConfig, ServerLimits, StatusCode,
+        TooManyWaits, Transaction,
+    },
+};
+use xds_tokio::{
+    ServerHandle, ServerOptions,
+    server::{AsideRefused, ConvergenceError, Denied, LayersRefused, ServerEvent, ServerEvents},
+};
+
+const HEALTH: &str = "type.googleapis.com/test.Health";
+
+fn on_demand() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.on_demand = OnDemand::Told;
+    config
+}
+
+/// The name that is wanted next.
+async fn wanted(events: &mut ServerEvents) -> String {
+    match soon(events.next()).await {
+        Some(ServerEvent::Wanted { view, type_url, name }) => {
+            assert_eq!((view, type_url.as_str()), (ViewName::default(), ENDPOINTS));
+            name.to_string()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn delta(running: &Running, name: &str) -> RawClient {
+    let channel = connect(running.address).await;
+    let client = RawClient::call_on(channel, DELTA_AGGREGATED).await.unwrap();
+    client.subscribe_delta(ENDPOINTS, &[name]);
+    client
+}
+
+/// M254-M256.
+#[tokio::test]
+async fn resources_are_made_when_they_are_asked_for() {
+    let running = start_with(on_demand(), ServerOptions::default()).await;
+    let mut events = running.handle.events();
+    let mut client = delta(&running, "a").await;
+    let second = delta(&running, "a").await;
+    assert_eq!(wanted(&mut events).await, "a");
+    running.handle.apply(set(&[(ENDPOINTS, "a", "1")])).await.unwrap();
+    assert_eq!(client.delta_response().await.resources[0].name, "a");
+
+    let mut other = delta(&running, "b").await;
+    assert_eq!(wanted(&mut events).await, "b", "each once");
+    let mut missing = Transaction::new();
+    missing.mark_missing(ENDPOINTS, "b");
+    running.handle.apply(missing).await.unwrap();
+    assert_eq!(other.delta_response().await.removed_resources, ["b"]);
+
+    drop((client, second));
+    let gone = soon(events.next()).await;
+    assert!(matches!(&gone, Some(ServerEvent::Unwanted { name, .. }) if *name == "a"), "{gone:?}");
+    println!("covers: M254 M255 M256");
+}
+
+/// While the application is behind, clients wait, and it can act all the same.
+#[tokio::test]
+async fn no_more_is_asked_than_the_application_takes() {
+    let options = ServerOptions::default().with_event_capacity(1);
+    let running = start_with(on_demand(), options).await;
+    let mut events = running.handle.events();
+    let mut clients = Vec::new();
+    for name in ["a", "b", "c"] {
+        clients.push(delta(&running, name).await);
+    }
+    streams(&running.handle, 3).await;
+    for _ in 0..50 {
+        give_way().await;
+    }
+    let rows = running.handle.status().await.unwrap();
+    assert_eq!(rows.len(), 1, "one is asked about, the others are not read: {rows:?}");
+    running.handle.apply(set(&[(ENDPOINTS, "z", "1")])).await.unwrap();
+
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        asked.push(wanted(&mut events).await);
+    }
+    asked.sort_unstable();
+    assert_eq!(asked, ["a", "b", "c"]);
+
+    // A reader that goes leaves nobody waiting.
+    clients.push(delta(&running, "d").await);
+    clients.push(delta(&running, "e").await);
+    drop(events);
+    soon(async {
+        while running.handle.status().await.unwrap().len() < 5 {
+            give_way().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_event_goes_to_one_reader_and_the_end_to_all() {
+    let running = start_with(on_demand(), ServerOptions::default()).await;
+    let (mut one, mut other) = (running.handle.events(), running.handle.events());
+    let _client = delta(&running, "a").await;
+    let next = soon(async {
+        tokio::select! {
+            event = one.next() => event,
+            event = other.next() => event,
+        }
+    });
+    assert!(matches!(next.await, Some(ServerEvent::Wanted { .. })));
+    running.handle.shut_down().await;
+    // Its client has gone with the stream, and the name is wanted by nobody.
+    let mut rest = Vec::new();
+    while let Some(event) = soon(one.next()).await {
+        rest.push(event);
+    }
+    assert!(rest.len() <= 1, "{rest:?}");
+    assert_eq!(soon(other.next()).await, None);
+}
+
+#[tokio::test]
+async fn without_an_authorizer_the_application_lets_clients_in() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
+    let mut events = handle.events();
+    let (base, blue) = (ViewName::from("base"), ViewName::from("blue"));
+    let mut resources = Transaction::in_view(base.clone());
+    resources.set(CLUSTER, "a", support::resource("a", "1"));
+    handle.apply(resources).await.unwrap();
+    handle.set_layers(blue.clone(), vec![base.clone()]).await.unwrap();
+    let wrong = handle.set_layers(base.clone(), vec![blue.clone()]).await;
+    assert!(matches!(wrong, Err(LayersRefused::Layers(LayersError::Nested { .. }))), "{wrong:?}");
+
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    let Some(ServerEvent::Authorize { stream, node_id }) = soon(events.next()).await else {
+        panic!("nobody asks")
+    };
+    assert_eq!(&*node_id, "raw");
+    handle.assign(stream, blue.clone()).await.unwrap();
+    assert_eq!(names(&client.response().await), ["a"]);
+    handle.refuse(stream, Denied::new(StatusCode::PermissionDenied, "no longer")).await.unwrap();
+    assert_eq!(client.end().await.message(), "no longer");
+    println!("covers: M236 M237");
+}
+
+/// M21.
+#[tokio::test]
+async fn types_of_the_application_pass_by() {
+    let mut config = ServerConfig::default();
+    config.asides.insert(HEALTH.into());
+    let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
+    let mut events = handle.events();
+    let mut client = RawClient::open(address).await;
+    let report = DiscoveryRequest { type_url: HEALTH.into(), ..Default::default() };
+    client.send(report.encode_to_vec());
+    let Some(ServerEvent::Aside { stream, type_url, message }) = soon(events.next()).await else {
+        panic!("it did not pass")
+    };
+    assert_eq!((type_url.as_str(), message.to_vec()), (HEALTH, report.encode_to_vec()));
+    let answer = DiscoveryResponse { type_url: HEALTH.into(), ..Default::default() };
+    handle.send_aside(stream, HEALTH, answer.encode_to_vec()).await.unwrap();
+    assert_eq!(client.response().await, answer);
+    drop(client);
+    streams(&handle, 0).await;
+    let late = handle.send_aside(stream, HEALTH, answer.encode_to_vec()).await;
+    assert_eq!(late, Err(AsideRefused::Aside(AsideError::NoStream)));
+    println!("covers: M21");
+}
+
+/// Whether the future is still waiting once the server has had its turn.
+async fn waits(handle: &ServerHandle, sequence: u64) -> bool {
+    let lag = handle.convergence(ViewName::default(), CLUSTER, sequence).await.unwrap();
+    !lag.lagging.is_empty()
+}
+
+/// IS29: who has accepted a change, who has not, and when all have.
+#[tokio::test]
+async fn the_application_learns_when_a_change_is_accepted() {
+    let mut limits = ServerLimits::default();
+    limits.convergence_waits = 1;
+    let config = ServerConfig::default().with_limits(limits);
+    let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    let first = handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap().sequence;
+    let response = client.response().await;
+    assert!(waits(&handle, first).await);
+    let waiting = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.converged(ViewName::default(), CLUSTER, first).await }
+    });
+    give_way().await;
+    let second = soon(handle.converged(ViewName::default(), CLUSTER, first)).await;
+    assert_eq!(second, Err(ConvergenceError::TooManyWaits(TooManyWaits { limit: 1 })));
+    client.answer(&response, &[], Some("a is bad"));
+    let lag = soon(async {
+        loop {
+            let lag = handle.convergence(ViewName::default(), CLUSTER, first).await.unwrap();
+            if !matches!(lag.lagging[0].lag, Lag::Pending) {
+                return lag;
+            }
+            give_way().await;
+        }
+    })
+    .await;
+    assert_eq!((lag.accepted, lag.lagging.len()), (0, 1));
+    let rejections = handle.rejections().await.unwrap();
+    let [rejection] = &rejections[..] else { panic!("{rejections:?}") };
+    assert_eq!((rejection.node_id.as_str(), &*rejection.message), ("raw", "a is bad"));
+    assert_eq!(rejection.names, ["a"]);
+
+    handle.apply(set(&[(CLUSTER, "a", "2")])).await.unwrap();
+    let response = client.response().await;
+    assert!(!waiting.is_finished());
+    client.answer(&response, &[], None);
+    soon(waiting).await.unwrap().unwrap();
+    assert!(!waits(&handle, first).await);
+    assert!(handle.rejections().await.unwrap().is_empty());
+    soon(handle.converged(ViewName::default(), CLUSTER, u64::MAX)).await.unwrap();
+    println!("covers: IS29");
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_that_the_server_has_ended() {
+    let Running { handle, address, .. } = start().await;
+    let client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    let sequence = handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap().sequence;
+    soon(async {
+        while !waits(&handle, sequence).await {
+            give_way().await;
+        }
+    })
+    .await;
+    let waiting = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.converged(ViewName::default(), CLUSTER, sequence).await }
+    });
+    give_way().await;
+    handle.shut_down().await;
+    let ended = soon(waiting).await.unwrap();
+    assert!(matches!(ended, Err(ConvergenceError::Ended(_))), "{ended:?}");
+}
