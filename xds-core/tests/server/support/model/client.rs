@@ -79,6 +79,8 @@ pub(crate) struct Seen {
     /// Resources in rejected responses, and responses that had one of them by itself.
     pub(crate) suspects: usize,
     pub(crate) recoveries: usize,
+    /// Whether the last response had a resource that was deleted before, which is to be told yet.
+    pub(crate) lingering: bool,
 }
 
 /// How many changes, lists and responses with clusters there were.

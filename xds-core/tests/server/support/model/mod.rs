@@ -16,8 +16,8 @@ use xds_core::{
     Frame, Time,
     proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
     server::{
-        Cause, NackRecovery, Server, ServerConfig, ServerOutput, SotwResponse, StreamEvent,
-        Transaction, Variant, Via,
+        Cause, NackRecovery, OrderingPolicy, Server, ServerConfig, ServerOutput, SotwResponse,
+        StreamEvent, Transaction, Variant, Via,
     },
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct World {
     nack_recovery: NackRecovery,
     /// Whether all types send everything each time.
     repeats: bool,
+    /// Whether types wait for each other's ACKs.
+    is_gated: bool,
 }
 
 /// When outputs are polled; it must make no difference (rule 3).
@@ -61,6 +63,7 @@ impl World {
 
     pub(crate) fn with((config, split): (ServerConfig, Split), seed: u64, drains: Drains) -> Self {
         let rules = config.type_defaults.others;
+        let is_gated = matches!(config.ordering, OrderingPolicy::AckGated(_));
         let mut server = Server::new(config, seed, Time::ZERO);
         let mut connect = |habit| Client {
             habit,
@@ -68,7 +71,9 @@ impl World {
             node_sent: false,
             subscriptions: Default::default(),
         };
-        let clients = HABITS.into_iter().map(&mut connect).collect();
+        // Who rejects keeps what depends on it waiting.
+        let habits = if is_gated { [Habit::Accepts; HABITS.len()] } else { HABITS };
+        let clients = habits.into_iter().map(&mut connect).collect();
         Self {
             server,
             clients,
@@ -82,6 +87,7 @@ impl World {
             window: usize::from(rules.window.get()),
             nack_recovery: rules.nack_recovery,
             repeats: rules.sotw_response != SotwResponse::Changes,
+            is_gated,
         }
     }
 
@@ -231,7 +237,7 @@ impl World {
             // A later part of a response has the reason of the first one.
             _ if self.split == Split::Yes && seen.responses > 0 => {}
             Cause::First => assert_eq!(seen.responses, 0),
-            Cause::Changed => assert!(self.changes[ty] > seen.changes),
+            Cause::Changed => assert!(self.changes[ty] > seen.changes || seen.lingering),
             Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
             Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
             Cause::Recovery => {
@@ -256,8 +262,14 @@ impl World {
         let names: Vec<_> = resources.iter().map(|value| name_of(value)).collect();
         let unique: BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len(), "duplicates (M81)");
+        seen.lingering = false;
         for (name, value) in names.iter().zip(&resources) {
             let index = NAMES.iter().position(|known| known == name).unwrap();
+            if !self.store.contains_key(&(ty, index)) {
+                assert!(self.is_gated && TYPES[ty] == "cds", "deleted (M64)");
+                seen.lingering = true;
+                continue;
+            }
             // What the client accepted last may be older.
             let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
             if sent.cause != Cause::Recovery || !repeats {

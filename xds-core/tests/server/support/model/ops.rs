@@ -4,7 +4,8 @@ use core::ops::Range;
 
 use proptest::{collection::vec, option, prelude::*};
 use xds_core::server::{
-    Missing, NackRecovery, ServerConfig, ServerLimits, SotwResponse, Warming, Window,
+    AckGated, Missing, NackRecovery, OrderingPolicy, ServerConfig, ServerLimits, SotwResponse,
+    Warming, Window,
 };
 
 /// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
@@ -71,8 +72,18 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
     let rules = (recovery, window, missing, full);
     let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
     let split = prop_oneof![3 => Just(Split::No), 1 => Just(Split::Yes)];
-    (rules, warming, split).prop_map(|((recovery, window, missing, full), warming, split)| {
+    // What endpoints a cluster needs the model does not know.
+    let mut gated = AckGated::default();
+    gated.references = None;
+    let ordering = prop_oneof![
+        2 => Just(OrderingPolicy::OrderOnly),
+        1 => Just(OrderingPolicy::Off),
+        2 => Just(OrderingPolicy::AckGated(gated)),
+    ];
+    (rules, warming, split, ordering).prop_map(|(rules, warming, split, ordering)| {
+        let (recovery, window, missing, full) = rules;
         let mut config = ServerConfig::default();
+        config.ordering = ordering;
         config = config.with_every_type(|it| {
             it.nack_recovery = recovery;
             it.window = Window::new(window);
