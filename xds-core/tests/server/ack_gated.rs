@@ -820,6 +820,27 @@ fn a_wide_window_is_closed_to_one_response() {
     );
 }
 
+/// IS7: what is asked about and was never there waits for nothing, also after a move.
+#[test]
+fn a_question_is_answered_though_clusters_are_not_accepted() {
+    run(&[(
+        "M223 M92",
+        "
+            set cds a=1; eds a=1
+            set @v cds a=1; eds a=1
+            d> cds +*
+            d< cds first a=1
+            d> eds +*
+            d< eds first a=1
+            d> eds ack
+            d> eds +b -b
+            assign 1 v
+            d< eds changed -b
+            "
+        .to_owned(),
+    )]);
+}
+
 /// Requests are served as they come.
 #[test]
 fn without_an_order_types_go_out_as_they_become_due() {

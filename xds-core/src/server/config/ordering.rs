@@ -46,6 +46,8 @@ pub enum OrderingPolicy {
 ///   changes are gone (M77), so there is nothing to delay.
 /// - What a state-of-the-world client still has from an earlier stream, or from another view, is not
 ///   known: it is sent the clusters that exist. An incremental one says what it has.
+/// - An incremental client that was sent a resource, and asks for it once more after it was deleted, is told
+///   that it is gone when it may be.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
 ///   stay; of more, the oldest go at once.
 #[derive(Clone, Debug)]

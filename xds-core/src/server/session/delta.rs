@@ -133,7 +133,7 @@ impl Turn<'_> {
     }
 
     /// An edge to what only the wildcard covers.
-    fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
+    pub(super) fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
         let edge = self.connect(slot)?;
         self.session.named += 1;
         self.set_standing(edge, Standing::Parting);

@@ -24,8 +24,8 @@ pub(crate) struct Luggage {
     names: Vec<Named>,
     /// The wildcard, with the version the client was last sent if it lacks nothing.
     wildcard: Option<Option<TypeVersion>>,
-    /// What it has under the wildcard, with the content as far as that is known.
-    covered: Vec<(ResourceName, Option<ContentHash>)>,
+    /// What it has under the wildcard, or waits to be told whether that covers it.
+    covered: Vec<Named>,
 }
 
 #[derive(Debug)]
@@ -61,11 +61,8 @@ impl Turn<'_> {
                 let name = resource.name.clone();
                 match (edge.standing, known) {
                     (Standing::Named, _) => luggage.names.push(Named { name, known }),
-                    (Standing::Covered, Known::Nothing) => {}
-                    (_, Known::Exactly(hash)) => luggage.covered.push((name, Some(hash))),
-                    // Or it waits to be told whether the wildcard covers it.
-                    (_, Known::Something | Known::Nothing) => luggage.covered.push((name, None)),
-                    (_, Known::Absent) => {}
+                    (Standing::Covered, Known::Nothing) | (_, Known::Absent) => {}
+                    (_, known) => luggage.covered.push(Named { name, known }),
                 }
             }
             slot = self.edges.previous(Chain::Session, slot);
@@ -79,7 +76,9 @@ impl Turn<'_> {
                     let resource = self.arena.at(slot).filter(|_| is_known && !has_edge)?;
                     let payload = resource.payload.as_ref();
                     let payload = payload.filter(|_| resource.stamp <= wildcard.cursor);
-                    Some((resource.name.clone(), payload.map(|payload| payload.hash)))
+                    let known =
+                        payload.map_or(Known::Something, |payload| Known::Exactly(payload.hash));
+                    Some(Named { name: resource.name.clone(), known })
                 });
                 luggage.covered.extend(covered);
             }
@@ -116,15 +115,26 @@ impl Turn<'_> {
         for Named { name, known } in luggage.names {
             self.unpack_name(&name, known, sends, cause);
         }
-        for (name, content) in luggage.covered {
-            let is_current = |hash| content == Some(hash);
-            match self.session.variant {
-                Variant::Incremental => self.trust(name.as_str(), is_current, cause),
-                Variant::StateOfTheWorld if self.arena.find(name.as_str()).is_some() => {
+        for Named { name, known } in luggage.covered {
+            let is_current = |hash| matches!(known, Known::Exactly(held) if held == hash);
+            match (self.session.variant, known) {
+                (Variant::Incremental, Known::Nothing) => self.answer_parting(&name, cause),
+                (Variant::Incremental, _) => self.trust(name.as_str(), is_current, cause),
+                (Variant::StateOfTheWorld, _) if self.arena.find(name.as_str()).is_some() => {
                     self.trust(name.as_str(), is_current, cause);
                 }
-                Variant::StateOfTheWorld => {}
+                (Variant::StateOfTheWorld, _) => {}
             }
+        }
+    }
+
+    /// The client waits to be told whether the wildcard covers a name, which it does not have.
+    fn answer_parting(&mut self, name: &ResourceName, cause: Cause) {
+        let slot = self.arena.slot_of(name.clone());
+        if self.session.wildcard.is_some()
+            && let Some(edge) = slot.and_then(|slot| self.connect_parting(slot))
+        {
+            self.make_due(edge, cause);
         }
     }
 

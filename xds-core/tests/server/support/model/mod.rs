@@ -265,14 +265,15 @@ impl World {
         seen.lingering = false;
         for (name, value) in names.iter().zip(&resources) {
             let index = NAMES.iter().position(|known| known == name).unwrap();
+            // What the client accepted last may be older.
+            let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
+            if sent.cause == Cause::Recovery && repeats {
+                continue;
+            }
             if !self.store.contains_key(&(ty, index)) {
                 assert!(self.is_gated && TYPES[ty] == "cds", "deleted (M64)");
                 seen.lingering = true;
-                continue;
-            }
-            // What the client accepted last may be older.
-            let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
-            if sent.cause != Cause::Recovery || !repeats {
+            } else {
                 let current = payload(name, &self.store[&(ty, index)].to_string());
                 assert_eq!(*value, current, "not the newest (M64)");
             }
@@ -364,7 +365,7 @@ impl World {
                 view.clear();
                 continue;
             }
-            let full_state = matches!(*short, "cds" | "lds");
+            let full_state = self.repeats || matches!(*short, "cds" | "lds");
             if !(full_state && interest.is_everything()) {
                 view.clear();
             }
