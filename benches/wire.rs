@@ -1,6 +1,8 @@
 //! Both ends of a stream of bare frames over gRPC: a server that says what it is told to, and a client
 //! that knows nothing of the protocol.
 
+#![allow(dead_code, reason = "every benchmark uses a part")]
+
 use core::{
     convert::Infallible,
     pin::Pin,
@@ -18,12 +20,14 @@ use tonic::{
     codec::{
         Codec, DecodeBuf, Decoder, EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride,
     },
-    transport::{Endpoint, Server, server::TcpIncoming},
+    transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
 use xds_core::proto::DiscoveryRequest;
 
 const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+pub(crate) const DELTA_AGGREGATED: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 /// More than any frame here is long, in bytes.
 const MAX_FRAME: usize = 1 << 30;
 
@@ -63,8 +67,11 @@ impl Drop for FrameServer {
 
 impl FrameStream {
     pub(crate) async fn request(&mut self) -> DiscoveryRequest {
-        let frame = self.requests.recv().await.expect("an open stream");
-        DiscoveryRequest::decode(frame).expect("a request")
+        DiscoveryRequest::decode(self.request_bytes().await).expect("a request")
+    }
+
+    pub(crate) async fn request_bytes(&mut self) -> Bytes {
+        self.requests.recv().await.expect("an open stream")
     }
 
     pub(crate) fn send(&self, frame: Bytes) {
@@ -118,16 +125,36 @@ impl FrameClient {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
         let channel = endpoint.connect().await.expect("the server runs");
+        let (requests, queue) = mpsc::unbounded_channel();
+        Self::stream(channel, AGGREGATED, requests, queue).await
+    }
+
+    /// A stream on a connection that others share, with its first request.
+    pub(crate) async fn call(channel: Channel, method: &'static str, first: Bytes) -> Self {
+        let (requests, queue) = mpsc::unbounded_channel();
+        requests.send(first).expect("an open stream");
+        Self::stream(channel, method, requests, queue).await
+    }
+
+    async fn stream(
+        channel: Channel,
+        method: &'static str,
+        requests: mpsc::UnboundedSender<Bytes>,
+        queue: mpsc::UnboundedReceiver<Bytes>,
+    ) -> Self {
         let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_FRAME);
         grpc.ready().await.expect("the server runs");
-        let (requests, queue) = mpsc::unbounded_channel();
-        let path = http::uri::PathAndQuery::from_static(AGGREGATED);
+        let path = http::uri::PathAndQuery::from_static(method);
         let call = grpc.streaming(Request::new(Queue(queue)), path, Frames).await;
         Self { requests, responses: call.expect("a sound call").into_inner() }
     }
 
     pub(crate) fn send(&self, request: &DiscoveryRequest) {
-        self.requests.send(request.encode_to_vec().into()).expect("an open stream");
+        self.send_bytes(request.encode_to_vec().into());
+    }
+
+    pub(crate) fn send_bytes(&self, request: Bytes) {
+        self.requests.send(request).expect("an open stream");
     }
 
     pub(crate) async fn frame(&mut self) -> Bytes {
