@@ -24,6 +24,10 @@ class ConfigDir:
         """The text of a template, named relative to the templates' directory."""
         return render(self._templates / template, self._values)
 
+    def set(self, name: str, value: object) -> None:
+        """What the templates are filled with from now on."""
+        self._values[name] = value
+
     def fill(self, instead: dict[str, str | None] | None = None) -> None:
         """Writes every file of `resources/`; some from another template, or (`None`) not at all."""
         for file in sorted((self._templates / "resources").iterdir()):

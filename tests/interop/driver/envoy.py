@@ -96,12 +96,16 @@ class Envoy:
                 return sorted(host["address"]["socket_address"]["port_value"] for host in hosts)
         return []
 
-    def fetch(self) -> str:
-        """The answer to one HTTP request through Envoy's only dynamic listener."""
+    def listener_port(self) -> int:
+        """The port that Envoy's only dynamic listener has on loopback."""
         listeners = json.loads(self.admin("/listeners?format=json")).get("listener_statuses", [])
         expect(len(listeners) == 1, f"Envoy has {len(listeners)} listeners")
-        address = listeners[0]["local_address"]["socket_address"]
-        status, body = _get(address["address"], address["port_value"], "/")
+        port: int = listeners[0]["local_address"]["socket_address"]["port_value"]
+        return port
+
+    def fetch(self) -> str:
+        """The answer to one HTTP request through Envoy's only dynamic listener."""
+        status, body = _get("127.0.0.1", self.listener_port(), "/")
         expect(status == 200, f"HTTP {status} through Envoy: {body}")
         return body
 

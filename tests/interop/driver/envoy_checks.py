@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from driver import workspace
 from driver.checks import PeerReport, Scenario, Skip, play
 from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
+from driver.envoy_secrets_checks import follows_secrets_and_runtime
 from driver.envoy_world import (
     DELTA_ADS,
     DELTA_PER_TYPE,
@@ -52,11 +54,13 @@ def run(report: PeerReport, run_dir: Path) -> None:
     scenarios: dict[str, Callable[[Scenario], None]] = {}
     for transport in (SOTW_ADS, DELTA_ADS, SOTW_PER_TYPE, DELTA_PER_TYPE):
         peer = _EnvoyPeer(programs, report, transport)
+        secrets = partial(follows_secrets_and_runtime, programs=programs, transport=transport, python=python)
         stories: dict[str, Callable[[Scenario], None]] = {
             "configuration arrives, and follows the files": peer.follows_the_files,
             "a cluster turns bad and is repaired": peer.rejects_an_update,
             "a cluster is bad from the first response on": peer.rejects_the_first_response,
             "the management server is killed and started again": peer.reconnects,
+            "a certificate and runtime values": secrets,
         }
         if transport is SOTW_ADS:
             stories["resources in a mounted ConfigMap"] = peer.follows_a_config_map

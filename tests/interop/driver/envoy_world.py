@@ -106,13 +106,17 @@ class Programs:
         scenario: Scenario,
         config: ConfigDir,
         transport: Transport = SOTW_ADS,
+        *,
+        runtime: bool = False,
     ) -> tuple[XdsServe, Envoy]:
         """Our server on a directory, and an Envoy that has everything from it."""
         serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams)
+        layers = [_runtime_layer(transport)] if runtime else []
         values = {
             "node": NODE,
             "xds_port": serve.port,
             "dynamic_resources": json.dumps(transport.dynamic_resources()),
+            "layered_runtime": json.dumps({"layers": layers}),
         }
         bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
         return serve, Envoy(scenario, self.envoy, bootstrap)
@@ -121,3 +125,7 @@ class Programs:
 def resource_values(transport: Transport, **more: object) -> dict[str, object]:
     """What the templates of resources are filled with."""
     return {"config_source": json.dumps(transport.config_source()), **more}
+
+
+def _runtime_layer(transport: Transport) -> dict[str, Any]:
+    return {"name": "rtds", "rtds_layer": {"name": "runtime", "rtds_config": transport.config_source()}}

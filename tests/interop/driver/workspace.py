@@ -106,6 +106,11 @@ def ask(python: Path, code: str) -> str:
     return _run([python, "-I", "-c", code]).strip()
 
 
+def run_program(python: Path, program: Path, *arguments: str) -> str:
+    """What a Python program prints in a virtual environment."""
+    return _run([python, "-I", program, *arguments])
+
+
 @functools.cache
 def xds_binary() -> Path:
     """The `xds` binary, freshly built; `XDS_BIN` names one to use as it is."""
