@@ -18,7 +18,7 @@ _HTTP_PATIENCE = 5.0
 class Envoy:
     """One Envoy process, bootstrapped from `config/envoy/bootstrap.yaml`."""
 
-    def __init__(self, scenario: Scenario, binary: Path, bootstrap: str) -> None:
+    def __init__(self, scenario: Scenario, binary: Path, bootstrap: str, workers: int = 1) -> None:
         config = scenario.directory / "bootstrap.yaml"
         config.write_text(bootstrap, encoding="utf-8")
         admin_address = scenario.directory / "admin-address.txt"
@@ -30,7 +30,7 @@ class Envoy:
                 "--config-path", config,
                 "--admin-address-path", admin_address,
                 "--disable-hot-restart",
-                "--concurrency", "1",
+                "--concurrency", str(workers),
             ],
         )  # fmt: skip
         self._admin = eventually("Envoy's admin address", lambda: self._read_admin_address(admin_address))
@@ -87,6 +87,11 @@ class Envoy:
             if cluster["name"] == name:
                 return cluster
         return None
+
+    def clusters(self) -> list[str]:
+        """The names of the clusters that requests can be sent to."""
+        statuses = json.loads(self.admin("/clusters?format=json"))["cluster_statuses"]
+        return [status["name"] for status in statuses]
 
     def endpoints(self, cluster: str) -> list[int]:
         """The ports of the endpoints that Envoy uses for a cluster."""

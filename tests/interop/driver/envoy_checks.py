@@ -11,6 +11,7 @@ from driver import workspace
 from driver.checks import PeerReport, Scenario, Skip, play
 from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
+from driver.envoy_load_checks import changes_under_load
 from driver.envoy_secrets_checks import follows_secrets_and_runtime
 from driver.envoy_world import (
     DELTA_ADS,
@@ -64,6 +65,8 @@ def run(report: PeerReport, run_dir: Path) -> None:
         }
         if transport is SOTW_ADS:
             stories["resources in a mounted ConfigMap"] = peer.follows_a_config_map
+        if transport.streams is Streams.AGGREGATED:
+            stories |= changes_under_load(programs, transport)
         scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}
     play(report, run_dir, scenarios)
 

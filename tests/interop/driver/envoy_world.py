@@ -15,7 +15,7 @@ from driver.checks import Scenario
 from driver.config_dir import ConfigDir, render
 from driver.envoy import Envoy
 from driver.http_backend import HttpBackend
-from driver.xds import Streams, XdsServe
+from driver.xds import Ordering, Streams, XdsServe
 
 NODE = "envoy-1"
 
@@ -107,10 +107,12 @@ class Programs:
         config: ConfigDir,
         transport: Transport = SOTW_ADS,
         *,
+        ordering: Ordering = Ordering.DEFAULT,
         runtime: bool = False,
+        workers: int = 1,
     ) -> tuple[XdsServe, Envoy]:
         """Our server on a directory, and an Envoy that has everything from it."""
-        serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams)
+        serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams, ordering=ordering)
         layers = [_runtime_layer(transport)] if runtime else []
         values = {
             "node": NODE,
@@ -119,7 +121,7 @@ class Programs:
             "layered_runtime": json.dumps({"layers": layers}),
         }
         bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
-        return serve, Envoy(scenario, self.envoy, bootstrap)
+        return serve, Envoy(scenario, self.envoy, bootstrap, workers)
 
 
 def resource_values(transport: Transport, **more: object) -> dict[str, object]:

@@ -104,10 +104,16 @@ def _environment() -> dict[str, str]:
 class EventProcess(Process):
     """A process that prints one JSON object a line."""
 
+    def __init__(self, name: str, argv: Argv, log_dir: Path) -> None:
+        self._events: list[Event] = []
+        super().__init__(name, argv, log_dir)
+
     @property
     def events(self) -> list[Event]:
         """All events until now; fails when a line is not a JSON object with an "event"."""
-        return [self._parse(line) for line in self._lines]
+        # Each line is parsed once: thousands may come, and are asked for again and again.
+        self._events += [self._parse(line) for line in self._lines[len(self._events) :]]
+        return list(self._events)
 
     def _parse(self, line: str) -> Event:
         try:

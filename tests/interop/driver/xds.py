@@ -25,6 +25,14 @@ _LIFETIME = "300s"
 _SETTLED = 0.6
 
 
+class Ordering(Enum):
+    """What `xds serve` is told of the order of types."""
+
+    DEFAULT = "order"
+    OFF = "off"
+    ACK_GATED = "ack-gated"
+
+
 class Streams(Enum):
     """Over how many streams the one client of a test subscribes."""
 
@@ -88,9 +96,11 @@ class XdsServe:
         listen: str = "127.0.0.1:0",
         *,
         streams: Streams = Streams.AGGREGATED,
+        ordering: Ordering = Ordering.DEFAULT,
     ) -> None:
         self._streams = streams
-        argv: Argv = [binary, "serve", directory, "--listen", listen, "-o", "ndjson", "--for", _LIFETIME]
+        argv: list[str | Path] = [binary, "serve", directory, "--listen", listen, "-o", "ndjson"]
+        argv += ["--for", _LIFETIME, "--ordering", ordering.value]
         self._process = scenario.spawn(EventProcess, "xds-serve", argv)
         serving = self._process.wait_event("serving", lambda event: event["event"] == "serving")
         self.address: str = serving["listen"]
