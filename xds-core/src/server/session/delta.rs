@@ -125,7 +125,7 @@ impl Turn<'_> {
     pub(crate) fn warm_named(&mut self) {
         let mut slot = self.session.edges.first();
         while let Some(edge) = self.edges.at(slot) {
-            if edge.standing == Standing::Named && self.arena.payload(edge.resource).is_some() {
+            if edge.standing.is_subscribed() && self.arena.payload(edge.resource).is_some() {
                 self.make_due(slot, Cause::Warming);
             }
             slot = self.edges.next(Chain::Session, slot);
@@ -159,7 +159,7 @@ impl Turn<'_> {
         let is_current = hash.is_some_and(is_current);
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
-            let has_it = matches!(self.standing(edge), Some(Standing::Named | Standing::Covered));
+            let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
             if (is_current || hash.is_none() && !self.arena.tells_removals()) && has_it {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
@@ -214,9 +214,8 @@ impl Turn<'_> {
         while self.session.remembered > 0
             && let Some(edge) = self.edges.at(slot)
         {
-            let stays = matches!(edge.standing, Standing::Named | Standing::Covered);
             let next = self.edges.next(Chain::Session, slot);
-            if !stays {
+            if !edge.standing.is_subscribed() {
                 self.disconnect(slot);
             }
             slot = next;

@@ -51,6 +51,11 @@ pub(crate) enum Standing {
 }
 
 impl Standing {
+    /// Whether the client subscribes to what the edge leads to, by whatever name.
+    pub(crate) fn is_subscribed(self) -> bool {
+        matches!(self, Self::Named | Self::Covered)
+    }
+
     /// Whether the edge goes with what it is due for.
     pub(crate) fn is_passing(self) -> bool {
         matches!(self, Self::Parting | Self::Lingering)

@@ -28,14 +28,29 @@ pub(super) fn canonical<'n>(name: &'n str, arena: &Arena) -> Cow<'n, str> {
 }
 
 impl Turn<'_> {
-    /// If this is a glob, makes its members due.
-    pub(super) fn cover_members(&mut self, glob: Slot, cause: Cause) {
-        if !self.arena.is_glob(glob) {
-            return;
+    /// What a name stands for besides itself: the members of a glob.
+    fn members_of(&self, name: Slot) -> Vec<Slot> {
+        match self.arena.at(name).filter(|_| self.arena.is_glob(name)) {
+            Some(glob) => self.arena.names_below(glob.name.as_str()),
+            None => Vec::new(),
         }
-        let Some(name) = self.arena.at(glob).map(|glob| glob.name.clone()) else { return };
-        for member in self.arena.names_below(name.as_str()) {
+    }
+
+    /// Makes due what a glob stands for.
+    pub(super) fn cover_members(&mut self, name: Slot, cause: Cause) {
+        for member in self.members_of(name) {
             if let Some(edge) = self.cover(member) {
+                self.make_due(edge, cause);
+            }
+        }
+    }
+
+    /// The same, for what nothing is known of yet.
+    pub(super) fn cover_new_members(&mut self, name: Slot, cause: Cause) {
+        for member in self.members_of(name) {
+            if self.edges.find(self.slot, member).is_none()
+                && let Some(edge) = self.cover(member)
+            {
                 self.make_due(edge, cause);
             }
         }
@@ -45,7 +60,8 @@ impl Turn<'_> {
     pub(crate) fn cover(&mut self, member: Slot) -> Option<Slot> {
         self.arena.payload(member)?;
         if let Some(edge) = self.edges.find(self.slot, member) {
-            if self.standing(edge) == Some(Standing::Lingering) {
+            // What is passing must not end what the client subscribes to.
+            if self.standing(edge) != Some(Standing::Named) {
                 self.set_standing(edge, Standing::Covered);
             }
             return Some(edge);

@@ -13,7 +13,7 @@ use alloc::{
 };
 use core::{mem, num::NonZeroU64};
 
-use super::{Session, Turn, edge::Standing, window::Sent};
+use super::{Session, Turn, window::Sent};
 use crate::{
     server::{
         config::NackRecovery,
@@ -331,7 +331,7 @@ impl Turn<'_> {
     fn is_subscribed(&self, name: &ResourceName) -> bool {
         let edge = self.arena.find(name.as_str()).and_then(|it| self.edges.find(self.slot, it));
         let edge = edge.and_then(|edge| self.edges.at(edge));
-        self.session.wildcard.is_some() || edge.is_some_and(|edge| edge.standing == Standing::Named)
+        self.session.wildcard.is_some() || edge.is_some_and(|edge| edge.standing.is_subscribed())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{
     Answer, Sends, Session, Stamp,
-    edge::{Chain, Edge, Edges, Ride, Standing},
+    edge::{Chain, Edge, Edges, Ride},
     rejected::{Held, Mark, Suspicion},
 };
 use crate::{
@@ -43,10 +43,12 @@ impl<'a> Look<'a> {
             slot = self.edges.previous(Chain::Session, slot);
             Some(edge)
         });
-        let named = edges.filter(|edge| edge.standing == Standing::Named);
+        let named = edges.filter(|edge| edge.standing.is_subscribed());
         named.filter_map(move |edge| {
             let resource = self.arena.at(edge.resource)?;
-            Some((resource, self.sync_of_edge(edge, resource)))
+            let is_spoken_for = self.arena.has_members(edge.resource);
+            let sync = self.sync_of_edge(edge, resource);
+            (resource.payload.is_some() || !is_spoken_for).then_some((resource, sync))
         })
     }
 
@@ -54,7 +56,7 @@ impl<'a> Look<'a> {
         let resource = self.arena.at(slot).filter(|resource| resource.payload.is_some())?;
         let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
         let sync = match edge {
-            Some(edge) if edge.standing == Standing::Named => return None,
+            Some(edge) if edge.standing.is_subscribed() => return None,
             Some(edge) if edge.sent != 0 => self.sync_of_edge(edge, resource),
             _ => self.sync_of_stamp(resource.stamp),
         };

@@ -5,7 +5,7 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use super::{
     Sends, Turn,
     answer::Rejection,
-    edge::{Chain, Edge, Standing},
+    edge::{Chain, Edge},
     window::Sent,
 };
 use crate::{
@@ -199,7 +199,7 @@ impl Turn<'_> {
             let in_order = |edge: &&Edge| is_full_state || edge.sent >= span.first;
             let edge = self.edges.at(slot).filter(in_order)?;
             slot = self.edges.previous(Chain::Session, slot);
-            let suspect = span.has(Mark::Nonce(edge.sent)) && edge.standing == Standing::Named;
+            let suspect = span.has(Mark::Nonce(edge.sent)) && edge.standing.is_subscribed();
             let resource = self.arena.at(edge.resource).filter(|it| it.payload.is_some());
             Some(resource.filter(|_| suspect).map(|resource| &resource.name))
         };

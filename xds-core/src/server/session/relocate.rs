@@ -15,6 +15,7 @@ use crate::{
         store::version::{ContentHash, TypeVersion},
     },
     service::Variant,
+    slab::Slot,
     text::ResourceName,
 };
 
@@ -112,8 +113,12 @@ impl Turn<'_> {
                 self.renew_all_at_once();
             }
         }
+        let mut names = Vec::new();
         for Named { name, known } in luggage.names {
-            self.unpack_name(&name, known, sends, cause);
+            names.extend(self.unpack_name(&name, known, sends, cause));
+        }
+        for name in names {
+            self.cover_new_members(name, cause);
         }
         for Named { name, known } in luggage.covered {
             let is_current = |hash| matches!(known, Known::Exactly(held) if held == hash);
@@ -130,17 +135,25 @@ impl Turn<'_> {
 
     /// The client waits to be told whether the wildcard covers a name, which it does not have.
     fn answer_parting(&mut self, name: &ResourceName, cause: Cause) {
-        let slot = self.arena.slot_of(name.clone());
-        if self.session.wildcard.is_some()
-            && let Some(edge) = slot.and_then(|slot| self.connect_parting(slot))
-        {
+        let Some(slot) = self.arena.slot_of(name.clone()) else { return };
+        let edge = match self.edges.find(self.slot, slot) {
+            None if self.session.wildcard.is_some() => self.connect_parting(slot),
+            edge => edge,
+        };
+        if let Some(edge) = edge {
             self.make_due(edge, cause);
         }
     }
 
-    fn unpack_name(&mut self, name: &ResourceName, known: Known, sends: Sends, cause: Cause) {
-        let Some(resource) = self.arena.slot_of(name.clone()) else { return };
-        let Some(edge) = self.connect(resource) else { return };
+    fn unpack_name(
+        &mut self,
+        name: &ResourceName,
+        known: Known,
+        sends: Sends,
+        cause: Cause,
+    ) -> Option<Slot> {
+        let resource = self.arena.slot_of(name.clone())?;
+        let edge = self.connect(resource)?;
         self.session.named += 1;
         let hash = self.arena.payload(resource).map(|payload| payload.hash);
         let sent = match known {
@@ -168,6 +181,6 @@ impl Turn<'_> {
         } else {
             self.renew_at_once(resource);
         }
-        self.cover_members(resource, cause);
+        Some(resource)
     }
 }

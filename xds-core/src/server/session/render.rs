@@ -237,8 +237,7 @@ impl Turn<'_> {
         {
             let previous = self.edges.previous(Chain::Session, slot);
             let exists = self.arena.payload(edge.resource).is_some();
-            let is_subscribed = matches!(edge.standing, Standing::Named | Standing::Covered);
-            if exists && suspects.have(edge) && is_subscribed {
+            if exists && suspects.have(edge) && edge.standing.is_subscribed() {
                 let due = Due::because(Cause::Changed).along();
                 self.edges.set_due(&mut self.session.due, slot, due);
             }

@@ -9,7 +9,6 @@ use crate::{
     server::{
         config::WildcardExit,
         event::Cause,
-        session::edge::Standing,
         store::{
             body::{Body, Parts},
             history::Stamp,
@@ -104,7 +103,7 @@ impl Turn<'_> {
         let covered_by_wildcard_alone = |&slot: &Slot| {
             let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
             match edge {
-                Some(edge) if matches!(edge.standing, Standing::Named | Standing::Covered) => false,
+                Some(edge) if edge.standing.is_subscribed() => false,
                 Some(edge) if edge.sent != 0 => true,
                 _ => self.arena.is_known(slot, known, wildcard.told),
             }
