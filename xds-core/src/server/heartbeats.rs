@@ -14,7 +14,7 @@ impl Server {
     pub(super) fn plan_heartbeats(&mut self, arena: Slot, resource: Slot, touch: Touch) {
         let (now, fraction) = (self.clock.now(), self.config.heartbeat_fraction);
         let Some(arena) = self.subscriptions.store.arena_mut(arena) else { return };
-        if touch == Touch::Error {
+        if matches!(touch, Touch::Error | Touch::Turned) {
             return;
         }
         let ttl = arena.payload(resource).and_then(|payload| payload.ttl());

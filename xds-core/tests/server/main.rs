@@ -5,6 +5,7 @@
 mod support;
 
 mod ack_gated;
+mod aliases;
 mod asides;
 mod clients;
 mod convergence;

@@ -38,6 +38,8 @@ pub struct ServerLimits {
     pub latched_requests: usize,
     /// Resources in the store, over all types and views; default 10,000,000.
     pub resources: usize,
+    /// Aliases of one resource; default 1,000.
+    pub aliases_per_resource: usize,
     /// Deletions remembered per type for incremental clients that have not been told of them; default
     /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
     pub deletions_per_type: usize,
@@ -80,6 +82,7 @@ impl Default for ServerLimits {
             views: 100_000,
             latched_requests: 64,
             resources: 10_000_000,
+            aliases_per_resource: 1_000,
             deletions_per_type: 10_000,
             asides_per_stream: 64,
             rejected_names: 16,

@@ -71,7 +71,8 @@ impl Turn<'_> {
         let Some(edge) = edge else { return };
         self.set_standing(edge, Standing::Named);
         self.want(resource);
-        if !self.is_asked_for(resource) && !self.grant_grace(edge, now) {
+        let is_alias = self.meaning(resource).is_some();
+        if !is_alias && !self.is_asked_for(resource) && !self.grant_grace(edge, now) {
             self.make_due(edge, cause);
         }
         self.cover_members(resource, cause);
@@ -89,12 +90,22 @@ impl Turn<'_> {
         }
         let name = canonical(name, self.arena);
         let named = self.arena.find(&name).and_then(|slot| self.edges.find(self.slot, slot));
-        let Some(edge) = named.filter(|&slot| self.standing(slot) == Some(Standing::Named)) else {
+        match named.filter(|&slot| self.standing(slot) == Some(Standing::Named)) {
+            Some(edge) => self.drop_own_name(edge, &name, cause),
+            None => self.drop_by_other_name(&name, cause),
+        }
+    }
+
+    /// The client unsubscribes a name that it subscribed to.
+    pub(super) fn drop_own_name(&mut self, edge: Slot, name: &str, cause: Cause) {
+        let alias = self.edges.at(edge).map(|edge| edge.resource);
+        if let Some(resource) = alias.and_then(|alias| self.meaning(alias)) {
+            self.drop_alias(edge, resource, cause);
             return;
-        };
+        }
         let is_glob = self.edges.at(edge).is_some_and(|edge| self.arena.is_glob(edge.resource));
-        if !is_glob && self.is_covered(&name) {
-            // Likewise of a glob (M139).
+        if !is_glob && self.is_covered(name) {
+            // Likewise of a glob (M139), or of what else stands for it.
             self.set_standing(edge, Standing::Covered);
             self.make_due(edge, cause);
         } else if !is_glob && self.session.wildcard.is_some() {
@@ -165,6 +176,11 @@ impl Turn<'_> {
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
             } else if has_it {
+                if found.is_some_and(|slot| self.meaning(slot).is_some()) {
+                    // What was a resource is an alias now: the resource is gone.
+                    self.edges.set_sent(&mut self.session.edges, edge, 1);
+                    self.make_due(edge, cause);
+                }
                 self.let_linger_if_gone(edge);
             }
             return;

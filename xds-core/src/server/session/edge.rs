@@ -42,7 +42,7 @@ pub(crate) enum Standing {
     /// It did until it went over to the wildcard, or said so when it came back, and need not be sent what
     /// it has (M31, M116). Ends when it has been sent the rest.
     Remembered,
-    /// The client subscribes to a glob that stands for the name (M138).
+    /// The client subscribes to a glob (M138) or an alias (M136) that stands for the name.
     Covered,
     /// The wildcard covers the name; it is due once for a reason of its own (M91, M118).
     Parting,

@@ -28,15 +28,18 @@ pub(super) fn canonical<'n>(name: &'n str, arena: &Arena) -> Cow<'n, str> {
 }
 
 impl Turn<'_> {
-    /// What a name stands for besides itself: the members of a glob.
+    /// What a name stands for besides itself: the members of a glob, or the resource of an alias.
     fn members_of(&self, name: Slot) -> Vec<Slot> {
+        if let Some(resource) = self.meaning(name) {
+            return Vec::from([resource]);
+        }
         match self.arena.at(name).filter(|_| self.arena.is_glob(name)) {
             Some(glob) => self.arena.names_below(glob.name.as_str()),
             None => Vec::new(),
         }
     }
 
-    /// Makes due what a glob stands for.
+    /// Makes due what a glob or an alias stands for.
     pub(super) fn cover_members(&mut self, name: Slot, cause: Cause) {
         for member in self.members_of(name) {
             if let Some(edge) = self.cover(member) {
@@ -71,13 +74,14 @@ impl Turn<'_> {
         Some(edge)
     }
 
-    /// Whether the client subscribes to a glob that stands for the name.
+    /// Whether the client subscribes to a glob or an alias that stands for the name.
     pub(super) fn is_covered(&self, name: &str) -> bool {
         let globs = self.arena.globs_over(name);
-        globs.into_iter().any(|glob| {
+        let by_glob = globs.into_iter().any(|glob| {
             let edge = self.edges.find(self.slot, glob).and_then(|edge| self.edges.at(edge));
             edge.is_some_and(|edge| edge.standing == Standing::Named)
-        })
+        });
+        by_glob || self.is_meant(name)
     }
 
     /// The client has dropped a name with an edge. What a glob stood for goes, unless another glob or the
@@ -90,34 +94,38 @@ impl Turn<'_> {
             false => Vec::new(),
         };
         self.disconnect(edge);
-        let is_behind = self.session.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
-        let remember = is_behind && !self.sends_full_state();
         let mut gone = Vec::new();
         for member in members {
-            let Some(slot) = self.edges.find(self.slot, member) else { continue };
-            let Some(edge) = self.edges.at(slot) else { continue };
-            let Some(name) = self.arena.at(member).map(|it| it.name.clone()) else { continue };
-            if edge.standing != Standing::Covered || self.is_covered(name.as_str()) {
-                continue;
-            }
-            match edge.sent {
-                0 => {}
-                // The wildcard has not got there yet.
-                _ if remember => {
-                    self.set_standing(slot, Standing::Remembered);
-                    continue;
-                }
-                _ => gone.push(name),
-            }
-            self.disconnect(slot);
+            let edge = self.edges.find(self.slot, member);
+            gone.extend(edge.and_then(|edge| self.uncover(edge)));
         }
-        if self.session.variant == Variant::Incremental && self.session.wildcard.is_none() {
-            self.add_farewell(gone);
-        }
+        self.add_farewell(gone);
     }
 
-    fn add_farewell(&mut self, mut names: Vec<ResourceName>) {
-        if names.is_empty() {
+    /// Something does not stand for a name any more. If nothing else does, its edge goes; gives the name
+    /// then, if the client was sent the resource.
+    pub(super) fn uncover(&mut self, slot: Slot) -> Option<ResourceName> {
+        let edge = self.edges.at(slot)?;
+        let (was_sent, resource) = (edge.sent != 0, self.arena.at(edge.resource)?);
+        let name = resource.name.clone();
+        if edge.standing != Standing::Covered || self.is_covered(name.as_str()) {
+            return None;
+        }
+        let is_behind = self.session.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
+        if was_sent && is_behind && !self.sends_full_state() {
+            // The wildcard has not got there yet.
+            self.set_standing(slot, Standing::Remembered);
+            return None;
+        }
+        self.disconnect(slot);
+        was_sent.then_some(name)
+    }
+
+    /// An incremental client is told that it has no claim to these any more, unless the wildcard covers
+    /// them.
+    pub(super) fn add_farewell(&mut self, mut names: Vec<ResourceName>) {
+        let is_told = self.session.variant == Variant::Incremental;
+        if names.is_empty() || !is_told || self.session.wildcard.is_some() {
             return;
         }
         names.extend_from_slice(self.session.farewell());

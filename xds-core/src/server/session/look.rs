@@ -46,7 +46,8 @@ impl<'a> Look<'a> {
         let named = edges.filter(|edge| edge.standing.is_subscribed());
         named.filter_map(move |edge| {
             let resource = self.arena.at(edge.resource)?;
-            let is_spoken_for = self.arena.has_members(edge.resource);
+            let is_spoken_for = self.arena.has_members(edge.resource)
+                || self.session.meaning(edge.resource, self.arena).is_some();
             let sync = self.sync_of_edge(edge, resource);
             (resource.payload.is_some() || !is_spoken_for).then_some((resource, sync))
         })

@@ -18,6 +18,7 @@
 //! M67) and costs nothing meanwhile (M230). No more responses are on their way than the window allows
 //! (IS16).
 
+mod aliases;
 pub(crate) mod answer;
 mod delta;
 mod due;
@@ -493,6 +494,9 @@ impl<'a> Turn<'a> {
     /// The resource behind one of the session's edges was created, altered or deleted, or there is an
     /// error instead.
     pub(crate) fn resource_changed(&mut self, edge_slot: Slot, touch: Touch) {
+        if touch == Touch::Turned {
+            return self.name_turned(edge_slot);
+        }
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
@@ -504,9 +508,13 @@ impl<'a> Turn<'a> {
             return;
         }
         let (resource, is_covered) = (edge.resource, edge.standing == Standing::Covered);
-        if !exists && !has_error {
-            // Of a glob, this is the end of an error.
+        if !exists && !has_error && edge.standing == Standing::Named {
+            // Of a glob or an alias, this is the end of an error.
             self.cover_members(resource, Cause::Changed);
+            let was_resource = self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
+            if !was_resource && self.meaning(resource).is_some() {
+                self.edges.set_sent(&mut self.session.edges, edge_slot, 0);
+            }
         }
         let sends = self.session.sends(self.arena);
         if !exists && is_covered && sends == Sends::Changes {

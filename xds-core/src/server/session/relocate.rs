@@ -56,7 +56,8 @@ impl Turn<'_> {
                 let known = match (edge.sent != 0, hash, edge.due.is_some()) {
                     (true, Some(hash), _) if self.session.holds(edge) => Known::Exactly(hash),
                     (true, ..) => Known::Something,
-                    (false, None, false) => Known::Absent,
+                    // Unless it stands for another one.
+                    (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
                     (false, ..) => Known::Nothing,
                 };
                 let name = resource.name.clone();
@@ -124,7 +125,10 @@ impl Turn<'_> {
             let is_current = |hash| matches!(known, Known::Exactly(held) if held == hash);
             match (self.session.variant, known) {
                 (Variant::Incremental, Known::Nothing) => self.answer_parting(&name, cause),
-                (Variant::Incremental, _) => self.trust(name.as_str(), is_current, cause),
+                (Variant::Incremental, _) => {
+                    self.trust(name.as_str(), is_current, cause);
+                    self.disown(&name, cause);
+                }
                 (Variant::StateOfTheWorld, _) if self.arena.find(name.as_str()).is_some() => {
                     self.trust(name.as_str(), is_current, cause);
                 }
@@ -173,7 +177,9 @@ impl Turn<'_> {
         };
         // What a client of full state knows of the members is not told by who they are.
         let is_due = is_due || sends == Sends::FullState && self.arena.is_glob(resource);
-        if is_due {
+        // Of an alias, what it stands for is due.
+        let is_alias = sent == 0 && self.meaning(resource).is_some();
+        if is_due && !is_alias {
             self.make_due(edge, cause);
             if sent != 0 {
                 self.let_linger_if_gone(edge);

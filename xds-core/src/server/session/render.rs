@@ -77,6 +77,7 @@ impl Turn<'_> {
             self.owe_everything(Cause::Warming);
         }
         self.let_suspects_ride();
+        self.let_meanings_ride();
         let before = self.session.wildcard;
         let from = before.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
@@ -194,8 +195,10 @@ impl Turn<'_> {
                     }
                 }
                 payload => {
-                    // Of a glob with members, these are all there is to say.
-                    let is_spoken_for = payload.is_none() && self.arena.has_members(at);
+                    // Of a glob with members, these are all there is to say; of an alias, what it stands for.
+                    let is_alias = !has_had_it && !parting && self.meaning(at).is_some();
+                    let is_spoken_for =
+                        payload.is_none() && (is_alias || self.arena.has_members(at));
                     if payload.is_none() && tells_removals && !is_spoken_for {
                         let absence = self.arena.config.absence;
                         match absence {

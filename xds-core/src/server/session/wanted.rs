@@ -17,10 +17,11 @@ impl Turn<'_> {
         }
         // Of a glob, nothing is missing.
         let is_glob = self.arena.is_glob(slot);
+        let is_alias = self.meaning(slot).is_some();
         let Some(resource) = self.arena.at_mut(slot) else { return };
         let is_there = resource.payload.is_some() || resource.error.is_some();
         let is_news = match resource.want {
-            Want::Untold => !is_there && !is_glob,
+            Want::Untold => !is_there && !is_glob && !is_alias,
             Want::Left => true,
             Want::Asked | Want::Answered => false,
         };

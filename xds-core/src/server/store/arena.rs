@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::{
     Touch,
+    aliases::Aliases,
     beats::Beats,
     body::{Body, Form, Parts, Payload, Room, Ttls, entry_len},
     globs::Paths,
@@ -70,6 +71,7 @@ pub(crate) struct Arena {
     resources: Slab<Resource>,
     names: NameIndex,
     pub(super) paths: Paths,
+    pub(super) aliases: Aliases,
     existing: usize,
     /// Names that have a resource or an error.
     held: usize,
@@ -205,6 +207,7 @@ impl Arena {
             resources: Slab::default(),
             names: NameIndex::new(seed),
             paths: Paths::default(),
+            aliases: Aliases::default(),
             existing: 0,
             held: 0,
             framed_bytes: 0,
@@ -255,7 +258,7 @@ impl Arena {
         }
         self.held += usize::from(resource.payload.is_none() && error.is_none());
         let payload = pool.take(&self.type_url, value, options);
-        let (hash, framed) = (payload.hash, payload.framed.len());
+        let (hash, framed, entry) = (payload.hash, payload.framed.len(), entry_len(name, &payload));
         self.timed += usize::from(payload.ttl().is_some());
         let replaced = resource.payload.replace(payload);
         if replaced.is_none() {
@@ -269,8 +272,13 @@ impl Arena {
         self.version.add(name.as_str(), hash);
         self.existing += 1;
         self.framed_bytes += framed;
-        self.entry_bytes += entry_len(name, framed);
+        self.entry_bytes += entry;
         self.resources.move_to_back(slot);
+        if replaced.is_none() {
+            self.file_name(name);
+        }
+        let before = replaced.as_ref().map(Payload::aliases).unwrap_or_default();
+        self.file_aliases((name, slot), before, &options.aliases);
         Some(slot)
     }
 
@@ -304,12 +312,14 @@ impl Arena {
         self.ghosts.keep(now, slot, &removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
+        self.file_aliases((name, slot), removed.aliases(), &[]);
         if self.mourners > 0 {
             self.graves.push_back(Grave { stamp: now, resource: slot });
         } else {
             self.close_grave(slot);
             self.horizon = now;
         }
+        self.file_name(name);
         Some(slot)
     }
 
@@ -747,7 +757,7 @@ impl Arena {
             self.version.subtract(name.as_str(), payload.hash);
             self.existing -= 1;
             self.framed_bytes -= payload.framed.len();
-            self.entry_bytes -= entry_len(name, payload.framed.len());
+            self.entry_bytes -= entry_len(name, payload);
             self.timed -= usize::from(payload.ttl().is_some());
         }
     }
@@ -755,7 +765,7 @@ impl Arena {
 
 impl Resource {
     /// The application has said what there is.
-    fn answer(&mut self) {
+    pub(super) fn answer(&mut self) {
         if self.want == Want::Asked {
             self.want = Want::Answered;
         }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    entry::{Entry, HEAD, PACKING},
+    entry::{Entry, HEAD, PACKING, aliases_len},
     options::ResourceOptions,
     version::ContentHash,
 };
@@ -76,6 +76,11 @@ impl Payload {
     /// What stands beside the bytes.
     pub(crate) fn options(&self) -> ResourceOptions {
         self.options.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// The other names it has.
+    pub(crate) fn aliases(&self) -> &[ResourceName] {
+        self.options.as_deref().map_or(&[], |options| &options.aliases)
     }
 
     /// How long it may be used unless it is sent again.
@@ -181,7 +186,14 @@ impl Parts {
     fn push_resource(&mut self, name: &ResourceName, payload: &Payload) -> Room {
         let ttl = payload.ttl().filter(|_| self.form.ttls == Ttls::Told);
         if self.form.variant == Variant::Incremental || ttl.is_some() {
-            return self.push_entry(name, payload, ttl, &payload.framed);
+            let aliases = match self.form.variant {
+                Variant::Incremental => payload.aliases(),
+                Variant::StateOfTheWorld => &[],
+            };
+            let version = payload.hash.digits();
+            let name = name.as_str();
+            let framed = &payload.framed;
+            return self.push_entry(Entry { name, version: &version, aliases, ttl, framed });
         }
         if !self.has_room(payload.framed.len()) {
             return Room::Full;
@@ -195,22 +207,17 @@ impl Parts {
         Room::Taken
     }
 
-    /// Adds a heartbeat: a resource without its content (M161, M162).
+    /// Adds a heartbeat: a resource without its content (M161, M162). Aliases without content would say
+    /// that they stand for nothing.
     pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
-        self.push_entry(name, payload, payload.ttl(), &[])
+        let (name, version, ttl) = (name.as_str(), payload.hash.digits(), payload.ttl());
+        self.push_entry(Entry { name, version: &version, aliases: &[], ttl, framed: &[] })
     }
 
-    fn push_entry(
-        &mut self,
-        name: &ResourceName,
-        payload: &Payload,
-        ttl: Option<Duration>,
-        framed: &[u8],
-    ) -> Room {
-        let version = payload.hash.digits();
-        let entry = Entry { name: name.as_str(), version: &version, ttl, framed };
-        let packing = if ttl.is_some() { PACKING } else { 0 };
-        if !self.has_room(entry_len(name, framed.len()) + packing) {
+    fn push_entry(&mut self, entry: Entry<'_>) -> Room {
+        let packing = if entry.ttl.is_some() { PACKING } else { 0 };
+        let len = entry.name.len() + HEAD + entry.framed.len() + aliases_len(entry.aliases);
+        if !self.has_room(len + packing) {
             return Room::Full;
         }
         self.resources += 1;
@@ -243,7 +250,8 @@ impl Parts {
     /// Adds a resource that has a name only, which says that there is none (X05).
     pub(crate) fn push_absence(&mut self, name: &ResourceName) {
         self.removed += 1;
-        let entry = Entry { name: name.as_str(), version: &[], ttl: None, framed: &[] };
+        let name = name.as_str();
+        let entry = Entry { name, version: &[], aliases: &[], ttl: None, framed: &[] };
         entry.write(self.buffer(), RESOURCES);
     }
 
@@ -280,6 +288,6 @@ impl Parts {
 }
 
 /// What a resource takes in an incremental response, at most, without a TTL.
-pub(crate) fn entry_len(name: &ResourceName, framed: usize) -> usize {
-    name.as_str().len() + HEAD + framed
+pub(crate) fn entry_len(name: &ResourceName, payload: &Payload) -> usize {
+    name.as_str().len() + HEAD + payload.framed.len() + aliases_len(payload.aliases())
 }

@@ -4,13 +4,17 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::wire::{encode, resource::WRAPPER};
+use crate::{
+    text::ResourceName,
+    wire::{encode, resource::WRAPPER},
+};
 
 /// One `Resource`, to be encoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a str,
     pub(crate) version: &'a [u8],
+    pub(crate) aliases: &'a [ResourceName],
     pub(crate) ttl: Option<Duration>,
     /// The resource packed in an `Any`, as the field `resource`; nothing in a heartbeat.
     pub(crate) framed: &'a [u8],
@@ -23,6 +27,7 @@ pub(crate) const PACKING: usize = WRAPPER.len() + 48;
 
 const VERSION: u32 = 1;
 const NAME: u32 = 3;
+const ALIASES: u32 = 4;
 const TTL: u32 = 6;
 
 const ANY_TYPE_URL: u32 = 1;
@@ -51,7 +56,8 @@ impl Entry<'_> {
             [] => 0,
             version => encode::block_len(VERSION, version.len()),
         };
-        encode::block_len(NAME, self.name.len()) + version + ttl + self.framed.len()
+        let name = encode::block_len(NAME, self.name.len());
+        name + version + aliases_len(self.aliases) + ttl + self.framed.len()
     }
 
     fn write_fields(&self, out: &mut Vec<u8>) {
@@ -59,11 +65,19 @@ impl Entry<'_> {
         if !self.version.is_empty() {
             encode::block(out, VERSION, self.version);
         }
+        for alias in self.aliases {
+            encode::block(out, ALIASES, alias.as_str().as_bytes());
+        }
         if let Some(ttl) = self.ttl {
             encode::block(out, TTL, &duration(ttl));
         }
         out.extend_from_slice(self.framed);
     }
+}
+
+/// What aliases take.
+pub(crate) fn aliases_len(aliases: &[ResourceName]) -> usize {
+    aliases.iter().map(|alias| encode::block_len(ALIASES, alias.as_str().len())).sum()
 }
 
 /// A `google.protobuf.Duration`.

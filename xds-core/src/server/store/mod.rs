@@ -3,6 +3,7 @@
 //! The store knows nothing of sessions. A transaction leaves a list of what it touched, and the
 //! server tells the subscribers of exactly those.
 
+mod aliases;
 pub(crate) mod arena;
 pub(crate) mod beats;
 pub(crate) mod body;
@@ -40,7 +41,7 @@ use crate::{
     references::ReferenceExtractor,
     rng::Rng,
     slab::{Key, Slab, Slot},
-    text::{TypeUrl, ViewName},
+    text::{ResourceName, TypeUrl, ViewName},
     time::Time,
     types,
     xdstp::{self, XdstpName},
@@ -81,7 +82,10 @@ pub(crate) enum Touch {
     Content,
     /// An error stands for it, or another one.
     Error,
-    /// The same, and nobody has been told anything before: the application had been asked for it.
+    /// It is an alias, which stands for another resource now or for none; or it has lost such a name. What
+    /// it is itself has not changed.
+    Turned,
+    /// An error stands for it, and nobody has been told anything before: the application had been asked for it.
     Answer,
     /// It was deleted together with an error that stood for it, of which is told who was told that.
     Both,
@@ -89,6 +93,9 @@ pub(crate) enum Touch {
 
 impl Touched {
     fn add(&mut self, slot: Slot, arena: &mut Arena, sequence: u64, what: (Slot, Touch)) {
+        // Before what changed itself, so that of what is deleted together the resource is the newest.
+        let turned = arena.take_turned().into_iter();
+        self.resources.extend(turned.map(|name| (slot, name, Touch::Turned)));
         self.resources.push((slot, what.0, what.1));
         if arena.sequence != sequence {
             arena.sequence = sequence;
@@ -432,32 +439,28 @@ impl Change {
     fn check(&self, change: usize, config: &ServerConfig) -> Result<(), TransactionError> {
         let limits = &config.limits;
         let limit = limits.name_bytes;
-        let bytes = self.name.as_str().len().max(self.type_url.as_str().len());
         if self.type_url.is_empty() {
             return Err(TransactionError::EmptyTypeUrl { change });
         }
-        if self.name.is_empty() {
-            return Err(TransactionError::EmptyName { change });
-        }
-        if self.name == "*" {
-            return Err(TransactionError::WildcardName { change });
-        }
+        let bytes = self.type_url.as_str().len();
         if bytes > limit {
             return Err(TransactionError::NameTooLong { change, bytes, limit });
         }
-        if xdstp::is_xdstp(self.name.as_str()) {
-            let name = XdstpName::parse(self.name.as_str());
-            let name = name.map_err(|why| TransactionError::MalformedName { change, why })?;
-            if !name.is_of(&self.type_url) {
-                return Err(TransactionError::ForeignName { change });
+        self.check_name(&self.name, change, limit)?;
+        if let Content::Resource(_, options) = &self.content {
+            let (aliases, limit) = (options.aliases.len(), limits.aliases_per_resource);
+            if aliases > limit {
+                return Err(TransactionError::TooManyAliases { change, aliases, limit });
+            }
+            for alias in &options.aliases {
+                self.check_name(alias, change, limits.name_bytes)?;
+            }
+            let globs = config.type_config(self.type_url.as_str()).globs;
+            if options.aliases.iter().chain([&self.name]).any(|name| globs.is_glob(name)) {
+                return Err(TransactionError::GlobName { change });
             }
         }
         match &self.content {
-            Content::Resource(..)
-                if config.type_config(self.type_url.as_str()).globs.is_glob(&self.name) =>
-            {
-                Err(TransactionError::GlobName { change })
-            }
             Content::Error(error) if error.message.len() > limit => {
                 Err(TransactionError::MessageTooLong { change, bytes: error.message.len(), limit })
             }
@@ -475,6 +478,33 @@ impl Change {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a client can ask for a resource of the type by this name.
+    fn check_name(
+        &self,
+        name: &ResourceName,
+        change: usize,
+        limit: usize,
+    ) -> Result<(), TransactionError> {
+        let bytes = name.as_str().len();
+        if name.is_empty() {
+            return Err(TransactionError::EmptyName { change });
+        }
+        if *name == "*" {
+            return Err(TransactionError::WildcardName { change });
+        }
+        if bytes > limit {
+            return Err(TransactionError::NameTooLong { change, bytes, limit });
+        }
+        if xdstp::is_xdstp(name.as_str()) {
+            let name = XdstpName::parse(name.as_str());
+            let name = name.map_err(|why| TransactionError::MalformedName { change, why })?;
+            if !name.is_of(&self.type_url) {
+                return Err(TransactionError::ForeignName { change });
+            }
+        }
+        Ok(())
     }
 }
 

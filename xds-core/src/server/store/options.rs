@@ -1,6 +1,9 @@
 //! What a resource is sent with beside its bytes.
 
+use alloc::vec::Vec;
 use core::time::Duration;
+
+use crate::{text::ResourceName, xdstp};
 
 /// What a resource is sent with beside its bytes, for
 /// [`Transaction::set_with`](super::transaction::Transaction::set_with).
@@ -11,6 +14,14 @@ pub struct ResourceOptions {
     /// clients that announce the feature are told, and sent heartbeats in time (B09, M159-M170). At
     /// least [`SHORTEST_TTL`](Self::SHORTEST_TTL), at most [`LONGEST_TTL`](Self::LONGEST_TTL).
     pub ttl: Option<Duration>,
+    /// Other names by which incremental clients may subscribe to the resource (X06, M136). They are sent it
+    /// under its own name, with all of these, which have no order; and if it is deleted or loses the alias,
+    /// they are told that both are gone.
+    ///
+    /// A resource of such a name counts more than an alias; of several resources that have one, the alias
+    /// stands for the first by name. To state-of-the-world clients an alias says nothing, though one more
+    /// or less is another version of the resource.
+    pub aliases: Vec<ResourceName>,
 }
 
 impl ResourceOptions {
@@ -23,6 +34,29 @@ impl ResourceOptions {
     #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
+        self
+    }
+
+    /// Adds an alias.
+    #[must_use]
+    pub fn with_alias(mut self, alias: impl Into<ResourceName>) -> Self {
+        self.aliases.push(alias.into());
+        self
+    }
+
+    /// The same for a resource of this name, with the aliases in their canonical form, in order, each once;
+    /// the name is none.
+    pub(crate) fn in_order(mut self, name: &ResourceName) -> Self {
+        // What is malformed is refused when it is applied.
+        let canonical =
+            |name: &ResourceName| xdstp::canonical(name).unwrap_or_else(|_| name.clone());
+        let name = canonical(name);
+        for alias in &mut self.aliases {
+            *alias = canonical(alias);
+        }
+        self.aliases.sort_unstable();
+        self.aliases.dedup();
+        self.aliases.retain(|alias| *alias != name);
         self
     }
 

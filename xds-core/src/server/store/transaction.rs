@@ -82,7 +82,9 @@ impl Transaction {
         payload: impl Into<Bytes>,
         options: ResourceOptions,
     ) -> &mut Self {
-        self.push(type_url.into(), name.into(), Content::Resource(payload.into(), options))
+        let name = name.into();
+        let content = Content::Resource(payload.into(), options.in_order(&name));
+        self.push(type_url.into(), name, content)
     }
 
     /// Deletes a resource; nothing happens if there is none of that name (M217).
@@ -171,13 +173,13 @@ pub enum TransactionError {
         /// The position of the change in the transaction.
         change: usize,
     },
-    /// A change has no resource name.
-    #[error("change {change} has no resource name")]
+    /// A change has no resource name, or an alias is empty.
+    #[error("change {change} has no resource name, or an empty alias")]
     EmptyName {
         /// The position of the change in the transaction.
         change: usize,
     },
-    /// A resource is named `*`, which means every resource and cannot be subscribed to alone (B01).
+    /// A resource is named `*`, or has it for an alias, which means every resource and cannot be subscribed to alone (B01).
     #[error("change {change} names a resource \"*\", which stands for all of them")]
     WildcardName {
         /// The position of the change in the transaction.
@@ -197,13 +199,14 @@ pub enum TransactionError {
         /// The position of the change in the transaction.
         change: usize,
     },
-    /// A resource has the name of a glob, which stands for those below it (TP1). An error may have.
+    /// A resource has the name of a glob, which stands for those below it (TP1), or has it for an alias. An
+    /// error may have it.
     #[error("change {change} gives a resource the name of a glob")]
     GlobName {
         /// The position of the change in the transaction.
         change: usize,
     },
-    /// A resource name or type URL is longer than any client may ask for.
+    /// A resource name, alias or type URL is longer than any client may ask for.
     #[error("change {change} has a name of {bytes} bytes, above the limit of {limit}")]
     NameTooLong {
         /// The position of the change in the transaction.
@@ -211,6 +214,16 @@ pub enum TransactionError {
         /// Its length in bytes.
         bytes: usize,
         /// The configured limit in bytes.
+        limit: usize,
+    },
+    /// A resource has too many aliases.
+    #[error("change {change} has {aliases} aliases, above the limit of {limit}")]
+    TooManyAliases {
+        /// The position of the change in the transaction.
+        change: usize,
+        /// How many it has.
+        aliases: usize,
+        /// The configured limit.
         limit: usize,
     },
     /// The message of an error is too long.

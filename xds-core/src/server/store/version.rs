@@ -28,10 +28,14 @@ impl ContentHash {
         if options.is_plain() {
             return plain;
         }
-        let ResourceOptions { ttl } = options;
+        let ResourceOptions { ttl, aliases } = options;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&plain.0);
         hasher.update(&ttl.map_or(0, |ttl| ttl.as_nanos()).to_le_bytes());
+        for alias in aliases {
+            hasher.update(&(alias.as_str().len() as u64).to_le_bytes());
+            hasher.update(alias.as_str().as_bytes());
+        }
         Self(first_half(hasher.finalize()))
     }
 

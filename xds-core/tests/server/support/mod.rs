@@ -7,6 +7,7 @@
 //! | `set cds a=1 b=2 -c; eds x=1` | one transaction: sets `a` and `b`, removes `c`, sets `x` |
 //! | `set eds !a=7` | tells who names `a` the status code 7 instead |
 //! | `set eds a~10s=1` | sets `a`, with a TTL of ten seconds |
+//! | `set eds a+x+y=1` | sets `a`, with the aliases `x` and `y` |
 //! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
 //! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
 //! | `> cds a loc:b` | it lists `b` by locator |
@@ -130,10 +131,10 @@ impl Received {
     }
 }
 
-/// The name in `name=content`, `name~ttl=content`, `-name`, `?name` or `!name=code`.
+/// The name in `name=content`, `name+alias~ttl=content`, `-name`, `?name` or `!name=code`.
 fn name_of(text: &str) -> &str {
     let text = text.strip_prefix(['-', '!', '?']).unwrap_or(text);
-    text.split(['=', '~']).next().unwrap_or_default()
+    text.split(['=', '~', '+']).next().unwrap_or_default()
 }
 
 fn text(any: &Any) -> String {
@@ -165,7 +166,8 @@ fn text_of(resource: &Resource) -> String {
         assert_eq!(name_of(&text), resource.name);
         text[resource.name.len()..].to_owned()
     });
-    format!("{}{ttl}{content}", resource.name)
+    let aliases: String = resource.aliases.iter().map(|alias| format!("+{alias}")).collect();
+    format!("{}{aliases}{ttl}{content}", resource.name)
 }
 
 /// One server and its clients.
@@ -654,8 +656,12 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
                 _ => {
                     let (head, content) = word.split_once('=').expect("name=content");
                     let mut options = ResourceOptions::default();
-                    if let Some((_, ttl)) = head.split_once('~') {
+                    let (names, ttl) = head.split_once('~').unwrap_or((head, ""));
+                    if !ttl.is_empty() {
                         options = options.with_ttl(duration(ttl));
+                    }
+                    for alias in names.split('+').skip(1) {
+                        options = options.with_alias(alias);
                     }
                     let name = name_of(head);
                     transaction.set_with(&*type_url, name, payload(name, content), options)

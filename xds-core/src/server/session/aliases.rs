@@ -1,0 +1,157 @@
+//! Subscriptions by another name (X06, S0.187-S0.194, M136, M137).
+//!
+//! An alias is to its resource what a glob is to its only member: a client that subscribes to the alias has
+//! an edge to that name and one to the resource, which is sent, remembered and told to be gone under its own
+//! name. Of the alias there is something to say only if it stands for nothing. State-of-the-world clients
+//! know no aliases: to them it is a name that there is no resource of.
+
+use alloc::vec::Vec;
+
+use super::{
+    Session, Turn,
+    edge::{Chain, Due, Standing},
+};
+use crate::{
+    server::{event::Cause, store::arena::Arena},
+    service::Variant,
+    slab::Slot,
+    text::ResourceName,
+};
+
+impl Session {
+    /// The resource that a name stands for to this client, if it is an alias.
+    pub(super) fn meaning(&self, name: Slot, arena: &Arena) -> Option<Slot> {
+        let has_aliases = self.variant == Variant::Incremental;
+        arena.meaning(name).filter(|_| has_aliases)
+    }
+}
+
+impl Turn<'_> {
+    pub(super) fn meaning(&self, name: Slot) -> Option<Slot> {
+        self.session.meaning(name, self.arena)
+    }
+
+    /// The edges to aliases of a resource by which the client subscribes to it.
+    fn edges_by_alias(&self, resource: Slot) -> impl Iterator<Item = Slot> {
+        let has_aliases = self.session.variant == Variant::Incremental;
+        let names = has_aliases.then(|| self.arena.other_names(resource)).into_iter().flatten();
+        let edges = names.filter_map(|name| self.edges.find(self.slot, name));
+        edges.filter(|&edge| self.standing(edge) == Some(Standing::Named))
+    }
+
+    /// Whether the client subscribes to an alias of the resource of this name.
+    pub(super) fn is_meant(&self, name: &str) -> bool {
+        let resource = self.arena.find(name);
+        resource.is_some_and(|resource| self.edges_by_alias(resource).next().is_some())
+    }
+
+    /// A name stands for another resource than before, or for none; or a resource has lost a name.
+    pub(super) fn name_turned(&mut self, slot: Slot) {
+        if self.session.variant == Variant::StateOfTheWorld {
+            return;
+        }
+        let Some(edge) = self.edges.at(slot) else { return };
+        let (name, has_had_it, is_due) = (edge.resource, edge.sent != 0, edge.due.is_some());
+        if edge.standing == Standing::Covered {
+            if self.arena.payload(name).is_some()
+                && let Some(name) = self.uncover(slot)
+                && self.arena.tells_removals()
+            {
+                self.add_farewell(Vec::from([name]));
+            }
+            return;
+        }
+        if edge.standing != Standing::Named || self.arena.payload(name).is_some() {
+            return;
+        }
+        if self.meaning(name).is_some() {
+            if !has_had_it {
+                self.edges.clear_due(&mut self.session.due, slot);
+            }
+            self.cover_members(name, Cause::Changed);
+        } else if !is_due && self.arena.tells_removals() {
+            // What it stood for, the client has until it is told that this is gone.
+            match self.session.lets_linger(self.arena) {
+                true => self.edges.withhold(&mut self.session.due, slot),
+                false => self.make_due(slot, Cause::Changed),
+            }
+        }
+    }
+
+    /// Where the client is told that a name is gone which is an alias now, what it stands for goes along,
+    /// be it known to the client.
+    pub(super) fn let_meanings_ride(&mut self) {
+        if self.session.variant == Variant::StateOfTheWorld || !self.arena.has_aliases() {
+            return;
+        }
+        let mut slot = self.session.due.first();
+        while let Some(edge) = self.edges.at(slot) {
+            let is_told = edge.sent != 0 && edge.standing == Standing::Named;
+            if is_told
+                && let Some(resource) = self.meaning(edge.resource)
+                && let Some(edge) = self.edges.find(self.slot, resource)
+            {
+                let due = Due::because(Cause::Changed);
+                self.edges.set_due(&mut self.session.due, edge, due);
+            }
+            slot = self.edges.next(Chain::Due, slot);
+        }
+    }
+
+    /// The client unsubscribes an alias that it subscribed to. What it stands for goes, unless the client
+    /// subscribes to that by another name.
+    pub(super) fn drop_alias(&mut self, edge: Slot, resource: Slot, cause: Cause) {
+        self.disconnect(edge);
+        let edge = self.edges.find(self.slot, resource);
+        let edge = edge.filter(|&edge| self.standing(edge) == Some(Standing::Covered));
+        let name = self.arena.at(resource).map(|resource| resource.name.clone());
+        let (Some(edge), Some(name)) = (edge, name) else { return };
+        if self.is_covered(name.as_str()) {
+            return;
+        }
+        if self.session.wildcard.is_some() {
+            // As for a name (M91).
+            self.set_standing(edge, Standing::Parting);
+            self.make_due(edge, cause);
+        } else {
+            self.disconnect(edge);
+        }
+    }
+
+    /// The client unsubscribes a name that it did not subscribe to. That of a resource, or another alias
+    /// of it, ends the subscriptions by whatever name (S0.191, S0.194).
+    pub(super) fn drop_by_other_name(&mut self, name: &str, cause: Cause) {
+        let own = self.arena.find(name).filter(|&slot| self.arena.payload(slot).is_some());
+        let Some(resource) = own.or_else(|| self.arena.by_alias(name)) else { return };
+        let aliases: Vec<Slot> = self.edges_by_alias(resource).collect();
+        for edge in aliases {
+            self.drop_alias(edge, resource, cause);
+        }
+        let edge = self.edges.find(self.slot, resource);
+        let edge = edge.filter(|&edge| self.standing(edge) == Some(Standing::Named));
+        let name = self.arena.at(resource).map(|resource| resource.name.clone());
+        if let (Some(edge), Some(name)) = (edge, name) {
+            self.drop_own_name(edge, name.as_str(), cause);
+        }
+    }
+
+    /// The client came from another view with a resource that it does not subscribe to by any name here:
+    /// it was meant by an alias there. It is told that it has that no longer.
+    pub(super) fn disown(&mut self, name: &ResourceName, cause: Cause) {
+        let slot = self.arena.find(name.as_str());
+        let has_edge = slot.is_some_and(|slot| self.edges.find(self.slot, slot).is_some());
+        let is_subscribed =
+            has_edge || self.session.wildcard.is_some() || self.is_covered(name.as_str());
+        if is_subscribed || !self.arena.tells_removals() {
+            return;
+        }
+        if slot.is_some_and(|slot| self.arena.payload(slot).is_some()) {
+            self.add_farewell(Vec::from([name.clone()]));
+            return;
+        }
+        let slot = self.arena.slot_of(name.clone());
+        let Some(edge) = slot.and_then(|slot| self.connect_parting(slot)) else { return };
+        self.make_due(edge, cause);
+        self.let_linger_if_gone(edge);
+    }
+}
