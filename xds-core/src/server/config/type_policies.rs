@@ -173,7 +173,7 @@ pub enum NackRecovery {
 pub enum AnswerOverdue {
     /// It is waited for as long as it takes, and nothing is said.
     Wait,
-    /// After this time it is observed ([`Observation::AnswerOverdue`](super::Observation)), once for
+    /// After this time it is observed ([`Observation::AnswerOverdue`](super::super::Observation)), once for
     /// each response, and waited for.
     Observe(Duration),
     /// After this time it is observed and the stream closed with `DEADLINE_EXCEEDED`.
