@@ -10,9 +10,9 @@ use std::time::Duration;
 use relay::{GRACE, Relayed};
 use segment::{Member, Network, VARIANTS};
 use xds_core::{
-    WatchId,
+    CacheControl, WatchId,
     client::{Interest, Notice},
-    server::{Observation, StatusCode, Variant},
+    server::{Observation, ResourceOptions, StatusCode, Transaction, Variant},
     types,
 };
 use xds_sim::{Toy, ToyType};
@@ -159,6 +159,37 @@ fn what_nobody_wants_is_given_up_after_a_while() {
         );
     }
     println!("covers: M250 M254 M256");
+}
+
+/// The mark goes down with the resource, and what bears it is not kept for those who come later.
+#[test]
+fn what_is_not_to_be_kept_is_passed_on_and_forgotten() {
+    let mut relayed = Relayed::new(Variant::Incremental);
+    let marked = |content: &'static str, control| {
+        move |it: &mut Transaction| {
+            let options = ResourceOptions::default().with_cache_control(control);
+            it.set_with(TYPE, "a", Toy::bytes("a", content), options);
+        }
+    };
+    relayed.set(marked("1", CacheControl::DoNotKeep));
+    let one = relayed.client("one");
+    let first = watch(&mut relayed, one, "a");
+    let notices: Vec<_> = relayed.downstream.notices.drain(..).collect();
+    let [(_, _, Notice::Changed(Ok(resource)))] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!(resource.cache_control, CacheControl::DoNotKeep);
+
+    relayed.downstream.client(one).unwatch(first, relayed.now);
+    relayed.advance(Duration::from_millis(1));
+    assert_eq!(relayed.subscriptions(), 0, "not kept for a while");
+    assert_eq!(relayed.downstream.server.stats().resources, 0);
+
+    let again = watch(&mut relayed, one, "a");
+    assert_eq!(told(&mut relayed).len(), 1);
+    relayed.set(marked("2", CacheControl::MayKeep));
+    relayed.downstream.client(one).unwatch(again, relayed.now);
+    relayed.advance(GRACE / 2);
+    assert_eq!(relayed.subscriptions(), 1, "now it may be kept");
+    println!("covers: M249");
 }
 
 #[test]

@@ -2,18 +2,19 @@
 //! server's clients want.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
 use xds_core::{
-    Client, Time, WatchId,
+    CacheControl, Client, Time, WatchId,
     client::{
         ClientConfig, Interest, ManagementServer, Node, Notice, OpaqueType, ResourceType,
         WatchErrorKind,
     },
     server::{
-        Admission, OnDemand, Server, ServerConfig, ServerOutput, StatusCode, Transaction, Variant,
+        Admission, OnDemand, ResourceOptions, Server, ServerConfig, ServerOutput, StatusCode,
+        Transaction, Variant,
     },
     types,
 };
@@ -40,6 +41,8 @@ pub(crate) struct Relayed {
     watches: BTreeMap<Key, (Member, WatchId)>,
     /// What nobody wants any more, and until when it stays.
     unwanted: VecDeque<(Time, Key)>,
+    /// What is not to be kept (M249).
+    fleeting: BTreeSet<Key>,
     /// The relay's client for each view.
     views: BTreeMap<String, Member>,
     variant: Variant,
@@ -57,6 +60,7 @@ impl Relayed {
             now,
             watches: BTreeMap::new(),
             unwanted: VecDeque::new(),
+            fleeting: BTreeSet::new(),
             views: BTreeMap::new(),
             variant,
         }
@@ -131,7 +135,10 @@ impl Relayed {
                 }
                 ServerOutput::Unwanted { view, type_url, name } => {
                     let key = (view.to_string(), type_url.to_string(), name.to_string());
-                    self.unwanted.push_back((self.now.after(GRACE), key));
+                    // What is not to be kept goes with the last who wants it (M249).
+                    let grace = if self.fleeting.remove(&key) { Duration::ZERO } else { GRACE };
+                    self.unwanted.push_back((self.now.after(grace), key));
+                    self.unwanted.make_contiguous().sort_by_key(|(at, _)| *at);
                 }
                 other => panic!("a relay does not know {other:?}"),
             }
@@ -145,11 +152,19 @@ impl Relayed {
         while let Some((member, watch, notice)) = self.upstream.notices.pop_front() {
             moved = true;
             let own = self.watches.iter().find(|(_, own)| **own == (member, watch));
-            let Some(((view, type_url, name), _)) = own else { continue };
+            let Some((key, _)) = own else { continue };
+            let (view, type_url, name) = key;
             let mut transaction = Transaction::in_view(view.as_str());
             match notice {
                 Notice::Changed(Ok(resource)) => {
-                    transaction.set(type_url.as_str(), name.as_str(), resource.bytes);
+                    let control = resource.cache_control;
+                    match control {
+                        CacheControl::MayKeep => self.fleeting.remove(key),
+                        CacheControl::DoNotKeep => self.fleeting.insert(key.clone()),
+                    };
+                    let options = ResourceOptions::default().with_cache_control(control);
+                    let (type_url, name) = (type_url.as_str(), name.as_str());
+                    transaction.set_with(type_url, name, resource.bytes, options);
                 }
                 Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => {
                     let (type_url, name) = (type_url.as_str(), name.as_str());

@@ -123,6 +123,7 @@
 
 extern crate alloc;
 
+mod cache_control;
 pub mod client;
 mod frame;
 mod id;
@@ -140,6 +141,7 @@ pub mod types;
 mod wire;
 pub mod xdstp;
 
+pub use cache_control::CacheControl;
 pub use client::Client;
 pub use frame::Frame;
 pub use id::{ChannelId, StreamId, UpdateId, WatchId};

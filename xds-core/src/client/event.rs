@@ -11,6 +11,7 @@ use super::{
     resource_type::Value,
 };
 use crate::{
+    cache_control::CacheControl,
     id::{ChannelId, UpdateId, WatchId},
     proto, service,
     text::{Nonce, ResourceName, TypeUrl, Version},
@@ -144,6 +145,9 @@ pub struct Resource {
     /// What the server says about the resource beside it: an encoded [`proto::Metadata`], as it came
     /// (B12). A change of it alone is no news, so it is that of the moment when the notice was made.
     pub metadata: Option<Bytes>,
+    /// Whether a relay may keep the resource for others than those who ask for it (M249). As for the
+    /// metadata, a change of it alone is no news.
+    pub cache_control: CacheControl,
     /// The identifier of the control plane that sent the resource; empty where it gave none (B12).
     pub control_plane: Arc<str>,
 }
@@ -162,6 +166,7 @@ impl Resource {
             bytes: bytes.into(),
             value: None,
             metadata: None,
+            cache_control: CacheControl::MayKeep,
             control_plane: Arc::default(),
         }
     }

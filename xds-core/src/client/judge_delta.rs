@@ -20,6 +20,7 @@ use super::{
     unwrap::{Body, Wrapper, unwrap_delta},
 };
 use crate::{
+    cache_control::CacheControl,
     slab::Slot,
     text::Version,
     types,
@@ -282,5 +283,8 @@ impl Judge<'_> {
 /// Every incremental resource comes in a wrapper. Its version is kept by the cache; the wrapper itself
 /// only where it says more.
 fn worth_keeping(wrapper: Wrapper<'_>) -> Option<Wrapper<'_>> {
-    (wrapper.metadata.is_some() || wrapper.ttl.is_some()).then_some(wrapper)
+    let says_more = wrapper.metadata.is_some()
+        || wrapper.ttl.is_some()
+        || wrapper.cache_control != CacheControl::MayKeep;
+    says_more.then_some(wrapper)
 }

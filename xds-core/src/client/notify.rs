@@ -328,6 +328,7 @@ impl Cache {
             bytes: entry.bytes.clone()?,
             value: entry.value().cloned(),
             metadata: entry.metadata().cloned(),
+            cache_control: entry.cache_control(),
             control_plane: self.control_plane_of(entry),
         })
     }

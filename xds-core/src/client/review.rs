@@ -37,7 +37,7 @@ use super::{
     naming::Naming,
     resource_type::{Context, Rejection, Value, Verdict},
     responses::AnyResponse,
-    unwrap::{Body, Unwrapped},
+    unwrap::{Body, Unwrapped, Wrapper},
     upstream::MAX_QUEUED_ACKS,
 };
 use crate::{
@@ -248,7 +248,7 @@ impl Preview<'_> {
                 (AnyResponse::Delta(_), Some(wrapper)) => wrapper.version,
                 _ => response.version(),
             };
-            let metadata = one.wrapper.and_then(|wrapper| wrapper.metadata);
+            let Wrapper { metadata, cache_control, .. } = one.wrapper.unwrap_or_default();
             let aliases = match response {
                 AnyResponse::Delta(_) => one.wrapper.unwrap_or_default().aliases,
                 AnyResponse::Sotw(_) => Aliases::default(),
@@ -257,6 +257,7 @@ impl Preview<'_> {
                 unseen.push(Resource {
                     value,
                     metadata: metadata.map(Bytes::copy_from_slice),
+                    cache_control,
                     control_plane: Arc::clone(&control_plane),
                     ..Resource::new(name, version, bytes)
                 });

@@ -4,7 +4,10 @@
 use alloc::string::String;
 use core::time::Duration;
 
-use crate::wire::resource::{Aliases, RawResource, Wrapped};
+use crate::{
+    cache_control::CacheControl,
+    wire::resource::{Aliases, RawResource, Wrapped},
+};
 
 /// One resource of a response.
 #[derive(Debug)]
@@ -30,6 +33,7 @@ pub(crate) enum Body<'f> {
 pub(crate) struct Wrapper<'f> {
     pub(crate) version: &'f str,
     pub(crate) metadata: Option<&'f [u8]>,
+    pub(crate) cache_control: CacheControl,
     pub(crate) ttl: Option<Duration>,
     pub(crate) aliases: Aliases<'f>,
 }
@@ -72,8 +76,8 @@ pub(crate) fn unwrap_delta<'f>(
         }
         Some(Ok(any)) => Body::Resource(any.value),
     };
-    let (version, metadata) = (wrapped.version, wrapped.metadata);
-    let wrapper = Wrapper { version, metadata, ttl, aliases: wrapped.aliases() };
+    let Wrapped { version, metadata, cache_control, .. } = *wrapped;
+    let wrapper = Wrapper { version, metadata, cache_control, ttl, aliases: wrapped.aliases() };
     Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper) })
 }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::{cache::Cache, entry::Entry, unwrap::Wrapper};
-use crate::{slab::Slot, text::Version, time::Time};
+use crate::{cache_control::CacheControl, slab::Slot, text::Version, time::Time};
 
 /// What a wrapper said beside the resource.
 #[derive(Debug, Default)]
@@ -12,6 +12,7 @@ pub(crate) struct Wrapping {
     /// The resource's own version, which tells its heartbeats.
     version: Version,
     metadata: Option<Bytes>,
+    cache_control: CacheControl,
     expires: Option<Time>,
 }
 
@@ -33,6 +34,7 @@ impl Cache {
                     || new.ttl.is_some()
                     || old.version != *new.version
                     || old.metadata.as_deref() != new.metadata
+                    || old.cache_control != new.cache_control
             }
             (Some(_), None) | (None, Some(_)) => true,
         }
@@ -64,6 +66,7 @@ impl Cache {
         if wrapping.metadata.as_deref() != wrapper.metadata {
             wrapping.metadata = wrapper.metadata.map(Bytes::copy_from_slice);
         }
+        wrapping.cache_control = wrapper.cache_control;
     }
 
     /// Notes that the resource in use came without a wrapper, or is there no more.
@@ -112,5 +115,10 @@ impl Entry {
     /// What the server said about the resource in use beside it (B12).
     pub(crate) fn metadata(&self) -> Option<&Bytes> {
         self.wrapping()?.metadata.as_ref()
+    }
+
+    /// Whether caches may keep the resource in use.
+    pub(crate) fn cache_control(&self) -> CacheControl {
+        self.wrapping().map_or(CacheControl::MayKeep, |wrapping| wrapping.cache_control)
     }
 }

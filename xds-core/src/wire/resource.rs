@@ -6,6 +6,7 @@ use core::time::Duration;
 use thiserror::Error;
 
 use super::walk::{Fields, Malformed, fields, string_field};
+use crate::cache_control::CacheControl;
 
 /// The type URL of an `Any` that holds a [`Wrapped`] resource.
 pub(crate) const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
@@ -28,8 +29,7 @@ pub(crate) struct Wrapped<'a> {
     pub(crate) version: &'a str,
     /// The encoded `envoy.config.core.v3.Metadata`, where there is one (B12).
     pub(crate) metadata: Option<&'a [u8]>,
-    /// Whether caching proxies must pass the resource on without keeping it.
-    pub(crate) do_not_cache: bool,
+    pub(crate) cache_control: CacheControl,
     has_aliases: bool,
     any: Option<&'a [u8]>,
     ttl: Option<&'a [u8]>,
@@ -95,7 +95,7 @@ impl<'a> Wrapped<'a> {
                     wrapped.has_aliases = true;
                 }
                 TTL => wrapped.ttl = Some(field.block()?),
-                CACHE_CONTROL => wrapped.do_not_cache = is_set(field.block()?, 1)?,
+                CACHE_CONTROL => wrapped.cache_control = cache_control(field.block()?)?,
                 RESOURCE_NAME => long_name = string_field(field.block()?, 1)?,
                 METADATA => wrapped.metadata = Some(field.block()?),
                 _ => {}
@@ -138,15 +138,20 @@ pub(crate) fn strings<'a>(
     fields(message, number).filter_map(|field| field.string().ok())
 }
 
-fn is_set(message: &[u8], number: u32) -> Result<bool, Malformed> {
-    let mut value = false;
+fn cache_control(message: &[u8]) -> Result<CacheControl, Malformed> {
+    const DO_NOT_CACHE: u32 = 1;
+
+    let mut read = CacheControl::MayKeep;
     for field in Fields::of(message) {
         let field = field?;
-        if field.number == number {
-            value = field.number()? != 0;
+        if field.number == DO_NOT_CACHE {
+            read = match field.number()? {
+                0 => CacheControl::MayKeep,
+                _ => CacheControl::DoNotKeep,
+            };
         }
     }
-    Ok(value)
+    Ok(read)
 }
 
 /// A `google.protobuf.Duration` that is not negative.
@@ -205,7 +210,7 @@ mod tests {
         let any = wrapped.any().unwrap().unwrap();
         assert_eq!((any.type_url, any.value), (&b"t/x"[..], &b"body"[..]));
         assert_eq!(wrapped.ttl(), Ok(Some(Duration::new(10, 5))));
-        assert!(wrapped.do_not_cache);
+        assert_eq!(wrapped.cache_control, CacheControl::DoNotKeep);
         assert_eq!(wrapped.metadata, Some(&[][..]));
     }
 
@@ -213,7 +218,8 @@ mod tests {
     fn what_is_unset_is_empty() {
         let wrapped = Wrapped::parse(&[]).unwrap();
         assert_eq!((wrapped.name, wrapped.version), ("", ""));
-        assert!(wrapped.any().is_none() && wrapped.metadata.is_none() && !wrapped.do_not_cache);
+        assert!(wrapped.any().is_none() && wrapped.metadata.is_none());
+        assert_eq!(wrapped.cache_control, CacheControl::MayKeep);
         assert_eq!(wrapped.ttl(), Ok(None));
     }
 

@@ -11,6 +11,7 @@ use super::{
     version::ContentHash,
 };
 use crate::{
+    cache_control::CacheControl,
     service::Variant,
     text::{ResourceName, TypeUrl},
     wire::{
@@ -81,6 +82,11 @@ impl Payload {
     /// The other names it has.
     pub(crate) fn aliases(&self) -> &[ResourceName] {
         self.options.as_deref().map_or(&[], |options| &options.aliases)
+    }
+
+    /// Whether caches may keep it.
+    pub(crate) fn cache_control(&self) -> CacheControl {
+        self.options.as_deref().map_or(CacheControl::MayKeep, |options| options.cache_control)
     }
 
     /// How long it may be used unless it is sent again.
@@ -190,10 +196,14 @@ impl Parts {
                 Variant::Incremental => payload.aliases(),
                 Variant::StateOfTheWorld => &[],
             };
-            let version = payload.hash.digits();
-            let name = name.as_str();
-            let framed = &payload.framed;
-            return self.push_entry(Entry { name, version: &version, aliases, ttl, framed });
+            return self.push_entry(Entry {
+                name: name.as_str(),
+                version: &payload.hash.digits(),
+                aliases,
+                ttl,
+                cache_control: payload.cache_control(),
+                framed: &payload.framed,
+            });
         }
         if !self.has_room(payload.framed.len()) {
             return Room::Full;
@@ -210,8 +220,8 @@ impl Parts {
     /// Adds a heartbeat: a resource without its content (M161, M162). Aliases without content would say
     /// that they stand for nothing.
     pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
-        let (name, version, ttl) = (name.as_str(), payload.hash.digits(), payload.ttl());
-        self.push_entry(Entry { name, version: &version, aliases: &[], ttl, framed: &[] })
+        let (version, ttl) = (payload.hash.digits(), payload.ttl());
+        self.push_entry(Entry { version: &version, ttl, ..Entry::named(name) })
     }
 
     fn push_entry(&mut self, entry: Entry<'_>) -> Room {
@@ -250,9 +260,7 @@ impl Parts {
     /// Adds a resource that has a name only, which says that there is none (X05).
     pub(crate) fn push_absence(&mut self, name: &ResourceName) {
         self.removed += 1;
-        let name = name.as_str();
-        let entry = Entry { name, version: &[], aliases: &[], ttl: None, framed: &[] };
-        entry.write(self.buffer(), RESOURCES);
+        Entry::named(name).write(self.buffer(), RESOURCES);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

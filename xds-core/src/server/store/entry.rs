@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::{
+    cache_control::CacheControl,
     text::ResourceName,
     wire::{encode, resource::WRAPPER},
 };
@@ -16,6 +17,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) version: &'a [u8],
     pub(crate) aliases: &'a [ResourceName],
     pub(crate) ttl: Option<Duration>,
+    pub(crate) cache_control: CacheControl,
     /// The resource packed in an `Any`, as the field `resource`; nothing in a heartbeat.
     pub(crate) framed: &'a [u8],
 }
@@ -29,11 +31,26 @@ const VERSION: u32 = 1;
 const NAME: u32 = 3;
 const ALIASES: u32 = 4;
 const TTL: u32 = 6;
+const CACHE_CONTROL: u32 = 7;
+/// A `CacheControl` message that sets `do_not_cache`.
+const DO_NOT_CACHE: &[u8] = &[1 << 3, 1];
 
 const ANY_TYPE_URL: u32 = 1;
 const ANY_VALUE: u32 = 2;
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    /// One that has a name only.
+    pub(crate) fn named(name: &'a ResourceName) -> Self {
+        Self {
+            name: name.as_str(),
+            version: &[],
+            aliases: &[],
+            ttl: None,
+            cache_control: CacheControl::MayKeep,
+            framed: &[],
+        }
+    }
+
     /// Appends the message as the field `number`.
     pub(crate) fn write(&self, out: &mut Vec<u8>, number: u32) {
         encode::block_head(out, number, self.len());
@@ -57,7 +74,11 @@ impl Entry<'_> {
             version => encode::block_len(VERSION, version.len()),
         };
         let name = encode::block_len(NAME, self.name.len());
-        name + version + aliases_len(self.aliases) + ttl + self.framed.len()
+        let cache_control = match self.cache_control {
+            CacheControl::MayKeep => 0,
+            CacheControl::DoNotKeep => encode::block_len(CACHE_CONTROL, DO_NOT_CACHE.len()),
+        };
+        name + version + aliases_len(self.aliases) + ttl + cache_control + self.framed.len()
     }
 
     fn write_fields(&self, out: &mut Vec<u8>) {
@@ -70,6 +91,9 @@ impl Entry<'_> {
         }
         if let Some(ttl) = self.ttl {
             encode::block(out, TTL, &duration(ttl));
+        }
+        if let CacheControl::DoNotKeep = self.cache_control {
+            encode::block(out, CACHE_CONTROL, DO_NOT_CACHE);
         }
         out.extend_from_slice(self.framed);
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::{text::ResourceName, xdstp};
+use crate::{cache_control::CacheControl, text::ResourceName, xdstp};
 
 /// What a resource is sent with beside its bytes, for
 /// [`Transaction::set_with`](super::transaction::Transaction::set_with).
@@ -22,6 +22,9 @@ pub struct ResourceOptions {
     /// stands for the first by name. To state-of-the-world clients an alias says nothing, though one more
     /// or less is another version of the resource.
     pub aliases: Vec<ResourceName>,
+    /// Whether caches on the way to the client may keep the resource (M249). Incremental clients are told;
+    /// to others there is no way to say it that they all understand.
+    pub cache_control: CacheControl,
 }
 
 impl ResourceOptions {
@@ -41,6 +44,13 @@ impl ResourceOptions {
     #[must_use]
     pub fn with_alias(mut self, alias: impl Into<ResourceName>) -> Self {
         self.aliases.push(alias.into());
+        self
+    }
+
+    /// Sets whether caches may keep the resource.
+    #[must_use]
+    pub fn with_cache_control(mut self, cache_control: CacheControl) -> Self {
+        self.cache_control = cache_control;
         self
     }
 

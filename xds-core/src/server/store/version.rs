@@ -4,7 +4,7 @@ use alloc::format;
 use core::fmt::Write as _;
 
 use super::options::ResourceOptions;
-use crate::text::Version;
+use crate::{cache_control::CacheControl, text::Version};
 
 /// A digest of one resource's bytes, and of what stands beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,13 +28,17 @@ impl ContentHash {
         if options.is_plain() {
             return plain;
         }
-        let ResourceOptions { ttl, aliases } = options;
+        let ResourceOptions { ttl, aliases, cache_control } = options;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&plain.0);
         hasher.update(&ttl.map_or(0, |ttl| ttl.as_nanos()).to_le_bytes());
         for alias in aliases {
             hasher.update(&(alias.as_str().len() as u64).to_le_bytes());
             hasher.update(alias.as_str().as_bytes());
+        }
+        if let CacheControl::DoNotKeep = cache_control {
+            // No length of an alias is as large.
+            hasher.update(&u64::MAX.to_le_bytes());
         }
         Self(first_half(hasher.finalize()))
     }
