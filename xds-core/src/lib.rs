@@ -145,6 +145,6 @@ pub use cache_control::CacheControl;
 pub use client::Client;
 pub use frame::Frame;
 pub use id::{ChannelId, StreamId, UpdateId, WatchId};
-pub use text::{Nonce, ResourceName, TypeUrl, Version, ViewName};
+pub use text::{Nonce, ResourceName, TypeUrl, Version, VersionPrefix, ViewName};
 pub use time::{Deadline, Time, Timer};
 pub use wire::Malformed;

@@ -107,6 +107,11 @@ text! {
 }
 
 text! {
+    /// What the counted versions of one run of a server begin with, to tell them from those of other runs.
+    VersionPrefix
+}
+
+text! {
     /// What pairs a response with its ACK or NACK; it means nothing beyond its stream (B05).
     Nonce
 }

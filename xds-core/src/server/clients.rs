@@ -8,7 +8,7 @@ use alloc::{string::ToString as _, sync::Arc, vec::Vec};
 
 use bytes::Bytes;
 
-use super::{Server, session::look::Look, stream::Stream};
+use super::{Server, session::look::Look, store::body::Payload, stream::Stream};
 use crate::{
     client::{Contents, WallClock},
     id::StreamId,
@@ -127,7 +127,7 @@ impl<'a> ClientStatus<'a> {
                     type_url: &look.arena.type_url,
                     name: &resource.name,
                     status,
-                    version: resource.payload.as_ref().map(|it| it.hash.to_version()),
+                    version: resource.payload.as_ref().map(Payload::version),
                     bytes: resource.payload.as_ref().map(|payload| &payload.value),
                     updated: look.session.updated().filter(|_| was_sent),
                     error: look.session.last_error().filter(|_| is_error),

@@ -1,12 +1,14 @@
 //! From what changed in the store to whoever has to hear of it.
 
+use alloc::collections::BTreeSet;
+
 use super::{
     Server,
-    event::CloseReason,
+    event::{Cause, CloseReason},
     session::edge::Chain,
     store::{Touch, Touched},
 };
-use crate::slab::Slot;
+use crate::{service::Variant, slab::Slot};
 
 impl Server {
     /// Makes what was touched due to its subscribers.
@@ -15,6 +17,9 @@ impl Server {
         for (arena, resource, touch) in touched.resources {
             self.plan_heartbeats(arena, resource, touch);
             self.tell_subscribers(arena, resource, touch);
+        }
+        for arena in touched.restated {
+            self.send_again(arena);
         }
         for arena in touched.arenas {
             if self.config.debounce.is_none() {
@@ -43,6 +48,28 @@ impl Server {
             self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
             edge = next;
+        }
+    }
+
+    /// The application calls the same resources by another version: all state-of-the-world clients are sent
+    /// what they subscribe to (M69).
+    fn send_again(&mut self, arena: Slot) {
+        let Some(state) = self.subscriptions.store.arena(arena) else { return };
+        let mut sessions: BTreeSet<Slot> = state.wildcards.iter().map(|(_, &it)| it).collect();
+        for resource in state.slots() {
+            let mut edge = self.subscriptions.first_subscriber(arena, resource);
+            while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
+                sessions.insert(session);
+                edge = self.subscriptions.edges.next(Chain::Resource, edge);
+            }
+        }
+        for session in sessions {
+            let Some(mut turn) = self.subscriptions.turn(session) else { continue };
+            if turn.session.variant() == Variant::StateOfTheWorld {
+                turn.owe_everything(Cause::Changed);
+                self.note_progress(session, self.subscriptions.store.sequence());
+                self.announce(session);
+            }
         }
     }
 

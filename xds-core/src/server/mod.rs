@@ -86,7 +86,7 @@ pub use self::{
         HeartbeatFraction, LegacyWildcard, Missing, NackDetection, NackRecovery, NodeChanged,
         OnDemand, OnStuck, OrderingPolicy, Rate, Readiness, ReconnectTrust, Removals, RequireNode,
         ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults, UnknownType,
-        Warmed, Warming, WildcardExit, Window,
+        VersionMode, Warmed, Warming, WildcardExit, Window,
     },
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
@@ -333,11 +333,11 @@ impl Server {
         self.version_in(&ViewName::default(), type_url)
     }
 
-    /// The version of a type's resources in a view.
+    /// The version of a type's resources in a view. Where versions are counted, a view made of layers has one
+    /// only while somebody subscribes to the type there.
     #[must_use]
     pub fn version_in(&self, view: &ViewName, type_url: &str) -> Option<Version> {
-        let version = self.subscriptions.store.version_in(view, type_url)?;
-        Some(version.stated().to_version())
+        self.subscriptions.store.version_in(view, type_url)
     }
 
     /// How often things happened, and what is held now.

@@ -33,6 +33,7 @@ mod responses;
 mod store;
 mod streams;
 mod subscriptions;
+mod versions;
 mod views;
 mod wants;
 mod window;

@@ -29,10 +29,13 @@ pub use self::{
     type_config::{Absence, Globs, TypeConfig, TypeDefaults},
     type_policies::{
         AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
-        ReconnectTrust, Removals, SotwResponse, WildcardExit, Window,
+        ReconnectTrust, Removals, SotwResponse, VersionMode, WildcardExit, Window,
     },
 };
-use crate::{text::TypeUrl, types};
+use crate::{
+    text::{TypeUrl, VersionPrefix},
+    types,
+};
 
 /// Everything a [`Server`](super::Server) needs to know.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +74,9 @@ pub struct ServerConfig {
     pub max_stream_age: Option<StreamAge>,
     /// When a resource with a TTL is renewed.
     pub heartbeat_fraction: HeartbeatFraction,
+    /// What counted versions begin with ([`VersionMode::Counter`]): for each run of the server another one,
+    /// such as the time at which it started, since the count begins anew.
+    pub version_prefix: VersionPrefix,
     /// How types are served that are not in `types`.
     pub type_defaults: TypeDefaults,
     /// How the types in it are served. A type listed here is known to the server even while it has

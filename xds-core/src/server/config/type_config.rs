@@ -2,7 +2,7 @@
 
 use super::type_policies::{
     AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackDetection, NackRecovery,
-    ReconnectTrust, Removals, SotwResponse, WildcardExit, Window,
+    ReconnectTrust, Removals, SotwResponse, VersionMode, WildcardExit, Window,
 };
 use crate::types;
 
@@ -28,6 +28,8 @@ pub struct TypeConfig {
     pub removals: Removals,
     /// Whether a client's word on what it holds is taken after a reconnect.
     pub reconnect_trust: ReconnectTrust,
+    /// What versions are made of.
+    pub versions: VersionMode,
     /// How a NACK is told from an ACK.
     pub nack_detection: NackDetection,
     /// What happens to the unchanged resources of a rejected response.
@@ -72,6 +74,7 @@ impl Default for TypeDefaults {
             absence_grace: AbsenceGrace::default(),
             removals: Removals::default(),
             reconnect_trust: ReconnectTrust::default(),
+            versions: VersionMode::default(),
             nack_detection: NackDetection::default(),
             nack_recovery: NackRecovery::default(),
             window: Window::default(),

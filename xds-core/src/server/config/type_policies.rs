@@ -83,6 +83,43 @@ pub enum Removals {
     Suppress,
 }
 
+/// What the versions are made of that responses state for a type (M69, M72).
+///
+/// What clients are sent never depends on it: that is decided by content. A single resource has a version of
+/// its own for incremental clients, which is made of its content in every mode, unless the application gives
+/// it one ([`ResourceOptions::version`](super::super::ResourceOptions::version)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VersionMode {
+    /// The resources: equal versions are equal resources, on whichever server and whenever (M124). A
+    /// response in full state to a client that names some has the version of just these (B06).
+    #[default]
+    Content,
+    /// A number that rises with every change, behind
+    /// [`ServerConfig::version_prefix`](super::ServerConfig::version_prefix). No two views of a server have
+    /// the same one; numbers may be left out. What is not all of a type in full state has, instead of a
+    /// number, a `~` and a digest. While there is no prefix, a returning client is sent everything again, as
+    /// if [`ReconnectTrust::WildcardOnly`] were [`ReconnectTrust::Never`].
+    Counter,
+    /// What the application says ([`Transaction::set_version`](super::super::Transaction::set_version)),
+    /// which has to say so whenever it changes a resource, and then something else than before. Another
+    /// version of the same resources is sent to state-of-the-world clients, with all they subscribe to
+    /// (M69); incremental ones are told versions of single resources, and nothing.
+    ///
+    /// The version is that of all resources, and stated to all clients alike, be it that they name some. So
+    /// what it says of a returning client is what the application makes of it:
+    /// [`ReconnectTrust::WildcardOnly`] is taken for [`ReconnectTrust::Never`], and with
+    /// [`ReconnectTrust::SameNames`] the application must never give a version to two sets of resources,
+    /// over all views and restarts. Where a response in full state cannot be what the application means,
+    /// as while a deletion is withheld or a rejected resource is looked for, a `~` and a digest follow the
+    /// version.
+    ///
+    /// Views made of layers have versions as with [`Content`](Self::Content), since nobody speaks for all of
+    /// them together; and so has a type until the application has said something, which it has to repeat
+    /// when there was neither a resource nor a client of it for a time.
+    Caller,
+}
+
 /// How a NACK is told from an ACK (M56, M57).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -155,7 +155,7 @@ impl Turn<'_> {
             && self.session.variant == Variant::StateOfTheWorld;
         let is_rejected = is_old
             && matches!(sent.answer, Answer::Pending | Answer::Overdue)
-            && !sent.version.is_printed_as(stated);
+            && !self.is_stated_as(sent.version, stated);
         is_rejected.then(|| Rejection {
             code: UNKNOWN,
             message: format!("stays at version {:?}", cut(stated)).into(),
@@ -179,7 +179,7 @@ impl Turn<'_> {
         around.out.observe(Observation::Acked {
             stream,
             type_url: type_url.clone(),
-            version: self.arena.print(version),
+            version: self.print(version),
             nonce: request.nonce.into(),
         });
         for name in culprits {
@@ -187,8 +187,8 @@ impl Turn<'_> {
             around.out.observe(Observation::Isolated { stream, type_url, name });
         }
         let states_version = self.session.variant == Variant::StateOfTheWorld;
-        if states_version && !version.is_printed_as(request.version) {
-            let version = self.arena.print(version);
+        if states_version && !self.is_stated_as(version, request.version) {
+            let version = self.print(version);
             around.out.observe(Observation::VersionMismatch { stream, type_url, version });
         }
     }
@@ -219,7 +219,7 @@ impl Turn<'_> {
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
             self.session.rare_mut().suspects = Some(suspects);
         }
-        let version = self.arena.print(sent.version);
+        let version = self.print(sent.version);
         around.rejected = Some(self.rejected(sent, version, &rejection, around.config));
         let culprits = self.take_suspects(sent, around.config.limits.suspects);
         if let Some(rate) = around.config.limits.observed_nacks {
@@ -232,7 +232,7 @@ impl Turn<'_> {
         around.out.observe(Observation::Nacked {
             stream: self.session.stream,
             type_url: self.arena.type_url.clone(),
-            version: self.arena.print(sent.version),
+            version: self.print(sent.version),
             nonce: request.nonce.into(),
             code: rejection.code,
             message: rejection.message,

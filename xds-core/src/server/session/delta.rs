@@ -11,7 +11,7 @@ use super::{
     interest::WILDCARD,
 };
 use crate::{
-    server::{event::Cause, store::version::ContentHash},
+    server::{event::Cause, store::body::Payload},
     slab::Slot,
     time::Time,
     wire::request::{Request, Spelling},
@@ -154,7 +154,7 @@ impl Turn<'_> {
     /// What the client says it has from before the stream: it is not sent that again, and told if it is
     /// gone (M116-M121).
     fn trust_version(&mut self, name: &str, version: &str) {
-        self.trust(name, |hash| hash.digits() == *version.as_bytes(), Cause::First);
+        self.trust(name, |payload| payload.is_version(version), Cause::First);
     }
 
     /// The client has some version of a resource, and perhaps the current one. Names it does not
@@ -162,16 +162,17 @@ impl Turn<'_> {
     pub(super) fn trust(
         &mut self,
         name: &str,
-        is_current: impl FnOnce(ContentHash) -> bool,
+        is_current: impl FnOnce(&Payload) -> bool,
         cause: Cause,
     ) {
         let found = self.arena.find(name);
-        let hash = found.and_then(|slot| self.arena.payload(slot)).map(|payload| payload.hash);
-        let is_current = hash.is_some_and(is_current);
+        let payload = found.and_then(|slot| self.arena.payload(slot));
+        let exists = payload.is_some();
+        let is_current = payload.is_some_and(is_current);
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
             let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
-            if (is_current || hash.is_none() && !self.arena.tells_removals()) && has_it {
+            if (is_current || !exists && !self.arena.tells_removals()) && has_it {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
@@ -186,7 +187,7 @@ impl Turn<'_> {
             return;
         }
         let is_subscribed = self.session.wildcard.is_some() || self.is_covered(name);
-        if !is_subscribed || hash.is_none() && !self.arena.tells_removals() {
+        if !is_subscribed || !exists && !self.arena.tells_removals() {
             return;
         }
         let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));

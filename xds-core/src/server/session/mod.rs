@@ -38,6 +38,7 @@ mod render_delta;
 mod render_sotw;
 mod renewal;
 mod sotw;
+mod stated;
 mod wanted;
 mod window;
 
@@ -71,7 +72,7 @@ use crate::{
     id::StreamId,
     service::Variant,
     slab::{Key, Slot},
-    text::ResourceName,
+    text::{ResourceName, Version},
     time::Time,
     types,
     wire::request::Spelling,
@@ -207,6 +208,8 @@ struct Rare {
     /// (M127).
     graces: VecDeque<(Time, Key)>,
     isolation: Option<Box<Isolation>>,
+    /// What stated versions of the application read.
+    texts: Vec<(StatedVersion, Version)>,
 }
 
 /// The resources of rejected responses, to go along with the next change.

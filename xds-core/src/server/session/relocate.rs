@@ -12,7 +12,10 @@ use super::{
 use crate::{
     server::{
         event::Cause,
-        store::version::{ContentHash, TypeVersion},
+        store::{
+            body::Payload,
+            version::{ContentHash, TypeVersion},
+        },
     },
     service::Variant,
     slab::Slot,
@@ -122,7 +125,8 @@ impl Turn<'_> {
             self.cover_new_members(name, cause);
         }
         for Named { name, known } in luggage.covered {
-            let is_current = |hash| matches!(known, Known::Exactly(held) if held == hash);
+            let is_current =
+                |it: &Payload| matches!(known, Known::Exactly(held) if held == it.hash);
             match (self.session.variant, known) {
                 (Variant::Incremental, Known::Nothing) => self.answer_parting(&name, cause),
                 (Variant::Incremental, _) => {

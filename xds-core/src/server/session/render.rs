@@ -10,6 +10,7 @@ use super::{
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
     linger::Portion,
+    stated::Extent,
     window::{Answer, Sent},
 };
 use crate::{
@@ -103,7 +104,7 @@ impl Turn<'_> {
             self.session.haste = Haste::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let what = (body, version.stated(), cause);
+        let what = (body, self.state(version, Extent::Subscribed), cause);
         let rendered = self.send(nonce, (from, to), reached, time, what);
         self.note_renewed(nonce, before);
         Some(rendered)
@@ -119,7 +120,7 @@ impl Turn<'_> {
             Some(_) => (stamp.before(), stamp),
             None => (Stamp::START, Stamp::START),
         };
-        let what = (body, version.stated(), Cause::Recovery);
+        let what = (body, self.state(version, Extent::Other), Cause::Recovery);
         Some(self.send(nonce, part, self.session.reached(), time, what))
     }
 
@@ -138,12 +139,7 @@ impl Turn<'_> {
         self.session.note_sent(self.arena, reached);
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
-        Rendered {
-            body,
-            errors: mem::take(&mut self.errors),
-            version: self.arena.print(version),
-            cause,
-        }
+        Rendered { body, errors: mem::take(&mut self.errors), version: self.print(version), cause }
     }
 
     /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.

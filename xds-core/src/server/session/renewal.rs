@@ -18,6 +18,7 @@ use super::{
     CatchUp, Purpose, Rendered, Sends, Turn, Wildcard,
     edge::Chain,
     errors::Errors,
+    stated::Extent,
     window::{Answer, Sent},
 };
 use crate::{
@@ -167,8 +168,10 @@ impl Turn<'_> {
         let (body, version) = match self.session.sends(self.arena) {
             Sends::FullState => self.renew_full_state(nonce)?,
             Sends::Changes | Sends::ChangesAndRemovals => {
-                let current = self.arena.version.stated();
-                let version = self.session.accepted.unwrap_or(current);
+                let version = match self.session.accepted {
+                    Some(accepted) => accepted,
+                    None => self.state(self.arena.version, Extent::Subscribed),
+                };
                 (self.gather_heartbeats(limit, time)?, version)
             }
         };
@@ -180,7 +183,7 @@ impl Turn<'_> {
         let sent = Sent { nonce, version, from, to: from, at, time, answer, purpose, verdict };
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
-        let version = self.arena.print(version);
+        let version = self.print(version);
         Some(Rendered { body, errors: Errors::default(), version, cause: Cause::Heartbeat })
     }
 
@@ -201,7 +204,7 @@ impl Turn<'_> {
             return None;
         }
         let (body, version, _) = self.take_full_state(nonce.get());
-        Some((body, version.stated()))
+        Some((body, self.state(version, Extent::Subscribed)))
     }
 
     /// Those of what changes, as many as fit.

@@ -9,6 +9,7 @@ use super::{
     edge::Chain,
     interest::Outcome,
     isolate::State,
+    stated::Extent,
 };
 use crate::{
     server::{
@@ -69,7 +70,7 @@ impl Turn<'_> {
     /// part of its version; or always, if the server is to take it at its word (M42).
     fn trust_version_info(&mut self, stated: &str) {
         let has_wildcard = self.session.wildcard.is_some();
-        let trusts = match self.arena.config.reconnect_trust {
+        let trusts = match self.arena.reconnect_trust() {
             ReconnectTrust::Never => false,
             ReconnectTrust::WildcardOnly => {
                 has_wildcard && self.session.named == 0 && self.sends_full_state()
@@ -84,7 +85,8 @@ impl Turn<'_> {
             true => self.named_version(),
             false => self.arena.version,
         };
-        if !current.stated().is_printed_as(stated) {
+        let version = self.state(current, Extent::Subscribed);
+        if !self.is_stated_as(version, stated) {
             return;
         }
         let newest = self.arena.newest();
@@ -103,7 +105,7 @@ impl Turn<'_> {
             slot = self.edges.previous(Chain::Session, slot);
         }
         self.session.first = First::Answered;
-        self.session.accepted = Some(current.stated());
+        self.session.accepted = Some(version);
         if self.isolates() {
             let state = self.current_state();
             self.note_held(state);

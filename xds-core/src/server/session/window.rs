@@ -158,5 +158,6 @@ impl Rare {
             && self.farewell.is_empty()
             && self.graces.is_empty()
             && self.isolation.is_none()
+            && self.texts.is_empty()
     }
 }

@@ -20,8 +20,9 @@ use super::{
     needs::Needs,
     options::ResourceOptions,
     pool::Pool,
+    stated::Versions,
     transaction::ResourceError,
-    version::{ContentHash, StatedVersion, TypeVersion},
+    version::{ContentHash, TypeVersion},
 };
 use crate::{
     index::NameIndex,
@@ -33,7 +34,7 @@ use crate::{
     },
     service::Variant,
     slab::{Slab, Slot},
-    text::{ResourceName, TypeUrl, Version},
+    text::{ResourceName, TypeUrl, VersionPrefix},
     wire::request::Spelling,
 };
 
@@ -91,7 +92,7 @@ pub(crate) struct Arena {
     tails: VecDeque<Tail>,
     /// Where the last walk that ran out of room stopped, so that the next one need not search.
     stopped: Stopped,
-    printed: Option<(StatedVersion, Version)>,
+    pub(super) versions: Versions,
 }
 
 /// When clients are told of changes.
@@ -182,6 +183,7 @@ impl Arena {
         type_url: TypeUrl,
         config: TypeConfig,
         unknown: UnknownType,
+        prefix: VersionPrefix,
         seed: u64,
     ) -> Self {
         let reports = config.missing == Missing::NotFound || unknown == UnknownType::NotFound;
@@ -220,7 +222,7 @@ impl Arena {
             state: None,
             tails: VecDeque::new(),
             stopped: Stopped { at: Stamp::START, next: Slot::NONE },
-            printed: None,
+            versions: Versions::new(config.versions, prefix),
         }
     }
 
@@ -604,20 +606,6 @@ impl Arena {
             self.tails.pop_front();
         }
         tail
-    }
-
-    /// The text of a version, which for the current one is made once.
-    pub(crate) fn print(&mut self, version: StatedVersion) -> Version {
-        match &self.printed {
-            Some((of, text)) if *of == version => text.clone(),
-            _ => {
-                let text = version.to_version();
-                if version == self.version.stated() {
-                    self.printed = Some((version, text.clone()));
-                }
-                text
-            }
-        }
     }
 
     /// Adds what was set after `from` and passes `wanted` to `parts`; says how far it got.

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cache_control::CacheControl,
     service::Variant,
-    text::{ResourceName, TypeUrl},
+    text::{ResourceName, TypeUrl, Version},
     wire::{
         encode,
         request::Spelling,
@@ -87,6 +87,24 @@ impl Payload {
     /// Whether caches may keep it.
     pub(crate) fn cache_control(&self) -> CacheControl {
         self.options.as_deref().map_or(CacheControl::MayKeep, |options| options.cache_control)
+    }
+
+    /// The resource's own version (S0.115).
+    pub(crate) fn version(&self) -> Version {
+        self.own_version().cloned().unwrap_or_else(|| self.hash.to_version())
+    }
+
+    /// Whether that is its version.
+    pub(crate) fn is_version(&self, text: &str) -> bool {
+        match self.own_version() {
+            Some(own) => own.as_str() == text,
+            None => self.hash.digits() == *text.as_bytes(),
+        }
+    }
+
+    /// That which the application has given it.
+    pub(crate) fn own_version(&self) -> Option<&Version> {
+        self.options.as_ref()?.version.as_ref()
     }
 
     /// How long it may be used unless it is sent again.
@@ -196,9 +214,10 @@ impl Parts {
                 Variant::Incremental => payload.aliases(),
                 Variant::StateOfTheWorld => &[],
             };
+            let (digits, own) = (payload.hash.digits(), payload.own_version());
             return self.push_entry(Entry {
                 name: name.as_str(),
-                version: &payload.hash.digits(),
+                version: own.map_or(&digits[..], |own| own.as_str().as_bytes()),
                 aliases,
                 ttl,
                 cache_control: payload.cache_control(),
@@ -220,13 +239,15 @@ impl Parts {
     /// Adds a heartbeat: a resource without its content (M161, M162). Aliases without content would say
     /// that they stand for nothing.
     pub(crate) fn push_heartbeat(&mut self, name: &ResourceName, payload: &Payload) -> Room {
-        let (version, ttl) = (payload.hash.digits(), payload.ttl());
-        self.push_entry(Entry { version: &version, ttl, ..Entry::named(name) })
+        let (digits, own) = (payload.hash.digits(), payload.own_version());
+        let version = own.map_or(&digits[..], |own| own.as_str().as_bytes());
+        self.push_entry(Entry { version, ttl: payload.ttl(), ..Entry::named(name) })
     }
 
     fn push_entry(&mut self, entry: Entry<'_>) -> Room {
         let packing = if entry.ttl.is_some() { PACKING } else { 0 };
-        let len = entry.name.len() + HEAD + entry.framed.len() + aliases_len(entry.aliases);
+        let len = entry.name.len() + HEAD + entry.version.len();
+        let len = len + entry.framed.len() + aliases_len(entry.aliases);
         if !self.has_room(len + packing) {
             return Room::Full;
         }
@@ -297,5 +318,6 @@ impl Parts {
 
 /// What a resource takes in an incremental response, at most, without a TTL.
 pub(crate) fn entry_len(name: &ResourceName, payload: &Payload) -> usize {
-    name.as_str().len() + HEAD + payload.framed.len() + aliases_len(payload.aliases())
+    let version = payload.own_version().map_or(0, |version| version.as_str().len());
+    name.as_str().len() + HEAD + version + payload.framed.len() + aliases_len(payload.aliases())
 }

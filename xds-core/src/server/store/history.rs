@@ -17,6 +17,10 @@ impl Stamp {
         Self(self.0.saturating_sub(1))
     }
 
+    pub(super) fn as_u64(self) -> u64 {
+        self.0
+    }
+
     /// The next position.
     pub(crate) fn next(self) -> Self {
         Self(self.0 + 1)

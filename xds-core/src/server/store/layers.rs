@@ -17,9 +17,9 @@ use super::{
     view::{Fate, View},
 };
 use crate::{
-    server::config::ServerConfig,
+    server::config::{ServerConfig, VersionMode},
     slab::Slot,
-    text::{ResourceName, TypeUrl, ViewName},
+    text::{ResourceName, TypeUrl, Version, ViewName},
     xdstp,
 };
 
@@ -126,6 +126,7 @@ impl Store {
         let Some(arena) = self.arenas.at_mut(slot) else { return };
         let (view, type_url) = (arena.view, arena.type_url.clone());
         arena.origin = Origin::Layers;
+        arena.versions.own = None;
         let shown: Vec<_> = arena.held_names().cloned().collect();
         let layers = self.layers_of(view);
         let mut names = Vec::new();
@@ -212,16 +213,19 @@ impl Store {
 
     /// The version of a type in a view, layered or not, if it has any resource of it. For layers that
     /// nobody subscribes to it is made of all there is.
-    pub(crate) fn version_in(&self, view: &ViewName, type_url: &str) -> Option<TypeVersion> {
+    pub(crate) fn version_in(&self, view: &ViewName, type_url: &str) -> Option<Version> {
         let view = self.find_view(view)?;
         if let Some(arena) = self.find_arena(view, type_url).and_then(|slot| self.arenas.at(slot)) {
-            return (arena.existing() > 0).then_some(arena.version);
+            return (arena.existing() > 0).then(|| arena.current_version());
         }
         let state = self.views.at(view)?;
         let (mut version, mut existing) = (TypeVersion::default(), false);
         for &layer in &state.layers {
             let Some(below) = self.find_arena(layer, type_url) else { continue };
             let Some(below) = self.arenas.at(below) else { continue };
+            if below.config.versions == VersionMode::Counter {
+                return None;
+            }
             for name in below.held_names() {
                 let top = self.topmost(state, type_url, name.as_str());
                 let own = below.find(name.as_str()).and_then(|slot| below.at(slot));
@@ -234,7 +238,7 @@ impl Store {
                 }
             }
         }
-        existing.then_some(version)
+        existing.then(|| version.stated().to_version())
     }
 
     /// Unties an arena of a layered view from those below it.

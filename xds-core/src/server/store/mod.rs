@@ -17,8 +17,10 @@ mod needs;
 pub(crate) mod options;
 mod pool;
 pub(crate) mod snapshot;
+pub(crate) mod stated;
 pub(crate) mod transaction;
 pub(crate) mod version;
+mod versions;
 mod view;
 
 use alloc::vec::Vec;
@@ -73,6 +75,8 @@ pub(crate) struct Touched {
     pub(crate) resources: Vec<(Slot, Slot, Touch)>,
     /// The arenas they are in, each once.
     pub(crate) arenas: Vec<Slot>,
+    /// Those of them in which nothing changed but the version that the application gives them (M69).
+    pub(crate) restated: Vec<Slot>,
 }
 
 /// What happened to a resource.
@@ -97,6 +101,10 @@ impl Touched {
         let turned = arena.take_turned().into_iter();
         self.resources.extend(turned.map(|name| (slot, name, Touch::Turned)));
         self.resources.push((slot, what.0, what.1));
+        self.add_arena(slot, arena, sequence);
+    }
+
+    fn add_arena(&mut self, slot: Slot, arena: &mut Arena, sequence: u64) {
         if arena.sequence != sequence {
             arena.sequence = sequence;
             self.arenas.push(slot);
@@ -135,6 +143,7 @@ impl Store {
             return Err(TransactionError::LayeredView { view: transaction.view().clone() });
         }
         self.check(view, transaction.changes(), &changes, config)?;
+        self.check_versions(view, transaction, &changes, config)?;
         let view = view.or_else(|| self.open_view(transaction.view()));
         let Some(view) = view else {
             return Err(TransactionError::TooManyViews { limit: config.limits.views });
@@ -176,7 +185,8 @@ impl Store {
             touched.add(arena_slot, arena, sequence, (slot, touch));
             self.show_above(arena_slot, name, sequence, &mut touched);
         }
-        if changed + removed > 0 {
+        self.take_versions(view, transaction, sequence, &mut touched);
+        if !touched.arenas.is_empty() {
             self.sequence = sequence;
         }
         self.release_view(view);
@@ -292,7 +302,8 @@ impl Store {
             false => config.unknown_type,
         };
         let rules = config.type_config(type_url);
-        let arena = Arena::new(view, TypeUrl::from(type_url), rules, unknown, seed);
+        let prefix = config.version_prefix.clone();
+        let arena = Arena::new(view, TypeUrl::from(type_url), rules, unknown, prefix, seed);
         let slot = self.arenas.push_back(arena)?.slot();
         let view = self.views.at_mut(view)?;
         view.insert(type_url, slot, &self.arenas);

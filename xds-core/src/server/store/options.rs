@@ -3,7 +3,11 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::{cache_control::CacheControl, text::ResourceName, xdstp};
+use crate::{
+    cache_control::CacheControl,
+    text::{ResourceName, Version},
+    xdstp,
+};
 
 /// What a resource is sent with beside its bytes, for
 /// [`Transaction::set_with`](super::transaction::Transaction::set_with).
@@ -25,6 +29,12 @@ pub struct ResourceOptions {
     /// Whether caches on the way to the client may keep the resource (M249). Incremental clients are told;
     /// to others there is no way to say it that they all understand.
     pub cache_control: CacheControl,
+    /// The resource's own version, as incremental clients are told it and say it when they come back; by
+    /// default it is made of the content. It may be given for types whose versions are the application's
+    /// ([`VersionMode::Caller`](super::super::VersionMode)), and is another one for other content: a
+    /// client that has a resource in this version is not sent it again. The same content in another
+    /// version is sent.
+    pub version: Option<Version>,
 }
 
 impl ResourceOptions {
@@ -37,6 +47,13 @@ impl ResourceOptions {
     #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the resource's own version.
+    #[must_use]
+    pub fn with_version(mut self, version: impl Into<Version>) -> Self {
+        self.version = Some(version.into());
         self
     }
 

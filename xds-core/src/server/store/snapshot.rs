@@ -9,7 +9,7 @@ use super::{
     options::ResourceOptions,
     transaction::{Transaction, TransactionError},
 };
-use crate::text::{ResourceName, TypeUrl, ViewName};
+use crate::text::{ResourceName, TypeUrl, Version, ViewName};
 
 /// All resources of a view, for [`Server::set_snapshot`](super::super::Server::set_snapshot).
 ///
@@ -18,6 +18,7 @@ use crate::text::{ResourceName, TypeUrl, ViewName};
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, (Bytes, ResourceOptions)>>,
+    versions: BTreeMap<TypeUrl, Version>,
     /// The first name that came twice.
     duplicate: Option<(TypeUrl, ResourceName)>,
 }
@@ -53,6 +54,17 @@ impl Snapshot {
         if resources.insert(name.clone(), (payload.into(), options)).is_some() {
             self.duplicate.get_or_insert((type_url, name));
         }
+        self
+    }
+
+    /// Says what the version of the resources of a type is, where that is the application's to say
+    /// ([`Transaction::set_version`]).
+    pub fn set_version(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        version: impl Into<Version>,
+    ) -> &mut Self {
+        self.versions.insert(type_url.into(), version.into());
         self
     }
 
@@ -93,6 +105,9 @@ impl Snapshot {
             for (name, (payload, options)) in resources {
                 transaction.set_with(type_url.clone(), name, payload, options);
             }
+        }
+        for (type_url, version) in self.versions {
+            transaction.set_version(type_url, version);
         }
         Ok(transaction)
     }

@@ -1,6 +1,6 @@
 //! A set of changes that take effect together or not at all.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::options::ResourceOptions;
 use crate::{
     server::event::StatusCode,
-    text::{ResourceName, TypeUrl, ViewName},
+    text::{ResourceName, TypeUrl, Version, ViewName},
     xdstp::{self, InvalidXdstp},
 };
 
@@ -22,6 +22,7 @@ use crate::{
 pub struct Transaction {
     view: ViewName,
     changes: Vec<Change>,
+    versions: BTreeMap<TypeUrl, Version>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl Transaction {
     /// No changes yet, to the view of this name, which exists as soon as it has a resource.
     #[must_use]
     pub fn in_view(view: impl Into<ViewName>) -> Self {
-        Self { view: view.into(), changes: Vec::new() }
+        Self { view: view.into(), ..Self::default() }
     }
 
     /// Creates or replaces a resource. `payload` is the encoded message that `type_url` names; it is
@@ -122,16 +123,28 @@ impl Transaction {
         self.set_error(type_url, name, StatusCode::NotFound, "the resource does not exist")
     }
 
+    /// Says what the version of the view's resources of a type is, with the changes of this transaction: for
+    /// types whose versions are the application's ([`VersionMode::Caller`](super::super::VersionMode)), which
+    /// are not changed without. The last one counts.
+    pub fn set_version(
+        &mut self,
+        type_url: impl Into<TypeUrl>,
+        version: impl Into<Version>,
+    ) -> &mut Self {
+        self.versions.insert(type_url.into(), version.into());
+        self
+    }
+
     /// How many changes there are, repeated names included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// Whether there is no change at all.
+    /// Whether there is no change at all, nor a version.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.changes.is_empty() && self.versions.is_empty()
     }
 
     pub(crate) fn view(&self) -> &ViewName {
@@ -140,6 +153,10 @@ impl Transaction {
 
     pub(crate) fn changes(&self) -> &[Change] {
         &self.changes
+    }
+
+    pub(crate) fn versions(&self) -> &BTreeMap<TypeUrl, Version> {
+        &self.versions
     }
 
     fn push(&mut self, type_url: TypeUrl, name: ResourceName, content: Content) -> &mut Self {
@@ -253,6 +270,43 @@ pub enum TransactionError {
         change: usize,
         /// The TTL.
         ttl: Duration,
+    },
+    /// Resources of a type are changed whose versions are the application's, and none is given (M72).
+    #[error("resources of type {type_url} are changed without a version")]
+    MissingVersion {
+        /// The type.
+        type_url: TypeUrl,
+    },
+    /// Resources are changed, and their type has that version already: it would stand for two sets of
+    /// resources (IS15).
+    #[error("resources of type {type_url} are changed under their version {version:?}")]
+    ReusedVersion {
+        /// The type.
+        type_url: TypeUrl,
+        /// The version.
+        version: Version,
+    },
+    /// A resource is changed that has that version of its own already (IS15).
+    #[error("change {change} has other content for the version that its resource has")]
+    ReusedResourceVersion {
+        /// The position of the change in the transaction.
+        change: usize,
+    },
+    /// A version is given to a type, or to a resource of it, whose versions are not the application's.
+    #[error("the versions of type {type_url} are not the application's")]
+    UnexpectedVersion {
+        /// The type.
+        type_url: TypeUrl,
+    },
+    /// A version is empty, which to clients is none, or too long.
+    #[error("a version of type {type_url} has {bytes} bytes, not 1 to {limit}")]
+    VersionLength {
+        /// The type.
+        type_url: TypeUrl,
+        /// The length of the version in bytes.
+        bytes: usize,
+        /// The configured limit in bytes: that of names.
+        limit: usize,
     },
     /// The store would hold too many resources.
     #[error("{resources} resources exceed the limit of {limit}")]

@@ -28,7 +28,7 @@ impl ContentHash {
         if options.is_plain() {
             return plain;
         }
-        let ResourceOptions { ttl, aliases, cache_control } = options;
+        let ResourceOptions { ttl, aliases, cache_control, version } = options;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&plain.0);
         hasher.update(&ttl.map_or(0, |ttl| ttl.as_nanos()).to_le_bytes());
@@ -36,9 +36,13 @@ impl ContentHash {
             hasher.update(&(alias.as_str().len() as u64).to_le_bytes());
             hasher.update(alias.as_str().as_bytes());
         }
+        // No alias is as long as these.
         if let CacheControl::DoNotKeep = cache_control {
-            // No length of an alias is as large.
+            hasher.update(&(u64::MAX - 1).to_le_bytes());
+        }
+        if let Some(version) = version {
             hasher.update(&u64::MAX.to_le_bytes());
+            hasher.update(version.as_str().as_bytes());
         }
         Self(first_half(hasher.finalize()))
     }
@@ -89,9 +93,16 @@ impl TypeVersion {
 
 /// A type's version as clients see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StatedVersion(u64);
+pub(crate) struct StatedVersion(pub(super) u64);
 
 impl StatedVersion {
+    /// A digest of a version that is the application's.
+    pub(crate) fn of_text(text: &str) -> Self {
+        let hash = blake3::hash(text.as_bytes());
+        let bytes = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        Self(u64::from_le_bytes(bytes))
+    }
+
     /// Sixteen hexadecimal digits.
     pub(crate) fn to_version(self) -> Version {
         Version::new(format!("{:016x}", self.0))

@@ -8,11 +8,14 @@
 //! | `set eds !a=7` | tells who names `a` the status code 7 instead |
 //! | `set eds a~10s=1` | sets `a`, with a TTL of ten seconds |
 //! | `set eds a+x+y=1` | sets `a`, with the aliases `x` and `y` |
+//! | `set eds a^7=1` | sets `a`, with a version of its own |
+//! | `set cds v:5 a=1` | says that the version of the type is `5` |
 //! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
 //! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
 //! | `> cds a loc:b` | it lists `b` by locator |
 //! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
 //! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
+//! | `< cds first v:5 a=1` | the same, and what version it states |
 //! | `<` | nothing is due |
 //! | `set @v cds a=1` | a transaction on the view `v` |
 //! | `layers v over base` | makes the view `v` of these layers, the topmost first |
@@ -131,10 +134,10 @@ impl Received {
     }
 }
 
-/// The name in `name=content`, `name+alias~ttl=content`, `-name`, `?name` or `!name=code`.
+/// The name in `name=content`, `name+alias^version~ttl=content`, `-name`, `?name` or `!name=code`.
 fn name_of(text: &str) -> &str {
     let text = text.strip_prefix(['-', '!', '?']).unwrap_or(text);
-    text.split(['=', '~', '+']).next().unwrap_or_default()
+    text.split(['=', '~', '+', '^']).next().unwrap_or_default()
 }
 
 fn text(any: &Any) -> String {
@@ -167,7 +170,9 @@ fn text_of(resource: &Resource) -> String {
         text[resource.name.len()..].to_owned()
     });
     let aliases: String = resource.aliases.iter().map(|alias| format!("+{alias}")).collect();
-    format!("{}{aliases}{ttl}{content}", resource.name)
+    let is_digest = resource.version.len() == 16;
+    let version = if is_digest { String::new() } else { format!("^{}", resource.version) };
+    format!("{}{aliases}{version}{ttl}{content}", resource.name)
 }
 
 /// One server and its clients.
@@ -573,7 +578,8 @@ impl Rig {
     fn expect(&mut self, stream: u32, words: &str) {
         let mut words = words.split_whitespace();
         let (ty, cause) = (words.next().expect("a type"), words.next().expect("a cause"));
-        let mut wanted: Vec<_> = words.map(String::from).collect();
+        let (versions, mut wanted): (Vec<_>, Vec<_>) =
+            words.map(String::from).partition(|word| word.starts_with("v:"));
         let Some(received) = self.receive(stream) else {
             panic!("expected {ty} {cause} {wanted:?}, got nothing");
         };
@@ -584,6 +590,9 @@ impl Rig {
             (received.transmit.type_url.as_str(), received.transmit.cause.to_string(), got),
             (url(ty).as_str(), String::from(cause), wanted)
         );
+        for version in versions {
+            assert_eq!(format!("v:{}", received.transmit.version), version);
+        }
     }
 
     /// The nonce the client last received for a type.
@@ -646,6 +655,10 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
         let mut words = part.split_whitespace();
         let type_url = url(words.next().expect("a type"));
         for word in words {
+            if let Some(version) = word.strip_prefix("v:") {
+                transaction.set_version(&*type_url, version);
+                continue;
+            }
             match (word.strip_prefix('-'), word.strip_prefix('!')) {
                 (Some(name), _) => transaction.remove(&*type_url, name),
                 (_, Some(error)) => {
@@ -659,6 +672,10 @@ pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
                     let (names, ttl) = head.split_once('~').unwrap_or((head, ""));
                     if !ttl.is_empty() {
                         options = options.with_ttl(duration(ttl));
+                    }
+                    let (names, version) = names.split_once('^').unwrap_or((names, ""));
+                    if !version.is_empty() {
+                        options = options.with_version(version);
                     }
                     for alias in names.split('+').skip(1) {
                         options = options.with_alias(alias);

@@ -17,7 +17,7 @@ use xds_core::{
     proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
     server::{
         Cause, NackRecovery, OrderingPolicy, Server, ServerConfig, ServerOutput, SotwResponse,
-        StreamEvent, Transaction, Variant, Via,
+        StreamEvent, Transaction, Variant, VersionMode, Via,
     },
 };
 
@@ -43,6 +43,7 @@ pub(crate) struct World {
     pub(crate) split: Split,
     window: usize,
     nack_recovery: NackRecovery,
+    versions: VersionMode,
     /// Whether all types send everything each time.
     repeats: bool,
     /// Whether types wait for each other's ACKs.
@@ -86,6 +87,7 @@ impl World {
             split,
             window: usize::from(rules.window.get()),
             nack_recovery: rules.nack_recovery,
+            versions: rules.versions,
             repeats: rules.sotw_response != SotwResponse::Changes,
             is_gated,
         }
@@ -136,9 +138,14 @@ impl World {
                 }
             };
         }
-        let applied = self.server.apply(transaction, Time::ZERO).unwrap();
         let differs = |key: &&(usize, usize)| before.get(key) != self.store.get(key);
         let touched: BTreeSet<_> = before.keys().chain(self.store.keys()).filter(differs).collect();
+        if self.versions == VersionMode::Caller {
+            for (ty, _) in &touched {
+                transaction.set_version(url(TYPES[*ty]), format!("v{}", self.changes[*ty] + 1));
+            }
+        }
+        let applied = self.server.apply(transaction, Time::ZERO).unwrap();
         assert_eq!(applied.changed + applied.removed, touched.len());
         for (ty, changes) in self.changes.iter_mut().enumerate() {
             *changes += u64::from(touched.iter().any(|(of, _)| *of == ty));

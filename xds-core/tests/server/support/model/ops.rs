@@ -5,7 +5,7 @@ use core::ops::Range;
 use proptest::{collection::vec, option, prelude::*};
 use xds_core::server::{
     AckGated, Missing, NackRecovery, OrderingPolicy, ServerConfig, ServerLimits, SotwResponse,
-    Warming, Window,
+    VersionMode, Warming, Window,
 };
 
 /// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
@@ -69,7 +69,10 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
         2 => Just(Missing::Hold), 1 => Just(Missing::EmptyResponse), 1 => Just(Missing::NotFound)
     ];
     let full = prop_oneof![3 => Just(SotwResponse::Changes), 1 => Just(SotwResponse::AlwaysFull)];
-    let rules = (recovery, window, missing, full);
+    let versions = prop_oneof![
+        3 => Just(VersionMode::Content), 1 => Just(VersionMode::Counter), 1 => Just(VersionMode::Caller)
+    ];
+    let rules = (recovery, window, missing, full, versions);
     let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
     let split = prop_oneof![3 => Just(Split::No), 1 => Just(Split::Yes)];
     // What endpoints a cluster needs the model does not know.
@@ -81,16 +84,18 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
         2 => Just(OrderingPolicy::AckGated(gated)),
     ];
     (rules, warming, split, ordering).prop_map(|(rules, warming, split, ordering)| {
-        let (recovery, window, missing, full) = rules;
+        let (recovery, window, missing, full, versions) = rules;
         let mut config = ServerConfig::default();
         config.ordering = ordering;
         config = config.with_every_type(|it| {
             it.nack_recovery = recovery;
             it.window = Window::new(window);
             it.missing = missing;
+            it.versions = versions;
         });
         config.type_defaults.others.sotw_response = full;
         config.warming = warming;
+        config.version_prefix = "run-".into();
         if split == Split::Yes {
             let mut limits = ServerLimits::default();
             // One or two resources.
