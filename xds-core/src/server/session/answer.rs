@@ -13,7 +13,8 @@ use alloc::{format, string::ToString as _, sync::Arc};
 use core::num::NonZeroU64;
 
 use super::{
-    Purpose, Stamp, Suspects, Turn,
+    Purpose, Stamp, Turn,
+    rare::Suspects,
     rejected::Rejected,
     window::{Answer, Sent},
 };

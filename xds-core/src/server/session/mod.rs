@@ -20,6 +20,8 @@
 
 mod aliases;
 pub(crate) mod answer;
+mod changed;
+mod counts;
 mod delta;
 mod due;
 pub(crate) mod edge;
@@ -31,6 +33,7 @@ pub(crate) mod isolate;
 pub(crate) mod linger;
 pub(crate) mod look;
 pub(crate) mod progress;
+mod rare;
 pub(crate) mod rejected;
 mod relocate;
 mod render;
@@ -42,15 +45,15 @@ mod stated;
 mod wanted;
 mod window;
 
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
-use core::num::NonZeroU64;
+use alloc::{boxed::Box, vec::Vec};
 
 pub(crate) use self::render::Rendered;
 use self::{
+    counts::Counts,
     edge::{Due, DueList, Edge, Edges, List, Standing},
     errors::Errors,
-    isolate::Isolation,
     progress::Behind,
+    rare::Rare,
     renewal::Renewals,
     window::{Answer, Sent},
 };
@@ -59,7 +62,6 @@ use super::{
     event::Cause,
     status::{Interest, SyncState},
     store::{
-        Touch,
         arena::Arena,
         body::{Form, Payload, Ttls},
         history::Stamp,
@@ -69,12 +71,7 @@ use super::{
     wants::Wants,
 };
 use crate::{
-    id::StreamId,
-    service::Variant,
-    slab::{Key, Slot},
-    text::{ResourceName, Version},
-    time::Time,
-    types,
+    id::StreamId, service::Variant, slab::Slot, text::ResourceName, time::Time, types,
     wire::request::Spelling,
 };
 
@@ -196,34 +193,6 @@ enum Purpose {
     Heartbeat,
 }
 
-/// What hardly any session has, apart lest all others pay for it.
-#[derive(Debug, Default)]
-struct Rare {
-    /// Responses before the newest that are not answered yet, the oldest first.
-    earlier: VecDeque<Sent>,
-    suspects: Option<Suspects>,
-    /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
-    farewell: Box<[ResourceName]>,
-    /// Edges to names that did not exist when the client asked for them, and until when it is not told
-    /// (M127).
-    graces: VecDeque<(Time, Key)>,
-    isolation: Option<Box<Isolation>>,
-    /// What stated versions of the application read.
-    texts: Vec<(StatedVersion, Version)>,
-}
-
-/// The resources of rejected responses, to go along with the next change.
-#[derive(Clone, Copy, Debug)]
-struct Suspects {
-    /// Edges sent under the nonces from the first to the last rejected one.
-    first: NonZeroU64,
-    last: NonZeroU64,
-    /// Under the wildcard: what changed after this.
-    from: Stamp,
-    /// A change after this takes them along.
-    until: Stamp,
-}
-
 /// Where a session of endpoints stands after clusters were sent on its stream.
 ///
 /// The stream keeps order: a response that follows the clusters on it reaches the client after
@@ -261,28 +230,6 @@ enum Withdrawn {
 enum Haste {
     CanWait,
     Urgent,
-}
-
-/// How often things happened in a session.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) responses: Count,
-    pub(crate) acks: Count,
-    pub(crate) nacks: Count,
-}
-
-/// A count that stands still at the end of its range, which is short because every session has three.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Count(u32);
-
-impl Count {
-    fn add_one(&mut self) {
-        self.0 = self.0.saturating_add(1);
-    }
-
-    pub(crate) fn get(self) -> u64 {
-        u64::from(self.0)
-    }
 }
 
 /// A session with all that its rules touch.
@@ -454,22 +401,6 @@ impl Session {
     }
 }
 
-impl Suspects {
-    /// Both.
-    fn and(self, other: Self) -> Self {
-        Self {
-            first: self.first.min(other.first),
-            last: self.last.max(other.last),
-            from: self.from.min(other.from),
-            until: self.until.max(other.until),
-        }
-    }
-
-    fn have(&self, edge: &Edge) -> bool {
-        (self.first.get()..=self.last.get()).contains(&edge.sent)
-    }
-}
-
 impl Role {
     fn of(type_url: &str) -> Self {
         match type_url {
@@ -492,72 +423,6 @@ impl<'a> Turn<'a> {
     ) -> Self {
         let (errors, kept) = (Errors::default(), Vec::new());
         Self { errors, kept, slot, session, arena, edges, wants }
-    }
-
-    /// The resource behind one of the session's edges was created, altered or deleted, or there is an
-    /// error instead.
-    pub(crate) fn resource_changed(&mut self, edge_slot: Slot, touch: Touch) {
-        if touch == Touch::Turned {
-            return self.name_turned(edge_slot);
-        }
-        let Some(edge) = self.edges.at(edge_slot) else { return };
-        let exists = self.arena.payload(edge.resource).is_some();
-        let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
-        let edge_due = edge.due.map(|due| due.cause);
-        // Of what lingers there is nothing to be told but that it is gone.
-        let lingers = edge.standing == Standing::Lingering && !exists;
-        let has_error = !lingers && self.error_of(edge.resource).is_some();
-        if touch == Touch::Error && exists && !has_error {
-            return;
-        }
-        let (resource, is_covered) = (edge.resource, edge.standing == Standing::Covered);
-        if !exists && !has_error && edge.standing == Standing::Named {
-            // Of a glob or an alias, this is the end of an error.
-            self.cover_members(resource, Cause::Changed);
-            let was_resource = self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
-            if !was_resource && self.meaning(resource).is_some() {
-                self.edges.set_sent(&mut self.session.edges, edge_slot, 0);
-            }
-        }
-        let sends = self.session.sends(self.arena);
-        if !exists && is_covered && sends == Sends::Changes {
-            self.disconnect(edge_slot);
-            return;
-        }
-        let may_linger = was_sent && !has_error && self.session.lets_linger(self.arena);
-        if !exists && may_linger && !self.arena.is_glob(resource) {
-            self.edges.withhold(&mut self.session.due, edge_slot);
-            return;
-        }
-        let due = &mut self.session.due;
-        match (exists || has_error, sends) {
-            (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
-            // Never sent, or silent by rule (M77): there is nothing to say.
-            (false, Sends::Changes) => {
-                self.edges.clear_due(due, edge_slot);
-            }
-            // It was told of the error, which is over as well (M176).
-            (false, _) if touch == Touch::Both => {
-                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
-            }
-            (false, Sends::FullState) if !was_sent || !self.arena.absence_deletes() => {
-                self.edges.clear_due(due, edge_slot);
-            }
-            // It was asked for by name, so it is told even if it never was sent (M115, M131).
-            (false, Sends::ChangesAndRemovals)
-                if !was_sent && !is_due && touch != Touch::Answer => {}
-            // What it has it keeps; what it asked for it is told (M133).
-            (false, Sends::ChangesAndRemovals)
-                if !self.arena.tells_removals() && touch != Touch::Answer =>
-            {
-                if was_sent && edge_due == Some(Cause::Changed) {
-                    self.edges.clear_due(due, edge_slot);
-                }
-            }
-            (false, Sends::FullState | Sends::ChangesAndRemovals) => {
-                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
-            }
-        }
     }
 
     /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.

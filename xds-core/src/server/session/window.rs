@@ -6,7 +6,10 @@
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
-use super::{Purpose, Rare, Session, Staging, Stamp, Suspects};
+use super::{
+    Purpose, Session, Staging, Stamp,
+    rare::{Rare, Suspects},
+};
 use crate::{
     server::{
         config::AnswerOverdue,

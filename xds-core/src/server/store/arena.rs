@@ -1,19 +1,29 @@
 //! All resources of one type, in the order of their last change.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `arena/positions.rs` | what was set after a position |
+//! | `arena/graves.rs` | what was deleted after a position |
+//! | `arena/bodies.rs` | the bodies of responses, made once for all clients |
+
+pub(crate) mod bodies;
+mod graves;
+mod positions;
 
 use alloc::{
     boxed::Box,
     collections::{BTreeSet, VecDeque},
     format,
-    vec::Vec,
 };
 
 use bytes::Bytes;
 
+use self::{bodies::Tail, positions::Stopped};
 use super::{
     Touch,
     aliases::Aliases,
     beats::Beats,
-    body::{Body, Form, Parts, Payload, Room, Ttls, entry_len},
+    body::{Body, Payload, entry_len},
     globs::Paths,
     history::{Grave, Life, Stamp},
     linger::Ghosts,
@@ -32,10 +42,8 @@ use crate::{
         session::{edge::List, isolate::State},
         wants::Want,
     },
-    service::Variant,
     slab::{Slab, Slot},
     text::{ResourceName, TypeUrl, VersionPrefix},
-    wire::request::Spelling,
 };
 
 /// All resources of one type in one view.
@@ -112,10 +120,6 @@ pub(crate) enum Origin {
     Layers,
 }
 
-/// How many tails are kept for other clients, provided they are no longer than all resources in either
-/// variant: enough for clients of both to catch up from nothing, one behind the other.
-const TAILS: usize = 64;
-
 /// A name, and what there is under it.
 #[derive(Debug)]
 pub(crate) struct Resource {
@@ -156,25 +160,6 @@ impl Resource {
             error: self.error.clone(),
         }
     }
-}
-
-/// A place in the list of resources: the first one after a position.
-#[derive(Clone, Copy, Debug)]
-struct Stopped {
-    at: Stamp,
-    next: Slot,
-}
-
-/// What changed after a position, as far as it fits one response.
-#[derive(Clone, Debug)]
-pub(crate) struct Tail {
-    form: Form,
-    from: Stamp,
-    /// Up to where the clients know of deletions, if they are told at all.
-    told: Option<Stamp>,
-    /// How far the body reaches.
-    pub(crate) to: Stamp,
-    pub(crate) body: Body,
 }
 
 impl Arena {
@@ -389,55 +374,6 @@ impl Arena {
         payloads.for_each(|payload| pool.release(payload));
     }
 
-    /// From now on somebody has to be told what is deleted.
-    pub(crate) fn join_mourners(&mut self) {
-        self.mourners += 1;
-    }
-
-    /// One less has to be told; nobody, and nothing need be remembered.
-    pub(crate) fn leave_mourners(&mut self) {
-        self.mourners -= 1;
-        if self.mourners == 0 {
-            self.trim_graves(0);
-        }
-    }
-
-    /// Forgets the oldest deletions until there are no more than `limit`. Who has not been told of them
-    /// by now has to start over: [`horizon`](Self::horizon) says how far back it is still known.
-    pub(crate) fn trim_graves(&mut self, limit: usize) {
-        while self.graves.len() > limit
-            && let Some(grave) = self.graves.pop_front()
-        {
-            self.horizon = grave.stamp;
-            if self.at(grave.resource).is_some_and(|resource| resource.stamp == grave.stamp) {
-                self.close_grave(grave.resource);
-            }
-        }
-    }
-
-    /// Forgets the deletions up to `told`, of which everybody knows.
-    pub(crate) fn forget_graves(&mut self, told: Stamp) {
-        let known = self.graves.partition_point(|grave| grave.stamp <= told);
-        self.trim_graves(self.graves.len() - known);
-    }
-
-    /// How many deletions are remembered.
-    pub(crate) fn graves(&self) -> usize {
-        self.graves.len()
-    }
-
-    /// Deletions up to here are forgotten.
-    pub(crate) fn horizon(&self) -> Stamp {
-        self.horizon
-    }
-
-    fn close_grave(&mut self, slot: Slot) {
-        if let Some(resource) = self.resources.at_mut(slot) {
-            resource.life = Life::default();
-        }
-        self.release(slot);
-    }
-
     /// The slot of a name that somebody subscribes to, whether or not the resource exists. `None`
     /// only if no slot is left.
     pub(crate) fn slot_of(&mut self, name: impl Into<ResourceName> + AsRef<str>) -> Option<Slot> {
@@ -529,210 +465,15 @@ impl Arena {
         held + self.sessions + self.above.len() == 0
     }
 
-    /// The position of the last change, whatever became of the resource.
-    pub(crate) fn clock(&self) -> Stamp {
-        self.stamp
-    }
-
-    /// When the most recently changed resource that exists changed.
-    pub(crate) fn newest(&self) -> Stamp {
-        self.at(self.resources.last())
-            .filter(|resource| resource.payload.is_some())
-            .map_or(Stamp::START, |resource| resource.stamp)
-    }
-
-    /// When the newest deletion was that is not forgotten.
-    pub(crate) fn newest_grave(&self) -> Stamp {
-        self.graves.back().map_or(Stamp::START, |grave| grave.stamp)
-    }
-
-    /// All resources, in the order of their creation (M84). Built once per change (M222).
-    pub(crate) fn full_body(&mut self, ttls: Ttls) -> Body {
-        let kept = usize::from(ttls == Ttls::Told);
-        if let Some(body) = self.full.get(kept).and_then(Option::as_ref) {
-            return body.clone();
-        }
-        let form = Form { variant: Variant::StateOfTheWorld, ttls };
-        let mut parts = Parts::with_capacity(form, self.framed_bytes);
-        for (_, resource) in self.resources.in_slot_order() {
-            if let Some(payload) = &resource.payload {
-                parts.push(&resource.name, payload);
-            }
-        }
-        let body = parts.into_body();
-        if let Some(full) = self.full.get_mut(kept) {
-            *full = Some(body.clone());
-        }
-        body
-    }
-
-    /// The same, as it is kept for clients that may reject it.
-    pub(crate) fn state(&mut self) -> State {
-        if let Some(state) = &self.state {
-            return state.clone();
-        }
-        let resources = self.resources.in_slot_order().map(|(_, resource)| resource);
-        let piece = |it: &Resource| Some((it.name.clone(), it.payload.clone()?));
-        let state: State = resources.filter_map(piece).collect();
-        self.state = Some(state.clone());
-        state
-    }
-
-    /// What was set after `from`, oldest first, at least one resource and no more than `limit` bytes; and
-    /// for who knows of deletions up to `told`, all later ones. Clients that are behind by the same
-    /// share the same bytes.
-    pub(crate) fn tail_body(
-        &mut self,
-        form: Form,
-        from: Stamp,
-        told: Option<Stamp>,
-        limit: usize,
-    ) -> Tail {
-        let known = |tail: &&Tail| tail.form == form && tail.from == from && tail.told == told;
-        if let Some(tail) = self.tails.iter().rev().find(known) {
-            return tail.clone();
-        }
-        let mut parts = Parts::new(form, limit);
-        let to = self.gather(from, &mut parts, |_| true);
-        if let Some(told) = told {
-            self.gather_graves(told, from, &mut parts, Spelling::Names, |_| true);
-        }
-        let tail = Tail { form, from, told, to, body: parts.into_body() };
-        self.tails.push_back(tail.clone());
-        let bytes =
-            |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();
-        let enough = (self.framed_bytes + self.entry_bytes).max(1 << 10);
-        while self.tails.len() > TAILS || bytes(&self.tails) > enough {
-            self.tails.pop_front();
-        }
-        tail
-    }
-
-    /// Adds what was set after `from` and passes `wanted` to `parts`; says how far it got.
-    pub(crate) fn gather(
-        &mut self,
-        from: Stamp,
-        parts: &mut Parts,
-        wanted: impl Fn(Slot) -> bool,
-    ) -> Stamp {
-        let mut to = from;
-        let mut slot = self.first_after(from);
-        while let Some(resource) = self.at(slot) {
-            if let Some(payload) = resource.payload.as_ref().filter(|_| wanted(slot))
-                && parts.push(&resource.name, payload) == Room::Full
-            {
-                self.stopped = Stopped { at: to, next: slot };
-                return to;
-            }
-            to = resource.stamp;
-            slot = self.resources.next(slot);
-        }
-        self.stamp
-    }
-
-    /// Adds the names of what was deleted after `told`, is still gone, and was sent to who has everything
-    /// up to `sent`. However many they are, they go into one response.
-    pub(crate) fn gather_graves(
-        &self,
-        told: Stamp,
-        sent: Stamp,
-        parts: &mut Parts,
-        spelling: Spelling,
-        wanted: impl Fn(Slot) -> bool,
-    ) {
-        for (slot, resource) in self.lost(told, sent) {
-            if wanted(slot) {
-                parts.remove(&resource.name, spelling);
-            }
-        }
-    }
-
-    /// The names of what was set after `from` and up to `to`.
-    pub(crate) fn names_between(
-        &self,
-        from: Stamp,
-        to: Stamp,
-    ) -> impl Iterator<Item = &ResourceName> {
-        self.slots_between(from, to).filter_map(|slot| self.at(slot)).map(|it| &it.name)
-    }
-
-    /// The resources that were set after `from` and up to `to`.
-    pub(crate) fn slots_between(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = Slot> {
-        let slots = self.slots_after(from);
-        slots.take_while(move |&slot| self.at(slot).is_some_and(|it| it.stamp <= to))
-    }
-
-    /// What was deleted after `told`, is still gone, and was sent to who has everything up to `sent`.
-    pub(crate) fn lost(&self, told: Stamp, sent: Stamp) -> impl Iterator<Item = (Slot, &Resource)> {
-        let first = self.graves.partition_point(|grave| grave.stamp <= told);
-        self.graves.iter().skip(first).filter_map(move |grave| {
-            let resource = self.at(grave.resource)?;
-            let is_lost = resource.stamp == grave.stamp && resource.life.is_known(sent, told);
-            is_lost.then_some((grave.resource, resource))
-        })
-    }
-
-    /// The endpoints of clusters that were set after `from` and up to `to`.
-    pub(crate) fn endpoints_between(&self, from: Stamp, to: Stamp) -> Vec<ResourceName> {
-        let clusters = self.set_after(from).take_while(|cluster| cluster.stamp <= to);
-        clusters.flat_map(|it| it.needs.names_to_warm(&it.name)).cloned().collect()
-    }
-
-    /// What was set after `from`, oldest first.
-    pub(crate) fn set_after(&self, from: Stamp) -> impl Iterator<Item = &Resource> {
-        self.slots_after(from).map_while(|slot| self.at(slot))
-    }
-
-    fn slots_after(&self, from: Stamp) -> impl Iterator<Item = Slot> {
-        let first = self.first_after(from);
-        let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
-        slots.take_while(|slot| !slot.is_none())
-    }
-
     /// Whether the resource exists in this content.
     pub(crate) fn has(&self, name: &ResourceName, content: ContentHash) -> bool {
         let payload = self.find(name.as_str()).and_then(|slot| self.payload(slot));
         payload.is_some_and(|payload| payload.hash == content)
     }
 
-    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
-    /// of the resource.
-    pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
-        self.at(slot).is_some_and(|resource| {
-            let is_there = resource.payload.is_some() || resource.stamp > told;
-            is_there && resource.life.is_known(sent, told)
-        })
-    }
-
     /// All names that have a resource or a grave, the unchanged for longest first.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.resources.iter().map(|(slot, _)| slot)
-    }
-
-    /// The oldest change after `from`: found from where the last walk stopped, or else from the tail, so
-    /// that it costs what changed.
-    fn first_after(&self, from: Stamp) -> Slot {
-        if self.stopped.at == from && self.is_first_after(self.stopped.next, from) {
-            return self.stopped.next;
-        }
-        let mut first = Slot::NONE;
-        let mut slot = self.resources.last();
-        while let Some(resource) = self.at(slot)
-            && resource.payload.is_some()
-            && resource.stamp > from
-        {
-            first = slot;
-            slot = self.resources.previous(slot);
-        }
-        first
-    }
-
-    fn is_first_after(&self, slot: Slot, from: Stamp) -> bool {
-        let is_after = |slot: Slot| {
-            self.at(slot)
-                .is_some_and(|resource| resource.payload.is_some() && resource.stamp > from)
-        };
-        is_after(slot) && !is_after(self.resources.previous(slot))
     }
 
     fn forget(&mut self, name: &ResourceName, payload: Option<&Payload>, now: Stamp) {

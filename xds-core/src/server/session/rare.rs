@@ -1,0 +1,56 @@
+//! What hardly any session has.
+
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use core::num::NonZeroU64;
+
+use super::{edge::Edge, isolate::Isolation, window::Sent};
+use crate::{
+    server::store::{history::Stamp, version::StatedVersion},
+    slab::Key,
+    text::{ResourceName, Version},
+    time::Time,
+};
+
+/// What hardly any session has, apart lest all others pay for it.
+#[derive(Debug, Default)]
+pub(super) struct Rare {
+    /// Responses before the newest that are not answered yet, the oldest first.
+    pub(super) earlier: VecDeque<Sent>,
+    pub(super) suspects: Option<Suspects>,
+    /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
+    pub(super) farewell: Box<[ResourceName]>,
+    /// Edges to names that did not exist when the client asked for them, and until when it is not told
+    /// (M127).
+    pub(super) graces: VecDeque<(Time, Key)>,
+    pub(super) isolation: Option<Box<Isolation>>,
+    /// What stated versions of the application read.
+    pub(super) texts: Vec<(StatedVersion, Version)>,
+}
+
+/// The resources of rejected responses, to go along with the next change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspects {
+    /// Edges sent under the nonces from the first to the last rejected one.
+    pub(super) first: NonZeroU64,
+    pub(super) last: NonZeroU64,
+    /// Under the wildcard: what changed after this.
+    pub(super) from: Stamp,
+    /// A change after this takes them along.
+    pub(super) until: Stamp,
+}
+
+impl Suspects {
+    /// Both.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            from: self.from.min(other.from),
+            until: self.until.max(other.until),
+        }
+    }
+
+    pub(super) fn have(&self, edge: &Edge) -> bool {
+        (self.first.get()..=self.last.get()).contains(&edge.sent)
+    }
+}

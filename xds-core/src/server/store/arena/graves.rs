@@ -1,0 +1,103 @@
+//! What was deleted, as far back as the horizon.
+
+use super::{Arena, Resource};
+use crate::{
+    server::store::{
+        body::Parts,
+        history::{Life, Stamp},
+    },
+    slab::Slot,
+    wire::request::Spelling,
+};
+
+impl Arena {
+    /// From now on somebody has to be told what is deleted.
+    pub(crate) fn join_mourners(&mut self) {
+        self.mourners += 1;
+    }
+
+    /// One less has to be told; nobody, and nothing need be remembered.
+    pub(crate) fn leave_mourners(&mut self) {
+        self.mourners -= 1;
+        if self.mourners == 0 {
+            self.trim_graves(0);
+        }
+    }
+
+    /// Forgets the oldest deletions until there are no more than `limit`. Who has not been told of them
+    /// by now has to start over: [`horizon`](Self::horizon) says how far back it is still known.
+    pub(crate) fn trim_graves(&mut self, limit: usize) {
+        while self.graves.len() > limit
+            && let Some(grave) = self.graves.pop_front()
+        {
+            self.horizon = grave.stamp;
+            if self.at(grave.resource).is_some_and(|resource| resource.stamp == grave.stamp) {
+                self.close_grave(grave.resource);
+            }
+        }
+    }
+
+    /// Forgets the deletions up to `told`, of which everybody knows.
+    pub(crate) fn forget_graves(&mut self, told: Stamp) {
+        let known = self.graves.partition_point(|grave| grave.stamp <= told);
+        self.trim_graves(self.graves.len() - known);
+    }
+
+    /// How many deletions are remembered.
+    pub(crate) fn graves(&self) -> usize {
+        self.graves.len()
+    }
+
+    /// Deletions up to here are forgotten.
+    pub(crate) fn horizon(&self) -> Stamp {
+        self.horizon
+    }
+
+    pub(super) fn close_grave(&mut self, slot: Slot) {
+        if let Some(resource) = self.resources.at_mut(slot) {
+            resource.life = Life::default();
+        }
+        self.release(slot);
+    }
+
+    /// When the newest deletion was that is not forgotten.
+    pub(crate) fn newest_grave(&self) -> Stamp {
+        self.graves.back().map_or(Stamp::START, |grave| grave.stamp)
+    }
+
+    /// What was deleted after `told`, is still gone, and was sent to who has everything up to `sent`.
+    pub(crate) fn lost(&self, told: Stamp, sent: Stamp) -> impl Iterator<Item = (Slot, &Resource)> {
+        let first = self.graves.partition_point(|grave| grave.stamp <= told);
+        self.graves.iter().skip(first).filter_map(move |grave| {
+            let resource = self.at(grave.resource)?;
+            let is_lost = resource.stamp == grave.stamp && resource.life.is_known(sent, told);
+            is_lost.then_some((grave.resource, resource))
+        })
+    }
+
+    /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
+    /// of the resource.
+    pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
+        self.at(slot).is_some_and(|resource| {
+            let is_there = resource.payload.is_some() || resource.stamp > told;
+            is_there && resource.life.is_known(sent, told)
+        })
+    }
+
+    /// Adds the names of what was deleted after `told`, is still gone, and was sent to who has everything
+    /// up to `sent`. However many they are, they go into one response.
+    pub(crate) fn gather_graves(
+        &self,
+        told: Stamp,
+        sent: Stamp,
+        parts: &mut Parts,
+        spelling: Spelling,
+        wanted: impl Fn(Slot) -> bool,
+    ) {
+        for (slot, resource) in self.lost(told, sent) {
+            if wanted(slot) {
+                parts.remove(&resource.name, spelling);
+            }
+        }
+    }
+}
