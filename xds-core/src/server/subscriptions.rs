@@ -99,14 +99,15 @@ impl Subscriptions {
         let to = type_url.and_then(|it| self.store.open_arena(view, it.as_str(), config));
         let Some(to) = to else { return };
         let Some(luggage) = self.turn(seat.session).map(|mut turn| turn.pack()) else { return };
-        self.store.release_arena(seat.arena);
-        seat.arena = to;
+        let from = core::mem::replace(&mut seat.arena, to);
         if let Some(session) = self.sessions.at_mut(seat.session) {
             session.arena = to;
         }
         if let Some(mut turn) = self.turn(seat.session) {
             turn.unpack(luggage);
         }
+        // Not before: the new one may be a layer of it that nobody else holds.
+        self.store.release_arena(from);
     }
 
     pub(crate) fn turn(&mut self, slot: Slot) -> Option<Turn<'_>> {

@@ -208,6 +208,30 @@ fn layers_that_cannot_be_are_refused() {
 }
 
 /// M222, M224: layered views cost nothing until somebody subscribes, and nothing once nobody does.
+/// M223, M224: the layer has nothing of the type, and nobody else looks at it.
+#[test]
+fn a_client_moves_from_a_layered_view_to_a_layer_of_it() {
+    run_all_with(
+        &asked(),
+        &[(
+            "M223 M224",
+            "
+            layers over base
+            d> eds +a
+            assign 1 over
+            d< eds first -a
+            d> eds ack
+            assign 1 base
+            d<
+            set @other eds a=1
+            set @base eds a=2
+            d< eds changed a=2
+            d> eds ack
+            close",
+        )],
+    );
+}
+
 #[test]
 fn layers_are_stored_once() {
     let mut rig = Rig::new(asked());
