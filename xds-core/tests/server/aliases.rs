@@ -686,7 +686,7 @@ fn op() -> impl Strategy<Value = Op> {
             true => Op::Change(1 << bit, 0),
             false => Op::Change(0, 1 << bit),
         }),
-        1 => (0..2usize).prop_map(Op::Assign),
+        1 => (0..3usize).prop_map(Op::Assign),
     ]
 }
 
@@ -697,6 +697,14 @@ type View = BTreeMap<&'static str, (String, Vec<&'static str>)>;
 fn meaning(view: &View, name: &'static str) -> Option<&'static str> {
     let by_alias = || view.iter().find(|(_, (_, aliases))| aliases.contains(&name)).map(|it| *it.0);
     view.contains_key(name).then_some(name).or_else(by_alias)
+}
+
+/// What a client sees: one of the views, or the first above the second.
+fn seen(views: &[View; 2], current: usize) -> View {
+    match views.get(current) {
+        Some(view) => view.clone(),
+        None => views.iter().rev().flatten().map(|(name, it)| (*name, it.clone())).collect(),
+    }
 }
 
 /// What is subscribed to by names.
@@ -779,7 +787,7 @@ proptest! {
         let mut views = [View::new(), View::new()];
         let mut current = 0;
         let mut client = Client::default();
-        rig.run("d> eds +none\nassign 1 v0\nd< eds first -none\nd> eds ack -none\nd<");
+        rig.run("layers v2 v0 v1\nd> eds +none\nassign 1 v0\nd< eds first -none\nd> eds ack -none\nd<");
         for op in ops {
             match op {
                 Op::Set(view, changes) => {
@@ -805,7 +813,7 @@ proptest! {
                 Op::Change(add, drop) => {
                     // What crosses a response is another test's matter.
                     while client.take(&mut rig) {}
-                    let words = client.change(&views[current], add, drop);
+                    let words = client.change(&seen(&views, current), add, drop);
                     rig.run(&format!("d> eds{words}"));
                 }
                 Op::Assign(view) => {
@@ -818,7 +826,7 @@ proptest! {
                 rounds += 1;
                 prop_assert!(rounds < 10, "it never ends");
             }
-            let view = &views[current];
+            let view = &seen(&views, current);
             let wanted = meant(view, &client.asked);
             let everything = client.asked.contains("*");
             let wanted: BTreeMap<String, String> = view

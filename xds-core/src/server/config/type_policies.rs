@@ -170,7 +170,7 @@ pub enum ReconnectTrust {
     /// Everything subscribed is sent on every new stream.
     Never,
     /// For a type in full state, a first request for the wildcard alone that states the version of
-    /// all resources is not answered. Versions are derived from content, so the client was sent just
+    /// all resources is not answered. Where versions prove it ([`VersionMode`]), the client was sent just
     /// these, by whichever replica; a client that has forgotten some of them since must not state
     /// it.
     #[default]
