@@ -1,6 +1,7 @@
 //! A relay made of the two cores: what its server's clients want, its own client watches, and what that
 //! is told, the server serves.
 
+mod aliases;
 #[allow(clippy::module_inception, reason = "the thing itself")]
 mod relay;
 mod segment;

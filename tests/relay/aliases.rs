@@ -1,0 +1,67 @@
+//! One client and the server it asks for a resource by another name.
+
+use xds_core::{
+    Time,
+    client::{Interest, Notice},
+    server::{ResourceOptions, Server, ServerConfig, Transaction, Variant},
+    types,
+};
+use xds_sim::{Toy, ToyType};
+
+use crate::{relay::client, segment::Segment};
+
+const TYPE: &str = types::CLUSTER_LOAD_ASSIGNMENT;
+
+struct Pair(Segment);
+
+impl Pair {
+    fn apply(&mut self, change: impl FnOnce(&mut Transaction)) -> Vec<String> {
+        let mut transaction = Transaction::new();
+        change(&mut transaction);
+        self.0.server.apply(transaction, Time::ZERO).expect("a good transaction");
+        self.told()
+    }
+
+    fn set(&mut self, name: &str, content: &str, alias: &str) -> Vec<String> {
+        self.apply(|it| {
+            let options = ResourceOptions::default().with_alias(alias);
+            it.set_with(TYPE, name, Toy::bytes(name, content), options);
+        })
+    }
+
+    /// What the client's watcher was told, and how it is answered.
+    fn told(&mut self) -> Vec<String> {
+        while self.0.pump(Time::ZERO) {}
+        let text = |notice: Notice| match notice {
+            Notice::Changed(Ok(resource)) => Toy::text_of(&resource.bytes),
+            Notice::Changed(Err(error)) => format!("none: {:?}", error.kind()),
+            Notice::Ambient(Some(error)) => format!("ambient: {:?}", error.kind()),
+            other => format!("{other:?}"),
+        };
+        self.0.notices.drain(..).map(|(.., notice)| text(notice)).collect()
+    }
+}
+
+/// The client learns the name and asks for that from then on; it is sent nothing twice, and hears of the
+/// end.
+#[test]
+fn a_client_learns_the_name_of_what_it_asks_for() {
+    let server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+    let mut pair = Pair(Segment::new(server));
+    assert_eq!(pair.set("a", "1", "x"), [""; 0]);
+    let member = pair.0.join(client("one", Variant::Incremental, ToyType::new));
+    pair.0.watch(member, TYPE, Interest::Name("x"), Time::ZERO);
+    assert_eq!(pair.told(), ["1"]);
+    assert_eq!(pair.set("a", "2", "x"), ["2"]);
+    assert_eq!(pair.set("b", "1", "y"), [""; 0]);
+    let gone = pair.apply(|it| {
+        it.remove(TYPE, "a");
+    });
+    assert_eq!(gone, ["ambient: Deleted"]);
+    assert_eq!(pair.set("a", "3", "z"), ["3"], "the alias is forgotten");
+
+    pair.0.watch(member, TYPE, Interest::Name("w"), Time::ZERO);
+    assert_eq!(pair.told(), ["none: Absent"], "it stands for nothing");
+    assert_eq!(pair.set("b", "2", "w"), ["2"], "until it does");
+    println!("covers: M136 M137 DX-40");
+}
