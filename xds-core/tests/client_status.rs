@@ -10,8 +10,9 @@ use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl,
     client::{
-        ChannelEvent, ClientConfig, Contents, Federation, Instrument, Interest, MetricsExporter,
-        Output, ReadGate, WallClock,
+        Authority, ChannelError, ChannelEvent, ClientConfig, Contents, Federation, Instrument,
+        Interest, ManagementServer, MetricsExporter, Output, ReadGate, ServerFeature,
+        ServerFeatures, WallClock,
     },
     proto::{self, client_config::GenericXdsConfig},
     types::CLUSTER,
@@ -131,6 +132,67 @@ fn a_server_cannot_make_up_series() {
 }
 
 #[test]
+fn series_are_unique() {
+    println!("covers: CM-10 CM-11 CM-12 B45");
+    // The same address twice, for names with and without an authority. What is relied on differs, so
+    // that they are two servers; labels tell of the address alone.
+    let features = ServerFeatures::NONE.with(ServerFeature::FailOnDataErrors);
+    let other = ManagementServer::new("server").with_features(features);
+    let mut config = config().with_authority(Authority::new("a").with_server(other));
+    config.profile.read_gate = ReadGate::Off;
+    let mut client = Client::new(config, 7, Time::ZERO);
+    let names = ["old", "xdstp://a/envoy.config.cluster.v3.Cluster/new"];
+    for name in names {
+        let watched = client.watch(&TypeUrl::from(CLUSTER), Interest::Name(name), Time::ZERO);
+        watched.expect("a registered type");
+    }
+    let mut channels = Vec::new();
+    while let Some(output) = client.poll_output() {
+        if let Output::Open(channel, _) = output {
+            channels.push(channel);
+        }
+    }
+    let [first, second] = channels[..] else { panic!("two servers are in use") };
+    let measure = |client: &Client| {
+        let mut series = Series::default();
+        client.metrics().export("t", &mut series);
+        series.0
+    };
+    let refused = || ChannelError::Unreachable("refused".into());
+    let failed = |channel| ChannelEvent::Closed(channel, refused());
+    client.handle_event(failed(first), Time::ZERO);
+    client.handle_event(failed(second), Time::ZERO);
+    let server = "grpc.target=t grpc.xds.server=server";
+    let told = measure(&client);
+    assert_eq!(told.get(&format!("grpc.xds_client.connected {server}")), Some(&0));
+    assert_eq!(told.get(&format!("grpc.xds_client.server_failure {server}")), Some(&2));
+
+    // Both are there again. One of them answers: somebody at the address works.
+    let mut opened = Vec::new();
+    let later = Time::ZERO.after(Duration::from_secs(5));
+    client.handle_timeout(later);
+    while let Some(output) = client.poll_output() {
+        if let Output::Open(channel, _) = output {
+            opened.push(channel);
+            client.handle_event(ChannelEvent::Opened(channel), later);
+            let mut frame = Frame::default();
+            while client.poll_transmit(channel, later, &mut frame).is_some() {}
+        }
+    }
+    for (&channel, answered) in opened.iter().zip(1..) {
+        // Each server is believed of the one that it was asked for.
+        let frame = response("1", names.map(named));
+        client.handle_event(ChannelEvent::Message(channel, frame), later);
+        let told = measure(&client);
+        assert_eq!(told.get(&format!("grpc.xds_client.connected {server}")), Some(&1));
+        let kind = "grpc.xds.resource_type=envoy.config.cluster.v3.Cluster";
+        let valid = format!("grpc.xds_client.resource_updates_valid {server} {kind}");
+        assert_eq!(told.get(&valid), Some(&answered));
+    }
+    assert_eq!(opened.len(), 2);
+}
+
+#[test]
 fn instruments_go_by_the_names_and_labels_of_a78() {
     println!("covers: B45");
     let names: Vec<_> = Instrument::ALL.into_iter().map(|it| (it.name(), it.unit())).collect();
@@ -173,6 +235,22 @@ impl MetricsExporter for Authorities {
             let authority = authority.expect("the label is there").1;
             *self.0.entry(authority.into()).or_default() += value;
         }
+    }
+}
+
+/// Every series with its value; one that is told twice is none.
+#[derive(Default)]
+struct Series(BTreeMap<String, u64>);
+
+impl MetricsExporter for Series {
+    fn counter(&mut self, instrument: Instrument, labels: &[(&'static str, &str)], total: u64) {
+        let labels = labels.iter().map(|(name, value)| format!(" {name}={value}"));
+        let series = instrument.name().to_owned() + &labels.collect::<String>();
+        assert_eq!(self.0.insert(series.clone(), total), None, "{series} is told twice");
+    }
+
+    fn gauge(&mut self, instrument: Instrument, labels: &[(&'static str, &str)], value: u64) {
+        self.counter(instrument, labels, value);
     }
 }
 

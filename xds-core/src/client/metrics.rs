@@ -256,26 +256,50 @@ impl Client {
     /// of resources in [`status`](Self::status) (IC32).
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        let mut metrics = Metrics { resources: self.count_resources(), ..Metrics::default() };
-        let servers = self.upstreams.servers.iter().enumerate();
-        metrics.servers.extend(servers.map(|(position, upstream)| ServerSample {
-            server: Arc::clone(&upstream.name),
-            connected: match upstream.tally.health() {
+        Metrics {
+            servers: self.count_servers(),
+            updates: self.count_updates(),
+            resources: self.count_resources(),
+        }
+    }
+
+    /// Servers that differ in what is relied on, but not in their URI, share a series: it has no other
+    /// label. Such a one is connected if any of them is.
+    fn count_servers(&self) -> Vec<ServerSample> {
+        let mut samples = Merged::default();
+        for (position, upstream) in self.upstreams.servers.iter().enumerate() {
+            let connected = match upstream.tally.health() {
                 Health::Working if self.is_in_use(position) => Some(1),
                 Health::Failing if self.is_in_use(position) => Some(0),
                 Health::Untried | Health::Working | Health::Failing => None,
-            },
-            failures: upstream.tally.failures(),
-        }));
+            };
+            let sample = samples.of(&*upstream.name, || ServerSample {
+                server: Arc::clone(&upstream.name),
+                connected: None,
+                failures: 0,
+            });
+            sample.connected = sample.connected.max(connected);
+            sample.failures += upstream.tally.failures();
+        }
+        samples.samples
+    }
+
+    fn count_updates(&self) -> Vec<UpdateSample> {
+        let mut samples = Merged::default();
         // A type of which nothing was received has no series yet.
         let is_heard_of = |stats: &TypeStats<'_>| stats.accepted + stats.rejected > 0;
-        metrics.updates.extend(self.type_stats().filter(is_heard_of).map(|stats| UpdateSample {
-            server: Arc::from(stats.server),
-            type_url: stats.type_url.clone(),
-            valid: stats.resources_valid,
-            invalid: stats.resources_invalid,
-        }));
-        metrics
+        for stats in self.type_stats().filter(is_heard_of) {
+            let labels = (stats.server, stats.type_url.message_name());
+            let sample = samples.of(labels, || UpdateSample {
+                server: Arc::from(stats.server),
+                type_url: stats.type_url.clone(),
+                valid: 0,
+                invalid: 0,
+            });
+            sample.valid += stats.resources_valid;
+            sample.invalid += stats.resources_invalid;
+        }
+        samples.samples
     }
 
     /// Whether there is a stream to the server, or one is wanted.
@@ -318,6 +342,29 @@ impl Client {
             }));
         }
         samples
+    }
+}
+
+/// Samples in the order in which their labels first came up, one for each.
+#[derive(Debug)]
+struct Merged<L, S> {
+    samples: Vec<S>,
+    positions: BTreeMap<L, usize>,
+}
+
+impl<L, S> Default for Merged<L, S> {
+    fn default() -> Self {
+        Self { samples: Vec::new(), positions: BTreeMap::new() }
+    }
+}
+
+impl<L: Ord, S> Merged<L, S> {
+    fn of(&mut self, labels: L, empty: impl FnOnce() -> S) -> &mut S {
+        let position = *self.positions.entry(labels).or_insert_with(|| {
+            self.samples.push(empty());
+            self.samples.len() - 1
+        });
+        &mut self.samples[position]
     }
 }
 
