@@ -17,7 +17,7 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl, WatchId,
     client::{
         ChannelError, ChannelEvent, ClientConfig, Context, DataErrorPolicy, Interest,
-        ManagementServer, Node, Notice, Output, Rejection, ResourceType, Value,
+        ManagementServer, Node, Notice, Output, Profile, Rejection, ResourceType, Value,
     },
     proto,
     service::Variant,
@@ -81,6 +81,13 @@ pub fn inputs() -> impl Strategy<Value = Vec<Input>> {
 /// The variants of the protocol, for rules that hold in each.
 pub const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 
+/// The ways to decide what implementations decide differently, for rules that hold in each.
+pub fn profiles() -> [Profile; 3] {
+    let mut dropping = Profile::grpc();
+    dropping.data_errors = DataErrorPolicy::DropCached;
+    [Profile::grpc(), dropping, Profile::envoy()]
+}
+
 /// gRPC's profile with a picky type for each of [`TYPES`].
 pub fn config() -> ClientConfig {
     config_in(Variant::StateOfTheWorld)
@@ -106,9 +113,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(policy: DataErrorPolicy, variant: Variant) -> Self {
-        let mut config = config_in(variant);
-        config.profile.data_errors = policy;
+    pub fn new(profile: Profile, variant: Variant) -> Self {
+        let mut config = config_in(variant).with_profile(profile);
         config.limits.tombstones_per_type = 3;
         config.limits.resources_per_type = 5;
         Self {
@@ -238,8 +244,8 @@ impl Driver {
     }
 }
 
-pub fn run(inputs: &[Input], policy: DataErrorPolicy, variant: Variant) -> Driver {
-    let mut driver = Driver::new(policy, variant);
+pub fn run(inputs: &[Input], profile: &Profile, variant: Variant) -> Driver {
+    let mut driver = Driver::new(profile.clone(), variant);
     for input in inputs {
         driver.apply(input);
         driver.drain();
