@@ -91,8 +91,8 @@ pub use self::{
     names::InvalidStructuredName,
     pace::{InvalidRequestRate, RequestRate},
     profile::{
-        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate,
-        RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
+        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, NackVersion,
+        Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
     },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},

@@ -83,6 +83,27 @@ pub struct Profile {
     pub timer_start: TimerStart,
     /// Whether errors that a server reports for single resources count.
     pub reported_errors: ReportedErrors,
+    /// The version in a NACK of a response some of which is used (D1, X09).
+    pub nack_version: NackVersion,
+}
+
+/// Which version a client states from the moment that it has rejected a response but uses some of its
+/// resources: in the NACK, in later requests of the type, and on the next stream (D1, X09, B04). Only
+/// the variant of the whole state has such a version.
+///
+/// That of a response of which nothing is used is never stated, and neither is one that is refused whole
+/// ([`RejectionUnit::Response`]). Servers must not look at it to tell a NACK from an ACK: what does is
+/// `error_detail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NackVersion {
+    /// The last one that was accepted whole (S0.088), or the empty one. A server that is told so on the
+    /// next stream sends again what was rejected.
+    LastAccepted,
+    /// The newest one of which something is in use: that of the rejected response if a resource that is
+    /// wanted was valid in it, as gRPC's C core has it. A server that trusts it on the next stream may
+    /// not send again what was rejected.
+    Newest,
 }
 
 /// When a response is answered (D12).
@@ -190,6 +211,7 @@ impl Profile {
             rejection_unit: RejectionUnit::Resource,
             timer_start: TimerStart::Handover,
             reported_errors: ReportedErrors::Used,
+            nack_version: NackVersion::LastAccepted,
         }
     }
 

@@ -11,8 +11,7 @@ use super::{
     event::{RequestCause, Transmit},
     interest::Collection,
     machine::{Form, Machine, Rendered, WildcardStep},
-    profile::TimerStart,
-    profile::WildcardForm,
+    profile::{NackVersion, TimerStart, WildcardForm},
     sotw,
     status::EntryState,
     timers::Subject,
@@ -25,30 +24,46 @@ use crate::{
     time::Time,
 };
 
+/// What judging a response came to. With it, in a NACK, the message of what was wrong.
+pub(super) enum Outcome {
+    Accepted,
+    /// Something was wrong, and of the rest something was valid and wanted, changed or not.
+    UsedInPart(Arc<str>),
+    Rejected(Arc<str>),
+}
+
 impl Client {
     /// Queues the ACK or, with the message of what was wrong, the NACK of a response. Every one
-    /// gets exactly one (IC1), and only an ACK moves the version (S0.087, S0.088, D1).
+    /// gets exactly one (IC1), and only an ACK moves the version (S0.087, S0.088), unless the profile
+    /// has a NACK of what is used in part move it, too (D1, X09).
     pub(super) fn queue_answer(
         &mut self,
         id: ChannelId,
         type_index: usize,
         version: Version,
         nonce: Nonce,
-        error: Option<Arc<str>>,
+        outcome: Outcome,
         now: Time,
     ) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let Some(held) = server.held.get_mut(type_index) else { return };
-        let rejection = match error {
-            None => {
+        let states_newest = match &outcome {
+            Outcome::Accepted => true,
+            Outcome::UsedInPart(_) => self.config.profile.nack_version == NackVersion::Newest,
+            Outcome::Rejected(_) => false,
+        };
+        if states_newest {
+            held.version = version.clone();
+            held.is_of_everything =
+                channel.machine(type_index).is_some_and(Machine::began_with_wildcard);
+        }
+        let rejection = match outcome {
+            Outcome::Accepted => {
                 self.stats.acks += 1;
                 server.tally.accepted(type_index, now);
-                held.version = version;
-                held.is_of_everything =
-                    channel.machine(type_index).is_some_and(Machine::began_with_wildcard);
                 None
             }
-            Some(message) => {
+            Outcome::UsedInPart(message) | Outcome::Rejected(message) => {
                 self.stats.nacks += 1;
                 server.tally.rejected(type_index);
                 Some((version, message))

@@ -11,6 +11,8 @@ use super::{
     asked::Asked,
     authorities::DEFAULT,
     judge::Judge,
+    profile::RejectionUnit,
+    requests::Outcome,
     review::Settlement,
     unwrap::{Unwrapped, unwrap, unwrap_delta},
 };
@@ -148,7 +150,14 @@ impl Client {
             self.outdate_versions_of_others(upstream, type_index, now);
         }
         self.limit_tombstones(type_index);
-        self.queue_answer(id, type_index, response.version().into(), nonce, verdict, now);
+        let is_used = self.config.profile.rejection_unit == RejectionUnit::Resource
+            && self.stats.resources_valid > stats_before.resources_valid;
+        let outcome = match verdict {
+            None => Outcome::Accepted,
+            Some(message) if is_used => Outcome::UsedInPart(message),
+            Some(message) => Outcome::Rejected(message),
+        };
+        self.queue_answer(id, type_index, response.version().into(), nonce, outcome, now);
     }
 }
 

@@ -171,7 +171,8 @@ pub struct TypeStats<'a> {
     pub failures: u64,
     /// Resources, and collections, that did not come in time.
     pub timeouts: u64,
-    /// The version of the last response that was accepted whole; a rejected one leaves it alone.
+    /// The version that the next request states: that of the last response that was accepted whole. A
+    /// rejected one leaves it alone, except under [`NackVersion::Newest`](super::NackVersion::Newest).
     pub version: &'a Version,
     /// When that response arrived.
     pub accepted_at: Option<Time>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, Node, NodeIn, Profile, ReadGate, ReportedErrors, RequestRate,
+        ManagementServer, NackVersion, Node, NodeIn, Profile, ReadGate, ReportedErrors, RequestRate,
         ServerFeatures, Streams, Verdict, WildcardForm,
     },
     service::Variant,
@@ -46,6 +46,7 @@ pub(super) fn client_config(
         "federation",
         "reported-errors",
         "node-in",
+        "nack-version",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -78,6 +79,9 @@ pub(super) fn client_config(
     }
     if option("reported-errors") == Some("off") {
         profile.reported_errors = ReportedErrors::Ignored;
+    }
+    if option("nack-version") == Some("newest") {
+        profile.nack_version = NackVersion::Newest;
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
