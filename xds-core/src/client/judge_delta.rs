@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::{
     cache::Mark,
+    duplicates::Overruled,
     error::WatchErrorKind,
     faults::{self, Place},
     judge::Judge,
@@ -89,8 +90,12 @@ impl Judge<'_> {
         let mut reading = self.begin_reading();
         let mut beside = Beside::default();
         let mut resources = 0;
+        let overruled = Overruled::in_delta(self.naming(), response);
         for (index, wrapped) in response.resources().enumerate() {
             resources = index + 1;
+            if overruled.is_at(index) {
+                continue;
+            }
             match wrapped {
                 Ok(wrapped) => {
                     self.read_wrapped(index, &wrapped, response, frame, &mut reading, &mut beside);
@@ -100,7 +105,8 @@ impl Judge<'_> {
                 }
             }
         }
-        for name in response.removed() {
+        let removed = (resources..).zip(response.removed());
+        for (_, name) in removed.filter(|&(index, _)| !overruled.is_at(index)) {
             self.read_absence(name, &mut reading, &mut beside);
         }
         if !reading.repeated.is_empty() || reading.strangers.has_repeated() {

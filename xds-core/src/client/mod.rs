@@ -32,6 +32,7 @@ mod csds;
 mod cursor;
 mod delta;
 mod due;
+mod duplicates;
 mod entry;
 mod error;
 mod event;
@@ -91,8 +92,8 @@ pub use self::{
     names::InvalidStructuredName,
     pace::{InvalidRequestRate, RequestRate},
     profile::{
-        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Fallback, Federation, NackVersion,
-        Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
+        AnswerTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
+        NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
     },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},

@@ -6,7 +6,7 @@ use super::{
     config::{ClientLimits, Profile},
     names::{self, InvalidStructuredName},
     resource_type::{Rejection, ResourceType},
-    unwrap::{Body, Unwrapped},
+    unwrap::{Body, Unusable, Unwrapped},
 };
 
 /// What the names of a type's resources depend on.
@@ -42,6 +42,14 @@ impl<'a> Naming<'a> {
             )))
         } else {
             Ok(name)
+        }
+    }
+
+    /// What a resource is called, sound or not, if that can be told.
+    pub(crate) fn found<'f>(self, one: Result<Unwrapped<'f>, Unusable<'f>>) -> Option<&'f str> {
+        match one {
+            Ok(one) => self.name_of(&one).ok(),
+            Err(unusable) => Some(unusable.name).filter(|name| !name.is_empty()),
         }
     }
 

@@ -85,6 +85,20 @@ pub struct Profile {
     pub reported_errors: ReportedErrors,
     /// The version in a NACK of a response some of which is used (D1, X09).
     pub nack_version: NackVersion,
+    /// What a name stands for that comes more than once in a response (D14, X10, IC17).
+    pub duplicates: Duplicates,
+}
+
+/// What becomes of a name that comes more than once in one response, among its resources or, in the
+/// incremental variant, among what was removed (D14, X10, IC17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Duplicates {
+    /// All copies are bad: none is used, and the response is answered with a NACK that names each.
+    Reject,
+    /// The last copy counts, and those before it are not looked at, as in most implementations. What
+    /// was removed comes after the resources. It takes a second pass over each response.
+    LastWins,
 }
 
 /// Which version a client states from the moment that it has rejected a response but uses some of its
@@ -212,6 +226,7 @@ impl Profile {
             timer_start: TimerStart::Handover,
             reported_errors: ReportedErrors::Used,
             nack_version: NackVersion::LastAccepted,
+            duplicates: Duplicates::Reject,
         }
     }
 

@@ -19,6 +19,7 @@ use bytes::Bytes;
 
 use super::{
     cache::Mark,
+    duplicates::Overruled,
     entry::Entry,
     error::WatchErrorKind,
     faults::{self, Faults, Place, Strangers},
@@ -33,9 +34,7 @@ use crate::{
     service::Variant,
     slab::Slot,
     text::{ResourceName, Version},
-    wire::{
-        Malformed, resource::RawResource, resource_error::RawResourceError, response::Response,
-    },
+    wire::{Malformed, resource_error::RawResourceError, response::Response},
 };
 
 /// What reading a response found.
@@ -75,7 +74,11 @@ impl Judge<'_> {
         // A server mostly repeats its resources in the order of the last response, which is that of
         // the cache: the next entry is guessed before any name is looked at.
         let mut guess = self.cache.first();
+        let overruled = Overruled::in_sotw(self.naming(), response);
         for (index, raw) in response.resources().enumerate() {
+            if overruled.is_at(index) {
+                continue;
+            }
             let raw = match raw {
                 Ok(raw) => raw,
                 Err(why) => {
@@ -314,9 +317,8 @@ impl Judge<'_> {
     /// first ones included.
     fn name_repeated<'f>(&self, response: &Response<'f>, reading: &mut Reading<'f>) {
         for (index, raw) in response.resources().enumerate() {
-            let Some(name) = raw.ok().and_then(|raw| self.name_in(&raw, response)) else {
-                continue;
-            };
+            let found = |raw| self.naming().found(unwrap(&raw, response.type_url));
+            let Some(name) = raw.ok().and_then(found) else { continue };
             let is_repeated = match self.find(name) {
                 Some(slot) => self.cache.is_duplicate(slot),
                 None => reading.strangers.came_twice(name),
@@ -324,13 +326,6 @@ impl Judge<'_> {
             if is_repeated {
                 reading.faults.add(Place::Resource(index), Some(name), DUPLICATE);
             }
-        }
-    }
-
-    fn name_in<'f>(&self, raw: &RawResource<'f>, response: &Response<'f>) -> Option<&'f str> {
-        match unwrap(raw, response.type_url) {
-            Ok(one) => self.naming().name_of(&one).ok(),
-            Err(unusable) => Some(unusable.name).filter(|name| !name.is_empty()),
         }
     }
 

@@ -211,15 +211,18 @@ impl<'f> AnyResponse<'f> {
     }
 
     /// Goes through the resources that can be taken out of what they came in, in wire order.
-    pub(super) fn for_each_sound(&self, act: impl FnMut(Unwrapped<'f>)) {
+    /// They come with their positions.
+    pub(super) fn for_each_sound(&self, act: impl FnMut((usize, Unwrapped<'f>))) {
         match self {
             Self::Sotw(response) => response
                 .resources()
-                .filter_map(|raw| unwrap(&raw.ok()?, response.type_url).ok())
+                .enumerate()
+                .filter_map(|(at, raw)| Some((at, unwrap(&raw.ok()?, response.type_url).ok()?)))
                 .for_each(act),
             Self::Delta(response) => response
                 .resources()
-                .filter_map(|wrapped| unwrap_delta(&wrapped.ok()?, response.type_url).ok())
+                .enumerate()
+                .filter_map(|(at, it)| Some((at, unwrap_delta(&it.ok()?, response.type_url).ok()?)))
                 .for_each(act),
         }
     }

@@ -30,6 +30,7 @@ use super::{
     asked::Asked,
     authorities::DEFAULT,
     cache::Cache,
+    duplicates::Overruled,
     error::{ChannelError, InvalidSettlement},
     event::{Resource, Update},
     faults,
@@ -243,7 +244,11 @@ impl Preview<'_> {
         let limit = self.naming.limits.token_bytes;
         let control_plane = Arc::<str>::from(faults::cut(response.control_plane(), limit));
         let mut unseen = Vec::new();
-        response.for_each_sound(|one| {
+        let overruled = Overruled::in_any(self.naming, response);
+        response.for_each_sound(|(position, one)| {
+            if overruled.is_at(position) {
+                return;
+            }
             let version = match (response, one.wrapper) {
                 (AnyResponse::Delta(_), Some(wrapper)) => wrapper.version,
                 _ => response.version(),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, Fallback, FeatureWarning, Federation,
-        ManagementServer, NackVersion, Node, NodeIn, Profile, ReadGate, ReportedErrors, RequestRate,
-        ServerFeatures, Streams, Verdict, WildcardForm,
+        Authority, ClientConfig, DataErrorPolicy, Duplicates, Fallback, FeatureWarning, Federation,
+        ManagementServer, NackVersion, Node, NodeIn, Profile, ReadGate, ReportedErrors,
+        RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -47,6 +47,7 @@ pub(super) fn client_config(
         "reported-errors",
         "node-in",
         "nack-version",
+        "duplicates",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -82,6 +83,9 @@ pub(super) fn client_config(
     }
     if option("nack-version") == Some("newest") {
         profile.nack_version = NackVersion::Newest;
+    }
+    if option("duplicates") == Some("last-wins") {
+        profile.duplicates = Duplicates::LastWins;
     }
     match option("data-errors") {
         Some("drop") => profile.data_errors = DataErrorPolicy::DropCached,
