@@ -11,8 +11,8 @@ use xds_core::{
     ChannelId, Client, Frame, Time, TypeUrl,
     client::{
         Authority, ChannelError, ChannelEvent, ClientConfig, Contents, Federation, Instrument,
-        Interest, ManagementServer, MetricsExporter, Output, ReadGate, ServerFeature,
-        ServerFeatures, WallClock,
+        Interest, ManagementServer, MetricsExporter, Notice, Output, ReadGate, ServerFeature,
+        ServerFeatures, WallClock, WatchErrorKind,
     },
     proto::{self, client_config::GenericXdsConfig},
     types::CLUSTER,
@@ -129,6 +129,42 @@ fn a_server_cannot_make_up_series() {
         assert_eq!(measured.0.len(), 1, "{:?}", measured.0.keys().take(3).collect::<Vec<_>>());
         assert_eq!(measured.0.values().sum::<u64>(), held, "none is left out (IC32)");
     }
+}
+
+#[test]
+fn errors_have_the_numbers_of_statuses() {
+    let (mut client, channel) = connected(config(), Interest::Name("web"));
+    let zone = String::from("text 3");
+    let bad = proto::Locality { region: "web".into(), zone, ..Default::default() };
+    let frame = response("1", [bad.encode_to_vec().into()]);
+    client.handle_event(ChannelEvent::Message(channel, frame), Time::ZERO);
+    let mut told = std::iter::from_fn(|| client.poll_output());
+    let code = told.find_map(|output| match output {
+        Output::Notify(_, Notice::Changed(Err(error))) => Some(error.kind().code()),
+        _ => None,
+    });
+    assert_eq!(code, Some(3), "INVALID_ARGUMENT to the watcher");
+    let mut frame = Frame::default();
+    assert!(client.poll_transmit(channel, Time::ZERO, &mut frame).is_some());
+    let sent = proto::DiscoveryRequest::decode(frame.to_bytes()).expect("a sound request");
+    assert_eq!(sent.error_detail.map(|status| status.code), Some(3), "and to the server");
+
+    let wait = Duration::from_secs(15);
+    let orderly = ChannelError::Status { code: 0, message: "".into() };
+    let reported = WatchErrorKind::Reported { code: 7, message: "".into() };
+    for (kind, code) in [
+        (WatchErrorKind::DoesNotExist(wait), 5),
+        (WatchErrorKind::Deleted, 5),
+        (WatchErrorKind::Absent, 5),
+        (WatchErrorKind::Expired, 5),
+        (reported, 7),
+        (WatchErrorKind::Timeout(wait), 14),
+        (WatchErrorKind::Unavailable(ChannelError::Unreachable("".into())), 14),
+        (WatchErrorKind::Unavailable(orderly), 14),
+    ] {
+        assert_eq!(kind.code(), code, "{kind}");
+    }
+    println!("covers: D26 X15");
 }
 
 #[test]

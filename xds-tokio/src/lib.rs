@@ -74,6 +74,20 @@
 //! [`Authorizer`](server::Authorizer) the application decides what each of them sees. A response is made when its client has room for it, and
 //! bytes that several clients are due are shared, so that a slow client costs and delays nobody.
 //!
+//! # Errors are no statuses
+//!
+//! Why a resource is not to be had has a number, [`WatchErrorKind::code`], for logs and measurements. It is
+//! no status of a call in the data plane, which would take the control plane's NOT_FOUND for the answer of
+//! the service that was called; so there is no conversion:
+//!
+//! ```compile_fail,E0277
+//! fn fail(error: xds_core::client::WatchError) -> tonic::Status {
+//!     tonic::Status::from(error)
+//! }
+//! ```
+//!
+//! [`WatchErrorKind::code`]: xds_core::client::WatchErrorKind::code
+//!
 //! # What a client holds
 //!
 //! [`ClientHandle::status`] is for the program itself, [`csds`] for tools that ask from outside, and

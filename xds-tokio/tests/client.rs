@@ -17,6 +17,34 @@ fn options() -> ClientOptions {
     ClientOptions::default().with_seed(7)
 }
 
+/// What a type is converted from, as far as the compiler can tell: the constant of the type itself, which is
+/// there only if it is converted, comes before that of the trait.
+struct Made<To, From>(core::marker::PhantomData<(To, From)>);
+
+impl<To: core::convert::From<From>, From> Made<To, From> {
+    const IS_CONVERTED: bool = true;
+}
+
+trait Otherwise {
+    const IS_CONVERTED: bool = false;
+}
+
+impl<T> Otherwise for T {}
+
+#[test]
+fn no_error_of_the_control_plane_becomes_a_status_of_the_data_plane() {
+    let known = Made::<Status, std::io::Error>::IS_CONVERTED;
+    assert!(known, "others are converted, so this test can tell");
+    let errors = [
+        Made::<Status, xds_core::client::WatchError>::IS_CONVERTED,
+        Made::<Status, WatchErrorKind>::IS_CONVERTED,
+        Made::<Status, ChannelError>::IS_CONVERTED,
+        Made::<tonic::Code, WatchErrorKind>::IS_CONVERTED,
+    ];
+    assert_eq!(errors, [false; 4]);
+    println!("covers: B37");
+}
+
 #[tokio::test]
 async fn a_watched_resource_arrives_and_changes_and_every_response_is_acked() {
     let mut server = FakeServer::start().await;

@@ -131,11 +131,40 @@ pub enum ErrorCategory {
     Data,
 }
 
+const INVALID_ARGUMENT: i32 = 3;
 /// The gRPC status code of what is not there.
 pub(crate) const NOT_FOUND: i32 = 5;
 const PERMISSION_DENIED: i32 = 7;
+const UNAVAILABLE: i32 = 14;
 
 impl WatchErrorKind {
+    /// What is wrong, as the number of a gRPC status, for logs, measurements and those who compare
+    /// implementations. It is never meant for a call of the data plane: the status of one that fails for
+    /// lack of configuration is UNAVAILABLE, whatever this says (B37, X15).
+    ///
+    /// | what is wrong | code |
+    /// |---|---|
+    /// | the newest version was rejected (D26) | 3, INVALID_ARGUMENT |
+    /// | there is no such resource, for whatever reason | 5, NOT_FOUND |
+    /// | the server reports a status | that one |
+    /// | no answer in time, no connection, no stream, whatever its status | 14, UNAVAILABLE |
+    ///
+    /// ```
+    /// use xds_core::client::{Rejection, WatchErrorKind};
+    ///
+    /// assert_eq!(WatchErrorKind::Invalid(Rejection::new("no port")).code(), 3);
+    /// assert_eq!(WatchErrorKind::Deleted.code(), 5);
+    /// ```
+    #[must_use]
+    pub const fn code(&self) -> i32 {
+        match self {
+            Self::Invalid(_) => INVALID_ARGUMENT,
+            Self::DoesNotExist(_) | Self::Deleted | Self::Absent | Self::Expired => NOT_FOUND,
+            Self::Reported { code, .. } => *code,
+            Self::Timeout(_) | Self::Unavailable(_) => UNAVAILABLE,
+        }
+    }
+
     /// What the error says about a resource in use. Of the errors that a server reports, only that
     /// there is no such resource, or that it is not for this client, are about the resource (X17).
     #[must_use]
