@@ -97,7 +97,8 @@
 //! # Logs
 //!
 //! Both sides log through `tracing`: connections at INFO, rejected responses and failures at WARN,
-//! messages in the protocol's shorthand `(V=version,R=names,N=nonce,T=type)` at DEBUG. What is inside
+//! messages in the protocol's shorthand `(V=version,R=names,N=nonce,T=type)` at DEBUG, responses with
+//! `,C=identifier` of the control plane that sent them, where it says that. What is inside
 //! resources is not logged at any level, unless the application gives a [`PayloadPrinter`] for TRACE.
 #![deny(missing_docs)]
 

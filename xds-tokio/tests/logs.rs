@@ -90,6 +90,30 @@ async fn messages_are_logged_in_the_shorthand_of_the_protocol() {
     println!("covers: S0.091");
 }
 
+#[tokio::test]
+async fn a_response_is_logged_with_the_control_plane_that_sent_it() {
+    let (log, _guard) = Log::start();
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut a = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    let any = proto::Any { type_url: CLUSTER.into(), value: resource("a", "one") };
+    let response = proto::DiscoveryResponse {
+        version_info: "1".into(),
+        resources: vec![any],
+        type_url: CLUSTER.into(),
+        nonce: "n1".into(),
+        control_plane: Some(proto::ControlPlane { identifier: "plane\n7".into() }),
+        ..Default::default()
+    };
+    stream.send(response.encode_to_vec().into());
+    value(&mut a).await;
+    let message = r"received (V=1,R=[a],N=n1,T=cds,C=plane\n7)";
+    assert_eq!(log.lines(&["DEBUG", message]).len(), 1, "{}", log.text());
+    println!("covers: B12");
+}
+
 /// Prints everything.
 struct Printer;
 

@@ -6,7 +6,7 @@ use xds_core::proto;
 
 use super::{
     Names,
-    text::{Printable, end, list},
+    text::{Printable, end, end_of_response, list},
 };
 
 pub(super) fn request(
@@ -38,5 +38,5 @@ pub(super) fn response(
     })?;
     f.write_str(",D=")?;
     list(f, &response.removed_resources, names, |f, name| Printable(name).fmt(f))?;
-    end(f, &response.nonce, &response.type_url)
+    end_of_response(f, &response.nonce, &response.type_url, response.control_plane.as_ref())
 }

@@ -8,6 +8,8 @@
 //! | `DeltaDiscoveryRequest` | `(S=[subscribed],U=[unsubscribed],I=[name=initial version],N=nonce,T=type)` |
 //! | `DeltaDiscoveryResponse` | `(V=version,R=[name=version],D=[removed],N=nonce,T=type)` |
 //!
+//! A response of a server that says who it is ends with its control plane's identifier, `,C=identifier)`.
+//!
 //! Nothing here runs unless the log line is wanted: the types decode when they are displayed. What is
 //! inside a resource is never shown but its name, and that only where the name is known to be the
 //! first field; see [`PayloadPrinter`] for more. Which of the messages some bytes are only their stream
@@ -293,6 +295,18 @@ mod tests {
         assert_eq!(shown, "(S=[a b],U=[c],I=[a=1 d=2\\n],N=n1,T=cds)");
         let shown = Response(Incremental, &delta_response(vec![secret("3")]), Names::Few);
         assert_eq!(shown.to_string(), "(V=8,R=[key=3],D=[gone],N=n2,T=sds)");
+    }
+
+    #[test]
+    fn a_response_says_whose_it_is_where_the_server_does() {
+        let control_plane = Some(proto::ControlPlane { identifier: "plane-7".into() });
+        let delta = proto::DeltaDiscoveryResponse {
+            type_url: types::CLUSTER.into(),
+            control_plane,
+            ..Default::default()
+        };
+        let shown = Response(Incremental, &delta.encode_to_vec().into(), Names::Few).to_string();
+        assert_eq!(shown, "(V=,R=[],D=[],N=,T=cds,C=plane-7)");
     }
 
     #[test]

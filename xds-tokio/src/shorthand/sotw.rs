@@ -9,7 +9,7 @@ use xds_core::{
 
 use super::{
     Names,
-    text::{Printable, end, list},
+    text::{Printable, end, end_of_response, list},
     wrapper,
 };
 
@@ -30,7 +30,7 @@ pub(super) fn response(
 ) -> fmt::Result {
     write!(f, "(V={},R=", Printable(&response.version_info))?;
     list(f, &response.resources, names, resource_name)?;
-    end(f, &response.nonce, &response.type_url)
+    end_of_response(f, &response.nonce, &response.type_url, response.control_plane.as_ref())
 }
 
 /// The name of a resource whose type is known to have it in front, or of its wrapper; otherwise the

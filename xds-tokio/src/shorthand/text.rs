@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write as _};
 
-use xds_core::types;
+use xds_core::{proto, types};
 
 use super::Names;
 
@@ -35,9 +35,25 @@ pub(crate) fn type_name(type_url: &str) -> &str {
     types::short_name(type_url).unwrap_or_else(|| type_url.rsplit('/').next().unwrap_or(type_url))
 }
 
-/// What all messages end with.
+/// What a request ends with.
 pub(super) fn end(f: &mut fmt::Formatter<'_>, nonce: &str, type_url: &str) -> fmt::Result {
     write!(f, ",N={},T={})", Printable(nonce), Printable(type_name(type_url)))
+}
+
+/// What a response ends with, which says who speaks where the server does (B12).
+pub(super) fn end_of_response(
+    f: &mut fmt::Formatter<'_>,
+    nonce: &str,
+    type_url: &str,
+    control_plane: Option<&proto::ControlPlane>,
+) -> fmt::Result {
+    write!(f, ",N={},T={}", Printable(nonce), Printable(type_name(type_url)))?;
+    match control_plane {
+        Some(control_plane) if !control_plane.identifier.is_empty() => {
+            write!(f, ",C={})", Printable(&control_plane.identifier))
+        }
+        _ => f.write_char(')'),
+    }
 }
 
 pub(super) fn list<T>(
