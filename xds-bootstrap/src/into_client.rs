@@ -106,6 +106,10 @@ impl EnvoyBootstrap {
     /// server's URI is the cluster's name or the target, of its first service; all of its services are
     /// in [`EnvoyBootstrap::transports`], under the name of the server's transport.
     ///
+    /// Authorities are those that sources name. A client has to know each of its authorities, so the source
+    /// for all others is not in it: whoever knows their names adds them with
+    /// [`authority`](EnvoyBootstrap::authority).
+    ///
     /// # Errors
     ///
     /// The configuration asks for another transport than gRPC, or for several servers for names
@@ -136,6 +140,18 @@ impl EnvoyBootstrap {
             }
         }
         Ok(config)
+    }
+
+    /// An authority with the server that its names come from (B18, B20): that of the source which lists the
+    /// authority, otherwise that of `default_config_source`. `None` where there is neither.
+    ///
+    /// # Errors
+    ///
+    /// The source asks for another transport than gRPC.
+    pub fn authority(&self, name: &str) -> Result<Option<Authority>, Inexpressible> {
+        let server =
+            self.source_of(name).map(|source| self.management_server(source)).transpose()?;
+        Ok(server.map(|server| Authority::new(name).with_server(server)))
     }
 
     /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).

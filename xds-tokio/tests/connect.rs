@@ -159,7 +159,7 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     let nobody = refusing.address();
     let addresses = (one.address, two.address);
     let service = move |service: &GrpcService| {
-        let GrpcTarget::Envoy { cluster_name, authority } = &service.target else {
+        let GrpcTarget::Envoy { cluster_name, authority, .. } = &service.target else {
             return Err("only clusters are known");
         };
         let address = match cluster_name.as_str() {
@@ -207,6 +207,48 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     stream.close(Status::unavailable("not now"));
     // The first has its turn again, and refuses again.
     one.stream().await.request().await;
+}
+
+#[tokio::test]
+async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows() {
+    let (mut small, mut large) = (FakeServer::start().await, FakeServer::start().await);
+    let text = r#"{
+        "node": { "id": "n", "cluster": "c" },
+        "dynamic_resources": { "cds_config": { "ads": {} }, "ads_config": {
+            "api_type": "GRPC", "grpc_services": [
+                { "envoy_grpc": { "cluster_name": "small", "max_receive_message_length": 200 } },
+                { "envoy_grpc": { "cluster_name": "large" } }
+            ]
+        } }
+    }"#;
+    let bootstrap = EnvoyBootstrap::from_json(text).expect("it is right");
+    let addresses = (small.address, large.address);
+    let service = move |service: &GrpcService| match &service.target {
+        GrpcTarget::Envoy { cluster_name, .. } => {
+            let is_small = cluster_name == "small";
+            let address = if is_small { addresses.0 } else { addresses.1 };
+            Ok(Service::new(address.to_string(), Credentials::insecure()))
+        }
+        _ => Err("only clusters are known"),
+    };
+    let options =
+        ClientOptions::default().with_envoy_bootstrap(&bootstrap, service).expect("all are known");
+    let mut config = bootstrap.client_config().expect("it can");
+    config.profile.backoff.initial = Duration::from_millis(20);
+    config.profile.backoff.max = Duration::from_millis(50);
+    config.profile.read_gate = ReadGate::Off;
+    let client = Client::connect(config.with_type(OpaqueType::new(CLUSTER)), options);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    let long = "x".repeat(200);
+    let mut stream = small.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", &long)]);
+    // It has had its turn.
+    let mut stream = large.stream().await;
+    stream.request().await;
+    stream.respond(CLUSTER, "1", "n1", &[("a", &long)]);
+    value(&mut watch).await;
+    println!("covers: B18");
 }
 
 #[tokio::test]

@@ -112,6 +112,10 @@ pub enum GrpcTarget {
         cluster_name: String,
         /// The `:authority` of calls; empty means the cluster's name.
         authority: String,
+        /// The longest response that is taken from it, in bytes; `None`, written as 0, sets no limit.
+        max_receive_message_length: Option<u32>,
+        /// Whether calls carry the headers that a proxy adds.
+        proxy_headers: ProxyHeaders,
     },
     /// Behind a gRPC target, with a client of its own.
     Google {
@@ -122,6 +126,17 @@ pub enum GrpcTarget {
         /// Credentials and all else, kept for who knows it.
         config: RawJson,
     },
+}
+
+/// Whether calls carry the headers that a proxy adds to those it passes on: `x-envoy-internal` and
+/// `x-forwarded-for`. Who is no proxy has none to add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProxyHeaders {
+    /// They do.
+    Sent,
+    /// They do not: `skip_envoy_headers`.
+    Skipped,
 }
 
 /// A header. Its value may be a secret, so it is not printed.
@@ -342,6 +357,15 @@ impl GrpcService {
                 GrpcTarget::Envoy {
                     cluster_name: envoy.require("cluster_name")?.nonempty()?.into(),
                     authority: envoy.string("authority")?,
+                    max_receive_message_length: envoy
+                        .get("max_receive_message_length")
+                        .map(|field| read_u32(&field))
+                        .transpose()?
+                        .filter(|&bytes| bytes > 0),
+                    proxy_headers: match envoy.get("skip_envoy_headers") {
+                        Some(field) if field.boolean()? => ProxyHeaders::Skipped,
+                        _ => ProxyHeaders::Sent,
+                    },
                 }
             }
             Some((_, field)) => {

@@ -17,7 +17,8 @@ mod message;
 mod source;
 
 pub use api::{
-    ApiConfigSource, ApiType, ApiVersion, GrpcService, GrpcTarget, Header, RateLimit, Rest, Target,
+    ApiConfigSource, ApiType, ApiVersion, GrpcService, GrpcTarget, Header, ProxyHeaders, RateLimit,
+    Rest, Target,
 };
 pub use bootstrap::EnvoyBootstrap;
 pub use source::{ConfigSource, PathSource, Specifier};

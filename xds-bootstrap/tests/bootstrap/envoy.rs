@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use xds_bootstrap::{
     BootstrapError,
     envoy::{
-        ApiConfigSource, ApiType, ApiVersion, ConfigSource, GrpcTarget, NodeIn, Specifier, Target,
+        ApiConfigSource, ApiType, ApiVersion, ConfigSource, GrpcTarget, NodeIn, ProxyHeaders,
+        Specifier, Target,
     },
 };
 use xds_core::types;
@@ -210,6 +211,24 @@ fn a_service_is_of_the_proxy_or_has_a_client_of_its_own() {
     assert_eq!(config.value()["call_credentials"][0]["access_token"], "t");
     assert_eq!(service.initial_metadata[0].value, "v");
 
+    let envoy = |more: Value| {
+        let mut envoy = json!({ "cluster_name": "x" });
+        envoy.as_object_mut().expect("it is one").extend(more.as_object().expect("one").clone());
+        let service = with(json!({ "envoy_grpc": envoy })).expect("it is right");
+        match &service.grpc_services[0].target {
+            GrpcTarget::Envoy { max_receive_message_length, proxy_headers, .. } => {
+                (*max_receive_message_length, *proxy_headers)
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    };
+    assert_eq!(envoy(json!({})), (None, ProxyHeaders::Sent));
+    assert_eq!(envoy(json!({ "max_receive_message_length": 0 })), (None, ProxyHeaders::Sent));
+    assert_eq!(
+        envoy(json!({ "maxReceiveMessageLength": "4194304", "skip_envoy_headers": true })),
+        (Some(4 << 20), ProxyHeaders::Skipped)
+    );
+
     for (service, why) in [
         (json!({}), ".envoy_grpc: required, but missing"),
         (
@@ -219,6 +238,10 @@ fn a_service_is_of_the_proxy_or_has_a_client_of_its_own() {
         (
             json!({ "envoyGrpc": { "clusterName": "x" }, "googleGrpc": {} }),
             ".googleGrpc: excludes `envoy_grpc`, which is set as well",
+        ),
+        (
+            json!({ "envoy_grpc": { "cluster_name": "x", "max_receive_message_length": -1 } }),
+            ".envoy_grpc.max_receive_message_length: not a whole number of 32 bits",
         ),
         (json!({ "google_grpc": {} }), ".google_grpc.target_uri: required, but missing"),
         (

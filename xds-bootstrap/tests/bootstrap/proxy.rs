@@ -7,7 +7,12 @@ use xds_bootstrap::{
     BootstrapError, ErrorKind, Inexpressible,
     envoy::{EnvoyBootstrap, GrpcService, GrpcTarget, Specifier},
 };
-use xds_core::{client::Streams, service::Variant};
+use xds_core::{
+    Client, Time, TypeUrl,
+    client::{Interest, OpaqueType, Streams},
+    service::Variant,
+    types::CLUSTER,
+};
 
 use crate::{
     envoy::{grpc, refusal, rest, services, source},
@@ -120,6 +125,45 @@ fn authorities_have_sources_of_their_own() {
     value["default_config_source"] = json!({ "ads": {} });
     let bootstrap = envoy(&value).expect("it is right");
     assert_eq!(bootstrap.source_of("b").map(|source| &source.specifier), Some(&Specifier::Ads));
+}
+
+#[test]
+fn other_authorities_have_the_default_source() {
+    println!("covers: B18 B20");
+    let mut value = proxy();
+    let mut api = grpc("AGGREGATED_DELTA_GRPC");
+    api["grpc_services"] = services(&["own"]);
+    let own = json!({ "api_config_source": api, "authorities": [{ "name": "a" }] });
+    value["config_sources"] = json!([own]);
+    let bootstrap = envoy(&value).expect("it is right");
+    assert_eq!(bootstrap.authority("b"), Ok(None), "nobody is asked for it");
+
+    let mut other = grpc("AGGREGATED_GRPC");
+    other["grpc_services"] = services(&["default"]);
+    value["default_config_source"] = json!({ "api_config_source": other });
+    let bootstrap = envoy(&value).expect("it is right");
+    let authority =
+        |name| bootstrap.authority(name).expect("it is gRPC").expect("there is a source");
+    assert_eq!(&*authority("a").servers[0].uri, "own");
+    let default = authority("b");
+    let server = &default.servers[0];
+    assert_eq!((&*default.name, &*server.uri), ("b", "default"));
+    let is_known = bootstrap.transports().any(|(transport, _)| transport == server.transport);
+    assert!(is_known, "an adapter is told how to reach it");
+
+    // A client watches its names once it has been added.
+    let config = bootstrap.client_config().expect("it can");
+    let config = config.with_type(OpaqueType::new(CLUSTER)).with_authority(default);
+    let mut client = Client::new(config, 1, Time::ZERO);
+    let mut watch = |authority: &str| {
+        let name = format!("xdstp://{authority}/envoy.config.cluster.v3.Cluster/web");
+        client.watch(&TypeUrl::from(CLUSTER), Interest::Name(&name), Time::ZERO).is_ok()
+    };
+    assert_eq!((watch("a"), watch("b"), watch("c")), (true, true, false));
+
+    value["default_config_source"] = json!({ "api_config_source": rest() });
+    let bootstrap = envoy(&value).expect("it is right");
+    assert_eq!(bootstrap.authority("b"), Err(Inexpressible::Transport("REST")));
 }
 
 #[test]

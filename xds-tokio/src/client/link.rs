@@ -103,6 +103,7 @@ impl Link {
             (*address != *target.server.uri).then(|| without_credentials(address).into())
         };
         let address = service.as_ref().ok().and_then(stands_in);
+        let own_limit = service.as_ref().map_or(usize::MAX, Service::max_response_bytes);
         let connecting = Box::pin(connect(service, path.clone(), options.clone()));
         Self {
             id,
@@ -113,7 +114,7 @@ impl Link {
             has_requests: false,
             requests,
             turn,
-            max_response_bytes,
+            max_response_bytes: max_response_bytes.min(own_limit),
             stage: Stage::Dialing(connecting, queue),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds_bootstrap::{
     Bootstrap,
-    envoy::{EnvoyBootstrap, GrpcService},
+    envoy::{EnvoyBootstrap, GrpcService, GrpcTarget},
 };
 use xds_core::client::TransportId;
 
@@ -102,7 +102,8 @@ impl ClientOptions {
     }
 
     /// Takes the services of every server of a proxy's bootstrap. What the name of a cluster stands for,
-    /// and what the credentials in a service of Google's form are, only `service` knows.
+    /// and what the credentials in a service of Google's form are, only `service` knows. A bound on
+    /// responses that the bootstrap states for a cluster holds beside any that `service` sets.
     ///
     /// # Errors
     ///
@@ -113,7 +114,18 @@ impl ClientOptions {
         mut service: impl FnMut(&GrpcService) -> Result<Service, E>,
     ) -> Result<Self, E> {
         bootstrap.transports().try_fold(self, |options, (transport, services)| {
-            let services: Vec<_> = services.iter().map(&mut service).collect::<Result<_, E>>()?;
+            let bounded = |from: &GrpcService| {
+                let made = service(from)?;
+                Ok(match from.target {
+                    GrpcTarget::Envoy { max_receive_message_length: Some(bytes), .. } => {
+                        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                        let bytes = made.max_response_bytes().min(bytes);
+                        made.with_max_response_bytes(bytes)
+                    }
+                    _ => made,
+                })
+            };
+            let services: Vec<_> = services.iter().map(bounded).collect::<Result<_, E>>()?;
             Ok(options.with_services(transport, services))
         })
     }

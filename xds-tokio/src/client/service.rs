@@ -16,6 +16,7 @@ pub struct Service {
     credentials: Credentials,
     authority: Option<Authority>,
     metadata: HeaderMap,
+    max_response_bytes: usize,
 }
 
 impl Service {
@@ -23,7 +24,8 @@ impl Service {
     #[must_use]
     pub fn new(target: impl Into<Arc<str>>, credentials: Credentials) -> Self {
         let target = target.into();
-        Self { target, credentials, authority: None, metadata: HeaderMap::new() }
+        let metadata = HeaderMap::new();
+        Self { target, credentials, authority: None, metadata, max_response_bytes: usize::MAX }
     }
 
     /// Names another `:authority` in calls than the one in the address.
@@ -41,6 +43,20 @@ impl Service {
         value.set_sensitive(true);
         self.metadata.append(name, value);
         self
+    }
+
+    /// Takes no response from the service that is longer than this, in bytes: `max_receive_message_length`
+    /// of a proxy's bootstrap (B18). A longer one ends the stream, as one does that is longer than what the
+    /// core takes from anybody
+    /// ([`ClientLimits::response_bytes`](xds_core::client::ClientLimits::response_bytes)).
+    #[must_use]
+    pub fn with_max_response_bytes(mut self, bytes: usize) -> Self {
+        self.max_response_bytes = bytes;
+        self
+    }
+
+    pub(crate) const fn max_response_bytes(&self) -> usize {
+        self.max_response_bytes
     }
 
     pub(crate) fn target(&self) -> &str {
@@ -67,6 +83,7 @@ impl fmt::Debug for Service {
             .field("credentials", &self.credentials)
             .field("authority", &self.authority)
             .field("metadata", &self.metadata.keys())
+            .field("max_response_bytes", &self.max_response_bytes)
             .finish()
     }
 }
