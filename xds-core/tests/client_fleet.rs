@@ -14,12 +14,13 @@
 //! | IC18 to IC23, IC31 | `oracle.rs`: the cache after each response, from the one before |
 //! | IC24, IC25, IC33, IC38 | `clock.rs`: not early, not late; of a TTL that a server behind the preferred one gave, only that it ends |
 //! | IC26 | `clock.rs`, `may_open`: not early; `reliance.rs`: not late, at rest; jitter is in `backoff.rs` |
-//! | IC27 | `talk.rs`, `is_known_trouble`; `reliance.rs`: all are told, unless the client may have turned |
-//! | IC29, IC30 | `clock.rs`, `may_open`; `reliance.rs`; `talk.rs`, `forge` |
+//! | IC27 | `talk.rs`, `is_known_trouble`; `reliance.rs`: all are told, unless the client may have turned; `watcher.rs`: once |
+//! | IC29 | `clock.rs`, `may_open`; `reliance.rs`; `talk.rs`, `is_known_trouble`: of no server while one behind it may answer |
+//! | IC30 | `clock.rs`, `may_open`; `reliance.rs`; `talk.rs`, `forge` |
 //! | IC32 | `told.rs`, and `watcher.rs` against the cache whenever all is at rest |
 //! | IC34 | `talk.rs`, `deliver`; `rest.rs`; of a wildcard watch, for new values |
 //! | IC35 | `clock.rs`, `drain`; entries in `lies_do_no_harm_and_runs_repeat_themselves` |
-//! | IC36, IC37 | `talk.rs`, `forge`; `client_contract.rs`; `lies_do_no_harm_and_runs_repeat_themselves` |
+//! | IC36, IC37 | `talk.rs`, `forge`, also of a type that nobody registered; `client_contract.rs`; `lies_do_no_harm_and_runs_repeat_themselves` |
 //! | IC39 | `rest.rs`, `shut_down`; that each watch gets a final event is for who holds it (`xds-handle`) |
 //! | IC40 | `peer.rs`: each request says something that the server does not know |
 //! | D6 | `idle.rs`: streams that nobody wants anything of, of one server |
@@ -211,8 +212,8 @@ fn walks_come_to_what_is_rare() {
     }
     assert!(missing.is_empty(), "never reached: {missing:?}");
     println!("covers: IC1 IC2 IC3 IC4 IC5 IC6 IC7 IC8 IC9 IC10 IC11 IC12 IC13 IC14 IC15 IC18");
-    println!("covers: IC19 IC20 IC21 IC22 IC23 IC24 IC25 IC26 IC27 IC28 IC30 IC31 IC32 IC33");
-    println!("covers: IC34 IC35 IC38 IC39 IC40 IL1 IL2");
+    println!("covers: IC19 IC20 IC21 IC22 IC23 IC24 IC25 IC26 IC27 IC28 IC29 IC30 IC31 IC32");
+    println!("covers: IC33 IC34 IC35 IC38 IC39 IC40 IL1 IL2");
 }
 
 /// While a subscription to everything has ended but nobody has told the server, it goes on sending what

@@ -254,7 +254,7 @@ impl Model {
         let Some(watcher) = self.watchers.get_mut(nth) else { return Ok(false) };
         let Some(change) = self.client.next_change(watcher.id) else { return Ok(false) };
         self.trace.push(Box::new((watcher.id, change.clone())));
-        watcher.step(change)?;
+        watcher.step(change, u64::from(self.responses))?;
         Ok(true)
     }
 

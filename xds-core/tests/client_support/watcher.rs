@@ -36,6 +36,8 @@ pub struct Watcher {
     collection: Option<Ambient>,
     /// The last notice, and how many responses there had been by then.
     last: Option<(Notice, u64)>,
+    /// The same of what a wildcard watch was last told of its server.
+    last_trouble: Option<(WatchErrorKind, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +82,7 @@ impl Watcher {
             told: BTreeMap::new(),
             collection: None,
             last: None,
+            last_trouble: None,
         }
     }
 
@@ -177,7 +180,16 @@ impl Watcher {
         });
     }
 
-    pub fn step(&mut self, change: Change) -> Result<(), TestCaseError> {
+    /// Takes a change, before which there were so many responses.
+    pub fn step(&mut self, change: Change, responses: u64) -> Result<(), TestCaseError> {
+        if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change
+            && let kind @ WatchErrorKind::Unavailable(_) = error.kind()
+        {
+            let before = self.last_trouble.replace((kind.clone(), responses));
+            let is_news =
+                before.as_ref().is_none_or(|(last, heard)| last != kind || responses > *heard);
+            prop_assert!(is_news, "{:?} of everything is told again (IC27)", kind);
+        }
         match change {
             Change::Resource { name, result: Ok(resource) } => {
                 let told = self.told.insert(name.to_string(), resource.clone());
@@ -199,6 +211,7 @@ impl Watcher {
                 Ambient::replace(self.collection.as_mut(), error.as_ref())?;
             }
             Change::Resync => {
+                self.last_trouble = None;
                 self.view.clear();
                 self.told.clear();
             }

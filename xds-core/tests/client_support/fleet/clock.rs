@@ -234,6 +234,10 @@ impl World {
         attempts.not_before = self.now.after(pause(*series));
         if peer.first_response.is_none() {
             self.talk.failing.insert(place);
+            match self.is_anything_unknown(place, &statuses(&self.client)) {
+                true => self.talk.content.remove(&place),
+                false => self.talk.content.insert(place),
+            };
             if self.watchers.iter().any(|it| self.setup.place_of_watch(it) == place) {
                 self.talk.trouble.insert(place);
             }

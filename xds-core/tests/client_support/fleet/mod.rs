@@ -144,6 +144,11 @@ impl Setup {
         (self.preferred(name), self.only(kind))
     }
 
+    /// Where it leads when that one does not answer.
+    pub fn place_behind(self, kind: usize, name: &str) -> Option<Place> {
+        Some((*self.servers_of(name).get(1)?, self.only(kind)))
+    }
+
     /// The position of the server that is preferred for a name.
     pub fn preferred(self, name: &str) -> usize {
         self.servers_of(name)[0]
@@ -301,6 +306,8 @@ impl World {
             self.client.unwatch(watcher.id, self.now);
             self.note_breath();
             self.note_ended(watcher.id);
+            // What it was turned for may have been this.
+            self.talk.content.extend(self.talk.failing.iter().copied());
         }
     }
 
@@ -341,7 +348,8 @@ impl World {
                         }
                         let name = watcher.name.as_deref().unwrap_or_default();
                         let place = self.setup.place_of(watcher.kind, name);
-                        self.talk.is_known_trouble(place, notice_error(&notice))?;
+                        let behind = self.setup.place_behind(watcher.kind, name);
+                        self.talk.is_known_trouble(place, behind, notice_error(&notice))?;
                         watcher.hear(notice, responses)?;
                     }
                     None => prop_assert!(false, "a notice for {}, which has ended (IC39)", id),
@@ -397,9 +405,10 @@ impl World {
         }
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change {
             let place = self.setup.place_of(watcher.kind, "");
-            self.talk.is_known_trouble(place, Some(error))?;
+            let behind = self.setup.place_behind(watcher.kind, "");
+            self.talk.is_known_trouble(place, behind, Some(error))?;
         }
-        watcher.step(change)?;
+        watcher.step(change, self.talk.responses())?;
         Ok(true)
     }
 

@@ -94,7 +94,7 @@ impl World {
     }
 
     /// Whether a watched name of those that prefer a place is unknown: a reason to turn to the next one.
-    fn is_anything_unknown(&self, place: Place, known: &Statuses) -> bool {
+    pub fn is_anything_unknown(&self, place: Place, known: &Statuses) -> bool {
         let prefers = |it: &&Watcher| self.setup.place_of_watch(it) == place;
         self.watchers.iter().filter(prefers).any(|watcher| match &watcher.name {
             Some(name) => {

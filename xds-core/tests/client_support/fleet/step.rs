@@ -123,16 +123,17 @@ pub fn hostile() -> impl Strategy<Value = Step> {
         kind(),
         proptest::collection::vec((0..4u8, 0..4u8), 0..4),
         proptest::collection::vec(0..4u8, 0..3),
-        0..3u8,
+        0..4u8,
         any::<prop::sample::Index>(),
         any::<u8>(),
     );
     let forged = response.prop_map(|(is_delta, kind, resources, removed, harm, at, flip)| {
         let variant = if is_delta { Variant::Incremental } else { Variant::StateOfTheWorld };
-        let mut bytes = lie(variant, kind, &resources, &removed);
+        let type_url = if harm == 3 { UNKNOWN_TYPE } else { TYPES[kind] };
+        let mut bytes = lie(variant, (kind, type_url), &resources, &removed);
         let at = at.index(bytes.len());
         match harm {
-            0 => {}
+            0 | 3 => {}
             1 => bytes.truncate(at),
             _ => bytes[at] ^= flip,
         }
@@ -144,8 +145,16 @@ pub fn hostile() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A type that nobody registered.
+const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
+
 /// A well-formed response of whatever content.
-fn lie(variant: Variant, kind: usize, resources: &[(u8, u8)], removed: &[u8]) -> Vec<u8> {
+fn lie(
+    variant: Variant,
+    (kind, type_url): (usize, &str),
+    resources: &[(u8, u8)],
+    removed: &[u8],
+) -> Vec<u8> {
     let held = |text: u8| Held { version: u64::from(text), text, ttl: None };
     let any = |&(name, text): &(u8, u8)| held(text).to_any(kind, &name_of(kind, name));
     let errors = removed.iter().rev().map(|&name| proto::ResourceError {
@@ -159,7 +168,7 @@ fn lie(variant: Variant, kind: usize, resources: &[(u8, u8)], removed: &[u8]) ->
         Variant::StateOfTheWorld => proto::DiscoveryResponse {
             version_info: "lie".into(),
             nonce: "lie".into(),
-            type_url: TYPES[kind].into(),
+            type_url: type_url.into(),
             resources: resources.iter().map(any).collect(),
             resource_errors: errors.collect(),
             ..Default::default()
@@ -168,7 +177,7 @@ fn lie(variant: Variant, kind: usize, resources: &[(u8, u8)], removed: &[u8]) ->
         Variant::Incremental => proto::DeltaDiscoveryResponse {
             system_version_info: "lie".into(),
             nonce: "lie".into(),
-            type_url: TYPES[kind].into(),
+            type_url: type_url.into(),
             resources: resources
                 .iter()
                 .map(|one| proto::Resource {

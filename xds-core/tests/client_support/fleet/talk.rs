@@ -44,6 +44,9 @@ pub struct Talk {
     pub failing: BTreeSet<Place>,
     /// The same while somebody watched, who has watched ever since.
     pub trouble: BTreeSet<Place>,
+    /// Those of them where nothing was wanted, at that moment, that was not known: no reason to turn to
+    /// the server behind.
+    pub content: BTreeSet<Place>,
     /// When a stream was last seen to have ended, if another one may take over.
     pub last_end: Time,
     /// Until when the client may wait for no reason that shows.
@@ -89,17 +92,26 @@ impl Talk {
         }
     }
 
-    /// Watchers hear of a server only while it does not answer (IC27), and of none but the preferred one
-    /// unless that does not either (IC29).
+    /// Watchers hear of a server only while it does not answer (IC27), and if there is one behind it that
+    /// there was a reason to turn to, only while that does not either (IC29).
     pub fn is_known_trouble(
         &self,
         place: Place,
+        behind: Option<Place>,
         error: Option<&WatchError>,
     ) -> Result<(), TestCaseError> {
         let is_unavailable =
             error.is_some_and(|error| matches!(error.kind(), WatchErrorKind::Unavailable(_)));
         let is_known = !is_unavailable || self.has_lied || self.failing.contains(&place);
         prop_assert!(is_known, "{:?}, though it answers (IC27, IC29)", error);
+        let all_fail = behind.is_none_or(|behind| self.failing.contains(&behind));
+        let is_final = all_fail || self.content.contains(&place);
+        prop_assert!(
+            !is_unavailable || self.has_lied || is_final,
+            "{:?}, though {:?} may answer (IC29)",
+            error,
+            behind
+        );
         Ok(())
     }
 
@@ -399,6 +411,7 @@ impl World {
         self.watchers.iter_mut().for_each(|watcher| watcher.may_have_missed_an_end = true);
         let (channel, server) = (self.peers[at].channel, self.peers[at].server);
         let (before, stats) = (statuses(&self.client), self.client.stats());
+        let reading = self.client.wants_read(channel);
         let message = ChannelEvent::Message(channel, Bytes::copy_from_slice(bytes));
         self.client.handle_event(message, self.now);
         self.hear_verdicts(stats)?;
@@ -411,6 +424,10 @@ impl World {
         let is_one = now.responses - stats.responses == 1;
         let is_passed_over = now.unsolicited > stats.unsolicited;
         prop_assert_eq!(answers, u64::from(is_one && !is_passed_over), "one answer (IC1, IC36)");
+        if is_passed_over {
+            let goes_on = self.client.wants_read(channel) == reading;
+            prop_assert!(goes_on && now.malformed == stats.malformed, "the stream goes on (IC36)");
+        }
         if answers == 0 {
             // What nobody asks for by name, and nothing came of, may go with the stream.
             let is_held = |(_, known): &(_, &Known)| known.bytes.is_some();
