@@ -140,15 +140,18 @@ impl World {
         }
         let differs = |key: &&(usize, usize)| before.get(key) != self.store.get(key);
         let touched: BTreeSet<_> = before.keys().chain(self.store.keys()).filter(differs).collect();
+        let mut types: BTreeSet<usize> = touched.iter().map(|(ty, _)| *ty).collect();
         if self.versions == VersionMode::Caller {
-            for (ty, _) in &touched {
+            // The same resources in another version are a change as well.
+            types.extend(changes.iter().map(|(ty, ..)| *ty));
+            for ty in &types {
                 transaction.set_version(url(TYPES[*ty]), format!("v{}", self.changes[*ty] + 1));
             }
         }
         let applied = self.server.apply(transaction, Time::ZERO).unwrap();
         assert_eq!(applied.changed + applied.removed, touched.len());
         for (ty, changes) in self.changes.iter_mut().enumerate() {
-            *changes += u64::from(touched.iter().any(|(of, _)| *of == ty));
+            *changes += u64::from(types.contains(&ty));
         }
     }
 
