@@ -16,6 +16,24 @@ use xds_core::{
 #[test]
 fn each_resource_has_a_status() {
     run_all(&[
+        // What was rejected goes along again, and waits for its answer like what is new.
+        (
+            "M234 M107",
+            "
+            set cds a=1 c=1
+            d> cds +*
+            d< cds first a=1 c=1
+            set cds -c
+            d> cds nack
+            d< cds changed -c
+            d> cds ack
+            sync cds a:error
+            set cds b=1
+            d< cds changed a=1 b=1
+            sync cds a:stale b:stale
+            d> cds ack
+            sync cds a:synced b:synced",
+        ),
         (
             "M234 IS30",
             "

@@ -76,6 +76,9 @@ impl<'a> Look<'a> {
         if self.is_rejected(Mark::Nonce(edge.sent)) {
             return ResourceSync::Error;
         }
+        if self.is_on_its_way_again(Mark::Nonce(edge.sent)) {
+            return self.sync_of_newest();
+        }
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
         if accepted.is_some_and(|accepted| edge.sent <= accepted.nonce.get()) {
             return ResourceSync::Synced;
@@ -100,6 +103,9 @@ impl<'a> Look<'a> {
         if self.is_rejected(Mark::Stamp(stamp)) {
             return ResourceSync::Error;
         }
+        if self.is_on_its_way_again(Mark::Stamp(stamp)) {
+            return self.sync_of_newest();
+        }
         let accepted = self.session.accepted_response(self.arena, reached);
         if accepted.is_some_and(|accepted| stamp <= accepted.to) {
             return ResourceSync::Synced;
@@ -116,6 +122,11 @@ impl<'a> Look<'a> {
         };
         let is_full_state = self.session.sends(self.arena) == Sends::FullState;
         !is_full_state && self.held.is_some_and(|held| held.has(mark, suspects))
+    }
+
+    /// Whether a resource was rejected as it is now, and went along with a later response.
+    fn is_on_its_way_again(&self, mark: Mark) -> bool {
+        self.session.suspects().is_none() && self.held.is_some_and(|held| held.rode(mark))
     }
 
     fn sync_of_newest(&self) -> ResourceSync {

@@ -74,6 +74,11 @@ pub(crate) enum Mark {
 }
 
 impl Held {
+    /// Whether a resource is among those that went along with a change, if they did.
+    pub(crate) fn rode(&self, mark: Mark) -> bool {
+        self.rides.is_some_and(|rides| rides.has(mark))
+    }
+
     /// Another response was rejected.
     pub(crate) fn add(&mut self, rejected: &Rejected) {
         let before = self.rides.take();
