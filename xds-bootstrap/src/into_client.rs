@@ -4,8 +4,6 @@
 //! Credentials and services stay behind: a server has their name only, and the adapter that dials is
 //! told what each name stands for ([`Bootstrap::all_servers`], [`EnvoyBootstrap::transports`]).
 
-use std::time::Duration;
-
 use thiserror::Error;
 use xds_core::{
     client::{
@@ -13,6 +11,7 @@ use xds_core::{
         ManagementServer, Node, Profile, ReportedErrors, RequestRate, ServerFeature, Streams,
     },
     service::Variant,
+    types,
 };
 
 use crate::{
@@ -106,6 +105,12 @@ impl EnvoyBootstrap {
     /// server's URI is the cluster's name or the target, of its first service; all of its services are
     /// in [`EnvoyBootstrap::transports`], under the name of the server's transport.
     ///
+    /// Each of the two types waits as long as its source says (`initial_fetch_timeout`). Resources of other
+    /// types have sources of their own, which are in listeners and clusters: they wait the 15 s of a source
+    /// that does not say, unless the application tells the configuration
+    /// ([`ClientConfig::with_does_not_exist_after`]). It is one time for a type, whoever's names it is: that of
+    /// a source for authorities is read, and not used.
+    ///
     /// Authorities are those that sources name. A client has to know each of its authorities, so the source
     /// for all others is not in it: whoever knows their names adds them with
     /// [`authority`](EnvoyBootstrap::authority).
@@ -116,23 +121,24 @@ impl EnvoyBootstrap {
     /// without an authority, or the node has no id or no cluster (BS-15).
     pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
         let mut server: Option<ManagementServer> = None;
-        let mut timeout = Some(Duration::ZERO);
         for source in [&self.lds, &self.cds].into_iter().flatten() {
             let this = self.management_server(source)?;
             if server.as_ref().is_some_and(|other| *other != this) {
                 return Err(Inexpressible::SeveralSources);
             }
             server = Some(this);
-            // One timer serves both; the longer one gives up on neither too early.
-            timeout = timeout.zip(source.initial_fetch_timeout).map(|(one, other)| one.max(other));
         }
         let server = server.ok_or(Inexpressible::NoSource)?;
         if let Some(field) = self.node.missing_for_envoy() {
             return Err(Inexpressible::Node(field));
         }
-        let mut profile = Profile::envoy();
-        profile.does_not_exist_after = timeout;
-        let mut config = ClientConfig::new(self.node.to_node(), server).with_profile(profile);
+        let mut config = ClientConfig::new(self.node.to_node(), server);
+        config = config.with_profile(Profile::envoy());
+        for (type_url, source) in [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)] {
+            if let Some(source) = source {
+                config = config.with_does_not_exist_after(type_url, source.initial_fetch_timeout);
+            }
+        }
         for source in &self.config_sources {
             for name in &source.authorities {
                 let server = self.management_server(source)?;

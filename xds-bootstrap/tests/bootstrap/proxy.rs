@@ -9,9 +9,9 @@ use xds_bootstrap::{
 };
 use xds_core::{
     Client, Time, TypeUrl,
-    client::{Interest, OpaqueType, Streams},
+    client::{ClientConfig, Interest, OpaqueType, Streams},
     service::Variant,
-    types::CLUSTER,
+    types::{CLUSTER, LISTENER, ROUTE_CONFIGURATION as ROUTE},
 };
 
 use crate::{
@@ -39,11 +39,17 @@ fn envoy(value: &Value) -> Result<EnvoyBootstrap, BootstrapError> {
 
 #[test]
 fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
-    println!("covers: S0.058 S0.059");
+    println!("covers: B18 S0.058 S0.059");
     let bootstrap = envoy(&proxy()).expect("it is right");
     let config = bootstrap.client_config().expect("the core can do that");
     assert_eq!((config.node.id(), &*first_server(&config).uri), ("n", "xds"));
-    assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(20)));
+    let waits = |config: &ClientConfig, url: &str| {
+        config.does_not_exist_after.get(&TypeUrl::from(url)).copied()
+    };
+    let seconds = |seconds| Some(Some(Duration::from_secs(seconds)));
+    let stated = (waits(&config, CLUSTER), waits(&config, LISTENER), waits(&config, ROUTE));
+    assert_eq!(stated, (seconds(20), seconds(15), None), "each source has its own (B18)");
+    assert_eq!(config.profile.does_not_exist_after, Some(Duration::from_secs(15)));
 
     // The form in which the documentation has it, of YAML and older than versions.
     let old = json!({
@@ -60,7 +66,7 @@ fn a_proxys_bootstrap_says_where_listeners_and_clusters_come_from() {
     let mut forever = proxy();
     forever["dynamic_resources"]["cds_config"]["initial_fetch_timeout"] = "0s".into();
     let config = envoy(&forever).expect("it is right").client_config().expect("it can");
-    assert_eq!(config.profile.does_not_exist_after, None);
+    assert_eq!((waits(&config, CLUSTER), waits(&config, LISTENER)), (Some(None), seconds(15)));
 }
 
 #[test]

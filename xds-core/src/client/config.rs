@@ -1,8 +1,8 @@
 //! What a client is told at construction: who it is, where its servers are, and how much a peer may
 //! make it hold. How it behaves where the field disagrees is in `profile.rs`.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
-use core::fmt;
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use core::{fmt, time::Duration};
 
 use prost::Message as _;
 
@@ -14,7 +14,7 @@ use super::{
     pace::RequestRate,
     resource_type::ResourceType,
 };
-use crate::{proto, service::Variant};
+use crate::{proto, service::Variant, text::TypeUrl};
 
 /// Everything a [`Client`](super::Client) needs to know.
 #[derive(Clone, Debug)]
@@ -31,6 +31,9 @@ pub struct ClientConfig {
     pub types: Vec<Arc<dyn ResourceType>>,
     /// The decisions on which implementations differ.
     pub profile: Profile,
+    /// How long a subscribed resource of one of these types may be missing, whichever server is asked,
+    /// instead of what the profile says (B18). `None` waits for ever.
+    pub does_not_exist_after: BTreeMap<TypeUrl, Option<Duration>>,
     /// Bounds on what a peer can make the client hold.
     pub limits: ClientLimits,
 }
@@ -45,6 +48,7 @@ impl ClientConfig {
             authorities: Vec::new(),
             types: Vec::new(),
             profile: Profile::grpc(),
+            does_not_exist_after: BTreeMap::new(),
             limits: ClientLimits::default(),
         }
     }
@@ -61,6 +65,18 @@ impl ClientConfig {
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
+        self
+    }
+
+    /// Says how long a subscribed resource of the type may be missing: Envoy's `initial_fetch_timeout`,
+    /// which each source has its own of (B18). `None` waits for ever.
+    #[must_use]
+    pub fn with_does_not_exist_after(
+        mut self,
+        type_url: impl Into<TypeUrl>,
+        after: Option<Duration>,
+    ) -> Self {
+        self.does_not_exist_after.insert(type_url.into(), after);
         self
     }
 
@@ -82,6 +98,17 @@ impl ClientConfig {
     /// Whether two types are registered under the type URL.
     pub(crate) fn is_ambiguous(&self, type_url: &str) -> bool {
         self.types.iter().filter(|known| known.type_url() == type_url).count() > 1
+    }
+
+    /// How long a subscribed resource of the type may be missing at the server.
+    pub(crate) fn missing_after(
+        &self,
+        server: &ManagementServer,
+        type_index: usize,
+    ) -> Option<Duration> {
+        let known = self.types.get(type_index);
+        let own = known.and_then(|known| self.does_not_exist_after.get(known.type_url()));
+        own.copied().unwrap_or_else(|| self.profile.missing_after(server))
     }
 
     pub(crate) fn position_of(&self, type_url: &str) -> Option<usize> {

@@ -142,7 +142,7 @@ impl Client {
         let epoch = self.upstreams.epoch;
         let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
         let server = &upstream.server;
-        let after = self.config.profile.missing_after(server).unwrap_or(Duration::MAX);
+        let after = self.config.missing_after(server, armed.type_index).unwrap_or(Duration::MAX);
         let (state, kind) =
             match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
                 true => (EntryState::Timeout, WatchErrorKind::Timeout(after)),
@@ -246,7 +246,9 @@ impl Client {
 
     fn arm_again(&mut self, id: ChannelId, armed: &Armed, now: Time) {
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let Some(after) = self.config.missing_after(&server.server, armed.type_index) else {
+            return;
+        };
         let known = self.types.get_mut(armed.type_index).map(|known| &mut known.interest);
         let Some(running) = known.and_then(|interest| match armed.subject {
             Subject::Subscription(key) => {

@@ -61,7 +61,7 @@ impl Client {
         let Some(upstream) = self.upstreams.servers.get_mut(authority.active(type_index)) else {
             return 0;
         };
-        let Some(after) = self.config.profile.missing_after(&upstream.server) else { return 0 };
+        let Some(after) = self.config.missing_after(&upstream.server, type_index) else { return 0 };
         self.upstreams.last_timer += 1;
         upstream.fetches.arm(type_index, subject, after, now, self.upstreams.last_timer)
     }

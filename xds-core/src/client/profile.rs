@@ -56,7 +56,8 @@ pub struct Profile {
     /// The code in `error_detail` of a NACK (D3).
     pub nack_code: i32,
     /// How long a subscribed resource may be missing before it is taken not to exist, counted from
-    /// [`timer_start`](Self::timer_start) on (S1.025). `None` waits for ever.
+    /// [`timer_start`](Self::timer_start) on (S1.025). `None` waits for ever. A type may have a time of its
+    /// own ([`ClientConfig::does_not_exist_after`](super::ClientConfig::does_not_exist_after)).
     pub does_not_exist_after: Option<Duration>,
     /// The same where the server has [`ServerFeature::ResourceTimerIsTransientError`], and the
     /// conclusion is that something is wrong with the server (S3.042).
@@ -251,7 +252,7 @@ impl Profile {
 }
 
 impl Profile {
-    /// How long a subscribed resource of the server may be missing.
+    /// How long a subscribed resource of the server may be missing, of a type without a time of its own.
     pub(crate) fn missing_after(&self, server: &ManagementServer) -> Option<Duration> {
         match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
             true => self.timeout_after,

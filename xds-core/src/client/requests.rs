@@ -204,7 +204,7 @@ impl Client {
             return;
         }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let Some(after) = self.config.missing_after(&server.server, type_index) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };
         let last_timer = &mut self.upstreams.last_timer;
         let Some(channel) = self.upstreams.channels.get_mut(id.0) else { return };

@@ -46,9 +46,9 @@ impl Client {
     /// A server that is relied on was asked for everything of a type, or is relied on from now on:
     /// starts the time in which it has to send what another one sent before.
     pub(super) fn await_leftovers(&mut self, id: ChannelId, type_index: usize, now: Time) {
-        let profile = &self.config.profile;
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
-        let (upstream, after) = (channel.upstream, profile.missing_after(&server.server));
+        let upstream = channel.upstream;
+        let after = self.config.missing_after(&server.server, type_index);
         let is_incremental = server.server.variant == Variant::Incremental;
         if !is_incremental || !self.relies_on(upstream, DEFAULT, type_index) {
             return;
@@ -106,7 +106,7 @@ impl Client {
             return;
         }
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
-        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let Some(after) = self.config.missing_after(&server.server, type_index) else { return };
         let token = &mut self.upstreams.last_timer;
         *token += 1;
         if let Some(channel) = self.upstreams.channels.get_mut(id.0)
@@ -147,7 +147,7 @@ impl Client {
 
     fn conclude_leftovers(&mut self, upstream: usize, type_index: usize, leftovers: Vec<Slot>) {
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
-        let Some(after) = self.config.profile.missing_after(&server.server) else { return };
+        let Some(after) = self.config.missing_after(&server.server, type_index) else { return };
         let keeps = server.server.data_errors(&self.config.profile) == DataErrorPolicy::KeepCached;
         let Some(source) = server.sources.get(type_index).cloned() else { return };
         for slot in leftovers {

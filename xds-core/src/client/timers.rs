@@ -1,4 +1,4 @@
-//! Does-not-exist timers: all of one server have the same duration, so they are a queue.
+//! Does-not-exist timers: all of one server and type have the same duration, so they are a queue.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
@@ -6,15 +6,16 @@ use core::time::Duration;
 use crate::{slab::Key, time::Time};
 
 /// The timers that run on one channel, or towards one server where time counts from the moment of
-/// interest on (D10), in the order in which they will fire.
+/// interest on (D10), of each type in the order in which they will fire.
 ///
 /// They measure time during which responses could be read. While watchers or unsent answers hold back
-/// reading, the queue stands still: otherwise a resource that lies unread in the transport would be
+/// reading, the queues stand still: otherwise a resource that lies unread in the transport would be
 /// taken not to exist.
 #[derive(Debug, Default)]
 pub(crate) struct DoesNotExistTimers {
-    queue: VecDeque<Armed>,
-    /// For how long the queue has stood still so far.
+    /// By the position of the type. There are few.
+    queues: Vec<VecDeque<Armed>>,
+    /// For how long the queues have stood still so far.
     paused: Duration,
     paused_since: Option<Time>,
 }
@@ -22,11 +23,17 @@ pub(crate) struct DoesNotExistTimers {
 /// A running timer. It counts only if its subject still carries the token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Armed {
-    /// On the queue's own clock.
+    /// On the queues' own clock.
     due: Time,
     pub(crate) type_index: usize,
     pub(crate) subject: Subject,
     pub(crate) token: u64,
+}
+
+impl Armed {
+    fn order(&self) -> (Time, u64) {
+        (self.due, self.token)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +57,12 @@ impl DoesNotExistTimers {
         token: u64,
     ) -> u64 {
         let due = self.reading_time(now).after(after);
-        self.queue.push_back(Armed { due, type_index, subject, token });
+        if self.queues.len() <= type_index {
+            self.queues.resize_with(type_index + 1, VecDeque::new);
+        }
+        if let Some(queue) = self.queues.get_mut(type_index) {
+            queue.push_back(Armed { due, type_index, subject, token });
+        }
         token
     }
 
@@ -58,34 +70,42 @@ impl DoesNotExistTimers {
     pub(crate) fn next(&self) -> Option<Time> {
         match self.paused_since {
             Some(_) => None,
-            None => self.queue.front().map(|armed| armed.due.after(self.paused)),
+            None => self.front().map(|armed| armed.due.after(self.paused)),
         }
     }
 
+    /// The one that fires first; of two at once, the one that was armed first.
     pub(crate) fn front(&self) -> Option<&Armed> {
-        self.queue.front()
+        self.queues.iter().filter_map(VecDeque::front).min_by_key(|armed| armed.order())
     }
 
     pub(crate) fn pop(&mut self) -> Option<Armed> {
-        let first = self.queue.pop_front();
-        crate::room::give_back(&mut self.queue);
+        let queue = self.front()?.type_index;
+        let queue = self.queues.get_mut(queue)?;
+        let first = queue.pop_front();
+        crate::room::give_back(queue);
         first
     }
 
     /// Some of the timers, in their order.
     pub(crate) fn take_those(&mut self, is_one: impl Fn(&Armed) -> bool) -> Vec<Armed> {
-        let taken = self.queue.iter().copied().filter(&is_one).collect();
-        self.queue.retain(|armed| !is_one(armed));
-        crate::room::give_back(&mut self.queue);
+        let mut taken: Vec<_> = self.queues.iter().flatten().copied().filter(&is_one).collect();
+        taken.sort_by_key(Armed::order);
+        for queue in &mut self.queues {
+            queue.retain(|armed| !is_one(armed));
+            crate::room::give_back(queue);
+        }
         taken
     }
 
     /// The timers of a channel that is gone.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Armed> {
-        core::mem::take(&mut self.queue).into_iter()
+        let mut taken: Vec<_> = core::mem::take(&mut self.queues).into_iter().flatten().collect();
+        taken.sort_by_key(Armed::order);
+        taken.into_iter()
     }
 
-    /// The time on the queue's own clock, which leaves out the pauses.
+    /// The time on the queues' own clock, which leaves out the pauses.
     fn reading_time(&self, now: Time) -> Time {
         let until = self.paused_since.unwrap_or(now).since(Time::ZERO);
         Time::ZERO.after(until.saturating_sub(self.paused))
@@ -130,5 +150,18 @@ mod tests {
             Some(seconds(24)),
             "armed while paused: fifteen seconds of reading"
         );
+    }
+
+    #[test]
+    fn the_first_to_fire_is_first_whatever_its_type() {
+        let mut timers = DoesNotExistTimers::default();
+        for (type_index, after, token) in [(2, 9, 1), (0, 5, 2), (2, 9, 3), (1, 9, 4), (0, 5, 5)] {
+            let after = Duration::from_secs(after);
+            timers.arm(type_index, Subject::Collection, after, seconds(token), token);
+        }
+        let taken = timers.take_those(|armed| armed.type_index == 1);
+        assert_eq!(taken.iter().map(|armed| armed.token).collect::<Vec<_>>(), [4]);
+        let popped = core::iter::from_fn(|| timers.pop()).map(|armed| armed.token);
+        assert_eq!(popped.collect::<Vec<_>>(), [2, 1, 5, 3], "at 7, 10, 10 and 12");
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn client_config(
         "node-in",
         "nack-version",
         "duplicates",
+        "waits",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -140,6 +141,15 @@ pub(super) fn client_config(
             option("external").is_some_and(|names| names.split(',').any(|other| other == name));
         let verdict = if is_external { Verdict::External } else { Verdict::Validation };
         config = config.with_type(ToyType::new(&*type_url(name)).with_verdict(verdict));
+    }
+    for wait in option("waits").unwrap_or_default().split(',').filter(|wait| !wait.is_empty()) {
+        let wrong = || format!("`{wait}` is no type with seconds or `never`, such as cds:20");
+        let (name, after) = wait.split_once(':').ok_or_else(wrong)?;
+        let after = match after {
+            "never" => None,
+            seconds => Some(Duration::from_secs(seconds.parse().map_err(|_| wrong())?)),
+        };
+        config = config.with_does_not_exist_after(&*type_url(name), after);
     }
     let limits = &mut config.limits;
     limits.tombstones_per_type = number("tombstones")?.unwrap_or(limits.tombstones_per_type);
