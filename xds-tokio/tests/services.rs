@@ -2,12 +2,17 @@
 
 mod support;
 
+use prost::Message as _;
 use support::{
     CLUSTER, DELTA_AGGREGATED, ENDPOINTS, RawClient, names,
-    server::{Running, set, start},
+    server::{Running, set, start, streams},
+    soon,
 };
 use tonic::Code;
-use xds_core::types;
+use xds_core::{
+    proto::{DiscoveryRequest, Node},
+    types,
+};
 
 /// A service that carries one type: its name, and what its methods' names have in common.
 const SERVICES: [(&str, &str, &str); 9] = [
@@ -119,16 +124,12 @@ async fn the_aggregated_service_carries_all_types_in_both_variants() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_is_unimplemented_and_says_what_would_be() {
+async fn what_no_service_defines_is_unimplemented() {
     let running = start().await;
-    for (type_url, service, methods) in SERVICES {
-        let why = unimplemented(&running, path(service, "Fetch", methods)).await;
-        if type_url != types::VIRTUAL_HOST {
-            assert!(why.contains("open a stream"), "{why}");
-        }
-    }
     for odd in [
         "/envoy.service.discovery.v3.AggregatedDiscoveryService/FetchAggregatedResources",
+        "/envoy.service.route.v3.VirtualHostDiscoveryService/FetchVirtualHosts",
+        "/envoy.service.route.v3.VirtualHostDiscoveryService/StreamVirtualHosts",
         "/envoy.service.cluster.v3.ClusterDiscoveryService/Stream",
         "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters/more",
         "/envoy.api.v2.ClusterDiscoveryService/StreamClusters",
@@ -136,6 +137,68 @@ async fn what_is_no_stream_is_unimplemented_and_says_what_would_be() {
     ] {
         unimplemented(&running, odd).await;
     }
+}
+
+fn request(names: &[&str], version: &str) -> Vec<u8> {
+    let request = DiscoveryRequest {
+        node: Some(Node { id: "raw".into(), ..Node::default() }),
+        resource_names: names.iter().map(|&name| name.into()).collect(),
+        version_info: version.into(),
+        ..DiscoveryRequest::default()
+    };
+    request.encode_to_vec()
+}
+
+/// M196: one request and one response, of every type that has the method.
+#[tokio::test]
+async fn a_fetch_is_answered_once_and_ends_well() {
+    let running = start().await;
+    for (type_url, service, methods) in SERVICES {
+        if type_url == types::VIRTUAL_HOST {
+            continue;
+        }
+        running.handle.apply(set(&[(type_url, "a", type_url)])).await.unwrap();
+        let fetch = path(service, "Fetch", methods);
+        let mut client = RawClient::ask(running.address, fetch, request(&["a"], "")).await.unwrap();
+        let response = client.response().await;
+        assert_eq!((response.type_url.as_str(), names(&response)), (type_url, vec!["a".into()]));
+        assert_eq!(client.end().await.code(), Code::Ok);
+    }
+    streams(&running.handle, 0).await;
+    println!("covers: M196 S0.047");
+}
+
+/// M196: what there is not yet, or not in a newer version, is waited for.
+#[tokio::test]
+async fn a_fetch_waits_for_what_is_new() {
+    let running = start().await;
+    let fetch = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters";
+    let waiting = |names: &'static [&'static str], version: String| {
+        let address = running.address;
+        tokio::spawn(async move {
+            let request = request(names, &version);
+            let mut client = RawClient::ask(address, fetch, request).await.unwrap();
+            client.response().await
+        })
+    };
+    let first = waiting(&["a"], String::new());
+    streams(&running.handle, 1).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let first = soon(first).await.unwrap();
+    assert_eq!(names(&first), ["a"]);
+
+    let second = waiting(&[], first.version_info.clone());
+    streams(&running.handle, 1).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "2")])).await.unwrap();
+    let second = soon(second).await.unwrap();
+    assert_ne!(second.version_info, first.version_info);
+
+    // Who goes while waiting leaves nothing behind.
+    let third = waiting(&[], second.version_info);
+    streams(&running.handle, 1).await;
+    third.abort();
+    streams(&running.handle, 0).await;
+    println!("covers: M196");
 }
 
 #[tokio::test]

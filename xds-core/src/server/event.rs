@@ -26,18 +26,25 @@ pub enum Via {
         /// The variant.
         variant: Variant,
     },
+    /// The service of one type, for one request and one response in the state-of-the-world variant (M196).
+    /// The stream [ends](ServerOutput::Finished) with the response. Until then it waits: for one of the
+    /// named resources to exist, or for a version of everything that is not the one the request states.
+    Fetch {
+        /// The type.
+        type_url: TypeUrl,
+    },
 }
 
 impl Via {
-    /// What a client reached by calling a method; `None` if that is no stream.
+    /// What a client reached by calling a method.
     #[must_use]
-    pub fn of(method: Method) -> Option<Self> {
+    pub fn of(method: Method) -> Self {
         match method {
-            Method::Aggregated(variant) => Some(Self::Aggregated(variant)),
+            Method::Aggregated(variant) => Self::Aggregated(variant),
             Method::Single { type_url, variant } => {
-                Some(Self::Single { type_url: TypeUrl::from(type_url), variant })
+                Self::Single { type_url: TypeUrl::from(type_url), variant }
             }
-            Method::Fetch { .. } => None,
+            Method::Fetch { type_url } => Self::Fetch { type_url: TypeUrl::from(type_url) },
         }
     }
 
@@ -46,6 +53,7 @@ impl Via {
     pub const fn variant(&self) -> Variant {
         match self {
             Self::Aggregated(variant) | Self::Single { variant, .. } => *variant,
+            Self::Fetch { .. } => Variant::StateOfTheWorld,
         }
     }
 }
@@ -88,6 +96,9 @@ pub enum ServerOutput {
     ViewDropped(ViewName),
     /// End the stream with this status. Nothing more is said about it.
     Close(StreamId, CloseReason),
+    /// End the stream well, once its last response is written: all that was asked for was sent
+    /// ([`Via::Fetch`]). Nothing more is said about it.
+    Finished(StreamId),
     /// A client names a resource that the store lacks
     /// ([`OnDemand::Told`](super::OnDemand::Told), M254): set it, or say that it does not exist. Said once
     /// until it is unwanted.

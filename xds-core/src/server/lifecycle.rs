@@ -113,6 +113,14 @@ impl Server {
         self.forget(id);
     }
 
+    /// A response was rendered. Where there is to be one only, that was it (M196).
+    pub(super) fn finish_fetch(&mut self, id: StreamId) {
+        if self.streams.get(id.0).is_some_and(|stream| matches!(stream.via, Via::Fetch { .. })) {
+            self.out.tell(ServerOutput::Finished(id));
+            self.forget(id);
+        }
+    }
+
     /// Frees everything that was held for the stream (IS23).
     pub(super) fn forget(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_none() {

@@ -281,6 +281,9 @@ impl Server {
         self.note_rendered(stream);
         self.tell_wants();
         self.note_polled(stream, transmit.is_some());
+        if transmit.is_some() {
+            self.finish_fetch(stream);
+        }
         transmit
     }
 

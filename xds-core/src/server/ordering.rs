@@ -30,7 +30,9 @@ pub(crate) enum Order {
 impl Order {
     pub(crate) fn of(policy: &OrderingPolicy, via: &Via) -> Self {
         match (policy, via) {
-            (OrderingPolicy::OrderOnly, _) | (_, Via::Single { .. }) => Self::Rank,
+            (OrderingPolicy::OrderOnly, _) | (_, Via::Single { .. } | Via::Fetch { .. }) => {
+                Self::Rank
+            }
             (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
             (OrderingPolicy::AckGated(_), _) => Self::Gated(Box::default()),
         }

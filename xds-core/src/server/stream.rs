@@ -252,13 +252,17 @@ impl Via {
         match self {
             Self::Aggregated(_) if stated.is_empty() => Err(CloseReason::MissingTypeUrl),
             Self::Aggregated(_) => Ok(stated),
-            Self::Single { type_url, .. } if stated.is_empty() || *type_url == *stated => {
+            Self::Single { type_url, .. } | Self::Fetch { type_url }
+                if stated.is_empty() || *type_url == *stated =>
+            {
                 Ok(type_url.as_str())
             }
-            Self::Single { type_url, .. } => Err(CloseReason::ForeignTypeUrl {
-                asked: TypeUrl::from(stated),
-                served: type_url.clone(),
-            }),
+            Self::Single { type_url, .. } | Self::Fetch { type_url } => {
+                Err(CloseReason::ForeignTypeUrl {
+                    asked: TypeUrl::from(stated),
+                    served: type_url.clone(),
+                })
+            }
         }
     }
 }

@@ -433,7 +433,7 @@ fn aliases_keep_to_the_rules_of_names() {
             2t< eds changed x=1",
         ),
         (
-            "M136 M151",
+            "M136",
             "
             set sds a+x=1; cds c=1
             d> sds +x

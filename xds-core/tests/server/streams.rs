@@ -102,6 +102,27 @@ fn a_type_url_is_required() {
     println!("covers: M5 IS22");
 }
 
+/// M196: a fetch is one response, in either order of what it names and what asks for it.
+#[test]
+fn a_fetch_ends_well_with_its_one_response() {
+    let mut rig = Rig::script("");
+    let via = Via::Fetch { type_url: url("eds").into() };
+    let id = rig.server.accept(via, rig.now).expect("a stream");
+    rig.message(id, &first("", &["x"]));
+    let mut frame = Frame::default();
+    assert!(rig.server.poll_transmit(id, rig.now, &mut frame).is_none(), "it waits");
+    rig.drain();
+    assert!(!rig.effects().contains(&ServerOutput::Finished(id)));
+    rig.run("set eds x=1");
+    assert!(rig.server.poll_transmit(id, rig.now, &mut frame).is_some());
+    assert!(rig.server.poll_transmit(id, rig.now, &mut frame).is_none(), "no more than one");
+    rig.drain();
+    assert!(rig.effects().contains(&ServerOutput::Finished(id)));
+    let stats = rig.server.stats();
+    assert_eq!((stats.streams, stats.subscriptions, stats.names), (0, 0, 1));
+    println!("covers: M196 IS23");
+}
+
 /// M6, M7: the stream of one type implies it, and carries no other.
 #[test]
 fn a_stream_of_one_type_implies_it() {

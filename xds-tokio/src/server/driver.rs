@@ -19,7 +19,7 @@ use xds_core::{
     Frame, StreamId,
     server::{
         Admission, Observation, Readiness, Refusal, Server, ServerConfig, ServerOutput,
-        StreamEvent, TooManyWaits,
+        StreamEvent, TooManyWaits, Via,
     },
     service::Variant,
 };
@@ -90,6 +90,15 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// What kind of call a client makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Requests as long as it lasts.
+    Stream,
+    /// One request and one response.
+    Fetch,
 }
 
 /// How many inputs one turn takes.
@@ -229,6 +238,7 @@ impl Driver {
 
     fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
         let variant = call.via.variant();
+        let kind = if matches!(call.via, Via::Fetch { .. }) { Kind::Fetch } else { Kind::Stream };
         let id = self
             .server
             .accept(call.via, self.clock.now())
@@ -239,8 +249,14 @@ impl Driver {
             return Err(Refusal::ShuttingDown);
         };
         let (slot, credit) = (Arc::new(Slot::default()), Arc::new(Notify::new()));
-        let reader =
-            read(id, call.requests, call.max_request_bytes, Arc::clone(&credit), inbox.clone());
+        let reader = read(
+            id,
+            kind,
+            call.requests,
+            call.max_request_bytes,
+            Arc::clone(&credit),
+            inbox.clone(),
+        );
         let reader = tokio::spawn(reader);
         let applicant = self.gatekeeper.is_some().then(|| {
             Box::new(Applicant {
@@ -284,6 +300,11 @@ impl Driver {
                         self.log.closed(&stream, &reason);
                         let code = Code::from_i32(reason.code().as_i32());
                         stream.slot.end(Status::new(code, reason.to_string()));
+                    }
+                }
+                ServerOutput::Finished(id) => {
+                    if let Some(stream) = self.streams.remove(&id) {
+                        stream.slot.end(Status::ok(""));
                     }
                 }
                 ServerOutput::Observed(observation) => self.observe(observation),
@@ -423,6 +444,7 @@ impl Drop for Driver {
 /// Reads a stream's requests, one for each credit.
 async fn read(
     id: StreamId,
+    kind: Kind,
     mut requests: Streaming<Bytes>,
     limit: usize,
     credit: Arc<Notify>,
@@ -432,6 +454,8 @@ async fn read(
         credit.notified().await;
         match requests.message().await {
             Ok(Some(message)) => inbox.send(Input::Request(id, message)),
+            // Its response may still have to be waited for. Should the client go, its body does.
+            Ok(None) if kind == Kind::Fetch => return,
             Ok(None) => return inbox.send(Input::Closed(id)),
             Err(status) => return inbox.send(unreadable(id, &status, limit)),
         }

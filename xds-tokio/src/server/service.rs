@@ -10,10 +10,7 @@ use core::{
 use bytes::Bytes;
 use http::{HeaderValue, header::CONTENT_TYPE};
 use tonic::{Code, Status, Streaming, body::Body};
-use xds_core::{
-    server::Via,
-    service::{Method, method_at},
-};
+use xds_core::{server::Via, service::method_at};
 
 use super::{
     inbox::{Call, Inbox, Input},
@@ -27,7 +24,8 @@ use crate::grpc::RawCodec;
 /// [routes](super::ManagementServer::routes). Clones are cheap and serve the same resources. Keepalive
 /// is then the listener's to set up; see [`Keepalive`](crate::Keepalive) for why it matters.
 ///
-/// The `Fetch` methods are answered with `UNIMPLEMENTED`.
+/// A `Fetch` call is answered as soon as there is something to send that is newer than the version that it
+/// states; until then it waits, as long as the client does.
 #[derive(Clone, Debug)]
 pub struct DiscoveryService {
     inbox: Inbox,
@@ -91,10 +89,5 @@ where
 fn via(path: &str) -> Result<Via, Status> {
     let method =
         method_at(path).ok_or_else(|| Status::unimplemented(format!("no such method: {path}")))?;
-    Via::of(method).ok_or_else(|| match method {
-        Method::Fetch { type_url } => Status::unimplemented(format!(
-            "{path} is not served: open a stream for {type_url} instead"
-        )),
-        _ => Status::unimplemented(format!("{path} is not served")),
-    })
+    Ok(Via::of(method))
 }
