@@ -51,7 +51,7 @@ fn main() {
     group.finish();
 
     println!();
-    ratios.print(OURS, BARE, Some(1.5));
+    ratios.print(OURS, BARE, None);
 }
 
 /// Returns a response as it was sent.
@@ -82,7 +82,7 @@ fn measure_bare(
 struct Fleet(Vec<FrameClient>);
 
 impl Fleet {
-    async fn open(address: std::net::SocketAddr, clients: usize) -> Self {
+    async fn open(address: std::net::SocketAddr, clients: usize, greeting: Greeting) -> Self {
         let mut channels: Vec<Channel> = Vec::new();
         for _ in 0..CONNECTIONS {
             let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
@@ -93,7 +93,13 @@ impl Fleet {
             let channel = channels[client % CONNECTIONS].clone();
             // Servers may hold the call back until they know who calls.
             let first = subscription(client).encode_to_vec();
-            fleet.push(FrameClient::call(channel, DELTA_AGGREGATED, first.into()).await);
+            let mut client = FrameClient::call(channel, DELTA_AGGREGATED, first.into()).await;
+            if greeting == Greeting::Everything {
+                // One after the other: what waits unread on one stream takes the room of all on its
+                // connection.
+                client.answer().await;
+            }
+            fleet.push(client);
         }
         Self(fleet)
     }
@@ -102,11 +108,26 @@ impl Fleet {
     async fn answer(&mut self) -> Bytes {
         let mut last = Bytes::new();
         for client in &mut self.0 {
-            last = client.frame().await;
-            let response = DeltaDiscoveryResponse::decode(last.clone()).expect("a response");
-            client.send_bytes(ack(response).encode_to_vec().into());
+            last = client.answer().await;
         }
         last
+    }
+}
+
+/// What a client is sent when it comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Greeting {
+    Nothing,
+    Everything,
+}
+
+impl FrameClient {
+    /// Reads one response and accepts it.
+    async fn answer(&mut self) -> Bytes {
+        let frame = self.frame().await;
+        let response = DeltaDiscoveryResponse::decode(frame.clone()).expect("a response");
+        self.send_bytes(ack(response).encode_to_vec().into());
+        frame
     }
 }
 
@@ -127,9 +148,9 @@ impl Ours {
         let mut all = Transaction::new();
         (0..RESOURCES).for_each(|index| set(&mut all, index, 1));
         handle.apply(all).await.expect("a sound transaction");
-        let fleet = Fleet::open(address, clients).await;
-        let mut ours = Self { handle, fleet, acks: 0, version: 1 };
-        ours.settle().await;
+        let fleet = Fleet::open(address, clients, Greeting::Everything).await;
+        let ours = Self { handle, fleet, acks: clients as u64, version: 1 };
+        ours.await_acks().await;
         ours
     }
 
@@ -145,8 +166,12 @@ impl Ours {
     async fn settle(&mut self) -> Bytes {
         let last = self.fleet.answer().await;
         self.acks += self.fleet.0.len() as u64;
-        while self.handle.stats().await.expect("it runs").acks < self.acks {}
+        self.await_acks().await;
         last
+    }
+
+    async fn await_acks(&self) {
+        while self.handle.stats().await.expect("it runs").acks < self.acks {}
     }
 }
 
@@ -159,7 +184,7 @@ struct Bare {
 impl Bare {
     async fn open(clients: usize) -> Self {
         let mut server = FrameServer::start().await;
-        let fleet = Fleet::open(server.address, clients).await;
+        let fleet = Fleet::open(server.address, clients, Greeting::Nothing).await;
         let mut streams = Vec::new();
         for _ in 0..clients {
             let mut stream = server.stream().await;

@@ -60,7 +60,7 @@ impl Size {
         if is_test_run() {
             Self { clients: 20, resources: 200, held: 100, returning: 20 }
         } else {
-            Self { clients: 1_000, resources: 10_000, held: 1_000, returning: 100 }
+            Self { clients: 1_000, resources: 10_000, held: 1_000, returning: 1_000 }
         }
     }
 }
