@@ -20,8 +20,9 @@ use crate::wire::{delta_response::DeltaResponse, response::Response};
 pub(crate) struct Overruled(BTreeSet<usize>);
 
 impl Overruled {
+    #[inline]
     pub(crate) fn is_at(&self, position: usize) -> bool {
-        self.0.contains(&position)
+        !self.0.is_empty() && self.0.contains(&position)
     }
 
     pub(crate) fn in_any(naming: Naming<'_>, response: &AnyResponse<'_>) -> Self {

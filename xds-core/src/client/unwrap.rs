@@ -46,6 +46,7 @@ pub(crate) struct Unusable<'f> {
 }
 
 /// Takes a resource of the type `type_url` out of a wrapper. A wrapper in a wrapper is none.
+#[inline]
 pub(crate) fn unwrap<'f>(
     raw: &RawResource<'f>,
     type_url: &str,
@@ -56,6 +57,12 @@ pub(crate) fn unwrap<'f>(
     if !raw.is_wrapper() {
         return Err(Unusable { name: "", reason: wrong_type(raw) });
     }
+    unwrap_nested(raw, type_url)
+}
+
+/// Most resources have no wrapper: what is for those that do stays out of their way.
+#[cold]
+fn unwrap_nested<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'f>, Unusable<'f>> {
     let wrapped = Wrapped::parse(raw.value)
         .map_err(|why| Unusable { name: "", reason: alloc::format!("its wrapper: {why}") })?;
     unwrap_delta(&wrapped, type_url)
