@@ -168,6 +168,21 @@ async fn a_fetch_is_answered_once_and_ends_well() {
     println!("covers: M196 S0.047");
 }
 
+/// A fetch that asks for nothing, or cannot be read, is told so and does not wait.
+#[tokio::test]
+async fn a_fetch_that_is_none_is_refused() {
+    let running = start().await;
+    let fetch = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters";
+    let mut silent = RawClient::call(running.address, fetch).await.unwrap();
+    silent.half_close();
+    let status = silent.end().await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    assert!(status.message().contains("without a request"), "{status}");
+    let mut garbage = RawClient::ask(running.address, fetch, &b"\xff\xff"[..]).await.unwrap();
+    assert_eq!(garbage.end().await.code(), Code::InvalidArgument);
+    streams(&running.handle, 0).await;
+}
+
 /// M196: what there is not yet, or not in a newer version, is waited for.
 #[tokio::test]
 async fn a_fetch_waits_for_what_is_new() {

@@ -101,6 +101,13 @@ enum Kind {
     Fetch,
 }
 
+/// Whether a call has brought a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    Something,
+}
+
 /// How many inputs one turn takes.
 const INPUTS_PER_TURN: usize = 1_000;
 
@@ -450,10 +457,17 @@ async fn read(
     credit: Arc<Notify>,
     inbox: Inbox,
 ) {
+    let mut asked = Asked::Nothing;
     loop {
         credit.notified().await;
         match requests.message().await {
-            Ok(Some(message)) => inbox.send(Input::Request(id, message)),
+            Ok(Some(message)) => {
+                asked = Asked::Something;
+                inbox.send(Input::Request(id, message));
+            }
+            Ok(None) if (kind, asked) == (Kind::Fetch, Asked::Nothing) => {
+                return inbox.send(Input::Undeliverable(id, "a fetch without a request".into()));
+            }
             // Its response may still have to be waited for. Should the client go, its body does.
             Ok(None) if kind == Kind::Fetch => return,
             Ok(None) => return inbox.send(Input::Closed(id)),
