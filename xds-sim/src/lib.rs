@@ -35,6 +35,7 @@
 pub mod script;
 pub mod status_text;
 mod toy;
+pub mod trace;
 mod watchers;
 pub mod wire_text;
 mod world;
