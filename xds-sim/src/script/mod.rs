@@ -28,9 +28,11 @@
 
 pub mod command;
 mod options;
+pub mod pair;
 pub mod response;
 mod stage;
 pub mod update;
+mod watchers;
 
 use thiserror::Error;
 

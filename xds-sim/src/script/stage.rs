@@ -1,4 +1,4 @@
-//! Where a script plays: a world, and the labels by which the script calls what is in it.
+//! Where a script plays: a pair, and the labels by which the script calls what is in it.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,16 @@ use xds_core::{
 use super::{
     command::{Command, Printout},
     options::client_config,
+    pair::{Event, Pair, Peer, Reachability},
     response::{Resource, Wrapper, type_url},
+    watchers::Act,
 };
-use crate::{Peer, Reachability, Toy, World, status_text, watchers::Act, wire_text};
+use crate::{Toy, status_text, wire_text};
 
-/// The world of one script.
+/// The pair of one script.
 #[derive(Debug)]
 pub(super) struct Stage {
-    world: World,
+    pair: Pair,
     /// Scripted clients of our server.
     streams: BTreeMap<String, xds_core::StreamId>,
     /// The version of each response a scripted client got, by stream and nonce.
@@ -41,12 +43,12 @@ impl Default for Stage {
 impl Stage {
     fn with_client(options: &[(String, String)]) -> Result<Self, String> {
         let (config, warnings) = client_config(options)?;
-        let mut world = World::new(Client::new(config, SEED, Time::ZERO), Peer::Scripted);
+        let mut pair = Pair::new(Client::new(config, SEED, Time::ZERO), Peer::Scripted);
         for warning in warnings {
-            world.note(format!("warning: {warning}"));
+            pair.note(format!("warning: {warning}"));
         }
         Ok(Self {
-            world,
+            pair,
             streams: BTreeMap::new(),
             versions: BTreeMap::new(),
             place: None,
@@ -56,12 +58,12 @@ impl Stage {
 
     /// What was printed since the last call; lines of a later instant say when.
     pub(super) fn take_output(&mut self) -> Vec<String> {
-        let started = std::mem::replace(&mut self.started, self.world.now());
-        let line = |event: crate::Event| match event.at == started {
+        let started = std::mem::replace(&mut self.started, self.pair.now());
+        let line = |event: Event| match event.at == started {
             true => event.text,
             false => format!("[{}] {}", event.at, event.text),
         };
-        self.world.take_log().into_iter().map(line).collect()
+        self.pair.take_log().into_iter().map(line).collect()
     }
 
     pub(super) fn perform(&mut self, command: Command) -> Result<(), String> {
@@ -75,57 +77,57 @@ impl Stage {
             }
             Command::Server => {
                 let server = Server::new(ServerConfig::default(), SEED, Time::ZERO);
-                self.world.peer = Peer::Core(Box::new(server));
+                self.pair.peer = Peer::Core(Box::new(server));
             }
-            Command::Watch { .. } => drop(self.world.act(act(command)?)),
+            Command::Watch { .. } => drop(self.pair.act(act(command)?)),
             Command::Unwatch(label) => {
                 self.labelled(&label)?;
-                self.world.act(Act::Unwatch(label));
+                self.pair.act(Act::Unwatch(label));
             }
             Command::Upon { label, command } => {
                 let watch = self.labelled(&label)?;
-                self.world.act_later(watch, act(*command)?);
+                self.pair.act_later(watch, act(*command)?);
             }
-            Command::Busy(label) => self.world.make_busy(self.labelled(&label)?),
-            Command::Done(label) => self.world.make_done(self.labelled(&label)?),
-            Command::ResetBackoff => self.world.client.reset_backoff(self.world.now()),
-            Command::ShutDown => self.world.client.shut_down(self.world.now()),
+            Command::Busy(label) => self.pair.make_busy(self.labelled(&label)?),
+            Command::Done(label) => self.pair.make_done(self.labelled(&label)?),
+            Command::ResetBackoff => self.pair.client.reset_backoff(self.pair.now()),
+            Command::ShutDown => self.pair.client.shut_down(self.pair.now()),
             Command::Respond(response) => {
                 let channel = self.channel_for(Some(&response.type_name))?;
-                self.world.respond(channel, response.encode());
+                self.pair.respond(channel, response.encode());
             }
             Command::Update(update) => {
                 let channel = self.channel_for(Some(&update.type_name))?;
-                self.world.respond(channel, update.encode(type_url));
+                self.pair.respond(channel, update.encode(type_url));
             }
             Command::RespondBytes(bytes) => {
-                self.world.respond(self.channel_for(None)?, bytes.into());
+                self.pair.respond(self.channel_for(None)?, bytes.into());
             }
             Command::Stale(response) => {
-                let channel = self.world.last_ended.ok_or("there was no channel before")?;
+                let channel = self.pair.last_ended.ok_or("there was no channel before")?;
                 let frame = response.encode();
-                self.world.inject(ChannelEvent::Message(channel, frame));
+                self.pair.inject(ChannelEvent::Message(channel, frame));
             }
             Command::StaleEnd { code, message } => {
-                let channel = self.world.last_ended.ok_or("there was no channel before")?;
+                let channel = self.pair.last_ended.ok_or("there was no channel before")?;
                 let error = ChannelError::Status { code, message: message.into() };
-                self.world.inject(ChannelEvent::Closed(channel, error));
+                self.pair.inject(ChannelEvent::Closed(channel, error));
             }
             Command::End { code, message } => {
                 let channel = self.channel_for(None)?;
-                self.world.end_stream(channel, code, &message);
+                self.pair.end_stream(channel, code, &message);
             }
             Command::Undeliverable(text) => {
                 let channel = self.channel_for(None)?;
-                self.world.inject(ChannelEvent::Malformed(channel, text.into()));
+                self.pair.inject(ChannelEvent::Malformed(channel, text.into()));
             }
             Command::Force(response) => {
                 let channel = self.channel_for(Some(&response.type_name))?;
-                self.world.inject(ChannelEvent::Message(channel, response.encode()));
+                self.pair.inject(ChannelEvent::Message(channel, response.encode()));
             }
             Command::ForceUpdate(update) => {
                 let channel = self.channel_for(Some(&update.type_name))?;
-                self.world.inject(ChannelEvent::Message(channel, update.encode(type_url)));
+                self.pair.inject(ChannelEvent::Message(channel, update.encode(type_url)));
             }
             Command::Settle(rejected) => self.settle(rejected)?,
             Command::Link(state) => {
@@ -136,13 +138,13 @@ impl Stage {
                     _ => return Err(format!("a link is up, down or silent, not `{state}`")),
                 };
                 match &self.place {
-                    Some(server) => drop(self.world.reachable.insert(server.clone(), state)),
-                    None => self.world.reachability = state,
+                    Some(server) => drop(self.pair.reachable.insert(server.clone(), state)),
+                    None => self.pair.reachability = state,
                 }
             }
-            Command::Block => self.world.block_transport(),
-            Command::Unblock => self.world.free_transport(),
-            Command::Latency(latency) => self.world.latency = latency,
+            Command::Block => self.pair.block_transport(),
+            Command::Unblock => self.pair.free_transport(),
+            Command::Latency(latency) => self.pair.latency = latency,
             Command::Set { type_name, resources } => self.set(&type_name, resources)?,
             Command::Remove { type_name, names } => {
                 let mut change = Transaction::new();
@@ -157,10 +159,10 @@ impl Stage {
             }
             Command::HangUp(label) => {
                 let stream = self.streams.remove(&label).ok_or_else(|| unknown(&label))?;
-                let now = self.world.now();
+                let now = self.pair.now();
                 self.server()?.handle_event(StreamEvent::Closed(stream), now);
             }
-            Command::Advance(duration) => self.world.advance(duration),
+            Command::Advance(duration) => self.pair.advance(duration),
             Command::Print(what) => self.print(what),
         }
         self.play();
@@ -170,7 +172,7 @@ impl Stage {
     /// Lets everything happen that is due now. Scripted clients hear what our server has for them.
     fn play(&mut self) {
         if self.streams.is_empty() {
-            self.world.settle();
+            self.pair.settle();
         } else {
             self.serve_scripted_clients();
         }
@@ -178,7 +180,7 @@ impl Stage {
 
     fn settle(&mut self, rejected: Vec<(String, String)>) -> Result<(), String> {
         let place = self.place.as_ref().map(|_| self.channel_for(None)).transpose()?;
-        let mut newest_first = self.world.updates.iter().rev();
+        let mut newest_first = self.pair.updates.iter().rev();
         let update = newest_first
             .find(|update| place.is_none_or(|channel| update.channel() == channel))
             .copied()
@@ -186,19 +188,19 @@ impl Stage {
         let rejected = rejected
             .into_iter()
             .map(|(name, reason)| (ResourceName::from(name), Rejection::from(reason)));
-        let now = self.world.now();
-        if let Err(error) = self.world.client.settle(update, rejected, now) {
-            self.world.note(format!("refused: {error}"));
+        let now = self.pair.now();
+        if let Err(error) = self.pair.client.settle(update, rejected, now) {
+            self.pair.note(format!("refused: {error}"));
         }
         Ok(())
     }
 
     fn labelled(&self, label: &str) -> Result<WatchId, String> {
-        self.world.watch_labelled(label).ok_or_else(|| unknown(label))
+        self.pair.watch_labelled(label).ok_or_else(|| unknown(label))
     }
 
     fn server(&mut self) -> Result<&mut Server, String> {
-        match &mut self.world.peer {
+        match &mut self.pair.peer {
             Peer::Core(server) => Ok(server),
             Peer::Scripted => Err("the script has no `server`".into()),
         }
@@ -228,21 +230,21 @@ impl Stage {
     }
 
     fn apply(&mut self, change: Transaction) -> Result<(), String> {
-        let now = self.world.now();
+        let now = self.pair.now();
         if let Err(error) = self.server()?.apply(change, now) {
-            self.world.note(format!("refused: {error}"));
+            self.pair.note(format!("refused: {error}"));
         }
         Ok(())
     }
 
     fn connect(&mut self, label: String) -> Result<(), String> {
-        let now = self.world.now();
+        let now = self.pair.now();
         let via = Via::Aggregated(Variant::StateOfTheWorld);
         match self.server()?.accept(via, now) {
             Ok(stream) => {
                 self.streams.insert(label, stream);
             }
-            Err(refusal) => self.world.note(format!("{label}: refused: {refusal}")),
+            Err(refusal) => self.pair.note(format!("{label}: refused: {refusal}")),
         }
         Ok(())
     }
@@ -277,16 +279,16 @@ impl Stage {
             request.version_info = version.clone();
         }
         let message = Bytes::from(request.encode_to_vec());
-        self.world.note(format!("{label} -> {}", wire_text::request(&message)));
-        let now = self.world.now();
+        self.pair.note(format!("{label} -> {}", wire_text::request(&message)));
+        let now = self.pair.now();
         self.server()?.handle_event(StreamEvent::Message(stream, message), now);
         Ok(())
     }
 
     fn serve_scripted_clients(&mut self) {
-        let now = self.world.now();
+        let now = self.pair.now();
         let mut lines = Vec::new();
-        let Peer::Core(server) = &mut self.world.peer else { return };
+        let Peer::Core(server) = &mut self.pair.peer else { return };
         let label = |stream| {
             let found = self.streams.iter().find(|&(_, &known)| known == stream);
             found.map_or_else(|| stream.to_string(), |(label, _)| label.clone())
@@ -313,7 +315,7 @@ impl Stage {
             }
         }
         for line in lines {
-            self.world.note(line);
+            self.pair.note(line);
         }
     }
 
@@ -327,20 +329,20 @@ impl Stage {
             });
             is_place && (carried.is_none() || type_url.is_none() || carried == type_url.as_deref())
         };
-        self.world.channel_of(fits).ok_or_else(|| "there is no such channel".into())
+        self.pair.channel_of(fits).ok_or_else(|| "there is no such channel".into())
     }
 
     fn print(&mut self, what: Printout) {
         let lines: Vec<String> = match what {
             Printout::Status => {
-                let client = self.world.client.status().map(|status| format!("{status}"));
+                let client = self.pair.client.status().map(|status| format!("{status}"));
                 let mut lines: Vec<String> = client.collect();
-                if let Peer::Core(server) = &self.world.peer {
+                if let Peer::Core(server) = &self.pair.peer {
                     lines.extend(server.status().map(|status| wire_text::subscription(&status)));
                 }
                 lines
             }
-            Printout::Stats => format!("{:#?}", self.world.client.stats())
+            Printout::Stats => format!("{:#?}", self.pair.client.stats())
                 .lines()
                 .map(str::trim)
                 .filter(|line| line.contains(':') && !line.ends_with(": 0,"))
@@ -349,21 +351,21 @@ impl Stage {
             Printout::WantsRead => {
                 let wants = self
                     .channel_for(None)
-                    .is_ok_and(|channel| self.world.client.wants_read(channel));
+                    .is_ok_and(|channel| self.pair.client.wants_read(channel));
                 vec![if wants { "reads" } else { "does not read" }.into()]
             }
-            Printout::Deadline => vec![match self.world.client.poll_timeout() {
+            Printout::Deadline => vec![match self.pair.client.poll_timeout() {
                 Some(deadline) => format!("{} at {}", deadline.why, deadline.at),
                 None => "none".into(),
             }],
             Printout::Csds(contents) => {
                 let clock = WallClock::default();
-                let snapshot = self.world.client.snapshot();
+                let snapshot = self.pair.client.snapshot();
                 status_text::client_config(&snapshot.into_message("sim", contents, clock))
             }
-            Printout::Metrics => status_text::metrics(&self.world.client.metrics()),
+            Printout::Metrics => status_text::metrics(&self.pair.client.metrics()),
             Printout::TypeStats => self
-                .world
+                .pair
                 .client
                 .type_stats()
                 .filter(|stats| {
@@ -373,7 +375,7 @@ impl Stage {
                 .collect(),
         };
         for line in lines {
-            self.world.note(line);
+            self.pair.note(line);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Applications in a world: watchers that take notices, say what they are told, and finish with them
+//! The client's applications: watchers that take notices, say what they are told, and finish with them
 //! or not.
 
 use std::mem;
@@ -9,7 +9,8 @@ use xds_core::{
     xdstp::XdstpName,
 };
 
-use crate::{Toy, World, wire_text};
+use super::pair::Pair;
+use crate::{Toy, wire_text};
 
 /// An application's watcher.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) enum Act {
     Unwatch(String),
 }
 
-impl World {
+impl Pair {
     /// Gives a watch a name in the log and a watcher that handles its notices at once.
     pub fn attach(&mut self, watch: WatchId, label: impl Into<String>) {
         self.watchers

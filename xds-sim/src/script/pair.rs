@@ -1,8 +1,35 @@
 //! One client, one server, one link, in virtual time.
 //!
-//! The world never ticks: it does what is to be done at this instant, then jumps to the earliest of
+//! The pair never ticks: it does what is to be done at this instant, then jumps to the earliest of
 //! the deadlines and deliveries. A core that asks for a timeout too late, or forgets to, is found
 //! out, because nothing else ever wakes it (contract rule 4).
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use xds_core::{Client, Time, TypeUrl, client::*, server, types};
+//! use xds_sim::{Toy, ToyType, script::pair::{Pair, Peer}};
+//!
+//! let node = Node::new("simulated");
+//! let config = ClientConfig::new(node, ManagementServer::new("sim"))
+//!     .with_type(ToyType::new(types::CLUSTER));
+//! let server = server::Server::new(server::ServerConfig::default(), 1, Time::ZERO);
+//! let mut pair = Pair::new(Client::new(config, 1, Time::ZERO), Peer::Core(Box::new(server)));
+//!
+//! // Watched before it exists, created a minute later: it arrives all the same.
+//! let clusters = TypeUrl::from(types::CLUSTER);
+//! let watch = pair.client.watch(&clusters, Interest::Name("a"), Time::ZERO).unwrap();
+//! pair.attach(watch, "w");
+//! pair.advance(Duration::from_secs(60));
+//! let mut change = server::Transaction::new();
+//! change.set(types::CLUSTER, "a", Toy::bytes("a", "hello"));
+//! if let Peer::Core(server) = &mut pair.peer {
+//!     server.apply(change, Time::from_nanos(60_000_000_000)).unwrap();
+//! }
+//! pair.settle();
+//! let log: Vec<String> = pair.take_log().into_iter().map(|event| event.text).collect();
+//! assert!(log.iter().any(|line| line.starts_with("w: a=hello")), "{log:#?}");
+//! ```
 
 use std::{
     cmp::Reverse,
@@ -19,7 +46,8 @@ use xds_core::{
     service::Variant,
 };
 
-use crate::{watchers::Watcher, wire_text};
+use super::watchers::Watcher;
+use crate::wire_text;
 
 /// What happened, for the log of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +90,7 @@ const ENDLESS: usize = 100_000;
 
 /// A simulated pair that never ticks: it jumps from one thing that is due to the next.
 #[derive(Debug)]
-pub struct World {
+pub struct Pair {
     /// The client.
     pub client: Client,
     /// The server.
@@ -129,8 +157,8 @@ impl Ord for Delivery {
     }
 }
 
-impl World {
-    /// A world at time zero in which nothing has happened yet.
+impl Pair {
+    /// A pair at time zero in which nothing has happened yet.
     #[must_use]
     pub fn new(client: Client, peer: Peer) -> Self {
         Self {
