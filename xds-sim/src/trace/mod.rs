@@ -4,7 +4,13 @@
 //! Two runs are the same run exactly if their hashes are equal, also when nothing else was kept.
 
 mod event;
+mod html;
+mod json;
+mod mermaid;
+mod messages;
+mod printable;
 mod recorder;
+mod text;
 
 pub use event::{
     Extent, Header, Lane, LaneId, LaneKind, MessageId, Phase, Sort, Trace, TraceEvent, TraceKind,

@@ -1,0 +1,245 @@
+//! A trace as a diagram of characters.
+//!
+//! Each participant is a column, each event a line: on the left where it happens, on the right what.
+//!
+//! ```text
+//!    time  event   client-0      server-0
+//!  0.000s      0   ◆             │          watches cds a
+//!  0.000s      1   ├────────────▶│          m0 request: cds a
+//!  0.005s      3   │             ●          looks it up
+//!  0.005s      4   │    ✗────────┤          m1 response: cds a v1 -- lost: the stream was reset
+//! ```
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use super::{
+    event::{Extent, LaneId, LaneKind, Sort, Trace, TraceEvent, TraceKind},
+    messages::{End, Messages, Sent},
+    printable::printable,
+};
+
+/// Between two columns there is at least room for an arrow.
+const NARROWEST: usize = 9;
+/// A participant's name does not make its column wider than this.
+const WIDEST: usize = 16;
+
+impl Trace {
+    /// The newest events as a sequence diagram, at most `last` of them, with the violation below.
+    ///
+    /// Only those participants have a column to whom something happens in these events.
+    /// What peers sent is shown without control characters.
+    #[must_use]
+    pub fn to_text(&self, last: usize) -> String {
+        let skipped = self.events.len().saturating_sub(last);
+        let diagram = Diagram::of(self, skipped);
+        let mut out = diagram.heading();
+        if skipped > 0 || self.events.first().is_some_and(|first| first.number > 0) {
+            let first = self.events.get(skipped).map_or(0, |event| event.number);
+            let _ = writeln!(out, "{:>18}   .. {first} events before ..", "");
+        }
+        for (index, event) in self.events.iter().enumerate().skip(skipped) {
+            diagram.line(&mut out, index, event);
+        }
+        if let Some(violation) = &self.violation {
+            let _ = writeln!(
+                out,
+                "{:>10}{:>8} ✗ {} {}",
+                violation.at.to_string(),
+                violation.number,
+                violation.invariant,
+                printable(&violation.what)
+            );
+        }
+        out
+    }
+}
+
+struct Diagram<'t> {
+    trace: &'t Trace,
+    messages: Messages,
+    /// The position of each lane's line, in characters.
+    columns: BTreeMap<LaneId, usize>,
+    width: usize,
+}
+
+/// Which cells of a line to draw over.
+struct Cells(Vec<char>);
+
+impl<'t> Diagram<'t> {
+    fn of(trace: &'t Trace, skipped: usize) -> Self {
+        let messages = Messages::of(trace);
+        let mut present = BTreeSet::new();
+        for event in trace.events.iter().skip(skipped) {
+            present.extend(messages.lanes_of(event));
+        }
+        let mut columns = BTreeMap::new();
+        let mut width = 0;
+        for lane in present {
+            columns.insert(lane, width);
+            let name = printable(trace.name(lane));
+            width += name.chars().count().clamp(NARROWEST, WIDEST) + 2;
+        }
+        Self { trace, messages, columns, width }
+    }
+
+    fn heading(&self) -> String {
+        let mut names = String::new();
+        for (&lane, &column) in &self.columns {
+            let missing = column.saturating_sub(names.chars().count());
+            names.extend(std::iter::repeat_n(' ', missing));
+            names.extend(printable(self.trace.name(lane)).chars().take(WIDEST));
+        }
+        format!("{:>10}{:>8}   {names}\n", "time", "event")
+    }
+
+    fn line(&self, out: &mut String, index: usize, event: &TraceEvent) {
+        let mut cells = Cells::new(self);
+        let text = match &event.kind {
+            TraceKind::Send { message, from, to, what } => {
+                let sent = self.messages.get(*message);
+                let end = sent.map_or(End::None, |sent| sent.end);
+                cells.arrow(self.column(*from), self.column(*to), matches!(end, End::Lost(_)));
+                let fate = self.fate(event, end);
+                let text = printable(&what.text);
+                format!("{message} {}: {text}{fate}", what.sort.as_str())
+            }
+            TraceKind::Deliver { message } => {
+                // The arrow in the line above has said so.
+                if self.arrives_at_once(index, event) {
+                    return;
+                }
+                let Some(sent) = self.messages.get(*message) else {
+                    return self.write(out, event, &cells, &format!("{message} arrives"));
+                };
+                cells.head(self.column(sent.from), self.column(sent.to));
+                format!("{message} arrives, {} after it was sent", Self::since(event, sent))
+            }
+            TraceKind::Lost { message, why } => {
+                if let Some(sent) = self.messages.get(*message) {
+                    cells.put(self.column(sent.to), '✗');
+                }
+                format!("{message} is lost: {why}")
+            }
+            TraceKind::Local { lane, what } => {
+                let kind = self.trace.lanes.get(lane.0 as usize).map(|lane| lane.kind);
+                cells.put(self.column(*lane), mark(kind, what.sort));
+                format!("{}: {}", what.sort.as_str(), printable(&what.text))
+            }
+            TraceKind::Fault { lanes, what, extent } => {
+                let (sign, word) = match extent {
+                    Extent::Begins => ('╥', "fault begins"),
+                    Extent::Ends => ('╨', "fault ends"),
+                    Extent::Instant => ('╫', "fault"),
+                };
+                lanes.iter().for_each(|lane| cells.put(self.column(*lane), sign));
+                format!("{word}: {}", printable(what))
+            }
+            TraceKind::Phase(phase) => {
+                cells.rule();
+                format!("phase: {}", phase.as_str())
+            }
+        };
+        self.write(out, event, &cells, &text);
+    }
+
+    fn write(&self, out: &mut String, event: &TraceEvent, cells: &Cells, text: &str) {
+        let drawing: String = cells.0.iter().collect();
+        let at = event.at.to_string();
+        let is_culprit = self.trace.violation.as_ref().is_some_and(|it| it.number == event.number);
+        let sign = if is_culprit { '✗' } else { ' ' };
+        let _ = writeln!(out, "{at:>10}{:>8} {sign} {drawing} {text}", event.number);
+    }
+
+    fn column(&self, lane: LaneId) -> usize {
+        self.columns.get(&lane).copied().unwrap_or(self.width)
+    }
+
+    /// Whether a message was sent in the event just before, at the same instant.
+    fn arrives_at_once(&self, index: usize, event: &TraceEvent) -> bool {
+        let before = index.checked_sub(1).and_then(|before| self.trace.events.get(before));
+        let (TraceKind::Deliver { message }, Some(before)) = (&event.kind, before) else {
+            return false;
+        };
+        matches!(&before.kind, TraceKind::Send { message: sent, .. } if sent == message)
+            && before.at == event.at
+    }
+
+    fn fate(&self, event: &TraceEvent, end: End) -> String {
+        match end {
+            End::Delivered(number) if number == event.number + 1 => String::new(),
+            End::Delivered(number) => format!(" (arrives in {number})"),
+            End::Lost(number) => format!(" (lost in {number})"),
+            End::None => " (under way at the end)".into(),
+        }
+    }
+
+    fn since(event: &TraceEvent, sent: &Sent) -> String {
+        let millis = event.at.since(sent.at).as_secs_f64() * 1_000.0;
+        format!("{millis:.1} ms")
+    }
+}
+
+/// What stands for something that happens at one place.
+fn mark(kind: Option<LaneKind>, sort: Sort) -> char {
+    match (sort, kind) {
+        (Sort::Watch, _) => '◆',
+        (Sort::Notice, _) => '◇',
+        (Sort::Transport, _) => '○',
+        (Sort::Timer, _) => '◷',
+        (_, Some(LaneKind::Store)) => '■',
+        _ => '●',
+    }
+}
+
+impl Cells {
+    fn new(diagram: &Diagram<'_>) -> Self {
+        let mut cells = Self(vec![' '; diagram.width]);
+        diagram.columns.values().for_each(|&column| cells.put(column, '│'));
+        cells
+    }
+
+    fn put(&mut self, at: usize, character: char) {
+        if let Some(cell) = self.0.get_mut(at) {
+            *cell = character;
+        }
+    }
+
+    /// An arrow from one column to another; one that is lost ends half way.
+    fn arrow(&mut self, from: usize, to: usize, is_lost: bool) {
+        let (low, high) = (from.min(to), from.max(to));
+        (low + 1..high).for_each(|at| {
+            if self.0.get(at) == Some(&'│') { self.put(at, '┼') } else { self.put(at, '─') }
+        });
+        let is_right = from < to;
+        self.put(from, if is_right { '├' } else { '┤' });
+        if is_lost {
+            let half = low + (high - low) / 2;
+            let beyond = if is_right { half + 1..high } else { low + 1..half };
+            beyond.for_each(|at| {
+                if self.0.get(at) == Some(&'┼') { self.put(at, '│') } else { self.put(at, ' ') }
+            });
+            self.put(half, '✗');
+        } else {
+            self.head(from, to);
+        }
+    }
+
+    /// The head of an arrow, just before the column it points at.
+    fn head(&mut self, from: usize, to: usize) {
+        if from < to {
+            self.put(to.saturating_sub(1), '▶');
+        } else {
+            self.put(to + 1, '◀');
+        }
+    }
+
+    /// A line through everything.
+    fn rule(&mut self) {
+        for cell in &mut self.0 {
+            *cell = if *cell == '│' { '╪' } else { '═' };
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What a trace looks like in each of its forms.
+
+mod browser;
+mod example;
+mod forms;
