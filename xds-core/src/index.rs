@@ -30,6 +30,17 @@ impl NameIndex {
         self.slots.find(self.hash(name), |&slot| name_of(slot) == Some(name)).copied()
     }
 
+    /// Makes room for this many names more.
+    pub(crate) fn reserve<'a>(
+        &mut self,
+        additional: usize,
+        name_of: impl Fn(Slot) -> Option<&'a str>,
+    ) {
+        let hasher = &self.hasher;
+        self.slots
+            .reserve(additional, |&slot| name_of(slot).map_or(0, |name| hasher.hash_one(name)));
+    }
+
     /// Files `slot` under `name`, which must not be filed yet.
     pub(crate) fn insert<'a>(
         &mut self,

@@ -146,6 +146,14 @@ impl Cache {
         slot
     }
 
+    /// Makes the index large enough for this many resources: to grow it step by step would take the hash
+    /// of every name several times.
+    pub(crate) fn make_room_for(&mut self, resources: usize) {
+        let nodes = &self.nodes;
+        let more = resources.saturating_sub(self.entries);
+        self.index.reserve(more, |slot| name_at(nodes, slot));
+    }
+
     /// An entry for `name`, which must not have one, about which nothing is known.
     pub(crate) fn create(&mut self, name: ResourceName) -> Option<Slot> {
         let entry = Entry {
@@ -165,10 +173,7 @@ impl Cache {
         };
         let slot = self.nodes.push_back(Node::Entry(entry))?.slot();
         let nodes = &self.nodes;
-        self.index.insert(name.as_str(), slot, |other| match nodes.at(other)? {
-            Node::Entry(entry) => Some(entry.name.as_str()),
-            Node::Cursor => None,
-        });
+        self.index.insert(name.as_str(), slot, |other| name_at(nodes, other));
         self.entries += 1;
         Some(slot)
     }
@@ -478,6 +483,13 @@ impl Cache {
                 self.remove(key.slot());
             }
         }
+    }
+}
+
+fn name_at(nodes: &Slab<Node>, slot: Slot) -> Option<&str> {
+    match nodes.at(slot)? {
+        Node::Entry(entry) => Some(entry.name.as_str()),
+        Node::Cursor => None,
     }
 }
 

@@ -78,7 +78,7 @@ impl Judge<'_> {
             }
         }
         self.rewrap(&reading);
-        self.commit(core::mem::take(&mut reading.candidates), frame, &mut reading.faults);
+        self.commit(&mut reading, frame);
         for &slot in &reading.repeated {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
@@ -111,23 +111,26 @@ impl Judge<'_> {
         }
     }
 
-    fn commit(&mut self, candidates: Vec<Candidate<'_>>, frame: &Bytes, faults: &mut Faults) {
-        let held = self.hold_frame(candidates.iter(), frame);
+    fn commit(&mut self, reading: &mut Reading<'_>, frame: &Bytes) {
+        let candidates = core::mem::take(&mut reading.candidates);
+        let held = self.hold_frame(&candidates, &reading.repeated, frame);
         for candidate in candidates {
-            self.commit_one(candidate, held, frame, faults);
+            self.commit_one(candidate, held, &mut reading.faults);
         }
     }
 
     /// Keeps the frame if what will be accepted out of it makes that worth while.
-    pub(crate) fn hold_frame<'c, 'f: 'c>(
+    pub(crate) fn hold_frame(
         &mut self,
-        candidates: impl Iterator<Item = &'c Candidate<'f>>,
+        candidates: &[Candidate<'_>],
+        repeated: &[Slot],
         frame: &Bytes,
     ) -> Slot {
+        // Mostly nothing comes twice, and then no entry needs to be looked at here.
+        let comes_once = |slot| repeated.is_empty() || !self.cache.is_duplicate(slot);
         let survivors = candidates
-            .filter(|candidate| {
-                candidate.verdict.is_ok() && !self.cache.is_duplicate(candidate.slot)
-            })
+            .iter()
+            .filter(|candidate| candidate.verdict.is_ok() && comes_once(candidate.slot))
             .map(|candidate| candidate.bytes.len())
             .sum();
         match frames::worth_keeping(frame.len(), survivors) {
@@ -136,13 +139,7 @@ impl Judge<'_> {
         }
     }
 
-    pub(crate) fn commit_one(
-        &mut self,
-        candidate: Candidate<'_>,
-        held: Slot,
-        frame: &Bytes,
-        faults: &mut Faults,
-    ) {
+    pub(crate) fn commit_one(&mut self, candidate: Candidate<'_>, held: Slot, faults: &mut Faults) {
         let Candidate { index, slot, bytes, wrapper, verdict } = candidate;
         if self.cache.is_duplicate(slot) {
             return;
@@ -150,8 +147,8 @@ impl Judge<'_> {
         match verdict {
             Ok(value) => {
                 let bytes = match held.is_none() {
-                    true => Bytes::copy_from_slice(bytes),
-                    false => frame.slice_ref(bytes),
+                    true => Bytes::copy_from_slice(&bytes),
+                    false => bytes,
                 };
                 self.stats.resources_valid += 1;
                 self.cache.accept(slot, bytes, value, held);
@@ -166,7 +163,7 @@ impl Judge<'_> {
                 faults.add(Place::Resource(index), name, rejection.reason());
                 self.reject(slot, rejection);
                 if bytes.len() <= self.limits.rejected_resource_bytes {
-                    self.cache.keep_rejected(slot, bytes);
+                    self.cache.keep_rejected(slot, &bytes);
                 }
             }
         }

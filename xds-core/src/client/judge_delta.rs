@@ -158,7 +158,7 @@ impl Judge<'_> {
                 let bytes = frame.slice_ref(value);
                 let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = Some(wrapper);
-                reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
+                reading.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });
             }
             mark => self.note_repeated(slot, mark, reading),
         }
@@ -263,12 +263,12 @@ impl Judge<'_> {
         frame: &Bytes,
         reading: &mut Reading<'f>,
     ) {
-        let held = self.hold_frame(candidates.iter(), frame);
+        let held = self.hold_frame(&candidates, &reading.repeated, frame);
         for mut candidate in candidates {
             let wrapper = candidate.wrapper.unwrap_or_default();
             self.cache.begin_version(Version::from(wrapper.version));
             candidate.wrapper = worth_keeping(wrapper);
-            self.commit_one(candidate, held, frame, &mut reading.faults);
+            self.commit_one(candidate, held, &mut reading.faults);
         }
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct Candidate<'f> {
     /// The position in the response.
     pub(crate) index: usize,
     pub(crate) slot: Slot,
-    pub(crate) bytes: &'f [u8],
+    pub(crate) bytes: Bytes,
     pub(crate) wrapper: Option<Wrapper<'f>>,
     pub(crate) verdict: Result<Option<Value>, Rejection>,
 }
@@ -71,6 +71,9 @@ impl Judge<'_> {
         let version = Version::from(response.version);
         self.cache.begin_response(version, control_plane, self.upstream, self.now);
         let mut reading = self.begin_reading();
+        if self.asked.has_wildcard {
+            self.cache.make_room_for(response.resource_count.min(self.limits.resources_per_type));
+        }
         // A server mostly repeats its resources in the order of the last response, which is that of
         // the cache: the next entry is guessed before any name is looked at.
         let mut guess = self.cache.first();
@@ -165,7 +168,7 @@ impl Judge<'_> {
                 let bytes = frame.slice_ref(value);
                 let verdict = self.verdict_on(slot, &bytes);
                 let wrapper = one.wrapper;
-                reading.candidates.push(Candidate { index, slot, bytes: value, wrapper, verdict });
+                reading.candidates.push(Candidate { index, slot, bytes, wrapper, verdict });
             }
             mark => self.note_repeated(slot, mark, reading),
         }
@@ -240,7 +243,8 @@ impl Judge<'_> {
         match self.cache.mark(slot) {
             Mark::First => {
                 let verdict = Err(rejection);
-                let refused = Candidate { index, slot, bytes: &[], wrapper: None, verdict };
+                let bytes = Bytes::new();
+                let refused = Candidate { index, slot, bytes, wrapper: None, verdict };
                 reading.candidates.push(refused);
             }
             mark => self.note_repeated(slot, mark, reading),

@@ -68,7 +68,7 @@ impl Judge<'_> {
             };
             self.reject(slot, rejection);
             if bytes.len() <= self.limits.rejected_resource_bytes {
-                self.cache.keep_rejected(slot, bytes);
+                self.cache.keep_rejected(slot, &bytes);
             }
         }
         for &slot in &reading.repeated {

@@ -17,6 +17,8 @@ pub(crate) struct Response<'a> {
     pub(crate) nonce: &'a str,
     /// Which instance of the server answers, where it says so (B12).
     pub(crate) control_plane: &'a str,
+    /// How many resources there are.
+    pub(crate) resource_count: usize,
     /// Whether there is any resource error, so that nobody walks the frame to find none.
     has_errors: bool,
     frame: &'a [u8],
@@ -36,13 +38,17 @@ impl<'a> Response<'a> {
             type_url: "",
             nonce: "",
             control_plane: "",
+            resource_count: 0,
             has_errors: false,
             frame,
         };
         for field in Fields::of(frame) {
             let field = field?;
             match field.number {
-                RESOURCES => drop(field.block()?),
+                RESOURCES => {
+                    field.block()?;
+                    response.resource_count += 1;
+                }
                 RESOURCE_ERRORS => {
                     field.block()?;
                     response.has_errors = true;
