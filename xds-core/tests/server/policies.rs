@@ -74,6 +74,32 @@ fn a_first_request_for_what_is_missing_can_be_answered() {
     );
 }
 
+/// M39, M76: what was deleted while a client was away is gone for it, too, if it says that it had something.
+#[test]
+fn who_comes_back_to_nothing_is_told() {
+    run_all_with(
+        &ServerConfig::default(),
+        &[
+            (
+                "M39 M76",
+                "
+                > cds version:before x
+                < cds first
+                > cds x
+                <
+                set cds x=1
+                < cds changed x=1
+                2> eds version:before x  # absence would say nothing
+                2<
+                3> cds x                 # it never had anything
+                3< cds first x=1
+                4> lds x
+                4<",
+            ),
+        ],
+    );
+}
+
 /// M38, M39: of a view that the client has not been assigned yet, nothing is said.
 #[test]
 fn nothing_is_missing_from_a_view_that_is_not_there() {

@@ -46,6 +46,7 @@ impl Turn<'_> {
             self.note_held(State::default());
         } else if is_first {
             self.trust_version_info(request.version);
+            self.owe_the_end_of_all(request.version);
         }
         if !is_rejection && self.session.warming == WarmingState::Armed {
             self.session.warming = WarmingState::Off;
@@ -63,6 +64,22 @@ impl Turn<'_> {
         }
         let asks = self.session.named > 0 || self.session.wildcard.is_some();
         self.session.first = if asks { First::Owed } else { First::Unanswered };
+    }
+
+    /// A client that comes back with something of a full state, of which nothing exists any more, has to be
+    /// told: a silence that is right for who never had anything (M39) would leave it with what was deleted
+    /// while it was away (M76, IL1).
+    fn owe_the_end_of_all(&mut self, stated: &str) {
+        let is_full = self.sends_full_state() && self.arena.absence_deletes();
+        let is_named = self.session.wildcard.is_none() && self.session.named > 0;
+        if !is_full || !is_named || self.session.first != First::Unanswered {
+            return;
+        }
+        let current = self.named_version();
+        let version = self.state(current, Extent::Subscribed);
+        if !self.is_stated_as(version, stated) {
+            self.session.first = First::Owed;
+        }
     }
 
     /// A client that comes back and has the current version is not sent it again: for the wildcard
