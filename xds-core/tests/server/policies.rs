@@ -79,10 +79,9 @@ fn a_first_request_for_what_is_missing_can_be_answered() {
 fn who_comes_back_to_nothing_is_told() {
     run_all_with(
         &ServerConfig::default(),
-        &[
-            (
-                "M39 M76",
-                "
+        &[(
+            "M39 M76",
+            "
                 > cds version:before x
                 < cds first
                 > cds x
@@ -95,8 +94,7 @@ fn who_comes_back_to_nothing_is_told() {
                 3< cds first x=1
                 4> lds x
                 4<",
-            ),
-        ],
+        )],
     );
 }
 

@@ -1,0 +1,144 @@
+//! Where everything ends: all agree, fall silent, and leave nothing behind.
+
+use std::time::Duration;
+
+use xds_core::client::DataErrorPolicy;
+
+use super::{Event, Oracle, Report, Rule};
+use crate::{
+    options::ProfileName,
+    trace::Phase,
+    world::{Watch, World},
+};
+
+const CONVERGENCE: Rule = Rule::new(
+    "IL1",
+    "once everything works again, each watch holds what its server has, within a bound",
+);
+const SILENCE: Rule = Rule::new("IL2", "after the last change the messages come to an end");
+const NOTHING_LEFT: Rule =
+    Rule::new("IL7", "what was held for watches and streams is let go of when they have gone");
+const CLOSED_STREAMS: Rule = Rule::new("IS23", "a closed stream leaves nothing behind at a server");
+const AFTER_THE_END: Rule = Rule::new("IC39", "after it was shut down a client does nothing");
+
+/// Judges the end of a run.
+#[derive(Debug, Default)]
+pub(super) struct Convergence {
+    phase: Option<Phase>,
+    has_converged: bool,
+}
+
+impl Oracle for Convergence {
+    fn rules(&self) -> &'static [Rule] {
+        &[CONVERGENCE, SILENCE, NOTHING_LEFT, CLOSED_STREAMS, AFTER_THE_END]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match event {
+            Event::Phase(phase) => self.phase = Some(*phase),
+            Event::Rest if self.phase == Some(Phase::Converge) => {
+                self.has_converged = true;
+                for client in 0..world.client_count() {
+                    for (id, watch) in world.watches(client) {
+                        if let Err(what) = agrees(watch, world) {
+                            report.breach(CONVERGENCE, || format!("client-{client} {id}: {what}"));
+                        }
+                    }
+                }
+            }
+            Event::Requested { request, .. }
+                if self.has_converged && self.phase == Some(Phase::Converge) =>
+            {
+                report.breach(SILENCE, || format!("{request:?} though nothing has changed"));
+            }
+            Event::Responded { response, .. }
+                if self.has_converged && self.phase == Some(Phase::Converge) =>
+            {
+                report.breach(SILENCE, || format!("{response:?} though nothing has changed"));
+            }
+            Event::Rest if self.phase == Some(Phase::Teardown) => nothing_is_left(world, report),
+            _ => {}
+        }
+    }
+}
+
+/// Whether deletions end the use of a resource.
+fn drops_deleted(world: &World, kind: usize) -> bool {
+    let options = world.options();
+    let is_policy =
+        options.profile == ProfileName::Envoy || options.data_errors == DataErrorPolicy::DropCached;
+    let type_url = world.types()[kind].as_str();
+    let is_told = options.variant == xds_core::service::Variant::Incremental
+        || xds_core::types::is_full_state_in_sotw(type_url);
+    is_policy && is_told
+}
+
+fn agrees(watch: &Watch, world: &World) -> Result<(), String> {
+    let truth = &world.truth()[watch.kind];
+    let expected = truth.iter().filter(|(name, _)| match &watch.name {
+        Some(own) => *name == own,
+        None => world.serves(0, name),
+    });
+    for (name, bytes) in expected {
+        if watch.view.get(name) != Some(bytes) {
+            let held = watch.view.get(name).map(|held| crate::Toy::text_of(held));
+            return Err(format!(
+                "{name} is {:?}, and {held:?} is held",
+                crate::Toy::text_of(bytes)
+            ));
+        }
+    }
+    let left_over = watch.view.keys().find(|name| !truth.contains_key(*name));
+    if let Some(name) = left_over
+        && drops_deleted(world, watch.kind)
+    {
+        return Err(format!("{name} does not exist and is held"));
+    }
+    if let Some(name) = &watch.name
+        && !truth.contains_key(name)
+        && watch.view.is_empty()
+        && !watch.is_missing
+    {
+        return Err(format!("{name} does not exist and nobody has said so"));
+    }
+    Ok(())
+}
+
+fn nothing_is_left(world: &World, report: &mut Report) {
+    for client in 0..world.client_count() {
+        let held = world.client(client).status().count();
+        report.ensure(held == 0, NOTHING_LEFT, || format!("client-{client} holds {held} entries"));
+        let links = world.links(client).count();
+        // A proxy keeps its streams open.
+        let keeps = world.options().profile == ProfileName::Envoy;
+        report.ensure(links == 0 || keeps, NOTHING_LEFT, || {
+            format!("client-{client} has {links} streams that nobody wants anything of")
+        });
+        let is_shut_down = world.is_shut_down(client);
+        let due = world.client(client).poll_timeout();
+        report.ensure(!is_shut_down || (links == 0 && due.is_none()), AFTER_THE_END, || {
+            format!("client-{client} has {links} streams and {due:?}")
+        });
+    }
+    for server in 0..world.server_count() {
+        let has_links = (0..world.client_count()).any(|client| world.links(client).count() > 0);
+        let streams = world.streams(server);
+        report.ensure(has_links || streams == 0, CLOSED_STREAMS, || {
+            format!("server-{server} has {streams} streams")
+        });
+        if let Some(core) = world.server(server).filter(|_| !has_links) {
+            let stats = core.stats();
+            let resources: usize =
+                world.has(server).iter().map(std::collections::BTreeMap::len).sum();
+            let is_clean = stats.streams == 0
+                && stats.subscriptions == 0
+                && stats.resources == resources
+                && stats.names == resources;
+            report.ensure(is_clean, CLOSED_STREAMS, || format!("server-{server}: {stats:?}"));
+        }
+    }
+}
+
+/// How long it may take until everything is as it should be, once everything works: the longest pause of
+/// a client, with its jitter, the longest wait for a resource, and what is under way.
+pub(crate) const BOUND: Duration = Duration::from_secs(120);

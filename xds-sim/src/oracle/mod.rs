@@ -1,0 +1,260 @@
+//! Judges of a run: each knows a few rules and sees everything that happens.
+//!
+//! An [`Oracle`] is told each [`Event`] and may look at the whole [`World`]. It says what is wrong in a
+//! [`Report`], and the run ends there. Oracles judge what can be seen from outside: messages, notices,
+//! timers and the state that the cores show. They hold for any peer that keeps to the protocol, so they judge
+//! a user's own control plane or application as they judge ours.
+
+mod client_talk;
+mod convergence;
+
+use bytes::Bytes;
+pub(crate) use convergence::BOUND;
+use xds_core::{
+    WatchId,
+    client::{Change, Notice},
+};
+
+use crate::{
+    options::Options,
+    situations::Situation,
+    trace::Phase,
+    world::{
+        LinkId, World,
+        message::{Request, Response},
+    },
+};
+
+/// A rule that everybody has to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its id in this project's list of requirements.
+    pub id: &'static str,
+    /// It in one sentence.
+    pub sentence: &'static str,
+}
+
+impl Rule {
+    /// A rule.
+    #[must_use]
+    pub const fn new(id: &'static str, sentence: &'static str) -> Self {
+        Self { id, sentence }
+    }
+}
+
+pub(crate) const NO_PANIC: Rule =
+    Rule::new("IC36", "no input makes a state machine or an application panic");
+pub(crate) const HONEST_TIMEOUTS: Rule =
+    Rule::new("IC38", "handling what is due makes progress: nothing is due for ever");
+
+/// How a stream ended, as its client sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// No connection could be made.
+    Refused,
+    /// The server or the network ended it.
+    ByServer,
+    /// The client ended it because nothing was wanted of it.
+    ByClient,
+    /// The client ended it for what the server sent.
+    Fault,
+}
+
+/// Something that happened. Where not said otherwise, it has just been done.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A watch has begun.
+    Watched {
+        /// The client.
+        client: usize,
+        /// The watch.
+        watch: WatchId,
+        /// The type.
+        kind: usize,
+        /// The name; `None` watches everything.
+        name: Option<&'a str>,
+        /// Whether the client has no other watch for the same.
+        is_first: bool,
+    },
+    /// A watch has ended.
+    Unwatched {
+        /// The client.
+        client: usize,
+        /// The watch.
+        watch: WatchId,
+    },
+    /// A client is about to connect to a server.
+    Opening {
+        /// The stream to be.
+        link: LinkId,
+    },
+    /// A stream is open.
+    Opened {
+        /// The stream.
+        link: LinkId,
+    },
+    /// A client sends a request.
+    Requested {
+        /// The stream.
+        link: LinkId,
+        /// What it says.
+        request: &'a Request,
+    },
+    /// A server is about to be handed a request.
+    Arrived {
+        /// The stream.
+        link: LinkId,
+        /// What it says.
+        request: &'a Request,
+    },
+    /// A server sends a response.
+    Responded {
+        /// The stream.
+        link: LinkId,
+        /// What it says.
+        response: &'a Response,
+    },
+    /// A client is about to be handed a response.
+    Reading {
+        /// The stream.
+        link: LinkId,
+        /// What it says.
+        response: &'a Response,
+    },
+    /// A client has been handed a response, and nothing was taken out of it yet.
+    Read {
+        /// The stream.
+        link: LinkId,
+        /// What it says, if it is one that a server sent.
+        response: Option<&'a Response>,
+    },
+    /// A client has seen the end of a stream, or has ended it.
+    EndedAtClient {
+        /// The stream.
+        link: LinkId,
+        /// How.
+        end: End,
+    },
+    /// A server has seen the end of a stream, or has ended it.
+    EndedAtServer {
+        /// The stream.
+        link: LinkId,
+    },
+    /// A watch is about to be told something.
+    Notified {
+        /// The client.
+        client: usize,
+        /// The watch.
+        watch: WatchId,
+        /// What.
+        notice: &'a Notice,
+    },
+    /// A watch of everything is about to be told a change.
+    Changed {
+        /// The client.
+        client: usize,
+        /// The watch.
+        watch: WatchId,
+        /// What.
+        change: &'a Change,
+    },
+    /// A client was told that time has passed, and nothing was taken out of it yet.
+    ClientWoken {
+        /// The client.
+        client: usize,
+    },
+    /// Everything was taken out of a client.
+    ClientDrained {
+        /// The client.
+        client: usize,
+    },
+    /// A client has begun anew.
+    ClientRestarted {
+        /// The client.
+        client: usize,
+    },
+    /// A client was shut down.
+    ShutDown {
+        /// The client.
+        client: usize,
+    },
+    /// A server has begun anew, without resources.
+    ServerRestarted {
+        /// The server.
+        server: usize,
+    },
+    /// What is true has changed, though no server knows yet.
+    Stored {
+        /// The type.
+        kind: usize,
+        /// The name.
+        name: &'a str,
+        /// The bytes; `None` if it is gone.
+        bytes: Option<&'a Bytes>,
+    },
+    /// A server is about to be told of a change.
+    Applied {
+        /// The server.
+        server: usize,
+        /// The type.
+        kind: usize,
+        /// The name.
+        name: &'a str,
+        /// The bytes; `None` if it is gone.
+        bytes: Option<&'a Bytes>,
+    },
+    /// The run goes on to its next part.
+    Phase(Phase),
+    /// Nobody has anything to do.
+    Rest,
+    /// The run is over.
+    Ended,
+}
+
+/// What an oracle has to say.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub(crate) breach: Option<(Rule, String)>,
+    pub(crate) situations: Vec<Situation>,
+}
+
+impl Report {
+    /// Says that a rule is broken, and how. The first one counts.
+    pub fn breach(&mut self, rule: Rule, what: impl FnOnce() -> String) {
+        if self.breach.is_none() {
+            self.breach = Some((rule, what()));
+        }
+    }
+
+    /// Says that a rule is broken unless `holds`.
+    pub fn ensure(&mut self, holds: bool, rule: Rule, what: impl FnOnce() -> String) {
+        if !holds {
+            self.breach(rule, what);
+        }
+    }
+
+    /// Says that the run has come to a situation.
+    pub fn note(&mut self, situation: Situation) {
+        self.situations.push(situation);
+    }
+}
+
+/// A judge.
+pub trait Oracle {
+    /// The rules that it knows.
+    fn rules(&self) -> &'static [Rule];
+
+    /// Something happened.
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report);
+}
+
+/// All judges that a run of this kind is to have.
+#[must_use]
+pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
+    let mut oracles: Vec<Box<dyn Oracle>> = vec![Box::new(convergence::Convergence::default())];
+    if options.lies == crate::options::Lies::NONE {
+        oracles.push(Box::new(client_talk::ClientTalk::default()));
+    }
+    oracles
+}

@@ -1,0 +1,175 @@
+//! Situations that runs have to come to, or the rules about them were shown of nothing.
+
+use std::fmt;
+
+/// A situation that is rare enough to be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Situation {
+    /// A response is rejected, the stream ends, and on the next one the type is accepted.
+    NackThenReconnectThenAck,
+    /// A rejected response had good resources beside the bad ones.
+    GoodBesideBad,
+    /// A response arrives at the same instant as a client's timer is due.
+    ResponseAtTimer,
+    /// A client turns to the next server while an answer to the first one is still to be sent.
+    FallbackWhileAnswerPending,
+    /// A client turns back from the next server to the preferred one.
+    PreferredServerReturns,
+    /// A resource is found missing because it did not come in time.
+    NotReceivedInTime,
+    /// A resource that was found missing is created and arrives.
+    CreatedAfterMissing,
+    /// A resource is deleted while it is watched.
+    DeletedWhileWatched,
+    /// A watch begins while the end of the last one of that name has not been told to the server.
+    WatchedAgainBeforeUnsubscribed,
+    /// The last watch of a type ends, and the stream goes on.
+    LastWatchOfTypeEnds,
+    /// A stream is reset while a response is under way.
+    ResetWithResponseUnderWay,
+    /// A stream is reset while an answer is under way.
+    ResetWithAnswerUnderWay,
+    /// A new stream states versions that the client holds.
+    VersionsStatedAgain,
+    /// A client is slow, and changes come together in one response.
+    ChangesCoalesced,
+    /// A watcher is told something while its last notice is still being handled.
+    WatcherBehind,
+    /// A stream that nobody wants anything of is closed.
+    IdleClose,
+    /// A server starts anew while clients are connected.
+    RestartWhileConnected,
+    /// A stream goes silent and is given up.
+    HalfOpenGivenUp,
+    /// Connectivity trouble is told to a watcher that has a value.
+    TroubleBesideValue,
+    /// A watch begins or ends while another is told something.
+    WatchFromWithinNotice,
+    /// A server drops a request because a newer response has replaced the one it answers.
+    StaleNonce,
+    /// A client passes a response of an unknown type over.
+    UnknownTypePassedOver,
+    /// A client gives a stream up because it cannot read what came.
+    MalformedResponse,
+    /// A server gives a stream up because it cannot read what came.
+    MalformedRequest,
+}
+
+impl Situation {
+    /// All of them.
+    pub const ALL: [Self; 24] = [
+        Self::NackThenReconnectThenAck,
+        Self::GoodBesideBad,
+        Self::ResponseAtTimer,
+        Self::FallbackWhileAnswerPending,
+        Self::PreferredServerReturns,
+        Self::NotReceivedInTime,
+        Self::CreatedAfterMissing,
+        Self::DeletedWhileWatched,
+        Self::WatchedAgainBeforeUnsubscribed,
+        Self::LastWatchOfTypeEnds,
+        Self::ResetWithResponseUnderWay,
+        Self::ResetWithAnswerUnderWay,
+        Self::VersionsStatedAgain,
+        Self::ChangesCoalesced,
+        Self::WatcherBehind,
+        Self::IdleClose,
+        Self::RestartWhileConnected,
+        Self::HalfOpenGivenUp,
+        Self::TroubleBesideValue,
+        Self::WatchFromWithinNotice,
+        Self::StaleNonce,
+        Self::UnknownTypePassedOver,
+        Self::MalformedResponse,
+        Self::MalformedRequest,
+    ];
+
+    /// The situation in a few words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NackThenReconnectThenAck => "NACK then reconnect then ACK",
+            Self::GoodBesideBad => "good resources beside bad ones",
+            Self::ResponseAtTimer => "response at the instant of a timer",
+            Self::FallbackWhileAnswerPending => "fallback while an answer is pending",
+            Self::PreferredServerReturns => "preferred server returns",
+            Self::NotReceivedInTime => "resource not received in time",
+            Self::CreatedAfterMissing => "resource created after it was missing",
+            Self::DeletedWhileWatched => "resource deleted while watched",
+            Self::WatchedAgainBeforeUnsubscribed => "watched again before unsubscribed",
+            Self::LastWatchOfTypeEnds => "last watch of a type ends",
+            Self::ResetWithResponseUnderWay => "reset with a response under way",
+            Self::ResetWithAnswerUnderWay => "reset with an answer under way",
+            Self::VersionsStatedAgain => "versions stated on a new stream",
+            Self::ChangesCoalesced => "changes coalesced",
+            Self::WatcherBehind => "watcher told while busy",
+            Self::IdleClose => "idle stream closed",
+            Self::RestartWhileConnected => "server restarted while connected",
+            Self::HalfOpenGivenUp => "half-open stream given up",
+            Self::TroubleBesideValue => "trouble told beside a value",
+            Self::WatchFromWithinNotice => "watch begun or ended within a notice",
+            Self::StaleNonce => "stale nonce dropped",
+            Self::UnknownTypePassedOver => "unknown type passed over",
+            Self::MalformedResponse => "malformed response",
+            Self::MalformedRequest => "malformed request",
+        }
+    }
+}
+
+impl fmt::Display for Situation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How often each situation was come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Situations {
+    hits: [u64; Situation::ALL.len()],
+}
+
+impl Situations {
+    /// Counts a situation.
+    pub fn note(&mut self, situation: Situation) {
+        self.hits[situation as usize] += 1;
+    }
+
+    /// How often it was come to.
+    #[must_use]
+    pub fn hits(&self, situation: Situation) -> u64 {
+        self.hits[situation as usize]
+    }
+
+    /// Every situation with how often it was come to.
+    pub fn iter(&self) -> impl Iterator<Item = (Situation, u64)> {
+        Situation::ALL.into_iter().map(|situation| (situation, self.hits(situation)))
+    }
+
+    /// The situations that were never come to.
+    pub fn missing(&self) -> impl Iterator<Item = Situation> {
+        self.iter().filter(|(_, hits)| *hits == 0).map(|(situation, _)| situation)
+    }
+
+    /// Adds what another run came to.
+    pub fn add(&mut self, other: &Self) {
+        for (hits, more) in self.hits.iter_mut().zip(other.hits) {
+            *hits += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_situation_has_a_place_of_its_own() {
+        let mut situations = Situations::default();
+        for (position, situation) in Situation::ALL.into_iter().enumerate() {
+            assert_eq!(situation as usize, position, "{situation}");
+            situations.note(situation);
+        }
+        assert_eq!(situations.missing().count(), 0);
+    }
+}

@@ -1,0 +1,214 @@
+//! One thing that applications, operators or the network do.
+
+use std::time::Duration;
+
+use xds_core::WatchId;
+
+use crate::{
+    Toy,
+    options::{Action, Fault, Lie, ProfileName},
+    storm::lie,
+    world::{LinkId, Party, Reach, World},
+};
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Watch,
+    Set,
+    Act(Action),
+    Break(Fault),
+    Lie(Lie),
+}
+
+/// One thing that is done, a time after the last one. What it is done to is chosen by numbers, which
+/// stand for whatever there is when the time comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    pub(super) after: Duration,
+    sort: Sort,
+    client: u32,
+    kind: u32,
+    name: u32,
+    nth: u32,
+}
+
+/// The pauses between operations, in milliseconds: none, short ones, and such around the times at which
+/// something else happens by itself.
+const PAUSES: [u32; 12] = [0, 0, 1, 5, 40, 300, 1_000, 3_000, 9_900, 14_900, 15_100, 31_000];
+
+/// How long faults last, in milliseconds.
+const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
+
+const NUMBERS: u32 = 64;
+
+impl Operation {
+    /// A list of operations, as many as the tape has.
+    pub(super) fn plan(world: &mut World, most: u32, is_wild: bool) -> Vec<Self> {
+        let options = world.options().clone();
+        let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
+        if is_wild {
+            sorts.extend(options.actions.iter().map(Sort::Act));
+            sorts.extend(options.faults.iter().map(Sort::Break));
+            sorts.extend(options.lies.iter().map(Sort::Lie));
+        }
+        let choices = world.choices();
+        let mut plan = Vec::new();
+        for _ in 0..most {
+            choices.begin_span();
+            // A plan ends where the tape does; one from a seed is as long as it may be, mostly.
+            let goes_on = choices.below("another", 64) > 0;
+            if !goes_on {
+                choices.end_span();
+                break;
+            }
+            let pause = choices.pick("pause", &PAUSES);
+            plan.push(Self {
+                after: Duration::from_millis(pause.into()),
+                sort: choices.pick("operation", &sorts),
+                client: choices.below("client", options.clients),
+                kind: choices.below("type", options.types),
+                name: choices.below("name", options.names),
+                nth: choices.below("which", NUMBERS),
+            });
+            choices.end_span();
+        }
+        plan
+    }
+
+    pub(super) fn carry_out(self, world: &mut World) {
+        let (client, kind) = (self.client as usize, self.kind as usize);
+        let name = world.name(kind, self.name);
+        match self.sort {
+            Sort::Watch => {
+                let _ = world.watch(client, kind, Some(&name));
+            }
+            Sort::Set => world.set_anew(kind, &name, "good"),
+            Sort::Act(action) => self.act(action, &name, world),
+            Sort::Break(fault) => self.break_something(fault, world),
+            Sort::Lie(lie) => lie::tell(lie, world, [self.kind, self.name, self.nth]),
+        }
+    }
+
+    fn lasting(self) -> Duration {
+        let at = self.name as usize % LASTING.len();
+        Duration::from_millis(LASTING[at].into())
+    }
+
+    fn any_watch(self, world: &World) -> Option<WatchId> {
+        let watches: Vec<_> = world.watches(self.client as usize).map(|(watch, _)| watch).collect();
+        watches.get(self.nth as usize % watches.len().max(1)).copied()
+    }
+
+    fn any_link(self, world: &World) -> Option<LinkId> {
+        let links = world.open_links();
+        links.get(self.nth as usize % links.len().max(1)).copied()
+    }
+
+    fn any_server(self, world: &World) -> usize {
+        self.nth as usize % world.server_count()
+    }
+
+    fn any_party(self, world: &World) -> Party {
+        let at = self.nth as usize % (world.client_count() + world.server_count());
+        match at.checked_sub(world.client_count()) {
+            None => Party::Client(at),
+            Some(server) => Party::Server(server),
+        }
+    }
+
+    fn act(self, action: Action, name: &str, world: &mut World) {
+        let (client, kind) = (self.client as usize, self.kind as usize);
+        match action {
+            Action::WatchAll => {
+                let _ = world.watch(client, kind, None);
+            }
+            Action::Unwatch => {
+                if let Some(watch) = self.any_watch(world) {
+                    world.unwatch(client, watch);
+                }
+            }
+            Action::Delete => world.delete(kind, name),
+            Action::SetBad => world.set_anew(kind, name, "bad"),
+            Action::SetBack => world.set(kind, name, "as before"),
+            Action::Storm => {
+                for turn in 0..20 {
+                    let name = world.name(kind, turn % world.options().names);
+                    world.set_anew(kind, &name, "good");
+                }
+            }
+            Action::Empty => {
+                let names: Vec<String> = world.truth()[kind].keys().cloned().collect();
+                names.iter().for_each(|name| world.delete(kind, name));
+            }
+            Action::SlowWatcher => {
+                if let Some(watch) = self.any_watch(world) {
+                    world.slow_down(client, watch, self.lasting());
+                }
+            }
+            Action::WatchWhenTold => {
+                let Some(watch) = self.any_watch(world) else { return };
+                match self.nth % 3 {
+                    0 => world.unwatch_when_told(client, watch),
+                    1 => world.watch_when_told(client, watch, kind, None),
+                    _ => world.watch_when_told(client, watch, kind, Some(name)),
+                }
+            }
+        }
+    }
+
+    fn break_something(self, fault: Fault, world: &mut World) {
+        let lasting = self.lasting();
+        let server = self.any_server(world);
+        match fault {
+            Fault::Starve => {
+                world.starve(self.any_party(world), lasting.min(Duration::from_secs(2)))
+            }
+            Fault::WakeForNothing => world.wake_client(self.client as usize),
+            Fault::Refuse => world.set_reach(server, Reach::Refused, lasting),
+            Fault::Hang => world.set_reach(server, Reach::Hanging, lasting),
+            Fault::RestartServer => world.restart_server(server),
+            Fault::RestartClient => world.restart_client(self.client as usize),
+            Fault::Lag => world.let_lag(server, lasting),
+            Fault::Slow => world.slow_network(lasting.min(Duration::from_secs(5)), lasting * 2),
+            Fault::Reset
+            | Fault::End
+            | Fault::HalfOpen
+            | Fault::BlockRequests
+            | Fault::BlockResponses => {
+                if let Some(link) = self.any_link(world) {
+                    self.break_link(fault, link, world);
+                }
+            }
+        }
+    }
+
+    fn break_link(self, fault: Fault, link: LinkId, world: &mut World) {
+        /// Statuses that streams end with: UNAVAILABLE, CANCELLED, INTERNAL, RESOURCE_EXHAUSTED.
+        const CODES: [i32; 4] = [14, 1, 13, 8];
+        match fault {
+            Fault::Reset => world.reset(link, CODES[self.kind as usize % CODES.len()]),
+            Fault::End => world.end_stream(link),
+            Fault::HalfOpen => {
+                let (to_client, to_server) =
+                    [(true, true), (true, false), (false, true)][self.name as usize % 3];
+                world.half_open(link, to_client, to_server);
+            }
+            Fault::BlockRequests => world.block_requests(link, self.lasting()),
+            _ => world.block_responses(link, self.lasting()),
+        }
+    }
+}
+
+/// What clients find invalid is replaced. A client that refuses responses whole may also lack good
+/// resources that once came beside a bad one: they come again when something changes (M107), and where the
+/// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves.
+pub(super) fn make_good(world: &mut World) {
+    let is_whole = world.options().profile == ProfileName::Envoy;
+    for kind in 0..world.types().len() {
+        let is_due = |bytes: &[u8]| is_whole || Toy::text_of(bytes).starts_with("bad");
+        let due = world.truth()[kind].iter().filter(|(_, bytes)| is_due(bytes));
+        let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
+        due.iter().for_each(|name| world.set_anew(kind, name, "good"));
+    }
+}

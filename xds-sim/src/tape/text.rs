@@ -1,0 +1,84 @@
+//! A tape as text: variable-length numbers in the URL-safe alphabet of base 64.
+
+use std::{fmt, str::FromStr};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use thiserror::Error;
+
+use super::Tape;
+
+/// Why a text is no tape.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TapeError {
+    /// It has letters that are not of the alphabet, or ends in the middle of one.
+    #[error("not base 64: {0}")]
+    Encoding(base64::DecodeError),
+    /// A number has no end, or is too large.
+    #[error("a number that begins at byte {0} is cut off or too large")]
+    Number(usize),
+}
+
+/// How many bits of a number are in a byte; the next one says whether more follow.
+const BITS: u32 = 7;
+const MORE: u8 = 1 << BITS;
+
+impl fmt::Display for Tape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = Vec::with_capacity(self.values.len());
+        for &value in &self.values {
+            let mut rest = value;
+            while rest >= u32::from(MORE) {
+                bytes.push(rest.to_le_bytes()[0] | MORE);
+                rest >>= BITS;
+            }
+            bytes.push(rest.to_le_bytes()[0]);
+        }
+        f.write_str(&BASE64_URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for Tape {
+    type Err = TapeError;
+
+    fn from_str(text: &str) -> Result<Self, TapeError> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.trim()).map_err(TapeError::Encoding)?;
+        let (mut values, mut value, mut shift, mut start) = (Vec::new(), 0_u64, 0, 0);
+        for (at, byte) in bytes.iter().enumerate() {
+            value |= u64::from(byte & !MORE) << shift;
+            if byte & MORE != 0 {
+                shift += BITS;
+                if shift > 28 {
+                    return Err(TapeError::Number(start));
+                }
+                continue;
+            }
+            values.push(u32::try_from(value).map_err(|_| TapeError::Number(start))?);
+            (value, shift, start) = (0, 0, at + 1);
+        }
+        if start < bytes.len() {
+            return Err(TapeError::Number(start));
+        }
+        Ok(Self::from_values(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_tape_say_the_same() {
+        for values in [vec![], vec![1], vec![127, 128, 0, 300, u32::MAX], vec![0, 0, 5]] {
+            let tape = Tape::from_values(values);
+            assert_eq!(tape.to_string().parse(), Ok(tape));
+        }
+    }
+
+    #[test]
+    fn what_is_no_tape_is_refused() {
+        assert!(matches!("!".parse::<Tape>(), Err(TapeError::Encoding(_))));
+        assert_eq!("gA".parse::<Tape>(), Err(TapeError::Number(0)));
+        assert_eq!("______8".parse::<Tape>(), Err(TapeError::Number(0)));
+    }
+}

@@ -1,0 +1,84 @@
+//! What a user of the crate brings into a world.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use xds_core::{
+    Time, TypeUrl,
+    client::{Change, Notice},
+    server::Via,
+};
+
+/// The logic of an application that watches resources, to be tried out in a world.
+///
+/// It hears what its client is told, and once everything that was broken works again it is asked whether it
+/// has come to the right view.
+pub trait Application {
+    /// A watch is told something. A watch of everything is told [`Notice::Behind`], and then what has
+    /// [`changed`](Self::changed).
+    fn notified(&mut self, type_url: &TypeUrl, name: Option<&str>, notice: &Notice);
+
+    /// A watch of everything is told what has changed.
+    fn changed(&mut self, type_url: &TypeUrl, change: &Change) {
+        let _ = (type_url, change);
+    }
+
+    /// The client and all of its watches begin anew.
+    fn restarted(&mut self) {}
+
+    /// A watch has ended: nothing is said about it any more.
+    fn unwatched(&mut self, type_url: &TypeUrl, name: Option<&str>) {
+        let _ = (type_url, name);
+    }
+
+    /// Everything works, and the servers have these resources: `truth` answers with the bytes of one by type
+    /// and name.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the application's view.
+    fn agrees_with(&self, truth: &dyn Fn(&TypeUrl, &str) -> Option<Bytes>) -> Result<(), String> {
+        let _ = truth;
+        Ok(())
+    }
+}
+
+/// A management server of the user's own, to be tried out in a world.
+///
+/// Streams go by numbers that are never used twice.
+pub trait ControlPlane {
+    /// A client opens a stream.
+    fn opened(&mut self, stream: u64, via: &Via, now: Time);
+
+    /// A request arrives: an encoded `DiscoveryRequest` or `DeltaDiscoveryRequest`, as the stream's
+    /// variant has it.
+    fn request(&mut self, stream: u64, message: &Bytes, now: Time);
+
+    /// A stream has ended, whoever ended it.
+    fn closed(&mut self, stream: u64, now: Time);
+
+    /// An operator sets a resource, or deletes it.
+    fn changed(&mut self, type_url: &TypeUrl, name: &str, bytes: Option<&Bytes>, now: Time);
+
+    /// What to do next, if anything. Asked after each of the other calls until nothing is left.
+    fn poll(&mut self) -> Option<Reply>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// The time has come.
+    fn handle_timeout(&mut self, now: Time) {
+        let _ = now;
+    }
+}
+
+/// What a control plane does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Sends a response: an encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`.
+    Send(u64, Bytes),
+    /// Ends a stream with this gRPC status.
+    End(u64, i32, Arc<str>),
+}

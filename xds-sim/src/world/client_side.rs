@@ -1,0 +1,312 @@
+//! The drivers of clients, and the watchers behind them.
+
+use std::{rc::Rc, time::Duration};
+
+use xds_core::{
+    ChannelId, Frame, WatchId,
+    client::{Call, Change, ChannelEvent, Notice, Output, RequestCause, WatchErrorKind},
+    service::Variant,
+};
+
+use super::{
+    LinkId, World,
+    message::{Body, Message, read_request},
+    names,
+    parts::{Act, Item, Link, Party, Pipe, Reach},
+    texts,
+};
+use crate::{
+    oracle::Event,
+    situations::Situation,
+    trace::{Sort, What},
+};
+
+impl World {
+    pub(super) fn fire_client(&mut self, at: usize) {
+        if !self.is_starved(Party::Client(at)) {
+            self.clients[at].core.handle_timeout(self.now);
+            self.emit(&Event::ClientWoken { client: at });
+        }
+        self.drain_client(at);
+    }
+
+    /// Takes what a client hands out, and lets it read what it wants to.
+    pub(super) fn drain_client(&mut self, at: usize) {
+        if self.is_starved(Party::Client(at)) {
+            self.clients[at].deadline = None;
+            return;
+        }
+        loop {
+            while let Some(output) = self.clients[at].core.poll_output() {
+                self.obey(at, output);
+                if self.is_over() {
+                    return;
+                }
+            }
+            if !self.read_responses(at) {
+                break;
+            }
+        }
+        self.emit(&Event::ClientDrained { client: at });
+        let deadline = self.clients[at].core.poll_timeout();
+        self.clients[at].deadline = deadline.map(|due| self.by_clock(due.at));
+    }
+
+    fn obey(&mut self, at: usize, output: Output) {
+        match output {
+            Output::Open(channel, call) => self.open(at, channel, &call),
+            Output::Close(channel, fault) => {
+                if fault.is_some() {
+                    self.note(Situation::MalformedResponse);
+                }
+                self.close_by_client(at, channel, fault.is_some());
+            }
+            Output::Writable(channel) => {
+                if let Some(link) = self.link_of(at, channel) {
+                    self.send_requests(link);
+                }
+            }
+            Output::Notify(watch, notice) => self.notify(at, watch, &notice),
+            other => {
+                let what = format!("a world has no use for {other:?}");
+                self.break_rule(&crate::oracle::NO_PANIC, what);
+            }
+        }
+    }
+
+    pub(super) fn link_of(&self, client: usize, channel: ChannelId) -> Option<LinkId> {
+        let mut links = self.clients[client].links.iter();
+        links.find(|(known, _)| *known == channel).map(|(_, link)| *link)
+    }
+
+    fn open(&mut self, at: usize, channel: ChannelId, call: &Call) {
+        let Some(server) = names::server_at(&call.server.uri) else { return };
+        let only = call.type_url.as_ref();
+        let only = only.and_then(|only| self.types.iter().position(|known| known == only));
+        let link = LinkId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
+        self.links.push(Link {
+            client: at,
+            channel,
+            server,
+            only,
+            variant: call.server.variant,
+            is_open: false,
+            is_known_to_client: true,
+            is_cut: false,
+            is_hanging: self.servers[server].reach == Reach::Hanging,
+            stream: None,
+            to_client: Pipe::default(),
+            to_server: Pipe::default(),
+        });
+        self.clients[at].links.push((channel, link));
+        let lane = self.clients[at].lane;
+        self.recorder.local(self.now, lane, &link.0.to_le_bytes(), || {
+            What::new(Sort::Transport, format!("opens {channel} to {}", call.server.uri))
+        });
+        self.emit(&Event::Opening { link });
+        let arrival = self.arrival();
+        match self.servers[server].reach {
+            Reach::Up => self.schedule(arrival, Item::Connect(link)),
+            Reach::Refused => self.schedule(arrival, Item::Refuse(link)),
+            Reach::Hanging => {}
+        }
+    }
+
+    /// Renders requests while the transport has room.
+    pub(super) fn send_requests(&mut self, link: LinkId) {
+        let it = &mut self.links[link.at()];
+        if it.to_server.is_blocked {
+            it.to_server.is_waiting = true;
+            return;
+        }
+        let (client, channel, server) = (it.client, it.channel, it.server);
+        let (variant, only) = (it.variant, it.only);
+        let mut frame = Frame::default();
+        while let Some(transmit) =
+            self.clients[client].core.poll_transmit(channel, self.now, &mut frame)
+        {
+            let bytes = frame.to_bytes();
+            let (from, to) = (self.clients[client].lane, self.servers[server].lane);
+            let id = self.recorder.send(self.now, from, to, &bytes, || {
+                let sort = match transmit.cause {
+                    RequestCause::Ack => Sort::Ack,
+                    RequestCause::Nack { .. } => Sort::Nack,
+                    _ => Sort::Request,
+                };
+                texts::request(sort, &bytes, variant, &self.types, only)
+            });
+            let mut message = Message { id, bytes, body: None };
+            if !self.oracles.is_empty() {
+                let request = read_request(&message.bytes, variant, &self.types, only);
+                message.body = request.map(Body::Request);
+                if let Some(request) = message.request() {
+                    self.emit(&Event::Requested { link, request });
+                }
+            }
+            self.send_to_server(link, Rc::new(message));
+        }
+    }
+
+    /// Lets a client read as much as it wants to. False if that was nothing.
+    fn read_responses(&mut self, at: usize) -> bool {
+        let mut has_read = false;
+        let mut position = 0;
+        while let Some(&(channel, link)) = self.clients[at].links.get(position) {
+            position += 1;
+            while !self.links[link.at()].to_client.inbox.is_empty()
+                && self.clients[at].core.wants_read(channel)
+            {
+                let Some(message) = self.links[link.at()].to_client.inbox.pop_front() else {
+                    break;
+                };
+                has_read = true;
+                self.read_response(at, link, channel, &message);
+                if self.is_over() || !self.links[link.at()].is_known_to_client {
+                    return !self.is_over();
+                }
+            }
+        }
+        has_read
+    }
+
+    fn read_response(&mut self, at: usize, link: LinkId, channel: ChannelId, message: &Message) {
+        if let Some(response) = message.response() {
+            self.emit(&Event::Reading { link, response });
+        }
+        let event = ChannelEvent::Message(channel, message.bytes.clone());
+        self.clients[at].core.handle_event(event, self.now);
+        self.emit(&Event::Read { link, response: message.response() });
+        while let Some(output) = self.clients[at].core.poll_output() {
+            self.obey(at, output);
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn notify(&mut self, at: usize, watch: WatchId, notice: &Notice) {
+        self.emit(&Event::Notified { client: at, watch, notice });
+        let type_url = {
+            let Some(known) = self.clients[at].watches.get_mut(&watch) else { return };
+            known.hear(notice);
+            self.types[known.kind].clone()
+        };
+        let known = &self.clients[at].watches[&watch];
+        let (lane, delay, is_busy) = (known.lane, known.delay, known.busy > 0);
+        let has_value = !known.view.is_empty();
+        self.recorder.local(self.now, lane, texts::digest(notice).as_slice(), || {
+            texts::notice(known.name.as_deref(), notice)
+        });
+        let node = &mut self.clients[at];
+        if let (Some(application), Some(known)) = (&mut node.application, node.watches.get(&watch))
+        {
+            application.notified(&type_url, known.name.as_deref(), notice);
+        }
+        if is_busy {
+            self.note(Situation::WatcherBehind);
+        }
+        match notice {
+            Notice::Ambient(Some(error))
+                if has_value && matches!(error.kind(), WatchErrorKind::Unavailable(_)) =>
+            {
+                self.note(Situation::TroubleBesideValue);
+            }
+            Notice::Changed(Err(error))
+                if matches!(error.kind(), WatchErrorKind::DoesNotExist(_)) =>
+            {
+                self.note(Situation::NotReceivedInTime);
+            }
+            _ => {}
+        }
+        self.act(at, watch);
+        match delay {
+            Duration::ZERO => self.finish_notice(at, watch),
+            delay => {
+                let Some(known) = self.clients[at].watches.get_mut(&watch) else { return };
+                known.busy += 1;
+                let incarnation = self.clients[at].incarnation;
+                let done = self.now.after(delay);
+                self.schedule(done, Item::Handled { client: at, incarnation, watch });
+            }
+        }
+    }
+
+    /// The watcher does what it meant to do when it is told something.
+    fn act(&mut self, at: usize, watch: WatchId) {
+        let known = self.clients[at].watches.get_mut(&watch);
+        let Some(act) = known.and_then(|known| known.act.take()) else { return };
+        self.note(Situation::WatchFromWithinNotice);
+        match act {
+            Act::Watch { kind, name } => {
+                let _ = self.begin_watch(at, kind, name);
+            }
+            Act::Unwatch => self.end_watch(at, watch),
+        }
+    }
+
+    pub(super) fn handled(&mut self, at: usize, incarnation: u32, watch: WatchId) {
+        if self.clients[at].incarnation != incarnation {
+            return;
+        }
+        if let Some(known) = self.clients[at].watches.get_mut(&watch) {
+            known.busy = known.busy.saturating_sub(1);
+        }
+        self.finish_notice(at, watch);
+        self.drain_client(at);
+    }
+
+    /// The watcher takes what it is behind with, and is done with what it was told.
+    fn finish_notice(&mut self, at: usize, watch: WatchId) {
+        let Some(kind) = self.clients[at].watches.get(&watch).map(|known| known.kind) else {
+            return;
+        };
+        let type_url = self.types[kind].clone();
+        while let Some(change) = self.clients[at].core.next_change(watch) {
+            self.emit(&Event::Changed { client: at, watch, change: &change });
+            let node = &mut self.clients[at];
+            let Some(known) = node.watches.get_mut(&watch) else { break };
+            known.step(&change);
+            let lane = known.lane;
+            if let Some(application) = &mut node.application {
+                application.changed(&type_url, &change);
+            }
+            self.recorder.local(self.now, lane, &texts::digest_of_change(&change), || {
+                texts::change(&change)
+            });
+        }
+        self.clients[at].core.handled(watch, self.now);
+    }
+}
+
+impl super::Watch {
+    fn hear(&mut self, notice: &Notice) {
+        let Some(name) = &self.name else { return };
+        match notice {
+            Notice::Changed(Ok(resource)) => {
+                self.is_missing = false;
+                self.view.insert(name.clone(), resource.bytes.clone());
+            }
+            Notice::Changed(Err(_)) => {
+                self.is_missing = true;
+                self.view.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, change: &Change) {
+        match change {
+            Change::Resource { name, result: Ok(resource) } => {
+                self.view.insert(name.to_string(), resource.bytes.clone());
+            }
+            Change::Resource { name, result: Err(_) } => drop(self.view.remove(name.as_str())),
+            Change::Resync => self.view.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// What kind of message a stream carries.
+pub(super) const fn is_incremental(variant: Variant) -> bool {
+    matches!(variant, Variant::Incremental)
+}

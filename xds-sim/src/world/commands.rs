@@ -1,0 +1,256 @@
+//! What applications and operators do.
+
+use std::{mem, time::Duration};
+
+use bytes::Bytes;
+use xds_core::{Client, WatchId, client::Interest, server::Transaction};
+
+use super::{
+    World, names,
+    parts::{Act, Item, Plane, Watch},
+    texts,
+};
+use crate::{
+    Toy,
+    oracle::Event,
+    situations::Situation,
+    trace::{LaneKind, Sort, What},
+};
+
+/// Applications.
+impl World {
+    /// Watches a resource of a client's, or with no name everything of the type.
+    pub fn watch(&mut self, client: usize, kind: usize, name: Option<&str>) -> Option<WatchId> {
+        let watch = self.begin_watch(client, kind, name.map(str::to_owned));
+        self.drain_client(client);
+        watch
+    }
+
+    pub(super) fn begin_watch(
+        &mut self,
+        client: usize,
+        kind: usize,
+        name: Option<String>,
+    ) -> Option<WatchId> {
+        let now = self.now;
+        let node = self.clients.get_mut(client)?;
+        let interest = name.as_deref().map_or(Interest::Wildcard, Interest::Name);
+        let watch = node.core.watch(self.types.get(kind)?, interest, now).ok()?;
+        let wanted = name.as_deref().unwrap_or("*");
+        let label = format!("{}/{} {wanted}", names::client(client), watch);
+        let owner = Some(node.lane);
+        let lane = self.recorder.lane(LaneKind::Watcher, &label, owner);
+        let short = texts::kind(&self.types, kind);
+        self.recorder.local(now, lane, wanted.as_bytes(), || {
+            What::new(Sort::Watch, format!("watches {short} {wanted}")).about([wanted])
+        });
+        let is_named = |it: &Watch| it.kind == kind && it.name == name;
+        let is_first = !self.clients[client].watches.values().any(is_named);
+        self.emit(&Event::Watched { client, watch, kind, name: name.as_deref(), is_first });
+        let known = Watch {
+            kind,
+            name,
+            view: Default::default(),
+            is_missing: false,
+            lane,
+            delay: Duration::ZERO,
+            busy: 0,
+            act: None,
+        };
+        self.clients[client].watches.insert(watch, known);
+        Some(watch)
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&mut self, client: usize, watch: WatchId) {
+        self.end_watch(client, watch);
+        self.drain_client(client);
+    }
+
+    pub(super) fn end_watch(&mut self, client: usize, watch: WatchId) {
+        let now = self.now;
+        let Some(node) = self.clients.get_mut(client) else { return };
+        let Some(known) = node.watches.remove(&watch) else { return };
+        node.core.unwatch(watch, now);
+        if let Some(application) = &mut node.application {
+            application.unwatched(&self.types[known.kind], known.name.as_deref());
+        }
+        let is_last = !node.watches.values().any(|other| other.kind == known.kind);
+        if is_last && !node.watches.is_empty() {
+            self.note(Situation::LastWatchOfTypeEnds);
+        }
+        self.recorder.local(now, known.lane, b"unwatch", || What::new(Sort::Watch, "ends"));
+        self.emit(&Event::Unwatched { client, watch });
+    }
+
+    /// From now on the watcher takes so long with everything it is told.
+    pub fn slow_down(&mut self, client: usize, watch: WatchId, delay: Duration) {
+        if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(&watch))
+        {
+            known.delay = delay;
+        }
+    }
+
+    /// The watcher begins another watch when it is told something next.
+    pub fn watch_when_told(
+        &mut self,
+        client: usize,
+        watch: WatchId,
+        kind: usize,
+        name: Option<&str>,
+    ) {
+        self.act_when_told(client, watch, Act::Watch { kind, name: name.map(str::to_owned) });
+    }
+
+    /// The watcher ends its watch when it is told something next.
+    pub fn unwatch_when_told(&mut self, client: usize, watch: WatchId) {
+        self.act_when_told(client, watch, Act::Unwatch);
+    }
+
+    fn act_when_told(&mut self, client: usize, watch: WatchId, act: Act) {
+        if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(&watch))
+        {
+            known.act = Some(act);
+        }
+    }
+
+    /// The applications of a client are quick from now on.
+    pub(super) fn hurry(&mut self, client: usize) {
+        for known in self.clients[client].watches.values_mut() {
+            known.delay = Duration::ZERO;
+            known.act = None;
+        }
+    }
+
+    /// A client shuts down.
+    pub fn shut_down(&mut self, client: usize) {
+        let now = self.now;
+        let node = &mut self.clients[client];
+        node.is_shut_down = true;
+        node.core.shut_down(now);
+        node.watches.clear();
+        self.recorder.local(now, node.lane, b"shut down", || What::new(Sort::Note, "shuts down"));
+        self.emit(&Event::ShutDown { client });
+        self.drain_client(client);
+    }
+
+    /// A client starts anew, with the same watches: what it held is lost, and so are its streams.
+    pub fn restart_client(&mut self, client: usize) {
+        let links: Vec<_> = self.clients[client].links.iter().map(|(_, link)| *link).collect();
+        for link in links {
+            self.links[link.at()].is_cut = true;
+            self.links[link.at()].is_known_to_client = false;
+            self.links[link.at()].is_open = false;
+            let at = self.arrival();
+            self.schedule(at, Item::EndAtServer(link));
+        }
+        let config = names::client_config(&self.options, &self.types, client);
+        let node = &mut self.clients[client];
+        node.incarnation += 1;
+        node.links.clear();
+        let seed = u64::from(node.incarnation) << 32 | client as u64;
+        node.core = Client::new(config, seed, self.now);
+        let watches = mem::take(&mut node.watches);
+        if let Some(application) = &mut node.application {
+            application.restarted();
+        }
+        self.recorder.local(self.now, node.lane, b"restart", || What::new(Sort::Note, "restarts"));
+        self.emit(&Event::ClientRestarted { client });
+        for watch in watches.into_values() {
+            let _ = self.begin_watch(client, watch.kind, watch.name);
+        }
+        self.drain_client(client);
+    }
+
+    /// A client's driver calls it although nothing is due.
+    pub fn wake_client(&mut self, client: usize) {
+        self.clients[client].core.handle_timeout(self.now);
+        self.drain_client(client);
+    }
+}
+
+/// Operators.
+impl World {
+    /// Sets a resource to a text: the servers that answer for it are told, unless they lag behind.
+    pub fn set(&mut self, kind: usize, name: &str, text: &str) {
+        self.set_bytes(kind, name, Some(Toy::bytes(name, text)));
+    }
+
+    /// Sets a resource to a text that it never had.
+    pub fn set_anew(&mut self, kind: usize, name: &str, text: &str) {
+        self.revision += 1;
+        let text = format!("{text} {}", self.revision);
+        self.set(kind, name, &text);
+    }
+
+    /// Deletes a resource.
+    pub fn delete(&mut self, kind: usize, name: &str) {
+        self.set_bytes(kind, name, None);
+    }
+
+    /// Sets a resource to whatever bytes, whose first field must be the name, or deletes it.
+    pub fn set_bytes(&mut self, kind: usize, name: &str, bytes: Option<Bytes>) {
+        let Some(known) = self.truth.get_mut(kind) else { return };
+        match &bytes {
+            Some(bytes) => drop(known.insert(name.into(), bytes.clone())),
+            None => drop(known.remove(name)),
+        }
+        self.emit(&Event::Stored { kind, name, bytes: bytes.as_ref() });
+        for server in 0..self.servers.len() {
+            if names::serves(server, name) && !self.servers[server].is_lagging {
+                self.apply(server, &[(kind, name.into(), bytes.clone())]);
+            }
+        }
+    }
+
+    /// A server is told of all that it does not know.
+    pub(super) fn catch_up(&mut self, server: usize) {
+        let mut changes = Vec::new();
+        for (kind, truth) in self.truth.iter().enumerate() {
+            let has = &self.servers[server].has[kind];
+            let gone = has.keys().filter(|name| !truth.contains_key(*name));
+            changes.extend(gone.map(|name| (kind, name.clone(), None)));
+            let new = truth.iter().filter(|(name, bytes)| {
+                names::serves(server, name) && has.get(*name) != Some(bytes)
+            });
+            changes.extend(new.map(|(name, bytes)| (kind, name.clone(), Some(bytes.clone()))));
+        }
+        self.apply(server, &changes);
+    }
+
+    pub(super) fn apply(&mut self, server: usize, changes: &[(usize, String, Option<Bytes>)]) {
+        if changes.is_empty() {
+            return;
+        }
+        let now = self.now;
+        let mut transaction = Transaction::new();
+        for (kind, name, bytes) in changes {
+            let node = &mut self.servers[server];
+            let type_url = &self.types[*kind];
+            match bytes {
+                Some(bytes) => drop(node.has[*kind].insert(name.clone(), bytes.clone())),
+                None => drop(node.has[*kind].remove(name)),
+            }
+            match (&mut node.core, bytes) {
+                (Plane::Core(_), Some(bytes)) => {
+                    transaction.set(type_url.clone(), name.as_str(), bytes.clone());
+                }
+                (Plane::Core(_), None) => {
+                    transaction.remove(type_url.clone(), name.as_str());
+                }
+                (Plane::Own(plane), bytes) => plane.changed(type_url, name, bytes.as_ref(), now),
+            }
+            let lane = node.lane;
+            let short = texts::kind(&self.types, *kind);
+            let said = bytes.as_deref().unwrap_or_default();
+            self.recorder.local(now, lane, said, || texts::stored(short, name, bytes.as_ref()));
+            self.emit(&Event::Applied { server, kind: *kind, name, bytes: bytes.as_ref() });
+        }
+        if let Plane::Core(core) = &mut self.servers[server].core
+            && let Err(error) = core.apply(transaction, now)
+        {
+            self.break_rule(&crate::oracle::NO_PANIC, format!("a change is refused: {error}"));
+        }
+        self.drain_server(server);
+    }
+}

@@ -1,0 +1,365 @@
+//! What goes wrong, and how it is put right.
+
+use std::{rc::Rc, time::Duration};
+
+use bytes::Bytes;
+use xds_core::server::{StreamEvent, Via};
+
+use super::{
+    LinkId, Party, Reach, World,
+    message::Message,
+    names,
+    parts::{Item, Mishap, Plane, StreamKey, Undo},
+};
+use crate::{
+    oracle::Event,
+    situations::Situation,
+    trace::{Extent, LaneId},
+};
+
+/// How long a transport takes to find out that nothing arrives any more: its keepalive (IL3).
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
+
+impl World {
+    fn take_down(&mut self, Mishap { lanes, extent, what }: Mishap<'_>) {
+        self.recorder.fault(self.now, lanes, extent, what);
+    }
+
+    fn begin(&mut self, lanes: &[LaneId], what: &str) {
+        self.take_down(Mishap { lanes, extent: Extent::Begins, what });
+    }
+
+    fn finish(&mut self, lanes: &[LaneId], what: &str) {
+        self.take_down(Mishap { lanes, extent: Extent::Ends, what });
+    }
+
+    fn strike(&mut self, lanes: &[LaneId], what: &str) {
+        self.take_down(Mishap { lanes, extent: Extent::Instant, what });
+    }
+
+    fn lanes_of(&self, link: LinkId) -> [LaneId; 2] {
+        let it = &self.links[link.at()];
+        [self.clients[it.client].lane, self.servers[it.server].lane]
+    }
+
+    /// Resets a stream: what is under way on it is lost, and both ends learn of it.
+    pub fn reset(&mut self, link: LinkId, code: i32) {
+        let it = &mut self.links[link.at()];
+        if it.is_cut || !it.is_known_to_client {
+            return;
+        }
+        it.is_cut = true;
+        let (responses, requests) = (it.to_client.under_way, it.to_server.under_way);
+        if responses > 0 {
+            self.note(Situation::ResetWithResponseUnderWay);
+        }
+        if requests > 0 {
+            self.note(Situation::ResetWithAnswerUnderWay);
+        }
+        let lanes = self.lanes_of(link);
+        self.strike(&lanes, "reset");
+        let (client, server) = (self.arrival(), self.arrival());
+        self.schedule(client, Item::EndAtClient(link, code, "reset"));
+        self.schedule(server, Item::EndAtServer(link));
+    }
+
+    /// A server ends a stream in good order, after what it has sent.
+    pub fn end_stream(&mut self, link: LinkId) {
+        let Some(key) = self.links[link.at()].stream else { return };
+        let server = self.links[link.at()].server;
+        let lanes = self.lanes_of(link);
+        self.strike(&lanes, "the server ends the stream");
+        let now = self.now;
+        self.close_by_server(server, key, 0, "");
+        match (&mut self.servers[server].core, key) {
+            (Plane::Core(core), StreamKey::Core(stream)) => {
+                core.handle_event(StreamEvent::Closed(stream), now);
+            }
+            (Plane::Own(plane), StreamKey::Own(stream)) => plane.closed(stream, now),
+            _ => {}
+        }
+        self.drain_server(server);
+    }
+
+    /// What becomes of new connections to a server, for a while.
+    pub fn set_reach(&mut self, server: usize, reach: Reach, lasting: Duration) {
+        self.servers[server].reach = reach;
+        let lane = self.servers[server].lane;
+        self.begin(&[lane], "unreachable");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Reach(server)));
+    }
+
+    /// A server is not told of changes for a while.
+    pub fn let_lag(&mut self, server: usize, lasting: Duration) {
+        self.servers[server].is_lagging = true;
+        let lane = self.servers[server].lane;
+        self.begin(&[lane], "lags behind");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Lag(server)));
+    }
+
+    /// Everything takes so much longer for a while.
+    pub fn slow_network(&mut self, by: Duration, lasting: Duration) {
+        self.slowness = by;
+        self.begin(&[], "slow network");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Slow));
+    }
+
+    /// The driver of a party does nothing for a while: what arrives is handed in, and nothing is taken out.
+    pub fn starve(&mut self, party: Party, lasting: Duration) {
+        let until = self.now.after(lasting);
+        let lane = match party {
+            Party::Client(at) => {
+                self.clients[at].starved_until = Some(until);
+                self.clients[at].deadline = None;
+                self.clients[at].lane
+            }
+            Party::Server(at) => {
+                self.servers[at].starved_until = Some(until);
+                self.servers[at].deadline = None;
+                self.servers[at].lane
+            }
+        };
+        self.begin(&[lane], "starved");
+        self.schedule(until, Item::Undo(Undo::Wake(party)));
+    }
+
+    pub(super) fn is_starved(&self, party: Party) -> bool {
+        let until = match party {
+            Party::Client(at) => self.clients[at].starved_until,
+            Party::Server(at) => self.servers[at].starved_until,
+        };
+        until.is_some()
+    }
+
+    /// The client's side of a stream takes no messages for a while.
+    pub fn block_requests(&mut self, link: LinkId, lasting: Duration) {
+        self.links[link.at()].to_server.is_blocked = true;
+        let lanes = self.lanes_of(link);
+        self.begin(&lanes, "requests blocked");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Requests(link)));
+    }
+
+    /// The server's side of a stream takes no messages for a while.
+    pub fn block_responses(&mut self, link: LinkId, lasting: Duration) {
+        self.links[link.at()].to_client.is_blocked = true;
+        let lanes = self.lanes_of(link);
+        self.begin(&lanes, "responses blocked");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Responses(link)));
+    }
+
+    /// Nothing arrives any more in one direction or both, until the transport finds out (IL3).
+    pub fn half_open(&mut self, link: LinkId, to_client: bool, to_server: bool) {
+        let it = &mut self.links[link.at()];
+        if !it.is_known_to_client || it.is_cut {
+            return;
+        }
+        it.to_client.is_silent |= to_client;
+        it.to_server.is_silent |= to_server;
+        let lanes = self.lanes_of(link);
+        self.begin(&lanes, "half-open");
+        let end = self.now.after(KEEPALIVE);
+        self.schedule(end, Item::Undo(Undo::GiveUp(link)));
+    }
+
+    /// A server starts anew: it forgets its streams, nonces and clients, and has its resources again.
+    pub fn restart_server(&mut self, server: usize) {
+        let links: Vec<LinkId> = self.servers[server].links.iter().map(|(_, link)| *link).collect();
+        if !links.is_empty() {
+            self.note(Situation::RestartWhileConnected);
+        }
+        for link in links {
+            let it = &mut self.links[link.at()];
+            (it.is_cut, it.stream) = (true, None);
+            it.to_server.inbox.clear();
+            self.emit(&Event::EndedAtServer { link });
+            let at = self.arrival();
+            self.schedule(at, Item::EndAtClient(link, 14, "the server restarts"));
+        }
+        let node = &mut self.servers[server];
+        node.incarnation += 1;
+        node.links.clear();
+        node.has.iter_mut().for_each(std::collections::BTreeMap::clear);
+        let incarnation = node.incarnation;
+        let core = Self::plane(&self.config, &self.options, server, incarnation, self.now);
+        self.servers[server].core = core;
+        let lane = self.servers[server].lane;
+        self.strike(&[lane], "restarts");
+        self.emit(&Event::ServerRestarted { server });
+        self.catch_up(server);
+        self.drain_server(server);
+    }
+
+    /// A client is sent something that its server never said.
+    pub fn forge(&mut self, link: LinkId, bytes: Bytes, what: &str) {
+        let lanes = self.lanes_of(link);
+        self.strike(&lanes, what);
+        let id = self.recorder.send(self.now, lanes[1], lanes[0], &bytes, || {
+            crate::trace::What::new(crate::trace::Sort::Response, what)
+        });
+        self.send_to_client(link, Rc::new(Message { id, bytes, body: None }));
+    }
+
+    /// A stranger opens a stream to a server, says this, and leaves.
+    pub fn strange_client(&mut self, server: usize, messages: Vec<Bytes>) {
+        let via = Via::Aggregated(self.options.variant);
+        let lane = self.servers[server].lane;
+        self.strike(&[lane], "a stranger speaks");
+        let Some(key) = self.accept(server, &via) else { return };
+        let now = self.now;
+        for bytes in messages {
+            match (&mut self.servers[server].core, key) {
+                (Plane::Core(core), StreamKey::Core(stream)) => {
+                    let before = core.stats().malformed_requests;
+                    core.handle_event(StreamEvent::Message(stream, bytes), now);
+                    if core.stats().malformed_requests > before {
+                        self.situations.note(Situation::MalformedRequest);
+                    }
+                    let mut frame = xds_core::Frame::default();
+                    while core.poll_transmit(stream, now, &mut frame).is_some() {}
+                }
+                (Plane::Own(plane), StreamKey::Own(stream)) => plane.request(stream, &bytes, now),
+                _ => {}
+            }
+        }
+        match (&mut self.servers[server].core, key) {
+            (Plane::Core(core), StreamKey::Core(stream)) => {
+                core.handle_event(StreamEvent::Closed(stream), now);
+            }
+            (Plane::Own(plane), StreamKey::Own(stream)) => plane.closed(stream, now),
+            _ => {}
+        }
+        self.drain_server(server);
+    }
+
+    /// Everything that is wrong is put right, and all servers have what is true.
+    pub fn heal(&mut self) {
+        self.slowness = Duration::ZERO;
+        for server in 0..self.servers.len() {
+            self.servers[server].reach = Reach::Up;
+            self.servers[server].is_lagging = false;
+            self.give_up_hanging(server);
+            self.undo(Undo::Wake(Party::Server(server)));
+            self.catch_up(server);
+        }
+        for client in 0..self.clients.len() {
+            self.hurry(client);
+            self.undo(Undo::Wake(Party::Client(client)));
+        }
+        for at in 0..self.links.len() {
+            let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
+            self.undo(Undo::Requests(link));
+            self.undo(Undo::Responses(link));
+        }
+    }
+
+    pub(super) fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Reach(server) => {
+                self.servers[server].reach = Reach::Up;
+                let lane = self.servers[server].lane;
+                self.finish(&[lane], "unreachable");
+                self.give_up_hanging(server);
+            }
+            Undo::Lag(server) => {
+                self.servers[server].is_lagging = false;
+                let lane = self.servers[server].lane;
+                self.finish(&[lane], "lags behind");
+                self.catch_up(server);
+            }
+            Undo::Slow => {
+                self.slowness = Duration::ZERO;
+                self.finish(&[], "slow network");
+            }
+            Undo::Wake(party) => self.wake(party),
+            Undo::Requests(link) => {
+                let pipe = &mut self.links[link.at()].to_server;
+                if std::mem::take(&mut pipe.is_blocked) {
+                    let is_waiting = std::mem::take(&mut pipe.is_waiting);
+                    let lanes = self.lanes_of(link);
+                    self.finish(&lanes, "requests blocked");
+                    if is_waiting {
+                        self.send_requests(link);
+                        self.drain_client(self.links[link.at()].client);
+                    }
+                }
+            }
+            Undo::Responses(link) => {
+                let pipe = &mut self.links[link.at()].to_client;
+                if std::mem::take(&mut pipe.is_blocked) {
+                    let is_waiting = std::mem::take(&mut pipe.is_waiting);
+                    let lanes = self.lanes_of(link);
+                    self.finish(&lanes, "responses blocked");
+                    if is_waiting {
+                        self.send_responses(link);
+                        self.drain_server(self.links[link.at()].server);
+                    }
+                }
+            }
+            Undo::GiveUp(link) => {
+                let lanes = self.lanes_of(link);
+                self.finish(&lanes, "half-open");
+                if self.links[link.at()].is_known_to_client {
+                    self.note(Situation::HalfOpenGivenUp);
+                }
+                self.reset(link, 14);
+            }
+        }
+    }
+
+    fn wake(&mut self, party: Party) {
+        let lane = match party {
+            Party::Client(at) => {
+                if self.clients[at].starved_until.take().is_none() {
+                    return;
+                }
+                self.clients[at].lane
+            }
+            Party::Server(at) => {
+                if self.servers[at].starved_until.take().is_none() {
+                    return;
+                }
+                self.servers[at].lane
+            }
+        };
+        self.finish(&[lane], "starved");
+        match party {
+            Party::Client(at) => self.drain_client(at),
+            Party::Server(at) => self.drain_server(at),
+        }
+    }
+
+    /// Attempts that hang fail once the server can be reached again: the network says so.
+    fn give_up_hanging(&mut self, server: usize) {
+        let links = self.links.iter_mut().enumerate();
+        let hanging = links.filter(|(_, link)| link.server == server && link.is_hanging);
+        let hanging: Vec<u32> = hanging
+            .map(|(at, link)| {
+                link.is_hanging = false;
+                u32::try_from(at).unwrap_or(u32::MAX)
+            })
+            .collect();
+        for link in hanging {
+            let at = self.arrival();
+            self.schedule(at, Item::Refuse(LinkId(link)));
+        }
+    }
+
+    /// The streams of a client that are open, oldest first.
+    #[must_use]
+    pub fn open_links(&self) -> Vec<LinkId> {
+        let all = self.clients.iter().flat_map(|client| &client.links);
+        let open = all.filter(|(_, link)| self.links[link.at()].is_open);
+        open.map(|(_, link)| *link).collect()
+    }
+
+    /// Whether a server answers for a name.
+    #[must_use]
+    pub fn serves(&self, server: usize, name: &str) -> bool {
+        names::serves(server, name)
+    }
+}

@@ -1,0 +1,476 @@
+//! Any number of clients, servers, watchers and links in virtual time.
+//!
+//! A world never ticks: it does what is due at this instant, then jumps to the earliest of the
+//! deliveries and deadlines. A core that asks for a timeout too late, or forgets to, is found out,
+//! because nothing else ever wakes it (contract rule 4). There are no threads and nothing waits.
+
+mod application;
+mod client_side;
+mod commands;
+mod faults;
+pub mod message;
+mod names;
+mod network;
+mod parts;
+mod server_side;
+mod texts;
+
+use std::{cmp::Reverse, collections::BinaryHeap, mem, time::Duration};
+
+use xds_core::{Client, Time, TypeUrl, server::Server, types};
+
+pub use application::{Application, ControlPlane, Reply};
+pub use parts::{Link, LinkId, Party, Reach, Resources, Watch};
+
+use self::parts::{ClientNode, Item, Plane, Scheduled, ServerNode};
+use crate::{
+    check::{Config, Judge},
+    options::{Options, Ties},
+    oracle::{self, Event, Oracle, Report},
+    situations::{Situation, Situations},
+    tape::Choices,
+    trace::{Header, Keep, LaneKind, Phase, Recorder, Trace, Violation},
+};
+
+/// The types of a world, of which the options take the first ones.
+const TYPES: [&str; 4] =
+    [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT, types::LISTENER, types::ROUTE_CONFIGURATION];
+
+/// More events than this at one instant are a busy loop.
+const ENDLESS: u32 = 20_000;
+
+/// Clients, servers and the links between them.
+pub struct World {
+    options: Options,
+    choices: Choices,
+    config: Config,
+    types: Vec<TypeUrl>,
+    now: Time,
+    order: u64,
+    heap: BinaryHeap<Reverse<Scheduled>>,
+    clients: Vec<ClientNode>,
+    servers: Vec<ServerNode>,
+    links: Vec<Link>,
+    /// What is true, whichever server knows of it yet.
+    truth: Resources,
+    /// How often anything was set: part of what resources say, so that no two are equal by accident.
+    revision: u64,
+    /// How much longer messages take at present.
+    slowness: Duration,
+    next_stream: u64,
+    oracles: Vec<Box<dyn Oracle>>,
+    recorder: Recorder,
+    situations: Situations,
+    violation: Option<Violation>,
+    phase: Phase,
+    events: u64,
+    events_at_instant: u32,
+}
+
+/// What is left of a world.
+pub(crate) struct Ended {
+    pub(crate) options: Options,
+    pub(crate) choices: Choices,
+    pub(crate) events: u64,
+    pub(crate) hash: u64,
+    pub(crate) situations: Situations,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) trace: Trace,
+}
+
+impl World {
+    pub(crate) fn new(options: Options, mut choices: Choices, config: &Config, keep: Keep) -> Self {
+        let mut recorder = Recorder::new(keep);
+        let types: Vec<TypeUrl> =
+            TYPES.iter().take(options.types as usize).map(|&url| url.into()).collect();
+        let seed = u64::from(choices.below("seed of cores", 1 << 16));
+        let oracles = match config.judge {
+            Judge::Everything => oracle::all(&options),
+            Judge::Nothing => Vec::new(),
+        };
+        let clients = (0..options.clients as usize).map(|at| ClientNode {
+            core: Client::new(
+                names::client_config(&options, &types, at),
+                seed + at as u64,
+                Time::ZERO,
+            ),
+            application: config.application.as_ref().map(|make| make(at)),
+            lane: recorder.lane(LaneKind::Client, &names::client(at), None),
+            deadline: None,
+            starved_until: None,
+            links: Vec::new(),
+            watches: std::collections::BTreeMap::new(),
+            incarnation: 0,
+            is_shut_down: false,
+        });
+        let clients: Vec<_> = clients.collect();
+        let servers = (0..options.servers as usize).map(|at| ServerNode {
+            core: Self::plane(config, &options, at, 0, Time::ZERO),
+            lane: recorder.lane(LaneKind::Server, &names::server(at), None),
+            deadline: None,
+            starved_until: None,
+            links: Vec::new(),
+            has: vec![Default::default(); types.len()],
+            is_lagging: false,
+            reach: Reach::Up,
+            incarnation: 0,
+        });
+        let servers: Vec<_> = servers.collect();
+        recorder.phase(Time::ZERO, Phase::WarmUp);
+        Self {
+            truth: vec![Default::default(); types.len()],
+            options,
+            choices,
+            config: config.clone(),
+            types,
+            now: Time::ZERO,
+            order: 0,
+            heap: BinaryHeap::new(),
+            clients,
+            servers,
+            links: Vec::new(),
+            revision: 0,
+            slowness: Duration::ZERO,
+            next_stream: 0,
+            oracles,
+            recorder,
+            situations: Situations::default(),
+            violation: None,
+            phase: Phase::WarmUp,
+            events: 0,
+            events_at_instant: 0,
+        }
+    }
+
+    fn plane(config: &Config, options: &Options, at: usize, incarnation: u32, now: Time) -> Plane {
+        match &config.control_plane {
+            Some(make) => Plane::Own(make(at)),
+            None => {
+                let seed = u64::from(incarnation) << 8 | at as u64;
+                Plane::Core(Box::new(Server::new(names::server_config(options), seed, now)))
+            }
+        }
+    }
+
+    pub(crate) fn end(mut self) -> Ended {
+        let header = Header::new(None, vec![self.options.to_string()]);
+        if self.violation.is_none() {
+            // What the oracles have come to is told with the end.
+            self.emit(&Event::Ended);
+        }
+        let hash = self.recorder.hash();
+        Ended {
+            hash,
+            trace: self.recorder.finish(header, self.violation.clone()),
+            options: self.options,
+            choices: self.choices,
+            events: self.events,
+            situations: self.situations,
+            violation: self.violation,
+        }
+    }
+}
+
+/// What there is to see.
+impl World {
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What kind of run it is.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// What answers the questions of the run: a scenario that leaves something open asks here.
+    pub fn choices(&mut self) -> &mut Choices {
+        &mut self.choices
+    }
+
+    /// The part of the run.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The types of the world. Their positions are what is called a kind.
+    #[must_use]
+    pub fn types(&self) -> &[TypeUrl] {
+        &self.types
+    }
+
+    /// What is true, whichever server knows of it yet.
+    #[must_use]
+    pub fn truth(&self) -> &Resources {
+        &self.truth
+    }
+
+    /// How many clients there are.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn server_count(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// A client's state machine.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client at the position.
+    #[must_use]
+    pub fn client(&self, at: usize) -> &Client {
+        &self.clients[at].core
+    }
+
+    /// The watches of a client, by id.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client at the position.
+    pub fn watches(&self, at: usize) -> impl Iterator<Item = (xds_core::WatchId, &Watch)> {
+        self.clients[at].watches.iter().map(|(id, watch)| (*id, watch))
+    }
+
+    /// A server's state machine, if it is ours.
+    #[must_use]
+    pub fn server(&self, at: usize) -> Option<&Server> {
+        match &self.servers.get(at)?.core {
+            Plane::Core(server) => Some(server),
+            Plane::Own(_) => None,
+        }
+    }
+
+    /// What a server was told to have.
+    ///
+    /// # Panics
+    ///
+    /// If there is no server at the position.
+    #[must_use]
+    pub fn has(&self, server: usize) -> &Resources {
+        &self.servers[server].has
+    }
+
+    /// A stream.
+    ///
+    /// # Panics
+    ///
+    /// If the id is of another world.
+    #[must_use]
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links[link.at()]
+    }
+
+    /// The streams of a client that it has not seen end.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client at the position.
+    pub fn links(&self, client: usize) -> impl Iterator<Item = (LinkId, &Link)> {
+        self.clients[client].links.iter().map(|(_, link)| (*link, &self.links[link.at()]))
+    }
+
+    /// How many streams a server has not seen end.
+    ///
+    /// # Panics
+    ///
+    /// If there is no server at the position.
+    #[must_use]
+    pub fn streams(&self, server: usize) -> usize {
+        self.servers[server].links.len()
+    }
+
+    /// Whether a client was shut down.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client at the position.
+    #[must_use]
+    pub fn is_shut_down(&self, client: usize) -> bool {
+        self.clients[client].is_shut_down
+    }
+
+    /// Whether a rule was broken: then nothing happens any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.violation.is_some()
+    }
+}
+
+/// Time.
+impl World {
+    /// Lets time pass, jumping from one thing that is due to the next.
+    pub fn advance(&mut self, duration: Duration) {
+        self.run_until(self.now.after(duration));
+    }
+
+    /// Does everything that is to be done up to this time.
+    pub fn run_until(&mut self, end: Time) {
+        while !self.is_over() && self.step(end) {}
+        if end > self.now {
+            self.pass_to(end);
+        }
+    }
+
+    /// Does the next thing that is due until `end`. False if there is none.
+    fn step(&mut self, end: Time) -> bool {
+        let timer = self.next_timer();
+        let item = self.heap.peek().map(|Reverse(next)| next.at);
+        let is_timer_first = match (timer, item) {
+            (None, None) => return false,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some((timer, _)), Some(item)) => {
+                timer < item || (timer == item && self.options.ties == Ties::TimersFirst)
+            }
+        };
+        if let (Some((timer, _)), Some(item)) = (timer, item)
+            && timer.max(self.now) == item
+        {
+            self.note_tie();
+        }
+        if is_timer_first {
+            let Some((at, party)) = timer.filter(|(at, _)| *at <= end) else { return false };
+            self.pass_to(at);
+            self.fire(party);
+        } else {
+            if item.is_none_or(|at| at > end) {
+                return false;
+            }
+            let Some(Reverse(next)) = self.heap.pop() else { return false };
+            self.pass_to(next.at);
+            self.happen(next.item);
+        }
+        true
+    }
+
+    fn pass_to(&mut self, at: Time) {
+        if at > self.now {
+            self.now = at;
+            self.events_at_instant = 0;
+        }
+    }
+
+    /// Counts an event; too many at one instant are a busy loop.
+    fn count_event(&mut self) {
+        self.events += 1;
+        self.events_at_instant += 1;
+        if self.events_at_instant > ENDLESS {
+            self.break_rule(&oracle::HONEST_TIMEOUTS, "no end of work at one instant".into());
+        }
+    }
+
+    fn next_timer(&self) -> Option<(Time, Party)> {
+        let clients = self.clients.iter().enumerate();
+        let clients = clients.filter_map(|(at, it)| Some((it.deadline?, Party::Client(at))));
+        let servers = self.servers.iter().enumerate();
+        let servers = servers.filter_map(|(at, it)| Some((it.deadline?, Party::Server(at))));
+        clients.chain(servers).min()
+    }
+
+    fn fire(&mut self, party: Party) {
+        self.count_event();
+        match party {
+            Party::Client(at) => self.fire_client(at),
+            Party::Server(at) => self.fire_server(at),
+        }
+    }
+
+    fn schedule(&mut self, at: Time, item: Item) {
+        self.order += 1;
+        self.heap.push(Reverse(Scheduled { at, order: self.order, item }));
+    }
+
+    /// When a timer that is due at this time comes, by the driver's clock.
+    fn by_clock(&self, at: Time) -> Time {
+        let grain = u64::try_from(self.options.clock_grain.as_nanos()).unwrap_or_default();
+        if grain == 0 || at <= self.now {
+            return at;
+        }
+        Time::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
+    }
+}
+
+/// Judgement.
+impl World {
+    /// Counts a situation that the run has come to.
+    pub fn note(&mut self, situation: Situation) {
+        self.situations.note(situation);
+    }
+
+    /// A message arrives at the same instant as a timer is due.
+    fn note_tie(&mut self) {
+        if let Some(Reverse(Scheduled { item: Item::Response(..), .. })) = self.heap.peek() {
+            self.note(Situation::ResponseAtTimer);
+        }
+    }
+
+    /// Says that the run has come to its next part.
+    pub fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.recorder.phase(self.now, phase);
+        self.emit(&Event::Phase(phase));
+    }
+
+    /// Nobody has anything to do: says so to the oracles, which look at everything. To be called when no
+    /// message is under way.
+    pub fn judge_at_rest(&mut self) {
+        self.emit(&Event::Rest);
+    }
+
+    /// Says that a rule of the caller's is broken.
+    pub fn fail(&mut self, invariant: &'static str, rule: &'static str, what: impl Into<String>) {
+        self.break_rule(&oracle::Rule { id: invariant, sentence: rule }, what.into());
+    }
+
+    fn break_rule(&mut self, rule: &oracle::Rule, what: String) {
+        let violation = Violation {
+            invariant: rule.id,
+            rule: rule.sentence,
+            what,
+            at: self.now,
+            number: self.recorder.count(),
+        };
+        self.violation.get_or_insert(violation);
+    }
+
+    pub(crate) fn note_panic(&mut self, text: &str) {
+        self.break_rule(&oracle::NO_PANIC, text.into());
+    }
+
+    fn emit(&mut self, event: &Event<'_>) {
+        if self.oracles.is_empty() || self.is_over() {
+            return;
+        }
+        let mut oracles = mem::take(&mut self.oracles);
+        let mut report = Report::default();
+        for oracle in &mut oracles {
+            oracle.on_event(event, self, &mut report);
+        }
+        self.oracles = oracles;
+        for situation in report.situations {
+            self.situations.note(situation);
+        }
+        if let Some((rule, what)) = report.breach {
+            self.break_rule(&rule, what);
+        }
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("now", &self.now)
+            .field("options", &self.options)
+            .field("phase", &self.phase)
+            .field("violation", &self.violation)
+            .finish_non_exhaustive()
+    }
+}

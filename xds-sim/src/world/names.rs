@@ -1,0 +1,91 @@
+//! What everybody and everything is called, and how the cores are configured.
+
+use std::time::Duration;
+
+use xds_core::{
+    TypeUrl,
+    client::{Authority, ClientConfig, ManagementServer, Node, Profile},
+    server::ServerConfig,
+};
+
+use super::{World, parts::message_name};
+use crate::{
+    ToyType,
+    options::{Options, ProfileName},
+};
+
+pub(super) fn client(at: usize) -> String {
+    format!("client-{at}")
+}
+
+pub(super) fn server(at: usize) -> String {
+    format!("server-{at}")
+}
+
+/// The authority of the third server.
+const APART: &str = "xdstp://apart/";
+
+/// The position of the server that has an authority of its own.
+const SERVER_APART: usize = 2;
+
+/// Whether a name is of the authority that has a server of its own.
+pub(crate) fn is_apart(name: &str) -> bool {
+    name.starts_with("xdstp:")
+}
+
+/// Whether a server answers for a name.
+pub(crate) fn serves(server: usize, name: &str) -> bool {
+    is_apart(name) == (server == SERVER_APART)
+}
+
+impl World {
+    /// The name of a resource, by its number. With three servers, every other one is of an authority of
+    /// its own.
+    #[must_use]
+    pub fn name(&self, kind: usize, number: u32) -> String {
+        match (
+            self.options.servers as usize > SERVER_APART && number % 2 == 1,
+            self.types.get(kind),
+        ) {
+            (true, Some(type_url)) => format!("{APART}{}/r{number}", message_name(type_url)),
+            _ => format!("r{number}"),
+        }
+    }
+}
+
+/// The longest pause between attempts to connect, in a run.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> ClientConfig {
+    let managed = |at| {
+        ManagementServer::new(server(at))
+            .with_variant(options.variant)
+            .with_streams(options.streams)
+    };
+    let mut config = ClientConfig::new(Node::new(client(at)), managed(0));
+    if options.servers > 1 {
+        config = config.with_fallback(managed(1));
+    }
+    if options.servers as usize > SERVER_APART {
+        config = config.with_authority(Authority::new("apart").with_server(managed(SERVER_APART)));
+    }
+    config.profile = match options.profile {
+        ProfileName::Grpc => Profile::grpc(),
+        ProfileName::Envoy => Profile::envoy(),
+    };
+    if options.profile == ProfileName::Grpc {
+        config.profile.data_errors = options.data_errors;
+    }
+    config.profile.read_gate = options.read_gate;
+    config.profile.backoff.max = config.profile.backoff.max.min(LONGEST_PAUSE);
+    types.iter().fold(config, |config, it| config.with_type(ToyType::new(it.clone())))
+}
+
+pub(super) fn server_config(_options: &Options) -> ServerConfig {
+    ServerConfig::default()
+}
+
+/// The position of the server that goes by this URI.
+pub(super) fn server_at(uri: &str) -> Option<usize> {
+    uri.strip_prefix("server-")?.parse().ok()
+}

@@ -1,0 +1,205 @@
+//! What is under way, and what becomes of it.
+
+use std::{rc::Rc, time::Duration};
+
+use xds_core::{
+    ChannelId, Time,
+    client::{ChannelError, ChannelEvent},
+    server::Via,
+};
+
+use super::{
+    LinkId, World,
+    message::Message,
+    parts::{Item, Pipe, StreamKey},
+};
+use crate::{
+    oracle::{End, Event},
+    trace::{Sort, What},
+};
+
+impl World {
+    /// When something arrives that leaves now.
+    pub(super) fn arrival(&mut self) -> Time {
+        let mut latency = self.options.latency + self.slowness;
+        let jitter = u32::try_from(self.options.jitter.as_micros()).unwrap_or(u32::MAX);
+        if jitter > 0 {
+            let extra = self.choices.below("jitter", jitter);
+            latency += Duration::from_micros(extra.into());
+        }
+        self.now.after(latency)
+    }
+
+    /// The same in a pipe, where nothing overtakes.
+    fn arrival_in(&mut self, pipe: impl Fn(&mut Self) -> &mut Pipe) -> Time {
+        let arrival = self.arrival();
+        let pipe = pipe(self);
+        pipe.last_at = pipe.last_at.max(arrival);
+        pipe.last_at
+    }
+
+    pub(super) fn send_to_server(&mut self, link: LinkId, message: Rc<Message>) {
+        let pipe = &mut self.links[link.at()].to_server;
+        if pipe.is_silent {
+            self.recorder.lost(self.now, message.id, "half-open");
+            return;
+        }
+        pipe.under_way += 1;
+        let at = self.arrival_in(|world| &mut world.links[link.at()].to_server);
+        self.schedule(at, Item::Request(link, message));
+    }
+
+    pub(super) fn send_to_client(&mut self, link: LinkId, message: Rc<Message>) {
+        let pipe = &mut self.links[link.at()].to_client;
+        if pipe.is_silent {
+            self.recorder.lost(self.now, message.id, "half-open");
+            return;
+        }
+        pipe.under_way += 1;
+        let at = self.arrival_in(|world| &mut world.links[link.at()].to_client);
+        self.schedule(at, Item::Response(link, message));
+    }
+
+    /// Something happens that was put off until now.
+    pub(super) fn happen(&mut self, item: Item) {
+        match item {
+            Item::Connect(link) => self.connect(link),
+            Item::Refuse(link) => {
+                self.count_event();
+                let error = ChannelError::Unreachable("connection refused".into());
+                self.end_at_client(link, error);
+            }
+            Item::Request(link, message) => {
+                let it = &mut self.links[link.at()];
+                it.to_server.under_way = it.to_server.under_way.saturating_sub(1);
+                if it.is_cut || it.to_server.is_silent || it.stream.is_none() {
+                    self.recorder.lost(self.now, message.id, "the stream had ended");
+                    return;
+                }
+                it.to_server.inbox.push_back(Rc::clone(&message));
+                self.count_event();
+                self.recorder.deliver(self.now, message.id);
+                self.read_requests(link);
+            }
+            Item::Response(link, message) => {
+                let it = &mut self.links[link.at()];
+                it.to_client.under_way = it.to_client.under_way.saturating_sub(1);
+                if it.is_cut || it.to_client.is_silent || !it.is_known_to_client {
+                    self.recorder.lost(self.now, message.id, "the stream had ended");
+                    return;
+                }
+                it.to_client.inbox.push_back(Rc::clone(&message));
+                let client = it.client;
+                self.count_event();
+                self.recorder.deliver(self.now, message.id);
+                self.drain_client(client);
+            }
+            Item::EndAtClient(link, code, message) => {
+                self.count_event();
+                self.end_at_client(link, ChannelError::Status { code, message: message.into() });
+            }
+            Item::EndAtServer(link) => {
+                self.count_event();
+                self.tell_server_of_end(link);
+            }
+            Item::Handled { client, incarnation, watch } => {
+                self.count_event();
+                self.handled(client, incarnation, watch);
+            }
+            Item::Undo(undo) => self.undo(undo),
+        }
+    }
+
+    fn connect(&mut self, link: LinkId) {
+        let it = &self.links[link.at()];
+        if !it.is_known_to_client {
+            return;
+        }
+        let (client, channel, server) = (it.client, it.channel, it.server);
+        let (variant, only) = (it.variant, it.only);
+        self.count_event();
+        let via = match only {
+            None => Via::Aggregated(variant),
+            Some(kind) => Via::Single { type_url: self.types[kind].clone(), variant },
+        };
+        let Some(key) = self.accept(server, &via) else {
+            let error = ChannelError::Status { code: 14, message: "not accepted".into() };
+            self.end_at_client(link, error);
+            return;
+        };
+        self.servers[server].links.push((key, link));
+        let it = &mut self.links[link.at()];
+        (it.stream, it.is_open) = (Some(key), true);
+        let lane = self.clients[client].lane;
+        self.recorder.local(self.now, lane, b"open", || {
+            What::new(Sort::Transport, format!("{channel} is open"))
+        });
+        self.drain_server(server);
+        self.clients[client].core.handle_event(ChannelEvent::Opened(channel), self.now);
+        self.emit(&Event::Opened { link });
+        self.drain_client(client);
+    }
+
+    /// A client learns that a stream has ended. What it has not read yet is lost.
+    pub(super) fn end_at_client(&mut self, link: LinkId, error: ChannelError) {
+        let it = &mut self.links[link.at()];
+        if !it.is_known_to_client {
+            return;
+        }
+        it.to_client.inbox.clear();
+        (it.is_known_to_client, it.is_open) = (false, false);
+        let (client, channel) = (it.client, it.channel);
+        self.forget_channel(client, channel);
+        let lane = self.clients[client].lane;
+        self.recorder.local(self.now, lane, b"end", || {
+            What::new(Sort::Transport, format!("{channel} ends: {error}"))
+        });
+        let end = match error {
+            ChannelError::Unreachable(_) => End::Refused,
+            _ => End::ByServer,
+        };
+        self.clients[client].core.handle_event(ChannelEvent::Closed(channel, error), self.now);
+        self.emit(&Event::EndedAtClient { link, end });
+        self.drain_client(client);
+    }
+
+    fn forget_channel(&mut self, client: usize, channel: ChannelId) {
+        self.clients[client].links.retain(|(known, _)| *known != channel);
+    }
+
+    /// A client ends a stream.
+    pub(super) fn close_by_client(&mut self, client: usize, channel: ChannelId, is_fault: bool) {
+        let Some(link) = self.link_of(client, channel) else { return };
+        self.forget_channel(client, channel);
+        let it = &mut self.links[link.at()];
+        (it.is_known_to_client, it.is_open) = (false, false);
+        it.to_client.inbox.clear();
+        let lane = self.clients[client].lane;
+        self.recorder.local(self.now, lane, b"close", || {
+            What::new(Sort::Transport, format!("closes {channel}"))
+        });
+        let end = if is_fault { End::Fault } else { End::ByClient };
+        self.emit(&Event::EndedAtClient { link, end });
+        let at = self.arrival_in(|world| &mut world.links[link.at()].to_server);
+        self.schedule(at, Item::EndAtServer(link));
+    }
+
+    /// A server ends a stream; what it sent before arrives before the end.
+    pub(super) fn close_by_server(
+        &mut self,
+        server: usize,
+        key: StreamKey,
+        code: i32,
+        why: &'static str,
+    ) {
+        let at = self.servers[server].links.iter().position(|(known, _)| *known == key);
+        let Some(at) = at else { return };
+        let (_, link) = self.servers[server].links.remove(at);
+        let it = &mut self.links[link.at()];
+        it.stream = None;
+        it.to_server.inbox.clear();
+        self.emit(&Event::EndedAtServer { link });
+        let at = self.arrival_in(|world| &mut world.links[link.at()].to_client);
+        self.schedule(at, Item::EndAtClient(link, code, why));
+    }
+}

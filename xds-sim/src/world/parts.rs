@@ -1,0 +1,242 @@
+//! What a world consists of.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+};
+
+use bytes::Bytes;
+use xds_core::{
+    ChannelId, Client, StreamId, Time, TypeUrl, WatchId, server::Server, service::Variant,
+};
+
+use super::{Application, ControlPlane, message::Message};
+use crate::trace::{Extent, LaneId};
+
+/// One incarnation of a transport, by its position among all of a run. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+impl LinkId {
+    pub(super) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A client or a server, by its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Party {
+    /// A client.
+    Client(usize),
+    /// A server.
+    Server(usize),
+}
+
+/// A client with what belongs to it.
+pub(super) struct ClientNode {
+    pub(super) core: Client,
+    pub(super) application: Option<Box<dyn Application>>,
+    pub(super) lane: LaneId,
+    pub(super) deadline: Option<Time>,
+    /// Its driver does nothing until then.
+    pub(super) starved_until: Option<Time>,
+    /// Those of its links that it has not seen end, in the order of their beginning.
+    pub(super) links: Vec<(ChannelId, LinkId)>,
+    pub(super) watches: BTreeMap<WatchId, Watch>,
+    /// How often it began anew.
+    pub(super) incarnation: u32,
+    pub(super) is_shut_down: bool,
+}
+
+/// A watch, with what its watcher believes.
+#[derive(Debug)]
+pub struct Watch {
+    /// The position of the type.
+    pub kind: usize,
+    /// The name; `None` watches everything of the type.
+    pub name: Option<String>,
+    /// The resources in use, by name.
+    pub view: BTreeMap<String, Bytes>,
+    /// Whether the watcher was told that there is no value, of a watch of one name.
+    pub is_missing: bool,
+    pub(super) lane: LaneId,
+    /// How long the watcher takes with what it is told.
+    pub(super) delay: std::time::Duration,
+    /// How many notices it is not done with.
+    pub(super) busy: u32,
+    pub(super) act: Option<Act>,
+}
+
+/// What a watcher does in the middle of being told something.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    Watch { kind: usize, name: Option<String> },
+    Unwatch,
+}
+
+/// A server with what belongs to it.
+pub(super) struct ServerNode {
+    pub(super) core: Plane,
+    pub(super) lane: LaneId,
+    pub(super) deadline: Option<Time>,
+    pub(super) starved_until: Option<Time>,
+    /// Those of its links that it has not seen end.
+    pub(super) links: Vec<(StreamKey, LinkId)>,
+    /// What it was told to have, by type and name.
+    pub(super) has: Resources,
+    /// It is not told of changes.
+    pub(super) is_lagging: bool,
+    pub(super) reach: Reach,
+    pub(super) incarnation: u32,
+}
+
+/// Resources by the position of their type, and by name.
+pub type Resources = Vec<BTreeMap<String, Bytes>>;
+
+/// Who serves.
+pub(super) enum Plane {
+    /// Our management server.
+    Core(Box<Server>),
+    /// A control plane of the user's.
+    Own(Box<dyn ControlPlane>),
+}
+
+/// A stream as its server knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamKey {
+    Core(StreamId),
+    Own(u64),
+}
+
+/// What becomes of new connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// They are taken.
+    #[default]
+    Up,
+    /// They are refused.
+    Refused,
+    /// Nothing comes back.
+    Hanging,
+}
+
+/// A stream between a client and a server.
+#[derive(Debug)]
+pub struct Link {
+    /// The position of the client.
+    pub client: usize,
+    /// The client's channel.
+    pub channel: ChannelId,
+    /// The position of the server.
+    pub server: usize,
+    /// The one type that it carries; `None` carries all.
+    pub only: Option<usize>,
+    /// The variant of the protocol that is spoken on it.
+    pub variant: Variant,
+    /// Whether the client takes it to be open.
+    pub is_open: bool,
+    /// Whether the client has not seen its end.
+    pub is_known_to_client: bool,
+    /// Whether what is under way on it is lost.
+    pub(super) is_cut: bool,
+    /// Whether nothing comes of the attempt to connect.
+    pub(super) is_hanging: bool,
+    pub(super) stream: Option<StreamKey>,
+    pub(super) to_client: Pipe,
+    pub(super) to_server: Pipe,
+}
+
+impl Link {
+    /// How many responses are under way.
+    #[must_use]
+    pub fn responses_under_way(&self) -> usize {
+        self.to_client.under_way
+    }
+
+    /// How many requests are under way.
+    #[must_use]
+    pub fn requests_under_way(&self) -> usize {
+        self.to_server.under_way
+    }
+}
+
+/// One direction of a link. What goes in first comes out first.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    /// When the newest message arrives.
+    pub(super) last_at: Time,
+    /// The sender's transport takes no messages.
+    pub(super) is_blocked: bool,
+    /// The sender has something to send and waits for room.
+    pub(super) is_waiting: bool,
+    /// What is sent never arrives.
+    pub(super) is_silent: bool,
+    /// What has arrived and was not read yet.
+    pub(super) inbox: VecDeque<Rc<Message>>,
+    /// How many messages have been sent and did not arrive yet.
+    pub(super) under_way: usize,
+}
+
+/// Something that happens at a later time.
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    pub(super) at: Time,
+    pub(super) order: u64,
+    pub(super) item: Item,
+}
+
+#[derive(Debug)]
+pub(super) enum Item {
+    Connect(LinkId),
+    Refuse(LinkId),
+    Request(LinkId, Rc<Message>),
+    Response(LinkId, Rc<Message>),
+    EndAtClient(LinkId, i32, &'static str),
+    EndAtServer(LinkId),
+    Handled { client: usize, incarnation: u32, watch: WatchId },
+    Undo(Undo),
+}
+
+/// A fault is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undo {
+    Reach(usize),
+    Lag(usize),
+    Slow,
+    Wake(Party),
+    Requests(LinkId),
+    Responses(LinkId),
+    GiveUp(LinkId),
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// A fault to be taken down.
+pub(super) struct Mishap<'a> {
+    pub(super) lanes: &'a [LaneId],
+    pub(super) extent: Extent,
+    pub(super) what: &'a str,
+}
+
+/// The type's own part of its URL, as names of an authority state it.
+pub(super) fn message_name(type_url: &TypeUrl) -> &str {
+    type_url.as_str().rsplit('/').next().unwrap_or_default()
+}

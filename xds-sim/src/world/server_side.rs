@@ -1,0 +1,197 @@
+//! The drivers of servers.
+
+use std::rc::Rc;
+
+use xds_core::{
+    Frame,
+    server::{Observation, Server, ServerOutput, StreamEvent, Via},
+};
+
+use super::{
+    LinkId, Reply, World,
+    message::{Body, Message, read_response},
+    parts::{Party, Plane, StreamKey},
+    texts,
+};
+use crate::{oracle::Event, situations::Situation};
+
+impl World {
+    pub(super) fn fire_server(&mut self, at: usize) {
+        if !self.is_starved(Party::Server(at)) {
+            match &mut self.servers[at].core {
+                Plane::Core(server) => server.handle_timeout(self.now),
+                Plane::Own(plane) => plane.handle_timeout(self.now),
+            }
+        }
+        self.drain_server(at);
+    }
+
+    /// Takes what a server hands out.
+    pub(super) fn drain_server(&mut self, at: usize) {
+        if self.is_starved(Party::Server(at)) {
+            self.servers[at].deadline = None;
+            return;
+        }
+        match &self.servers[at].core {
+            Plane::Core(_) => self.drain_core(at),
+            Plane::Own(_) => self.drain_own(at),
+        }
+        let deadline = match &self.servers[at].core {
+            Plane::Core(server) => server.poll_timeout().map(|due| due.at),
+            Plane::Own(plane) => plane.poll_timeout(),
+        };
+        self.servers[at].deadline = deadline.map(|due| self.by_clock(due));
+    }
+
+    fn core(&mut self, at: usize) -> Option<&mut Server> {
+        match &mut self.servers[at].core {
+            Plane::Core(server) => Some(server),
+            Plane::Own(_) => None,
+        }
+    }
+
+    fn drain_core(&mut self, at: usize) {
+        while let Some(output) = self.core(at).and_then(|server| server.poll_output()) {
+            match output {
+                ServerOutput::Writable(stream) => {
+                    if let Some(link) = self.link_at(at, StreamKey::Core(stream)) {
+                        self.send_responses(link);
+                    }
+                }
+                ServerOutput::Close(stream, why) => {
+                    let key = StreamKey::Core(stream);
+                    let code = why.code().as_i32();
+                    self.close_by_server(at, key, code, "the server ends it");
+                }
+                ServerOutput::Observed(observation) => {
+                    if matches!(observation, Observation::StaleNonce { .. }) {
+                        self.note(Situation::StaleNonce);
+                    }
+                }
+                _ => {}
+            }
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn drain_own(&mut self, at: usize) {
+        loop {
+            let Plane::Own(plane) = &mut self.servers[at].core else { return };
+            match plane.poll() {
+                Some(Reply::Send(stream, bytes)) => {
+                    if let Some(link) = self.link_at(at, StreamKey::Own(stream)) {
+                        self.send_response(link, bytes);
+                    }
+                }
+                Some(Reply::End(stream, code, _)) => {
+                    self.close_by_server(at, StreamKey::Own(stream), code, "the server ends it");
+                }
+                None => return,
+            }
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn link_at(&self, server: usize, key: StreamKey) -> Option<LinkId> {
+        let mut links = self.servers[server].links.iter();
+        links.find(|(known, _)| *known == key).map(|(_, link)| *link)
+    }
+
+    /// Renders responses while the transport has room.
+    pub(super) fn send_responses(&mut self, link: LinkId) {
+        let it = &mut self.links[link.at()];
+        if it.to_client.is_blocked {
+            it.to_client.is_waiting = true;
+            return;
+        }
+        let (server, Some(StreamKey::Core(stream))) = (it.server, it.stream) else { return };
+        let (now, mut frame) = (self.now, Frame::default());
+        while let Some(core) = self.core(server)
+            && core.poll_transmit(stream, now, &mut frame).is_some()
+        {
+            self.send_response(link, frame.to_bytes());
+            if self.is_over() {
+                return;
+            }
+        }
+    }
+
+    fn send_response(&mut self, link: LinkId, bytes: bytes::Bytes) {
+        let it = &self.links[link.at()];
+        let (variant, server, client) = (it.variant, it.server, it.client);
+        let (from, to) = (self.servers[server].lane, self.clients[client].lane);
+        let id = self
+            .recorder
+            .send(self.now, from, to, &bytes, || texts::response(&bytes, variant, &self.types));
+        let mut message = Message { id, bytes, body: None };
+        if !self.oracles.is_empty() {
+            let response = read_response(&message.bytes, variant, &self.types);
+            message.body = response.map(Body::Response);
+            if let Some(response) = message.response() {
+                self.emit(&Event::Responded { link, response });
+            }
+        }
+        self.send_to_client(link, Rc::new(message));
+    }
+
+    /// Hands a server the requests that have arrived, as far as it wants to read.
+    pub(super) fn read_requests(&mut self, link: LinkId) {
+        let at = self.links[link.at()].server;
+        while let Some(stream) = self.links[link.at()].stream {
+            if let (Some(server), StreamKey::Core(stream)) = (self.core(at), stream)
+                && !server.wants_read(stream)
+            {
+                break;
+            }
+            let Some(message) = self.links[link.at()].to_server.inbox.pop_front() else { break };
+            let bytes = message.bytes.clone();
+            let now = self.now;
+            if let Some(request) = message.request() {
+                self.emit(&Event::Arrived { link, request });
+            }
+            match (&mut self.servers[at].core, stream) {
+                (Plane::Core(server), StreamKey::Core(stream)) => {
+                    server.handle_event(StreamEvent::Message(stream, bytes), now);
+                }
+                (Plane::Own(plane), StreamKey::Own(stream)) => plane.request(stream, &bytes, now),
+                _ => {}
+            }
+            self.drain_server(at);
+        }
+    }
+
+    /// A server takes a new stream. `None` if it does not want to.
+    pub(super) fn accept(&mut self, at: usize, via: &Via) -> Option<StreamKey> {
+        let (now, stream) = (self.now, self.next_stream);
+        self.next_stream += 1;
+        match &mut self.servers[at].core {
+            Plane::Core(server) => server.accept(via.clone(), now).ok().map(StreamKey::Core),
+            Plane::Own(plane) => {
+                plane.opened(stream, via, now);
+                Some(StreamKey::Own(stream))
+            }
+        }
+    }
+
+    /// A server learns that a stream has ended.
+    pub(super) fn tell_server_of_end(&mut self, link: LinkId) {
+        let it = &mut self.links[link.at()];
+        let (at, Some(key)) = (it.server, it.stream.take()) else { return };
+        it.to_server.inbox.clear();
+        self.servers[at].links.retain(|(known, _)| *known != key);
+        let now = self.now;
+        match (&mut self.servers[at].core, key) {
+            (Plane::Core(server), StreamKey::Core(stream)) => {
+                server.handle_event(StreamEvent::Closed(stream), now);
+            }
+            (Plane::Own(plane), StreamKey::Own(stream)) => plane.closed(stream, now),
+            _ => {}
+        }
+        self.emit(&Event::EndedAtServer { link });
+        self.drain_server(at);
+    }
+}

@@ -1,0 +1,131 @@
+//! What happens, in words for a trace and in bytes for its hash.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use bytes::Bytes;
+use xds_core::{
+    TypeUrl,
+    client::{Change, Notice},
+    service::Variant,
+    types,
+};
+
+use super::{
+    client_side::is_incremental,
+    message::{Names, read_request, read_response},
+};
+use crate::{
+    Toy,
+    trace::{Sort, What},
+    wire_text,
+};
+
+/// The short name of a type.
+pub(super) fn kind(types: &[TypeUrl], kind: usize) -> &'static str {
+    types.get(kind).and_then(|url| types::short_name(url.as_str())).unwrap_or("?")
+}
+
+pub(super) fn request(
+    sort: Sort,
+    bytes: &Bytes,
+    variant: Variant,
+    types: &[TypeUrl],
+    only: Option<usize>,
+) -> What {
+    let text = match is_incremental(variant) {
+        true => wire_text::delta_request(bytes),
+        false => wire_text::request(bytes),
+    };
+    let names = read_request(bytes, variant, types, only).map(|request| match request.names {
+        Names::Whole(names) => names,
+        Names::Change { subscribe, unsubscribe, .. } => [subscribe, unsubscribe].concat(),
+    });
+    What::new(sort, text).about(names.unwrap_or_default())
+}
+
+pub(super) fn response(bytes: &Bytes, variant: Variant, types: &[TypeUrl]) -> What {
+    let text = match is_incremental(variant) {
+        true => wire_text::delta_response(bytes),
+        false => wire_text::response(bytes),
+    };
+    let Some(response) = read_response(bytes, variant, types) else {
+        return What::new(Sort::Response, text);
+    };
+    let sort = match (response.resources.len(), response.removed.len(), response.errors.len()) {
+        (0, 1.., _) => Sort::Removal,
+        (0, 0, 1..) => Sort::ResourceError,
+        _ => Sort::Response,
+    };
+    let resources = response.resources.into_iter().map(|item| item.name);
+    What::new(sort, text).about(resources.chain(response.removed))
+}
+
+pub(super) fn notice(name: Option<&str>, notice: &Notice) -> What {
+    let text = match notice {
+        Notice::Changed(Ok(resource)) => {
+            format!("{}={}", resource.name, Toy::text_of(&resource.bytes))
+        }
+        Notice::Changed(Err(error)) => format!("no value: {}", error.kind()),
+        Notice::Ambient(Some(error)) => format!("ambient: {}", error.kind()),
+        Notice::Ambient(None) => "ambient cleared".into(),
+        Notice::Behind => "behind".into(),
+        other => format!("{other:?}"),
+    };
+    What::new(Sort::Notice, text).about(name)
+}
+
+pub(super) fn change(change: &Change) -> What {
+    let (text, name) = match change {
+        Change::Resource { name, result: Ok(resource) } => {
+            (format!("{name}={}", Toy::text_of(&resource.bytes)), Some(name))
+        }
+        Change::Resource { name, result: Err(error) } => {
+            (format!("{name} gone: {}", error.kind()), Some(name))
+        }
+        Change::Ambient { name, error: Some(error) } => {
+            (format!("{name} ambient: {}", error.kind()), Some(name))
+        }
+        Change::Ambient { name, error: None } => (format!("{name} ambient cleared"), Some(name)),
+        other => (format!("{other:?}"), None),
+    };
+    What::new(Sort::Notice, text).about(name.map(|name| name.as_str()))
+}
+
+pub(super) fn stored(kind: &str, name: &str, bytes: Option<&Bytes>) -> What {
+    let text = match bytes {
+        Some(bytes) => format!("{kind} {name}={}", Toy::text_of(bytes)),
+        None => format!("{kind} {name} is gone"),
+    };
+    What::new(Sort::Store, text).about([name])
+}
+
+/// What tells a notice from others.
+pub(super) fn digest(notice: &Notice) -> [u8; 9] {
+    match notice {
+        Notice::Changed(Ok(resource)) => sum(0, &resource.bytes),
+        Notice::Changed(Err(error)) => sum(1, &error.kind().code().to_le_bytes()),
+        Notice::Ambient(Some(error)) => sum(2, &error.kind().code().to_le_bytes()),
+        Notice::Ambient(None) => sum(3, &[]),
+        _ => sum(4, &[]),
+    }
+}
+
+/// What tells a change from others.
+pub(super) fn digest_of_change(change: &Change) -> [u8; 9] {
+    match change {
+        Change::Resource { result: Ok(resource), .. } => sum(5, &resource.bytes),
+        Change::Resource { name, result: Err(_) } => sum(6, name.as_str().as_bytes()),
+        Change::Ambient { name, error } => {
+            sum(7 + u8::from(error.is_some()), name.as_str().as_bytes())
+        }
+        _ => sum(9, &[]),
+    }
+}
+
+fn sum(sort: u8, bytes: &[u8]) -> [u8; 9] {
+    let mut hasher = foldhash::fast::FixedState::with_seed(0).build_hasher();
+    hasher.write(bytes);
+    let mut digest = [sort; 9];
+    digest[1..].copy_from_slice(&hasher.finish().to_le_bytes());
+    digest
+}
