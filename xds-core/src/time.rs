@@ -80,6 +80,8 @@ pub enum Timer {
     TimeToLive,
     /// A request that had to wait may be sent.
     RequestRate,
+    /// A management server that is polled is asked again.
+    Poll,
     /// A channel on which nothing has been subscribed for a while is closed.
     Idle,
     /// A management server's client has not answered a response in time.
@@ -110,6 +112,7 @@ impl fmt::Display for Timer {
             Self::DoesNotExist => "does not exist",
             Self::TimeToLive => "time to live",
             Self::RequestRate => "request rate",
+            Self::Poll => "poll",
             Self::Idle => "idle",
             Self::AnswerOverdue => "answer overdue",
             Self::Debounced => "debounced",

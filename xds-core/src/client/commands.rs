@@ -349,7 +349,9 @@ impl Client {
                 && let Some(channel) = self.upstreams.channel_mut(id)
             {
                 channel.idle_since.get_or_insert(now);
-                if self.config.profile.idle_close == Some(core::time::Duration::ZERO) {
+                // A request that is under way is given up with what it was for (RJ-09).
+                let is_polled = channel.polls.is_some();
+                if is_polled || self.config.profile.idle_close == Some(core::time::Duration::ZERO) {
                     self.close_idle(lane, now);
                 }
             }

@@ -12,6 +12,7 @@ pub(super) use super::profile::{
 use super::{
     features::{ServerFeature, ServerFeatures},
     pace::RequestRate,
+    polls::PollPolicy,
     resource_type::ResourceType,
 };
 use crate::{proto, service::Variant, text::TypeUrl};
@@ -190,6 +191,8 @@ pub struct ManagementServer {
     pub variant: Variant,
     /// Whether one stream carries all types.
     pub streams: Streams,
+    /// How requests and responses follow each other.
+    pub exchange: Exchange,
     /// What the bootstrap says the server can do.
     pub features: ServerFeatures,
     /// How fast requests may go to the server; `None` sets no limit.
@@ -208,6 +211,7 @@ impl fmt::Debug for ManagementServer {
             .field("data_errors", &self.data_errors)
             .field("variant", &self.variant)
             .field("streams", &self.streams)
+            .field("exchange", &self.exchange)
             .field("features", &self.features)
             .field("request_rate", &self.request_rate)
             .field("node_in", &self.node_in)
@@ -225,6 +229,7 @@ impl ManagementServer {
             data_errors: None,
             variant: Variant::default(),
             streams: Streams::default(),
+            exchange: Exchange::default(),
             features: ServerFeatures::NONE,
             request_rate: None,
             node_in: NodeIn::default(),
@@ -286,6 +291,17 @@ impl ManagementServer {
         self
     }
 
+    /// Has the server asked again and again for each type, instead of over a stream: in the state-of-the-world
+    /// variant, which is the only one that there is for that (S0.180, S0.204), and with the node in every
+    /// request (M188).
+    #[must_use]
+    pub fn with_polls(mut self, policy: PollPolicy) -> Self {
+        self.exchange = Exchange::Polls(policy);
+        self.with_variant(Variant::StateOfTheWorld)
+            .with_streams(Streams::PerType)
+            .with_node_in(NodeIn::EveryRequest)
+    }
+
     /// Chooses how the adapter reaches the server.
     #[must_use]
     pub fn with_transport(mut self, transport: impl Into<TransportId>) -> Self {
@@ -325,6 +341,17 @@ impl From<String> for TransportId {
     fn from(name: String) -> Self {
         Self(name.into())
     }
+}
+
+/// How requests and responses follow each other (S0.001).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Exchange {
+    /// Both sides say something whenever they have something to say, as over gRPC.
+    #[default]
+    Stream,
+    /// Each request is answered once, and after a pause comes the next: REST (S0.199-S0.202).
+    Polls(PollPolicy),
 }
 
 /// How resource types share streams (S0.164).

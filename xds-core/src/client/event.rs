@@ -28,6 +28,9 @@ pub enum ChannelEvent {
     Message(ChannelId, Bytes),
     /// A response arrived that the transport could not deliver, as one over its size limit.
     Malformed(ChannelId, Arc<str>),
+    /// The answer to a request says that there is nothing new, and has no response in it: status 304 over
+    /// REST (RJ-03). Only a server that is polled says so.
+    Unchanged(ChannelId),
     /// The call ended, or could not be started, with this gRPC status.
     Closed(ChannelId, ChannelError),
 }

@@ -5,11 +5,12 @@ use alloc::{sync::Arc, vec::Vec};
 use super::{
     Client,
     backoff::End,
-    config::{ConnectivityErrors, ReadGate},
+    config::{ConnectivityErrors, Exchange, ReadGate},
     error::ChannelError,
     event::Call,
     machine::Machine,
     pace::Bucket,
+    polls::Polls,
     upstream::{Carries, Channel, Link},
     watches::{Debts, News, Target},
 };
@@ -97,6 +98,10 @@ impl Client {
                     let rate = server.server.request_rate;
                     channel.answers = self.config.profile.answers;
                     channel.bucket = rate.map(|rate| Bucket::full(rate, now));
+                    channel.polls = match &server.server.exchange {
+                        Exchange::Stream => None,
+                        Exchange::Polls(policy) => Some(Polls::new(policy, now)),
+                    };
                     server.tally.opened();
                 }
                 if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
@@ -118,8 +123,7 @@ impl Client {
             if let Some((channel, server)) = self.upstreams.channel_and_server(id)
                 && channel.is_open
                 && !channel.announced
-                && channel.may_send(now)
-                && channel.has_something_to_say(types, &server.serves)
+                && channel.next_request(types, &server.serves).is_some_and(|at| at <= now)
             {
                 channel.announced = true;
                 self.outbox.writable(id);
@@ -127,11 +131,13 @@ impl Client {
         }
     }
 
-    /// A sound response has come: the server works again.
-    pub(super) fn note_response(&mut self, id: ChannelId, now: Time) {
-        self.stats.responses += 1;
+    /// A sound answer has come: the server works again.
+    pub(super) fn note_answer(&mut self, id: ChannelId, now: Time) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         channel.responded.get_or_insert(now);
+        if let Some(polls) = &mut channel.polls {
+            polls.note_answer(&mut self.rng, now);
+        }
         let lane = channel.lane;
         server.tally.responded();
         let Some(answering) = self.upstreams.lanes.get_mut(lane) else { return };

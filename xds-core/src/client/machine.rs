@@ -123,6 +123,12 @@ impl Machine {
         }
     }
 
+    /// Whether something is wanted that the server has not been told.
+    pub(crate) fn lacks(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
+        let lacks_wildcard = interest.wants_wildcard_in(scope) && !self.has_wildcard();
+        lacks_wildcard || self.sent().has_unsent()
+    }
+
     /// Takes the nonce of a response that has come.
     pub(crate) fn note_nonce(&mut self, nonce: &Nonce) {
         match self {

@@ -16,6 +16,7 @@
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
+//! | where a server is polled, it is part of the next request | `polls.rs` |
 //!
 //! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
 //!
@@ -55,6 +56,7 @@ mod naming;
 mod notify;
 mod outbox;
 mod pace;
+mod polls;
 mod profile;
 mod reading;
 mod refusal;
@@ -80,7 +82,8 @@ pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
     config::{
-        Authority, ClientConfig, ClientLimits, ManagementServer, Node, NodeIn, Streams, TransportId,
+        Authority, ClientConfig, ClientLimits, Exchange, ManagementServer, Node, NodeIn, Streams,
+        TransportId,
     },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
@@ -91,6 +94,7 @@ pub use self::{
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
     pace::{InvalidRequestRate, RequestRate},
+    polls::{NewNames, PollAnswers, PollPolicy},
     profile::{
         AnswerTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
         NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
@@ -263,6 +267,7 @@ impl Client {
             ChannelEvent::Malformed(channel, why) => {
                 self.on_malformed(channel, ChannelError::Undeliverable(why), now);
             }
+            ChannelEvent::Unchanged(channel) => self.on_unchanged(channel, now),
             ChannelEvent::Closed(channel, error) => self.on_closed(channel, error, now),
         }
     }

@@ -97,13 +97,17 @@ impl Client {
     pub(super) fn next_request(&self) -> Option<Deadline> {
         let held_back = self.upstreams.channels.iter().filter_map(|(_, channel)| {
             let server = self.upstreams.servers.get(channel.upstream)?;
-            let at = channel.bucket.as_ref()?.next();
-            let has_something = !channel.announced
-                && !channel.is_applying()
-                && channel.has_something_to_say(&self.types, &server.serves);
-            has_something.then_some(at)
+            let has_to_wait = !channel.announced
+                && channel.is_open
+                && (channel.bucket.is_some() || channel.polls.is_some());
+            let at = has_to_wait.then(|| channel.next_request(&self.types, &server.serves))??;
+            let why = match channel.polls {
+                Some(_) => Timer::Poll,
+                None => Timer::RequestRate,
+            };
+            Some(Deadline { at, why })
         });
-        held_back.min().map(|at| Deadline { at, why: Timer::RequestRate })
+        held_back.min_by_key(|due| (due.at, due.why))
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
     event::{RequestCause, Transmit},
     interest::Collection,
     machine::{Form, Machine, Rendered, WildcardStep},
+    polls::Polls,
     profile::{NackVersion, TimerStart, WildcardForm},
     sotw,
     status::EntryState,
@@ -87,14 +88,15 @@ impl Client {
         if !channel.is_open {
             return None;
         }
-        if !channel.may_send(now) {
+        if channel.next_request(types, &server.serves).is_none_or(|at| at > now) {
             channel.announced = false;
             return None;
         }
-        let ack = channel.acks.pop_front();
+        let mut ack = channel.acks.pop_front();
         channel.settle_timers(now);
         let type_index = match &ack {
             Some(ack) => Some(ack.type_index),
+            None if channel.polls.is_some() => channel.machines().next().map(|(index, _)| index),
             None => channel.next_dirty(types, &server.serves),
         };
         let Some(type_index) = type_index else {
@@ -103,6 +105,9 @@ impl Client {
         };
         if let Some(bucket) = &mut channel.bucket {
             bucket.take(now);
+        }
+        if let Some(polls) = &mut channel.polls {
+            ack = polls.take_turn(ack);
         }
         self.render(id, type_index, ack, now, frame)
     }
@@ -137,6 +142,7 @@ impl Client {
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
+        let says_only_version = channel.polls.as_ref().is_some_and(Polls::says_only_version);
         let machine = channel.machine_mut(type_index)?;
         let (version, nonce, cause) = match ack {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
@@ -145,10 +151,13 @@ impl Client {
             Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
             None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
+        let nonce = if says_only_version { Nonce::default() } else { nonce };
         let type_url = known.resource_type.type_url().clone();
         let error = match &cause {
-            RequestCause::Nack { message, .. } => Some((profile.nack_code, &**message)),
-            RequestCause::Ack | RequestCause::Subscription => None,
+            RequestCause::Nack { message, .. } if !says_only_version => {
+                Some((profile.nack_code, &**message))
+            }
+            _ => None,
         };
         let mut message = Vec::new();
         let scope = server.serves.of(type_index);

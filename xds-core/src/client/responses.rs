@@ -37,8 +37,11 @@ impl Client {
             return self.on_malformed(id, error, now);
         }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
-        let response = match AnyResponse::parse(server.server.variant, frame) {
-            Ok(response) => response,
+        let variant = server.server.variant;
+        let polled_type = self.upstreams.channel(id).and_then(|it| it.polled_type(&self.types));
+        let polled_type = polled_type.cloned().unwrap_or_default();
+        let response = match AnyResponse::parse(variant, frame) {
+            Ok(response) => response.of_type_unless_stated(polled_type.as_str()),
             Err(why) => return self.on_malformed(id, ChannelError::Malformed(why), now),
         };
         let limit = self.config.limits.token_bytes;
@@ -46,7 +49,8 @@ impl Client {
         if bytes > limit {
             return self.on_malformed(id, ChannelError::TokenTooLong { bytes, limit }, now);
         }
-        self.note_response(id, now);
+        self.stats.responses += 1;
+        self.note_answer(id, now);
         self.take_response(id, &response, frame, now);
     }
 
@@ -187,6 +191,16 @@ impl<'f> AnyResponse<'f> {
             Variant::StateOfTheWorld => Response::parse(frame).map(Self::Sotw),
             Variant::Incremental => DeltaResponse::parse(frame).map(Self::Delta),
         }
+    }
+
+    /// The same, of this type if it does not say of which.
+    fn of_type_unless_stated(mut self, known: &'f str) -> Self {
+        let (Self::Sotw(Response { type_url, .. }) | Self::Delta(DeltaResponse { type_url, .. })) =
+            &mut self;
+        if type_url.is_empty() {
+            *type_url = known;
+        }
+        self
     }
 
     pub(super) fn type_url(&self) -> &'f str {

@@ -56,6 +56,11 @@ impl SentNames {
         self.unsent > 0 || self.leaving > 0
     }
 
+    /// Whether names are wanted of the server that it has not been told.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.unsent > 0
+    }
+
     pub(crate) fn has(&self, subscription: Slot) -> bool {
         let index = subscription.index();
         self.bits.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)

@@ -105,4 +105,6 @@ pub struct ClientStats {
     pub server_failures: u64,
     /// Events of channels that are closed or never were, which are ignored (contract rule 7).
     pub ignored_events: u64,
+    /// Answers of servers that are polled which had nothing new, and no response in them.
+    pub unchanged: u64,
 }

@@ -29,6 +29,7 @@ use super::{
     error::{ChannelError, Source},
     machine::Machine,
     pace::Bucket,
+    polls::Polls,
     profile::AnswerTiming,
     review::Reviews,
     tally::Tally,
@@ -160,6 +161,8 @@ pub(crate) struct Channel {
     pub(crate) answers: AnswerTiming,
     /// `None` where requests may go as fast as they come.
     pub(crate) bucket: Option<Bucket>,
+    /// `None` where requests and responses follow each other as they please.
+    pub(crate) polls: Option<Polls>,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
 }
@@ -375,6 +378,7 @@ impl Channel {
             reviews: Reviews::default(),
             answers: AnswerTiming::OnJudgement,
             bucket: None,
+            polls: None,
             debts: None,
         }
     }
@@ -415,9 +419,16 @@ impl Channel {
         !self.acks.is_empty() || self.next_dirty(types, serves).is_some()
     }
 
-    /// Whether a request may be sent now.
-    pub(crate) fn may_send(&self, now: Time) -> bool {
-        !self.is_applying() && self.bucket.is_none_or(|bucket| bucket.next() <= now)
+    /// When the next request may be sent, which may be in the past; `None` if there is nothing to say, or
+    /// something else has to happen first.
+    pub(crate) fn next_request(&self, types: &[TypeState], serves: &Scopes) -> Option<Time> {
+        let due = match &self.polls {
+            _ if self.is_applying() => return None,
+            Some(polls) => self.next_poll(polls, types, serves)?,
+            None if self.has_something_to_say(types, serves) => Time::ZERO,
+            None => return None,
+        };
+        Some(self.bucket.map_or(due, |bucket| due.max(bucket.next())))
     }
 
     /// Whether requests wait for watchers.

@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [servers=A,B] [authority=NAME:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
 //! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
@@ -18,6 +18,7 @@
 //! | `force-update TYPE n=NONCE ITEM..` | the same in the incremental variant |
 //! | `settle [NAME=REASON..]` | the verdict on the last update that was handed out, with `@` on the last of that stream: all is used but these |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
+//! | `unchanged` | it answers that there is nothing new, without a response |
 //! | `undeliverable TEXT` | the transport cannot deliver a response |
 //! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response of the channel before the current one arrives |
 //! | `stale-end CODE MESSAGE` | so does the end of that channel, once more |
@@ -68,6 +69,7 @@ pub enum Command {
     Stale(Response),
     StaleEnd { code: i32, message: String },
     End { code: i32, message: String },
+    Unchanged,
     Undeliverable(String),
     Settle(Vec<(String, String)>),
     Force(Response),
@@ -146,6 +148,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         ("end", [code, message @ ..]) => {
             Command::End { code: status_code(code)?, message: message.join(" ") }
         }
+        ("unchanged", []) => Command::Unchanged,
         ("settle", words) => Command::Settle(rejections(words)?),
         ("force-update", [type_name, words @ ..]) => {
             Command::ForceUpdate(update::parse(type_name, words)?)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Duplicates, Fallback, FeatureWarning, Federation,
-        ManagementServer, NackVersion, Node, NodeIn, Profile, ReadGate, ReportedErrors,
+        ManagementServer, NackVersion, Node, NodeIn, PollPolicy, Profile, ReadGate, ReportedErrors,
         RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
     },
     service::Variant,
@@ -49,6 +49,7 @@ pub(super) fn client_config(
         "nack-version",
         "duplicates",
         "waits",
+        "polls",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -116,6 +117,7 @@ pub(super) fn client_config(
         Some("every") => NodeIn::EveryRequest,
         _ => NodeIn::FirstRequest,
     };
+    let polls = option("polls").map(poll_policy).transpose()?;
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
@@ -124,7 +126,11 @@ pub(super) fn client_config(
         let mut server = ManagementServer::new(uri).with_features(own);
         server.request_rate = rate;
         let server = server.with_node_in(node_in);
-        server.with_streams(streams).with_variant(variant)
+        let server = server.with_streams(streams).with_variant(variant);
+        match &polls {
+            Some(policy) => server.with_polls(policy.clone()),
+            None => server,
+        }
     };
     let mut uris = option("servers").unwrap_or("sim").split(',');
     let first = server(uris.next().unwrap_or_default());
@@ -160,6 +166,18 @@ pub(super) fn client_config(
     limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
     Ok((config, warnings))
+}
+
+/// `SECONDS`, and `:envoy` behind it. The pauses have no random part.
+fn poll_policy(text: &str) -> Result<PollPolicy, String> {
+    let (seconds, make) = match text.strip_suffix(":envoy") {
+        Some(seconds) => (seconds, PollPolicy::envoy as fn(Duration) -> PollPolicy),
+        None => (text, PollPolicy::new as fn(Duration) -> PollPolicy),
+    };
+    let seconds = seconds.parse().map_err(|_| format!("`{text}` is no delay such as 5"))?;
+    let mut policy = make(Duration::from_secs(seconds));
+    policy.jitter_percent = 0;
+    Ok(policy)
 }
 
 /// `BURST/PER_SECOND`.

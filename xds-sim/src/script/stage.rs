@@ -117,6 +117,10 @@ impl Stage {
                 let channel = self.channel_for(None)?;
                 self.pair.end_stream(channel, code, &message);
             }
+            Command::Unchanged => {
+                let channel = self.channel_for(None)?;
+                self.pair.inject(ChannelEvent::Unchanged(channel));
+            }
             Command::Undeliverable(text) => {
                 let channel = self.channel_for(None)?;
                 self.pair.inject(ChannelEvent::Malformed(channel, text.into()));
