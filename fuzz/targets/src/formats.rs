@@ -1,0 +1,48 @@
+//! Files of resources.
+
+use xds_format::{
+    Format, PrintOptions, Redaction, Schema, parse, resource_name, to_json_string, to_text, to_yaml,
+};
+
+/// A file of JSON.
+pub fn json(bytes: &[u8]) {
+    file(Format::Json, bytes);
+}
+
+/// A file of YAML.
+pub fn yaml(bytes: &[u8]) {
+    file(Format::Yaml, bytes);
+}
+
+/// A file of protobuf's text format.
+pub fn text(bytes: &[u8]) {
+    file(Format::Text, bytes);
+}
+
+/// A file that is read says the same thing in binary, and what is printed of it reads back as the same
+/// bytes.
+fn file(format: Format, bytes: &[u8]) {
+    let schema = Schema::envoy();
+    let Ok(document) = parse(schema, "f", format, bytes) else { return };
+    let response = document.to_discovery_response();
+    let again = parse(schema, "f", Format::Binary, &response).expect("what was read is valid");
+    assert_eq!(again.to_discovery_response(), response);
+
+    let options = PrintOptions::default().with_redaction(Redaction::Shown);
+    for resource in &document.resources {
+        let name = resource_name(schema, &resource.type_url, &resource.bytes);
+        assert!(name.is_ok(), "a resource has a name: {name:?}");
+        let printed = [
+            (Format::Json, to_json_string(schema, &resource.type_url, &resource.bytes, &options)),
+            (Format::Yaml, to_yaml(schema, &resource.type_url, &resource.bytes, &options)),
+            (Format::Text, to_text(schema, &resource.type_url, &resource.bytes, &options)),
+        ];
+        for (format, printed) in printed {
+            let printed = printed.expect("what was read can be printed");
+            let back = parse(schema, "printed", format, printed.as_bytes())
+                .unwrap_or_else(|why| panic!("{why}\n{printed}"));
+            assert_eq!(back.resources.len(), 1, "{printed}");
+            assert_eq!(back.resources[0].bytes, resource.bytes, "{printed}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Requests, as a management server takes them.
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    Frame, StreamId, Time,
+    proto::{
+        DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, Node,
+    },
+    server::{CloseReason, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
+    service::Variant,
+    types,
+};
+use xds_sim::Toy;
+
+/// A request of the state-of-the-world variant.
+///
+/// What a decoder of protobuf takes for a request is none to end the stream over as malformed, and
+/// whatever is answered can be decoded.
+pub fn discovery_request(bytes: &[u8]) {
+    let fault = hear(Variant::StateOfTheWorld, bytes);
+    if let Ok(request) = DiscoveryRequest::decode(bytes) {
+        let is_malformed = matches!(fault, Some(CloseReason::Malformed(_)));
+        assert!(!is_malformed, "{request:?} is malformed: {fault:?}");
+    }
+}
+
+/// A request of the incremental variant; see [`discovery_request`].
+pub fn delta_request(bytes: &[u8]) {
+    let fault = hear(Variant::Incremental, bytes);
+    if let Ok(request) = DeltaDiscoveryRequest::decode(bytes) {
+        let is_malformed = matches!(fault, Some(CloseReason::Malformed(_)));
+        assert!(!is_malformed, "{request:?} is malformed: {fault:?}");
+    }
+}
+
+/// Says it as the first request of a stream, and as a later one. Why one of them was ended.
+fn hear(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
+    let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+    let mut change = Transaction::new();
+    for (type_url, name) in [(types::CLUSTER, "a"), (types::CLUSTER, "b"), (types::LISTENER, "a")] {
+        change.set(type_url, name, Toy::bytes(name, "content"));
+    }
+    server.apply(change, Time::ZERO).expect("a good change");
+
+    let first = server.accept(Via::Aggregated(variant), Time::ZERO).expect("there is room");
+    let later = server.accept(Via::Aggregated(variant), Time::ZERO).expect("there is room");
+    server.handle_event(StreamEvent::Message(later, greeting(variant)), Time::ZERO);
+    let mut fault = drain(&mut server, variant);
+    for stream in [first, later] {
+        let message = Bytes::copy_from_slice(bytes);
+        server.handle_event(StreamEvent::Message(stream, message), Time::ZERO);
+        fault = fault.or(drain(&mut server, variant));
+    }
+    // What was subscribed to changes.
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, "a", Toy::bytes("a", "changed")).remove(types::CLUSTER, "b");
+    server.apply(change, Time::ZERO).expect("a good change");
+    fault = fault.or(drain(&mut server, variant));
+    for stream in [first, later] {
+        server.handle_event(StreamEvent::Closed(stream), Time::ZERO);
+    }
+    let _ = drain(&mut server, variant);
+    assert_eq!(server.status().count(), 0, "a closed stream leaves nothing (IS23)");
+    fault
+}
+
+/// The first request of a client of clusters.
+fn greeting(variant: Variant) -> Bytes {
+    let node = Some(Node { id: "fuzz".into(), ..Node::default() });
+    let type_url = String::from(types::CLUSTER);
+    match variant {
+        Variant::StateOfTheWorld => {
+            DiscoveryRequest { node, type_url, ..DiscoveryRequest::default() }.encode_to_vec()
+        }
+        Variant::Incremental => {
+            DeltaDiscoveryRequest { node, type_url, ..DeltaDiscoveryRequest::default() }
+                .encode_to_vec()
+        }
+    }
+    .into()
+}
+
+fn drain(server: &mut Server, variant: Variant) -> Option<CloseReason> {
+    let mut fault = None;
+    while let Some(output) = server.poll_output() {
+        match output {
+            ServerOutput::Close(_, reason) => fault = fault.or(Some(reason)),
+            ServerOutput::Writable(stream) => write(server, variant, stream),
+            _ => {}
+        }
+    }
+    fault
+}
+
+fn write(server: &mut Server, variant: Variant, stream: StreamId) {
+    let mut frame = Frame::default();
+    while server.poll_transmit(stream, Time::ZERO, &mut frame).is_some() {
+        let bytes = frame.to_bytes();
+        let nonce = match variant {
+            Variant::StateOfTheWorld => {
+                DiscoveryResponse::decode(bytes).expect("we can write").nonce
+            }
+            Variant::Incremental => {
+                DeltaDiscoveryResponse::decode(bytes).expect("we can write").nonce
+            }
+        };
+        assert!(!nonce.is_empty(), "every response has a nonce (IS1)");
+    }
+}

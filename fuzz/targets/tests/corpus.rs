@@ -1,0 +1,44 @@
+//! The corpora, replayed without a fuzzer.
+//!
+//! `UPDATE=1` writes the seeds anew, which come from `seeds.rs`. Files of other names are what fuzzers
+//! found, and what they needed to get far.
+
+mod seeds;
+
+use std::{env, fs, path::PathBuf};
+
+use xds_fuzz_targets::TARGETS;
+
+fn corpus(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target)
+}
+
+#[test]
+fn the_seeds_are_what_they_are_made_from() {
+    for (target, name, bytes) in seeds::all() {
+        let file = corpus(target).join(name);
+        if env::var_os("UPDATE").is_some() {
+            fs::create_dir_all(corpus(target)).expect("the checkout can be written");
+            fs::write(&file, &bytes).expect("the checkout can be written");
+        }
+        let there = fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        assert_eq!(there, bytes, "UPDATE=1 renews {}", file.display());
+    }
+}
+
+#[test]
+fn every_file_of_every_corpus_passes() {
+    for (target, act) in TARGETS {
+        let folder = corpus(target);
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
+        let mut files: Vec<PathBuf> =
+            entries.map(|entry| entry.expect("a file of the checkout").path()).collect();
+        files.sort();
+        assert!(!files.is_empty(), "{target} has no corpus");
+        for file in files {
+            println!("{}", file.display());
+            act(&fs::read(&file).expect("a file of the checkout"));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Seeds: a good example of each thing that a target reads, for fuzzers to begin with.
+
+use prost::{Message as _, Name as _};
+use xds_core::{
+    proto::{
+        Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+        Duration, Node, Resource, ResourceError, ResourceName, Status,
+    },
+    types,
+};
+use xds_sim::Toy;
+
+/// The target, the name of the file, and its bytes.
+pub(crate) type Seed = (&'static str, &'static str, Vec<u8>);
+
+pub(crate) fn all() -> Vec<Seed> {
+    [requests(), responses(), names(), files(), bootstraps()].concat()
+}
+
+fn any(name: &str, text: &str) -> Any {
+    Any { type_url: types::CLUSTER.into(), value: Toy::bytes(name, text) }
+}
+
+fn wrapped(name: &str, version: &str) -> Resource {
+    Resource {
+        name: name.into(),
+        version: version.into(),
+        resource: Some(any(name, "content")),
+        aliases: vec!["alias".into()],
+        ttl: Some(Duration { seconds: 30, nanos: 5 }),
+        ..Resource::default()
+    }
+}
+
+fn error() -> ResourceError {
+    let name = ResourceName { name: "a".into(), ..ResourceName::default() };
+    let detail = Status { code: 5, message: "there is none".into(), ..Status::default() };
+    ResourceError { resource_name: Some(name), error_detail: Some(detail) }
+}
+
+fn requests() -> Vec<Seed> {
+    let node = Some(Node { id: "fuzz".into(), cluster: "c".into(), ..Node::default() });
+    let first = DiscoveryRequest {
+        node: node.clone(),
+        type_url: types::CLUSTER.into(),
+        resource_names: vec!["a".into(), "missing".into()],
+        ..DiscoveryRequest::default()
+    };
+    let nack = DiscoveryRequest {
+        version_info: "1".into(),
+        response_nonce: "1".into(),
+        error_detail: Some(Status { code: 3, message: "bad".into(), ..Status::default() }),
+        ..first.clone()
+    };
+    let delta = DeltaDiscoveryRequest {
+        node,
+        type_url: types::CLUSTER.into(),
+        resource_names_subscribe: vec!["a".into(), "*".into()],
+        resource_names_unsubscribe: vec!["b".into()],
+        initial_resource_versions: [("a".into(), "1".into())].into(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    vec![
+        ("discovery_request", "seed-first", first.encode_to_vec()),
+        ("discovery_request", "seed-nack", nack.encode_to_vec()),
+        ("delta_request", "seed-first", delta.encode_to_vec()),
+        ("frames", "seed-request", nack.encode_to_vec()),
+        ("frames", "seed-delta-request", delta.encode_to_vec()),
+    ]
+}
+
+fn responses() -> Vec<Seed> {
+    let wrapper =
+        Any { type_url: Resource::type_url(), value: wrapped("b", "2").encode_to_vec().into() };
+    let plain = DiscoveryResponse {
+        version_info: "1".into(),
+        type_url: types::CLUSTER.into(),
+        nonce: "n".into(),
+        resources: vec![any("a", "content"), any("b", "bad")],
+        ..DiscoveryResponse::default()
+    };
+    let rich = DiscoveryResponse {
+        resources: vec![wrapper],
+        resource_errors: vec![error()],
+        ..plain.clone()
+    };
+    let delta = DeltaDiscoveryResponse {
+        system_version_info: "1".into(),
+        type_url: types::CLUSTER.into(),
+        nonce: "n".into(),
+        resources: vec![wrapped("a", "1")],
+        removed_resources: vec!["b".into()],
+        resource_errors: vec![error()],
+        ..DeltaDiscoveryResponse::default()
+    };
+    vec![
+        ("discovery_response", "seed-plain", plain.encode_to_vec()),
+        ("discovery_response", "seed-wrapped", rich.encode_to_vec()),
+        ("delta_response", "seed-all", delta.encode_to_vec()),
+        ("frames", "seed-response", rich.encode_to_vec()),
+        ("frames", "seed-delta-response", delta.encode_to_vec()),
+    ]
+}
+
+fn names() -> Vec<Seed> {
+    let texts = [
+        ("seed-legacy", "outbound|80||reviews.default.svc.cluster.local"),
+        ("seed-glob", "xdstp://authority/a.B/dir/*?k=v\nxdstp://authority/a.B/dir/member?k=v"),
+        ("seed-context", "xdstp://%41/envoy.config.cluster.v3.Cluster/a%2Fb?z=1&a=%20#entry=x"),
+        ("seed-template", "xdstp://t/envoy.config.listener.v3.Listener/%s\n[::1]:80"),
+    ];
+    texts.map(|(name, text)| ("names", name, text.into())).into()
+}
+
+fn files() -> Vec<Seed> {
+    let json = r#"{"resources": [{"@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+  "name": "a", "type": "EDS", "connect_timeout": "0.25s",
+  "metadata": {"filter_metadata": {"k": {"n": 1.5, "t": "\u00e9", "l": [null, true]}}}}]}"#;
+    let yaml = "\"@type\": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment
+cluster_name: &a a
+endpoints:
+- lb_endpoints:
+  - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 80}}}
+---
+\"@type\": type.googleapis.com/envoy.config.cluster.v3.Cluster
+name: |
+  b
+";
+    let text = r#"resources {
+  [type.googleapis.com/envoy.config.cluster.v3.Cluster] {
+    name: "a" 'b'  # two parts
+    type: EDS
+    connect_timeout { nanos: 0x10 }
+    lb_subset_config < locality_weight_aware: true >
+  }
+}
+"#;
+    vec![
+        ("json", "seed-cluster", json.into()),
+        ("yaml", "seed-endpoints", yaml.into()),
+        ("text", "seed-cluster", text.into()),
+    ]
+}
+
+fn bootstraps() -> Vec<Seed> {
+    let grpc = r#"{"xds_servers": [{"server_uri": "localhost:1", "channel_creds": [{"type": "insecure"}],
+  "server_features": ["xds_v3", "fail_on_data_errors"]}],
+ "node": {"id": "n", "cluster": "c", "metadata": {"k": 1}, "locality": {"zone": "z"}},
+ "authorities": {"a": {"client_listener_resource_name_template": "xdstp://a/envoy.config.listener.v3.Listener/%s"}},
+ "server_listener_resource_name_template": "listener/%s"}"#;
+    let envoy = r#"{"node": {"id": "n", "cluster": "c"},
+ "dynamic_resources": {"ads_config": {"api_type": "GRPC", "transport_api_version": "V3",
+   "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
+  "cds_config": {"ads": {}, "resource_api_version": "V3"}}}"#;
+    let source = r#"{"path_config_source": {"path": "/tmp/x", "watched_directory": {"path": "/tmp"}},
+ "initial_fetch_timeout": "5s", "resource_api_version": "V3"}"#;
+    vec![
+        ("bootstrap", "seed-grpc", grpc.into()),
+        ("bootstrap", "seed-envoy", envoy.into()),
+        ("bootstrap", "seed-source", source.into()),
+    ]
+}
