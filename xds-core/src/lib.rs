@@ -140,6 +140,11 @@ mod time;
 pub mod types;
 mod wire;
 pub mod xdstp;
+#[cfg(not(feature = "zoo"))]
+mod zoo;
+#[cfg(feature = "zoo")]
+#[doc(hidden)]
+pub mod zoo;
 
 pub use cache_control::CacheControl;
 pub use client::Client;

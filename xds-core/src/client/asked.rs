@@ -3,6 +3,7 @@
 use super::{
     authorities::DEFAULT, entry::Entry, globs::Globs, interest::TypeInterest, sent::SentNames,
 };
+use crate::zoo::{self, Bug};
 
 /// What a server was asked for of one type.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,9 @@ impl Asked<'_> {
             Some(subscription) => {
                 let by_wildcard = self.has_wildcard && subscription.authority == DEFAULT;
                 let is_served = self.serves(subscription.authority);
-                by_wildcard || (is_served && self.sent.has(entry.subscription))
+                by_wildcard
+                    || (is_served && self.sent.has(entry.subscription))
+                    || zoo::is(Bug::AuthoritiesShareAbsence)
             }
             None => self.has_wildcard && !entry.is_foreign,
         }

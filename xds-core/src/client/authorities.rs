@@ -17,7 +17,12 @@ use super::{
     status::EntryState,
     upstream::Link,
 };
-use crate::{id::ChannelId, text::ResourceName, time::Time};
+use crate::{
+    id::ChannelId,
+    text::ResourceName,
+    time::Time,
+    zoo::{self, Bug},
+};
 
 /// How often in a row the first server fails before the next one has its turn ([`Fallback::Failover`]).
 const FAILURES_OF_THE_FIRST: u32 = 2;
@@ -153,7 +158,7 @@ impl Client {
                 let Some(rank) = state.rank_of(upstream) else { break };
                 let Some(reliance) = state.relied_on.get_mut(type_index) else { continue };
                 let was_turning = reliance.is_turning && rank <= reliance.active;
-                if rank < reliance.active {
+                if rank < reliance.active && !zoo::is(Bug::NoWayBack) {
                     self.set_active(authority, type_index, rank, now);
                 } else if was_turning {
                     reliance.is_turning = false;
@@ -223,6 +228,7 @@ impl Client {
         if self.config.profile.fallback != Fallback::On
             || !types.iter().any(|&type_index| self.has_next_server(authority, type_index))
             || !types.iter().any(|&type_index| self.lacks_something(authority, type_index))
+                && !zoo::is(Bug::FallbackThoughCached)
         {
             return;
         }

@@ -2,7 +2,10 @@
 
 use core::time::Duration;
 
-use crate::rng::Rng;
+use crate::{
+    rng::Rng,
+    zoo::{self, Bug},
+};
 
 /// The delays between attempts: exponential, jittered, bounded (S1.010-S1.012).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +87,9 @@ impl Pauses {
     /// There is a connection: the next failure to connect is a first one again.
     pub(crate) fn note_connected(&mut self) {
         self.connecting.reset();
+        if zoo::is(Bug::BackoffEndsOnConnect) {
+            self.streaming.reset();
+        }
     }
 
     /// Nothing has failed so far.

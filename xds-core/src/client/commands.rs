@@ -17,6 +17,7 @@ use crate::{
     slab::Slot,
     text::{ResourceName, TypeUrl},
     time::Time,
+    zoo::{self, Bug},
 };
 
 /// What a watch is for.
@@ -301,6 +302,9 @@ impl Client {
             }
         };
         let Some(entry) = known.cache.get_mut(subscription.entry) else { return };
+        if zoo::is(Bug::CacheNotEvicted) && entry.bytes.is_some() {
+            return;
+        }
         if covered && (entry.bytes.is_some() || entry.state == EntryState::Nacked) {
             return;
         }

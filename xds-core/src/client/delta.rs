@@ -34,6 +34,7 @@ use crate::{
     slab::Slot,
     text::{Nonce, TypeUrl},
     wire::encode,
+    zoo::{self, Bug},
 };
 
 /// One type on one channel.
@@ -83,6 +84,9 @@ impl Delta {
     }
 
     pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
+        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_wanted_in(scope) {
+            return false;
+        }
         match self.wire {
             OnWire::Unsent => interest.is_wanted_in(scope),
             OnWire::Legacy | OnWire::Explicit | OnWire::No => {
@@ -127,10 +131,11 @@ impl Delta {
         if next == OnWire::Explicit && self.wire != OnWire::Explicit {
             encode::block(out, SUBSCRIBE, b"*");
         }
-        let changed = match is_first {
+        let mut changed: Vec<Slot> = match is_first {
             true => interest.subscriptions.iter().map(|(slot, _)| slot).collect(),
             false => self.sent.take_changed(),
         };
+        zoo::shuffle(Bug::HashOrder, &mut changed);
         for slot in changed {
             self.tell(slot, interest, cache, form.scope, &mut rendered, out);
         }
@@ -165,6 +170,9 @@ impl Delta {
         let Some(subscription) = interest.subscriptions.at_mut(slot) else { return };
         let Some(entry) = cache.get(subscription.entry) else { return };
         match (subscription.is_wanted_in(scope), self.sent.has(slot)) {
+            (true, false) if zoo::is(Bug::InterestNotSentAgain) && entry.bytes.is_some() => {
+                self.sent.insert(slot);
+            }
             (true, false) => {
                 encode::block(out, SUBSCRIBE, entry.name.as_str().as_bytes());
                 self.sent.insert(slot);
@@ -194,7 +202,9 @@ impl Delta {
         let before = out.len();
         for (_, entry) in cache.iter() {
             if entry.is_held_from(upstream) && self.has_asked_for(entry, interest, cache) {
-                let version = cache.version_of(entry).as_str();
+                let failed = entry.failed().filter(|_| zoo::is(Bug::RejectedVersionOnReconnect));
+                let version = failed.map_or_else(|| cache.version_of(entry), |it| &it.version);
+                let version = version.as_str();
                 if !version.is_empty() {
                     encode::pair(out, INITIAL_RESOURCE_VERSIONS, entry.name.as_str(), version);
                 }

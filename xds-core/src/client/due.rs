@@ -17,6 +17,7 @@ use super::{
 use crate::{
     id::ChannelId,
     time::{Deadline, Time, Timer},
+    zoo::{self, Bug},
 };
 
 impl Client {
@@ -47,6 +48,7 @@ impl Client {
             if let Some(lane) = self.upstreams.lanes.get_mut(lane)
                 && let Link::BackingOff(until) = lane.link
                 && until <= now
+                && !(zoo::is(Bug::DeadlineInThePast) && until == now)
             {
                 lane.link = Link::Idle;
             }
@@ -192,6 +194,11 @@ impl Client {
     /// A channel is gone, and its timers with it. What is still waited for has been asked of another server
     /// as well, or will be: where it has, the time that server gets begins now.
     pub(super) fn hand_over_timers(&mut self, channel: &mut Channel) {
+        if zoo::is(Bug::TimerRunsInBackoff)
+            && let Some(server) = self.upstreams.servers.get_mut(channel.upstream)
+        {
+            return core::mem::swap(&mut server.fetches, &mut channel.timers);
+        }
         let orphans: Vec<Armed> = channel.timers.take_all().collect();
         self.arm_elsewhere(&orphans);
     }

@@ -32,7 +32,13 @@ use super::{
     status::{ClientStats, EntryState},
     watches::{Debts, News, Watches},
 };
-use crate::{slab::Slot, text::Version, time::Time, wire::response::Response};
+use crate::{
+    slab::Slot,
+    text::Version,
+    time::Time,
+    wire::response::Response,
+    zoo::{self, Bug},
+};
 
 /// What judging needs to know and may change.
 pub(crate) struct Judge<'a> {
@@ -85,7 +91,9 @@ impl Judge<'_> {
         for (slot, kind) in reported {
             self.take_report(slot, kind);
         }
-        if self.resource_type.full_state_in_sotw() {
+        let is_complete =
+            self.resource_type.full_state_in_sotw() || zoo::is(Bug::AbsenceDeletesEndpoints);
+        if is_complete && !(zoo::is(Bug::RemovalsLostOnNack) && reading.faults.count() > 0) {
             self.delete_absent();
         }
         self.cache.end_response();
@@ -107,6 +115,10 @@ impl Judge<'_> {
             if !self.cache.is_duplicate(*slot) {
                 self.stats.resources_valid += 1;
                 self.cache.rearm(*slot, wrapper, self.now);
+                if zoo::is(Bug::HeartbeatIsAnUpdate) {
+                    self.cache.touch(*slot);
+                    self.tell(*slot, News::Changed);
+                }
             }
         }
     }
@@ -186,7 +198,10 @@ impl Judge<'_> {
             .cache
             .iter()
             .filter(|&(slot, entry)| {
-                let was_received = entry.bytes.is_some() || entry.state == EntryState::Nacked;
+                let was_received = entry.bytes.is_some()
+                    || entry.state == EntryState::Nacked
+                    || zoo::is(Bug::AbsenceDeletesWhatNeverCame)
+                        && entry.state == EntryState::Requested;
                 let is_reported = entry.state == EntryState::ReceivedError;
                 let is_absent = !self.cache.is_in_response(slot)
                     && self.asked.means_absence(entry, self.interest);
@@ -283,6 +298,10 @@ impl Judge<'_> {
 
     /// The server has spoken of the name: its does-not-exist timer ends (IC24).
     pub(crate) fn settle(&mut self, slot: Slot) {
+        let state = self.cache.get(slot).map(|entry| entry.state);
+        if zoo::is(Bug::TimerOutlivesReportedError) && state == Some(EntryState::ReceivedError) {
+            return;
+        }
         let subscription = self.cache.get(slot).map_or(Slot::NONE, |entry| entry.subscription);
         if let Some(subscription) = self.interest.subscriptions.at_mut(subscription) {
             subscription.timer = 0;

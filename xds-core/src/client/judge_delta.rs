@@ -26,6 +26,7 @@ use crate::{
     text::Version,
     types,
     wire::{delta_response::DeltaResponse, resource::Wrapped},
+    zoo::{self, Bug},
 };
 
 /// What an incremental response has beside changed resources.
@@ -62,7 +63,8 @@ impl Judge<'_> {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
         for slot in beside.absent {
-            if !self.cache.is_duplicate(slot) {
+            let is_lost = zoo::is(Bug::RemovalsLostOnNack) && reading.faults.count() > 0;
+            if !self.cache.is_duplicate(slot) && !is_lost {
                 self.conclude_absent(slot);
             }
         }

@@ -14,7 +14,11 @@ use super::{
     upstream::{Carries, Channel, Link},
     watches::{Debts, News, Target},
 };
-use crate::{id::ChannelId, time::Time};
+use crate::{
+    id::ChannelId,
+    time::Time,
+    zoo::{self, Bug},
+};
 
 impl Client {
     /// Opens the channels that are wanted and have nothing in their way. To each server one opens at
@@ -64,7 +68,13 @@ impl Client {
         };
         let variant = upstream.server.variant;
         let machines = (first_type..).zip(known).map(|(type_index, known)| {
-            Machine::new(variant, &known.interest, upstream.serves.of(type_index))
+            let mut machine =
+                Machine::new(variant, &known.interest, upstream.serves.of(type_index));
+            let held = upstream.held.get(type_index);
+            if let Some(old) = held.and_then(|it| it.nonce.kept_for(Bug::NonceOverReconnect)) {
+                machine.note_nonce(old);
+            }
+            machine
         });
         let call = Call { server: Arc::clone(&upstream.server), type_url };
         let channel = Channel::new((lane, state.upstream), (first_type, machines.collect()), now);
@@ -187,7 +197,9 @@ impl Client {
         // A stream that delivered something ends without an error to anybody, whatever its status
         // (S1.008): servers rebalance and age connections. A response that cannot be taken is no
         // such end.
-        if is_wanted && (channel.responded.is_none() || error.is_fault()) {
+        let is_told =
+            channel.responded.is_none() || error.is_fault() || zoo::is(Bug::PlannedEndIsAnError);
+        if is_wanted && is_told {
             self.stats.server_failures += 1;
             let is_news = !lane.error.as_ref().is_some_and(|last| last.is_like(&error));
             lane.error = Some(error);

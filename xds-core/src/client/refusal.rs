@@ -15,7 +15,11 @@ use super::{
     resource_type::Rejection,
     status::EntryState,
 };
-use crate::{service::Variant, slab::Slot};
+use crate::{
+    service::Variant,
+    slab::Slot,
+    zoo::{self, Bug},
+};
 
 /// Why a good resource is refused.
 const NOT_ALONE: &str = "refused with its response, in which something else is bad";
@@ -24,8 +28,8 @@ impl Judge<'_> {
     /// Whether what is bad in the response spoils all of it.
     pub(crate) fn refuses_all(&self, reading: &Reading<'_>) -> bool {
         match self.context.profile.rejection_unit {
-            RejectionUnit::Resource => false,
-            RejectionUnit::Response => {
+            RejectionUnit::Resource if !zoo::is(Bug::WholeResponseRejected) => false,
+            RejectionUnit::Resource | RejectionUnit::Response => {
                 reading.faults.count() > 0
                     || !reading.repeated.is_empty()
                     || reading.candidates.iter().any(|candidate| candidate.verdict.is_err())

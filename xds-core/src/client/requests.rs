@@ -23,6 +23,7 @@ use crate::{
     id::ChannelId,
     text::{Nonce, Version},
     time::Time,
+    zoo::{self, Bug},
 };
 
 /// What judging a response came to. With it, in a NACK, the message of what was wrong.
@@ -67,10 +68,14 @@ impl Client {
             Outcome::UsedInPart(message) | Outcome::Rejected(message) => {
                 self.stats.nacks += 1;
                 server.tally.rejected(type_index);
+                if zoo::is(Bug::VersionOfRejected) {
+                    held.version.clone_from(&version);
+                }
                 Some((version, message))
             }
         };
         let ack = Ack { type_index, version: held.version.clone(), nonce, rejection };
+        held.nonce.keep(&ack.nonce);
         channel.acks.push_back(ack);
         channel.settle_timers(now);
         self.discard_settled_timers();

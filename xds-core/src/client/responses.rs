@@ -22,6 +22,7 @@ use crate::{
     text::Nonce,
     time::Time,
     wire::{Malformed, delta_response::DeltaResponse, response::Response},
+    zoo::{self, Bug},
 };
 
 impl Client {
@@ -66,6 +67,7 @@ impl Client {
         now: Time,
     ) {
         let type_index = self.config.position_of(response.type_url());
+        assert!(type_index.is_some() || !zoo::is(Bug::PanicOnUnknownType), "unknown type");
         let machine = type_index.zip(self.upstreams.channel(id)).and_then(|(index, channel)| {
             channel.machine(index).filter(|machine| machine.was_requested())
         });

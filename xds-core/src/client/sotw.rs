@@ -30,6 +30,7 @@ use super::{
 use crate::{
     text::{Nonce, TypeUrl, Version},
     wire::encode,
+    zoo::{self, Bug},
 };
 
 /// One type on one channel.
@@ -81,6 +82,9 @@ impl Sotw {
 
     /// Whether a request would say something that the server does not know (IC40).
     pub(crate) fn is_dirty(&self, interest: &TypeInterest, scope: &[bool]) -> bool {
+        if zoo::is(Bug::NoUnsubscribeForLastWatch) && !interest.is_wanted_in(scope) {
+            return false;
+        }
         match self.wire {
             // An empty first list would subscribe to everything: a type that nobody wants is
             // skipped on a new stream (WC-05).
@@ -151,7 +155,8 @@ impl Sotw {
 
     fn next_on_wire(&self, interest: &TypeInterest, form: WildcardForm, scope: &[bool]) -> OnWire {
         let has_names = interest.names_in(scope) > 0;
-        let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy);
+        let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy)
+            || zoo::is(Bug::EmptyListAfterNames);
         match (interest.wants_wildcard_in(scope), has_names) {
             (true, false) if may_be_empty && form == WildcardForm::LegacyEmpty => OnWire::Legacy,
             (true, _) => OnWire::Named { wildcard: true },

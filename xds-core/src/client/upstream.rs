@@ -41,6 +41,7 @@ use crate::{
     slab::Slab,
     text::{Nonce, Version},
     time::Time,
+    zoo::Keepsake,
 };
 
 /// All servers, the lanes to them, and the authorities that use them.
@@ -85,6 +86,7 @@ pub(crate) struct HeldState {
     /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
     /// take the version to say so and send nothing (B06, M41), so that otherwise none is stated there.
     pub(crate) is_of_everything: bool,
+    pub(crate) nonce: Keepsake<Nonce>,
 }
 
 /// Which authorities use a server at present, for each type.

@@ -9,6 +9,7 @@ use super::{cursor::Cursor, outbox::Outbox};
 use crate::{
     id::{ChannelId, WatchId},
     slab::{Slab, Slot},
+    zoo::{self, Bug},
 };
 
 #[derive(Debug, Default)]
@@ -256,7 +257,7 @@ impl Watches {
         if watch.target.cursor().is_some() {
             watch.pending.behind = true;
         }
-        if !watch.queued && !is_catching_up {
+        if !watch.queued && !is_catching_up || zoo::is(Bug::QueuePerWatcher) {
             watch.queued = true;
             outbox.notify(id);
         }

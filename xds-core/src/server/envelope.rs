@@ -9,7 +9,13 @@ use super::{
     event::ServerTransmit,
     session::{Rendered, answer::nonce_of},
 };
-use crate::{frame::Frame, service::Variant, text::TypeUrl, wire::encode};
+use crate::{
+    frame::Frame,
+    service::Variant,
+    text::TypeUrl,
+    wire::encode,
+    zoo::{self, Bug},
+};
 
 /// Puts a rendered response into `frame` and says what it is.
 pub(crate) fn seal(
@@ -24,7 +30,10 @@ pub(crate) fn seal(
     const TYPE_URL: u32 = 4;
     const NONCE: u32 = 5;
 
-    let (version, nonce) = (rendered.version.clone(), nonce_of(nonce));
+    let (version, mut nonce) = (rendered.version.clone(), nonce_of(nonce));
+    if zoo::is(Bug::VersionAsNonce) {
+        nonce = version.as_str().into();
+    }
     let mut envelope = Vec::with_capacity(type_url.as_str().len() + 64);
     encode::string(&mut envelope, VERSION_INFO, version.as_str());
     let head = envelope.len();

@@ -22,7 +22,7 @@ use crate::{
     server::{
         bucket::Bucket,
         config::{NackDetection, NackRecovery, ServerConfig},
-        event::Observation,
+        event::{Cause, Observation},
         outbox::Outbox,
         stats::ServerStats,
     },
@@ -34,6 +34,7 @@ use crate::{
         request::Request,
         walk::{Content, Fields},
     },
+    zoo::{self, Bug},
 };
 
 /// The status code of an error that says nothing.
@@ -219,6 +220,9 @@ impl Turn<'_> {
             };
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
             self.session.rare_mut().suspects = Some(suspects);
+        }
+        if zoo::is(Bug::RejectedSentAgain) {
+            self.owe_everything(Cause::Changed);
         }
         let version = self.print(sent.version);
         around.rejected = Some(self.rejected(sent, version, &rejection, around.config));

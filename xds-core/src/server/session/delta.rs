@@ -15,6 +15,7 @@ use crate::{
     slab::Slot,
     time::Time,
     wire::request::{Request, Spelling},
+    zoo::{self, Bug},
 };
 
 impl Turn<'_> {
@@ -63,6 +64,9 @@ impl Turn<'_> {
             return;
         }
         let name = canonical(name, self.arena);
+        if zoo::is(Bug::MissingNotRemembered) && !self.exists(&name) {
+            return;
+        }
         let Some(resource) = self.arena.slot_of(&*name) else { return };
         let edge = match self.edges.find(self.slot, resource) {
             Some(edge) => Some(edge),

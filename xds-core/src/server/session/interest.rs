@@ -20,6 +20,7 @@ use crate::{
     },
     service::Variant,
     slab::Slot,
+    zoo::{self, Bug},
 };
 
 /// The name that stands for everything (B01).
@@ -79,6 +80,9 @@ impl Turn<'_> {
     fn list(&mut self, name: &str, cause: Cause) -> Listed {
         let round = self.session.round;
         let name = canonical(name, self.arena);
+        if zoo::is(Bug::MissingNotRemembered) && !self.exists(&name) {
+            return Listed::Again;
+        }
         let Some(resource) = self.arena.slot_of(&*name) else { return Listed::Again };
         let existing = self.edges.find(self.slot, resource);
         if let Some(edge) = existing.and_then(|slot| self.edges.at_mut(slot)) {
@@ -104,7 +108,9 @@ impl Turn<'_> {
         if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
             edge.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
         }
-        if exists || may_be_known || self.error_of(resource).is_some() {
+        let is_silent = zoo::is(Bug::SilentOnNewNames)
+            && self.session.newest.is_some_and(|sent| sent.at == self.arena.clock());
+        if (exists || may_be_known || self.error_of(resource).is_some()) && !is_silent {
             self.make_due(edge, cause);
         }
         self.cover_members(resource, cause);
@@ -133,6 +139,10 @@ impl Turn<'_> {
         if self.session.is_waiting() {
             self.session.withdrawn = Withdrawn::Unread;
         }
+    }
+
+    pub(super) fn exists(&self, name: &str) -> bool {
+        self.arena.find(name).is_some_and(|slot| self.arena.payload(slot).is_some())
     }
 
     pub(super) fn connect(&mut self, resource: Slot) -> Option<Slot> {

@@ -24,6 +24,7 @@ use crate::{
     },
     text::Version,
     time::Time,
+    zoo::{self, Bug},
 };
 
 /// A response without its envelope.
@@ -276,7 +277,9 @@ impl Turn<'_> {
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.cursor = to;
             wildcard.reached = wildcard.reached.max(to);
-            wildcard.told = clock;
+            if !zoo::is(Bug::DeletionToldTwice) {
+                wildcard.told = clock;
+            }
             if to >= newest {
                 wildcard.owed = None;
                 wildcard.catch_up = CatchUp::Everything;
