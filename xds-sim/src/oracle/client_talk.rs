@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Event, Oracle, Report, Rule};
+use super::{Event, Oracle, Report, Rule, fold::Fold};
 use crate::{
     options::ProfileName,
+    situations::Situation,
     world::{
         LinkId, World,
         message::{Names, Request, Response},
@@ -31,6 +32,15 @@ const VERSIONS_FIRST: Rule =
     Rule::new("IC9", "versions held are stated in the first request of a type only");
 const NO_ACCIDENT: Rule =
     Rule::new("IC11", "nothing subscribes to everything unless somebody watches everything");
+const WHOLE_LIST: Rule =
+    Rule::new("IC7", "every list of names is all that is watched at the moment when it is made");
+const LAST_VERSION: Rule = Rule::new(
+    "IC7",
+    "a new stream states the version that was accepted last from that server, or none",
+);
+const INTEREST: Rule =
+    Rule::new("IC10", "at rest, what a server takes to be subscribed is just what is watched");
+const AUTHORITY: Rule = Rule::new("IC30", "a name is asked for at the servers of its authority");
 const NEWS: Rule = Rule::new("IC40", "a request says something that the server does not know");
 
 /// Judges requests.
@@ -39,6 +49,9 @@ pub(super) struct ClientTalk {
     streams: BTreeMap<LinkId, Stream>,
     /// The version of each type that a client accepted last, by client, server and type.
     accepted: BTreeMap<(usize, usize, usize), String>,
+    /// The same of those that were read on a stream that ended before they were answered: only the client
+    /// knows whether it accepted them.
+    unsaid: BTreeMap<(usize, usize, usize), Vec<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,10 +63,8 @@ struct Stream {
 /// One type on one stream.
 #[derive(Debug, Default)]
 struct Talk {
-    was_requested: bool,
-    has_listed: bool,
     /// What the server takes to be subscribed.
-    subscribed: BTreeSet<String>,
+    fold: Fold,
     last: Option<Vec<String>>,
     /// The nonces and versions of responses that were read and not answered yet.
     unanswered: VecDeque<(String, String)>,
@@ -73,8 +84,17 @@ impl ClientTalk {
     fn read(&mut self, link: LinkId, response: &Response) {
         let Some(kind) = response.kind else { return };
         let talk = self.talk(link, kind);
-        if talk.was_requested {
+        if talk.fold.was_requested {
             talk.unanswered.push_back((response.nonce.clone(), response.version.clone()));
+        }
+    }
+
+    fn ended(&mut self, link: LinkId, world: &World) {
+        let Some(stream) = self.streams.remove(&link) else { return };
+        let it = world.link(link);
+        for (kind, talk) in stream.types.into_iter().enumerate() {
+            let versions = talk.unanswered.into_iter().map(|(_, version)| version);
+            self.unsaid.entry((it.client, it.server, kind)).or_default().extend(versions);
         }
     }
 
@@ -92,7 +112,7 @@ impl ClientTalk {
         });
         let accepted = self.accepted.get(&place).cloned().unwrap_or_default();
         let talk = self.talk(link, kind);
-        let is_first = !std::mem::replace(&mut talk.was_requested, true);
+        let is_first = !talk.fold.was_requested;
         report.ensure(!is_first || request.nonce.is_empty(), FIRST, || {
             format!("the first request has nonce {:?}", request.nonce)
         });
@@ -136,94 +156,148 @@ impl ClientTalk {
                 });
             }
         }
-        let wants_all =
-            world.watches(it.client).any(|(_, it)| it.kind == kind && it.name.is_none());
-        let talk = self.talk(link, kind);
-        talk.fold(request, is_first, is_answer, wants_all, report);
+        let wanted = Wanted::of(it.client, it.server, kind, world);
+        let states_all = wanted.states(&request.names);
+        report.ensure(states_all, WHOLE_LIST, || {
+            format!("{:?} where {wanted:?} is watched", request.names)
+        });
+        let unsaid = self.unsaid.remove(&place).unwrap_or_default();
+        let is_known = request.version.is_empty()
+            || request.version == accepted
+            || unsaid.contains(&request.version);
+        if is_first && is_known && !request.version.is_empty() {
+            self.accepted.insert(place, request.version.clone());
+        }
+        report.ensure(!is_first || is_known, LAST_VERSION, || {
+            format!("version {:?} where {accepted:?} was accepted last", request.version)
+        });
+        if is_first && !request.version.is_empty() {
+            report.note(Situation::VersionsStatedAgain);
+        }
+        let may_name = |name: &str| name == "*" || world.serves(it.server, name);
+        let foreign = request.names.iter().find(|name| !may_name(name));
+        report.ensure(foreign.is_none(), AUTHORITY, || {
+            format!("server-{} is asked for {foreign:?}", it.server)
+        });
+        self.talk(link, kind).fold(request, is_answer, &wanted, report);
+    }
+}
+
+/// What the watches of a client ask of a server.
+#[derive(Debug, PartialEq)]
+pub(super) struct Wanted {
+    pub(super) names: BTreeSet<String>,
+    pub(super) all: bool,
+}
+
+impl Wanted {
+    pub(super) fn of(client: usize, server: usize, kind: usize, world: &World) -> Self {
+        let watches = || world.watches(client).filter(|(_, watch)| watch.kind == kind);
+        let names = watches().filter_map(|(_, watch)| watch.name.clone());
+        Self {
+            names: names.filter(|name| world.serves(server, name)).collect(),
+            // A wildcard is for what states no authority.
+            all: server < 2 && watches().any(|(_, watch)| watch.name.is_none()),
+        }
+    }
+
+    /// Whether a list is just this. A change is judged by what it comes to.
+    fn states(&self, names: &Names) -> bool {
+        let Names::Whole(list) = names else { return true };
+        let listed: BTreeSet<&str> =
+            list.iter().map(String::as_str).filter(|name| *name != "*").collect();
+        listed == self.names.iter().map(String::as_str).collect()
     }
 }
 
 impl Talk {
     /// Takes what is wanted as the server takes it.
-    fn fold(
-        &mut self,
-        request: &Request,
-        is_first: bool,
-        is_answer: bool,
-        wants_all: bool,
-        report: &mut Report,
-    ) {
-        let had_all = self.subscribed.contains("*");
-        let subscribed = match &request.names {
+    fn fold(&mut self, request: &Request, is_answer: bool, wanted: &Wanted, report: &mut Report) {
+        let before = self.fold.clone();
+        let is_first = !before.was_requested;
+        self.fold.take(request);
+        match &request.names {
             Names::Whole(names) => {
                 let is_news = is_answer || self.last.as_ref() != Some(names);
                 report.ensure(is_news, NEWS, || format!("{names:?} is what the last one said"));
                 self.last = Some(names.clone());
-                self.has_listed |= !names.is_empty();
-                match self.has_listed {
-                    true => names.iter().cloned().collect(),
-                    false => BTreeSet::from(["*".to_owned()]),
-                }
             }
             Names::Change { subscribe, unsubscribe, versions } => {
                 report.ensure(is_first || versions.is_empty(), VERSIONS_FIRST, || {
                     format!("{versions:?} in a later request")
                 });
                 for name in subscribe {
-                    let is_stated_again = name == "*" && had_all && !self.has_listed;
-                    let is_news = is_stated_again || !self.subscribed.contains(name);
+                    let is_stated_again = name == "*" && before.has_all() && !before.has_listed;
+                    let is_news = is_stated_again || !before.subscribed.contains(name);
                     report.ensure(is_news, NEWS, || format!("{name} is subscribed already"));
                 }
                 for name in unsubscribe {
-                    let is_news = self.subscribed.contains(name);
+                    let is_news = before.subscribed.contains(name);
                     report.ensure(is_news, NEWS, || format!("{name} is not subscribed"));
                 }
-                let mut subscribed = self.subscribed.clone();
-                if had_all && !self.has_listed && !subscribe.is_empty() {
-                    // Naming something ends what naming nothing meant.
-                    subscribed.remove("*");
-                }
-                self.has_listed |= !subscribe.is_empty();
-                if is_first && subscribe.is_empty() {
-                    subscribed.insert("*".into());
-                }
-                subscribed.extend(subscribe.iter().cloned());
-                subscribed.retain(|name| !unsubscribe.contains(name));
-                let is_news = is_answer || is_first || subscribed != self.subscribed;
+                let is_news = is_answer || is_first || self.fold.subscribed != before.subscribed;
                 report.ensure(is_news, NEWS, || "it changes nothing".into());
-                subscribed
             }
-        };
+        }
         // Leaving a wildcard may take a request that still states it; nothing may begin one.
-        let begins = subscribed.contains("*") && !had_all;
-        report.ensure(!begins || wants_all, NO_ACCIDENT, || format!("{:?}", request.names));
-        self.subscribed = subscribed;
+        let begins = self.fold.has_all() && !before.has_all();
+        report.ensure(!begins || wanted.all, NO_ACCIDENT, || format!("{:?}", request.names));
+    }
+}
+
+impl ClientTalk {
+    /// Nobody has anything to do: all is answered, and servers take to be wanted what is.
+    fn at_rest(&self, world: &World, report: &mut Report) {
+        for (link, stream) in &self.streams {
+            let it = world.link(*link);
+            for (kind, talk) in stream.types.iter().enumerate() {
+                report.ensure(talk.unanswered.is_empty(), ONE_ANSWER, || {
+                    format!("on stream {}: {:?}", link.0, talk.unanswered)
+                });
+                if talk.fold.was_requested {
+                    let wanted = Wanted::of(it.client, it.server, kind, world);
+                    let mut subscribed = talk.fold.subscribed.clone();
+                    let all = subscribed.remove("*");
+                    let is_just_that = subscribed == wanted.names && all == wanted.all;
+                    report.ensure(is_just_that, INTEREST, || {
+                        format!("{:?} is subscribed, {wanted:?} is watched", talk.fold.subscribed)
+                    });
+                }
+            }
+        }
     }
 }
 
 impl Oracle for ClientTalk {
     fn rules(&self) -> &'static [Rule] {
-        &[ONE_ANSWER, ACK, NACK, NEWEST_NONCE, FIRST, OWN_NONCES, VERSIONS_FIRST, NO_ACCIDENT, NEWS]
+        &[
+            ONE_ANSWER,
+            ACK,
+            NACK,
+            NEWEST_NONCE,
+            FIRST,
+            OWN_NONCES,
+            WHOLE_LIST,
+            LAST_VERSION,
+            VERSIONS_FIRST,
+            INTEREST,
+            NO_ACCIDENT,
+            AUTHORITY,
+            NEWS,
+        ]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match event {
             Event::Reading { link, response } => self.read(*link, response),
             Event::Requested { link, request } => self.requested(*link, request, world, report),
-            Event::EndedAtClient { link, .. } => drop(self.streams.remove(link)),
+            Event::EndedAtClient { link, .. } => self.ended(*link, world),
             Event::ClientRestarted { client } => {
                 self.streams.retain(|link, _| world.link(*link).client != *client);
                 self.accepted.retain(|(owner, ..), _| owner != client);
+                self.unsaid.retain(|(owner, ..), _| owner != client);
             }
-            Event::Rest => {
-                for (link, stream) in &self.streams {
-                    let mut talks = stream.types.iter();
-                    let unanswered = talks.find(|talk| !talk.unanswered.is_empty());
-                    report.ensure(unanswered.is_none(), ONE_ANSWER, || {
-                        format!("on stream {}: {unanswered:?}", link.0)
-                    });
-                }
-            }
+            Event::Rest => self.at_rest(world, report),
             _ => {}
         }
     }

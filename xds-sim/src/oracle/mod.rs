@@ -7,6 +7,9 @@
 
 mod client_talk;
 mod convergence;
+mod fold;
+mod server_talk;
+mod watching;
 
 use bytes::Bytes;
 pub(crate) use convergence::BOUND;
@@ -255,6 +258,8 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> = vec![Box::new(convergence::Convergence::default())];
     if options.lies == crate::options::Lies::NONE {
         oracles.push(Box::new(client_talk::ClientTalk::default()));
+        oracles.push(Box::new(server_talk::ServerTalk::default()));
+        oracles.push(Box::new(watching::Watching::default()));
     }
     oracles
 }

@@ -81,6 +81,14 @@ pub enum Names {
     },
 }
 
+impl Names {
+    /// The names from which something is wanted now, or newly.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let (Self::Whole(names) | Self::Change { subscribe: names, .. }) = self;
+        names.iter().map(String::as_str)
+    }
+}
+
 /// What a server says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {

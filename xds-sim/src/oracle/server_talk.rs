@@ -1,0 +1,341 @@
+//! What a server says on a stream: the model of one type on one stream, as a server has to keep to it.
+//!
+//! It knows what the client was sent and what it asked for since, and each response must have news in the
+//! light of that. Resources of the second type, endpoints, may come again without: a proxy that warms a
+//! cluster waits for them (IS18).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use xds_core::types;
+
+use super::{Event, Oracle, Report, Rule, fold::Fold};
+use crate::{
+    situations::Situation,
+    trace::Phase,
+    world::{
+        LinkId, World,
+        message::{Names, Request, Response},
+    },
+};
+
+const UNIQUE_NONCE: Rule =
+    Rule::new("IS1", "every response has a nonce of its own on its stream, whatever its version");
+const NO_REPETITION: Rule = Rule::new(
+    "IS4",
+    "what was rejected is not sent again until a resource of it or the subscription changes",
+);
+const NEWS: Rule = Rule::new("IS5", "a response has news for its client");
+const ANSWERED: Rule =
+    Rule::new("IS7", "every name that is newly subscribed is answered, also if nothing changed");
+const REMEMBERED: Rule =
+    Rule::new("IS8", "what is created later is sent to whom has subscribed to it before");
+const FULL_STATE: Rule = Rule::new(
+    "IS9",
+    "a response in full state has all that exists of what is subscribed, and nothing else",
+);
+const REMOVED_ONCE: Rule =
+    Rule::new("IS11", "a removal is told once, and only of names that were subscribed to or sent");
+const SAME_VERSION: Rule =
+    Rule::new("IS15", "under one version of a resource or of a state there is one content");
+const ONE_AT_A_TIME: Rule =
+    Rule::new("IS16", "of a type, one response at most waits for its answer on a stream");
+const ALL_ACCEPTED: Rule = Rule::new(
+    "IS30",
+    "at rest, a server takes all it has sent to be accepted, as its clients have it",
+);
+
+/// The type that may come again while clusters are warmed.
+const WARMED: usize = 1;
+
+/// Judges responses.
+#[derive(Debug, Default)]
+pub(super) struct ServerTalk {
+    streams: BTreeMap<LinkId, Vec<Talk>>,
+    nonces: BTreeSet<(LinkId, String)>,
+    /// What each version of a resource is, by type and name: incremental, and all servers agree.
+    contents: BTreeMap<(usize, String, String), Bytes>,
+    /// The same of versions of the whole: state of the world.
+    states: BTreeMap<(usize, String), BTreeMap<String, Bytes>>,
+    phase: Option<Phase>,
+}
+
+/// One type on one stream.
+#[derive(Debug, Default)]
+struct Talk {
+    fold: Fold,
+    /// What the client is taken to have.
+    sent: BTreeMap<String, Bytes>,
+    /// What the client was sent and does not subscribe to any more.
+    left: BTreeSet<String>,
+    /// What was created or deleted since it was last told of: it may have come and gone in between.
+    touched: BTreeSet<String>,
+    /// Names of which something has to be said.
+    owed: BTreeSet<String>,
+    newest: String,
+    is_answered: bool,
+    is_rejected: bool,
+    /// What the first request said that the client has may be all there is.
+    states_version: bool,
+    has_responded: bool,
+}
+
+impl ServerTalk {
+    fn talk(&mut self, link: LinkId, kind: usize) -> &mut Talk {
+        let talks = self.streams.entry(link).or_default();
+        if talks.len() <= kind {
+            talks.resize_with(kind + 1, Talk::default);
+        }
+        &mut talks[kind]
+    }
+
+    fn arrived(&mut self, link: LinkId, request: &Request) {
+        let Some(kind) = request.kind else { return };
+        let held = match &request.names {
+            Names::Change { versions, .. } => versions
+                .iter()
+                .map(|(name, version)| {
+                    let key = (kind, name.clone(), version.clone());
+                    // Of a version that is not known the client has something else than what there is.
+                    (name.clone(), self.contents.get(&key).cloned().unwrap_or_default())
+                })
+                .collect(),
+            Names::Whole(_) => Vec::new(),
+        };
+        let talk = self.talk(link, kind);
+        let is_whole = matches!(request.names, Names::Whole(_));
+        let is_newest = request.nonce == talk.newest;
+        if is_whole && !request.nonce.is_empty() && talk.has_responded && !is_newest {
+            return; // Stale (IS2): it is dropped with its names.
+        }
+        if is_newest && talk.has_responded && !request.nonce.is_empty() && !talk.is_answered {
+            (talk.is_answered, talk.is_rejected) = (true, request.error.is_some());
+        }
+        let is_first = !talk.fold.was_requested;
+        let before = talk.fold.subscribed.clone();
+        talk.fold.take(request);
+        talk.states_version |= is_first && !request.version.is_empty();
+        let new = talk.fold.subscribed.difference(&before);
+        talk.owed.extend(new.filter(|_| is_whole).cloned());
+        if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
+            talk.owed.extend(subscribe.iter().cloned());
+            // Whoever keeps it as part of the whole is told where it stands (IS14).
+            let kept = unsubscribe.iter().filter(|_| talk.fold.has_all());
+            talk.owed.extend(kept.cloned());
+        }
+        for (name, bytes) in held {
+            talk.owed.remove(&name);
+            talk.sent.insert(name, bytes);
+        }
+        let Talk { fold, sent, owed, left, .. } = talk;
+        left.extend(sent.keys().filter(|name| !fold.covers(name)).cloned());
+        sent.retain(|name, _| fold.covers(name));
+        owed.retain(|name| name == "*" || fold.covers(name));
+        if is_first {
+            owed.insert("*".into());
+        }
+    }
+
+    fn responded(&mut self, link: LinkId, response: &Response, world: &World, report: &mut Report) {
+        let is_fresh = self.nonces.insert((link, response.nonce.clone()));
+        report.ensure(is_fresh && !response.nonce.is_empty(), UNIQUE_NONCE, || {
+            format!("nonce {:?}", response.nonce)
+        });
+        let Some(kind) = response.kind else { return };
+        let is_whole = world.link(link).variant == xds_core::service::Variant::StateOfTheWorld;
+        let is_full = is_whole && types::is_full_state_in_sotw(world.types()[kind].as_str());
+        let has = &world.has(world.link(link).server)[kind];
+        if is_whole {
+            self.one_content_per_state(kind, is_full, response, report);
+        } else {
+            self.one_content_per_version(kind, response, report);
+        }
+        let is_ours = world.server(world.link(link).server).is_some();
+        let talk = self.talk(link, kind);
+        let may_send = !talk.has_responded || talk.is_answered;
+        report.ensure(may_send || !is_ours, ONE_AT_A_TIME, || {
+            format!("nonce {:?} before {:?} was answered", response.nonce, talk.newest)
+        });
+        let resources =
+            response.resources.iter().filter_map(|item| Some((item, item.bytes.clone()?)));
+        let said: BTreeMap<String, Bytes> =
+            resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
+        if is_full {
+            let expected = has.iter().filter(|(name, _)| talk.fold.covers(name));
+            let is_all = expected.eq(said.iter());
+            report.ensure(is_all, FULL_STATE, || {
+                let names: Vec<_> = said.keys().collect();
+                format!("{names:?} where the server has {:?}", has.keys().collect::<Vec<_>>())
+            });
+        } else {
+            let stranger = said
+                .iter()
+                .find(|(name, bytes)| !talk.fold.covers(name) || has.get(*name) != Some(bytes));
+            report.ensure(stranger.is_none(), FULL_STATE, || format!("{stranger:?} is not so"));
+        }
+        for name in &response.removed {
+            let is_left = talk.left.contains(name) || talk.touched.contains(name);
+            let is_known = is_left || talk.sent.contains_key(name) || talk.owed.contains(name);
+            let exists = has.contains_key(name) && talk.fold.covers(name);
+            let is_gone = !exists && !said.contains_key(name);
+            report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
+        }
+        talk.has_news(kind, is_full, &said, response, report);
+        if talk.has_responded && said.len() > 1 {
+            report.note(Situation::ChangesCoalesced);
+        }
+        talk.take(is_full, said, response);
+    }
+
+    fn applied(&mut self, server: usize, kind: usize, name: &str, world: &World) {
+        let of_server =
+            self.streams.iter_mut().filter(|(link, _)| world.link(**link).server == server);
+        for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
+            if talk.fold.covers(name) {
+                talk.touched.insert(name.to_owned());
+            }
+        }
+    }
+
+    fn one_content_per_version(&mut self, kind: usize, response: &Response, report: &mut Report) {
+        for item in &response.resources {
+            let Some(bytes) = &item.bytes else { continue };
+            let key = (kind, item.name.clone(), item.version.clone());
+            let known = self.contents.entry(key).or_insert_with(|| bytes.clone());
+            report.ensure(known == bytes, SAME_VERSION, || {
+                format!("version {:?} of {} is two things", item.version, item.name)
+            });
+        }
+    }
+
+    fn one_content_per_state(
+        &mut self,
+        kind: usize,
+        is_full: bool,
+        response: &Response,
+        report: &mut Report,
+    ) {
+        if !is_full {
+            return; // A part of the state has the version of all of it.
+        }
+        let state: BTreeMap<String, Bytes> = response
+            .resources
+            .iter()
+            .filter_map(|item| Some((item.name.clone(), item.bytes.clone()?)))
+            .collect();
+        let key = (kind, response.version.clone());
+        let known = self.states.entry(key).or_insert_with(|| state.clone());
+        report.ensure(*known == state, SAME_VERSION, || {
+            format!("version {:?} is two states", response.version)
+        });
+    }
+
+    fn at_rest(&self, world: &World, report: &mut Report) {
+        for (link, talks) in &self.streams {
+            let it = world.link(*link);
+            if !it.is_open {
+                continue;
+            }
+            let is_whole = it.variant == xds_core::service::Variant::StateOfTheWorld;
+            for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
+                let owed = talk.owed.iter().find(|name| !is_whole && *name != "*");
+                report.ensure(owed.is_none(), ANSWERED, || {
+                    format!("stream {}: nothing was said of {owed:?}", link.0)
+                });
+                if talk.states_version && is_whole {
+                    continue;
+                }
+                let mut expected =
+                    world.has(it.server)[kind].iter().filter(|(name, _)| talk.fold.covers(name));
+                let missing = expected.find(|(name, bytes)| talk.sent.get(*name) != Some(bytes));
+                report.ensure(missing.is_none(), REMEMBERED, || {
+                    format!("stream {}: {missing:?} was not sent", link.0)
+                });
+            }
+        }
+        for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
+            let open = server.status().find(|it| it.state == xds_core::server::SyncState::Sent);
+            report.ensure(open.is_none(), ALL_ACCEPTED, || format!("{open:?}"));
+        }
+    }
+}
+
+impl Talk {
+    fn has_news(
+        &self,
+        kind: usize,
+        is_full: bool,
+        said: &BTreeMap<String, Bytes>,
+        response: &Response,
+        report: &mut Report,
+    ) {
+        let is_new = |(name, bytes): (&String, &Bytes)| {
+            self.sent.get(name) != Some(bytes)
+                || self.owed.contains(name)
+                || self.touched.contains(name)
+        };
+        let is_less =
+            is_full && self.sent.keys().chain(&self.touched).any(|name| !said.contains_key(name));
+        let is_owed = self.owed.contains("*") || (is_full && !self.owed.is_empty());
+        let has_news = said.iter().any(is_new)
+            || is_less
+            || is_owed
+            || !response.removed.is_empty()
+            || !response.errors.is_empty()
+            || kind == WARMED;
+        let rule = if self.is_rejected { NO_REPETITION } else { NEWS };
+        report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
+    }
+
+    fn take(&mut self, is_full: bool, said: BTreeMap<String, Bytes>, response: &Response) {
+        if is_full {
+            self.owed.clear();
+            self.touched.clear();
+            self.sent = said;
+        } else {
+            for (name, bytes) in said {
+                self.owed.remove(&name);
+                self.touched.remove(&name);
+                self.sent.insert(name, bytes);
+            }
+        }
+        for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
+            self.owed.remove(name);
+            self.sent.remove(name);
+            self.left.remove(name);
+            self.touched.remove(name);
+        }
+        self.owed.remove("*");
+        self.newest.clone_from(&response.nonce);
+        (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
+    }
+}
+
+impl Oracle for ServerTalk {
+    fn rules(&self) -> &'static [Rule] {
+        &[
+            UNIQUE_NONCE,
+            NO_REPETITION,
+            NEWS,
+            ANSWERED,
+            REMEMBERED,
+            FULL_STATE,
+            REMOVED_ONCE,
+            SAME_VERSION,
+            ONE_AT_A_TIME,
+            ALL_ACCEPTED,
+        ]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match event {
+            Event::Arrived { link, request } => self.arrived(*link, request),
+            Event::Responded { link, response } => self.responded(*link, response, world, report),
+            Event::Applied { server, kind, name, .. } => self.applied(*server, *kind, name, world),
+            Event::EndedAtServer { link } => drop(self.streams.remove(link)),
+            Event::Phase(phase) => self.phase = Some(*phase),
+            Event::Rest if self.phase == Some(Phase::Converge) => self.at_rest(world, report),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What watchers are told.
+
+use std::collections::BTreeMap;
+
+use xds_core::{
+    WatchId,
+    client::{Change, Notice, Resource, WatchErrorKind},
+};
+
+use super::{Event, Oracle, Report, Rule};
+use crate::{options::ProfileName, situations::Situation, trace::Phase, world::World};
+
+const OWN_NAME: Rule =
+    Rule::new("IC13", "a watch is told of what it asks for, and of nothing else");
+const VALUE_FIRST: Rule = Rule::new("IC14", "what is wrong beside a value is told after the value");
+const NO_REPETITION: Rule = Rule::new(
+    "IC16",
+    "a value is not told again unless something else was told or held in between",
+);
+const CLEARED_ONCE: Rule =
+    Rule::new("IC28", "an error beside a value is cleared only if it stands");
+const SAME_TRUTH: Rule =
+    Rule::new("IC32", "at rest, a watcher holds what the client says that it has");
+const NEWEST_ONLY: Rule = Rule::new(
+    "IC35",
+    "of what has come to pass since it was last told, a watch is told the newest",
+);
+const SILENCE: Rule = Rule::new("IC39", "nothing is said of a watch that has ended");
+const HIDDEN: Rule =
+    Rule::new("IC27", "watchers are told of connections only where that is wanted");
+
+/// Judges notices.
+#[derive(Debug, Default)]
+pub(super) struct Watching {
+    watches: BTreeMap<(usize, WatchId), Told>,
+    /// How many responses each client has read.
+    responses: BTreeMap<usize, u64>,
+    phase: Option<Phase>,
+}
+
+/// What a watch was told.
+#[derive(Debug, Default)]
+struct Told {
+    name: Option<String>,
+    /// By name, the values in use.
+    held: BTreeMap<String, Held>,
+    /// The value that was told last, in use or not, and how many responses there had been by then.
+    last: BTreeMap<String, (Resource, u64)>,
+    collection: Option<Ambient>,
+    was_missing: bool,
+    /// Since the last response or the last time all was taken.
+    notices: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    resource: Resource,
+    ambient: Ambient,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ambient {
+    Well,
+    Wrong,
+}
+
+impl Told {
+    fn value(&mut self, resource: &Resource, responses: u64, report: &mut Report) {
+        let name = resource.name.to_string();
+        if let Some(held) = self.held.get(&name)
+            && held.ambient == Ambient::Well
+            && held.resource == *resource
+        {
+            // It may have been another one in between.
+            let since = self.last.get(&name).map_or(0, |(_, before)| responses - before);
+            report.ensure(since >= 2, NO_REPETITION, || format!("{name} is told again"));
+        }
+        if self.was_missing {
+            report.note(Situation::CreatedAfterMissing);
+        }
+        self.was_missing = false;
+        self.last.insert(name.clone(), (resource.clone(), responses));
+        self.held.insert(name, Held { resource: resource.clone(), ambient: Ambient::Well });
+    }
+
+    fn ambient(before: Option<&mut Ambient>, is_wrong: bool, report: &mut Report) {
+        let Some(ambient) = before else {
+            return report.breach(VALUE_FIRST, || "it has no value".into());
+        };
+        report.ensure(is_wrong || *ambient == Ambient::Wrong, CLEARED_ONCE, || {
+            "it was not told of one".into()
+        });
+        *ambient = if is_wrong { Ambient::Wrong } else { Ambient::Well };
+    }
+
+    fn hear(&mut self, notice: &Notice, responses: u64, report: &mut Report) {
+        self.notices += 1;
+        report.ensure(self.notices <= 2, NEWEST_ONLY, || format!("{notice:?} comes on top"));
+        match notice {
+            Notice::Changed(Ok(resource)) => {
+                let is_own = self.name.as_deref() == Some(resource.name.as_str());
+                report.ensure(is_own, OWN_NAME, || {
+                    format!("{:?} is told of {}", self.name, resource.name)
+                });
+                self.value(resource, responses, report);
+            }
+            Notice::Changed(Err(error)) => {
+                if matches!(error.kind(), WatchErrorKind::Deleted | WatchErrorKind::Absent)
+                    && !self.held.is_empty()
+                {
+                    report.note(Situation::DeletedWhileWatched);
+                }
+                self.was_missing = true;
+                self.held.clear();
+            }
+            Notice::Ambient(error) => {
+                if error.as_ref().is_some_and(|it| *it.kind() == WatchErrorKind::Deleted) {
+                    report.note(Situation::DeletedWhileWatched);
+                }
+                let held = self.held.values_mut().next();
+                Self::ambient(held.map(|it| &mut it.ambient), error.is_some(), report);
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, change: &Change, responses: u64, report: &mut Report) {
+        match change {
+            Change::Resource { result: Ok(resource), .. } => {
+                self.value(resource, responses, report);
+            }
+            Change::Resource { name, result: Err(_) } => {
+                self.held.remove(name.as_str());
+            }
+            Change::Ambient { name, error } => {
+                let held = self.held.get_mut(name.as_str());
+                Self::ambient(held.map(|it| &mut it.ambient), error.is_some(), report);
+            }
+            Change::Collection(result) => {
+                self.collection = result.as_ref().ok().map(|()| Ambient::Well);
+            }
+            Change::CollectionAmbient(error) => {
+                Self::ambient(self.collection.as_mut(), error.is_some(), report);
+            }
+            Change::Resync => self.held.clear(),
+            _ => {}
+        }
+    }
+}
+
+fn agree(world: &World, report: &mut Report) {
+    for client in 0..world.client_count() {
+        for (id, watch) in world.watches(client) {
+            let type_url = &world.types()[watch.kind];
+            let known = world.client(client).status().filter(|it| {
+                let name = it.name.as_str();
+                it.type_url == type_url
+                    && watch
+                        .name
+                        .as_deref()
+                        .map_or_else(|| !name.starts_with("xdstp:"), |own| own == name)
+            });
+            let known: BTreeMap<&str, &[u8]> =
+                known.filter_map(|it| Some((it.name.as_str(), &**it.bytes?))).collect();
+            let view: BTreeMap<&str, &[u8]> =
+                watch.view.iter().map(|(name, bytes)| (name.as_str(), &**bytes)).collect();
+            report.ensure(view == known, SAME_TRUTH, || {
+                format!("client-{client} {id}: {:?} and {:?}", view.keys(), known.keys())
+            });
+        }
+    }
+}
+
+impl Oracle for Watching {
+    fn rules(&self) -> &'static [Rule] {
+        &[
+            OWN_NAME,
+            VALUE_FIRST,
+            NO_REPETITION,
+            CLEARED_ONCE,
+            SAME_TRUTH,
+            NEWEST_ONLY,
+            SILENCE,
+            HIDDEN,
+        ]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Watched { client, watch, name, .. } => {
+                let told = Told { name: name.map(str::to_owned), ..Told::default() };
+                self.watches.insert((client, watch), told);
+            }
+            Event::Unwatched { client, watch } => drop(self.watches.remove(&(client, watch))),
+            Event::ClientRestarted { client } | Event::ShutDown { client } => {
+                self.watches.retain(|(owner, _), _| *owner != client);
+            }
+            Event::Read { link, .. } => {
+                let client = world.link(link).client;
+                *self.responses.entry(client).or_default() += 1;
+                self.forget_notices(client);
+            }
+            Event::ClientDrained { client } => self.forget_notices(client),
+            Event::Notified { client, watch, notice } => {
+                let responses = self.responses.get(&client).copied().unwrap_or_default();
+                let Some(told) = self.watches.get_mut(&(client, watch)) else {
+                    return report.breach(SILENCE, || format!("{notice:?}"));
+                };
+                if let Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) = notice
+                    && matches!(error.kind(), WatchErrorKind::Unavailable(_))
+                {
+                    let is_wanted = world.options().profile == ProfileName::Grpc;
+                    report.ensure(is_wanted, HIDDEN, || format!("{error}"));
+                }
+                told.hear(notice, responses, report);
+            }
+            Event::Changed { client, watch, change } => {
+                let responses = self.responses.get(&client).copied().unwrap_or_default();
+                let Some(told) = self.watches.get_mut(&(client, watch)) else {
+                    return report.breach(SILENCE, || format!("{change:?}"));
+                };
+                told.step(change, responses, report);
+            }
+            Event::Phase(phase) => self.phase = Some(phase),
+            Event::Rest if self.phase == Some(Phase::Converge) => agree(world, report),
+            _ => {}
+        }
+    }
+}
+
+impl Watching {
+    fn forget_notices(&mut self, client: usize) {
+        let of_client = self.watches.iter_mut().filter(|((owner, _), _)| *owner == client);
+        of_client.for_each(|(_, told)| told.notices = 0);
+    }
+}
