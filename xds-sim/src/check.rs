@@ -2,8 +2,7 @@
 
 use std::{
     any::Any,
-    env,
-    fmt::{self, Write as _},
+    env, fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -298,33 +297,13 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
 impl Report {
     fn add(&mut self, outcome: Outcome, config: &Config) {
         if let Some(failure) = outcome.violation {
-            let smaller = shrink(&failure, config, &mut |_| {});
-            panic!("{}", describe(&failure, &smaller));
+            let mut tries = 0;
+            let smallest = shrink(&failure, config, &mut |progress| tries = progress.tries);
+            let text = smallest.to_text(Some((&failure, tries)));
+            panic!("{text}\nas a test:\n\n{}", smallest.to_test());
         }
         self.runs += 1;
         self.events += outcome.events;
         self.situations.add(&outcome.situations);
     }
-}
-
-/// How many of the last events a failure is described with.
-const LAST_EVENTS: usize = 30;
-
-fn describe(failure: &Failure, smaller: &Failure) -> String {
-    let mut text = String::new();
-    let seed = failure.seed.map_or_else(|| "none".into(), |seed| seed.to_string());
-    let Violation { invariant, rule, what, at, number } = &smaller.violation;
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "seed {seed}");
-    let _ = writeln!(text, "options: {}", failure.options);
-    let _ = writeln!(text, "{invariant} at {at}, event {number}: {what}");
-    let _ = writeln!(text, "  the rule: {rule}");
-    let events = &smaller.trace.events;
-    let _ = writeln!(text, "the last of {} events of the smallest run:", events.len());
-    for event in events.iter().skip(events.len().saturating_sub(LAST_EVENTS)) {
-        let _ = writeln!(text, "  {:>6} {} {:?}", event.number, event.at, event.kind);
-    }
-    let _ = writeln!(text, "its options: {}", smaller.options);
-    let _ = write!(text, "again: XDS_SIM_TAPE={} cargo test", smaller.tape);
-    text
 }

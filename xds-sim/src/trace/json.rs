@@ -143,7 +143,7 @@ impl Trace {
 
 fn header(header: &Header) -> Line<'_> {
     Line::Run {
-        seed: header.seed.map(|seed| format!("{seed:#x}")),
+        seed: header.seed.map(|seed| seed.to_string()),
         tape: header.tape.as_deref(),
         options: &header.options,
         sim: header.sim,

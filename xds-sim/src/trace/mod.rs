@@ -4,6 +4,7 @@
 //! Two runs are the same run exactly if their hashes are equal, also when nothing else was kept.
 
 mod event;
+mod failure;
 mod html;
 mod json;
 mod mermaid;

@@ -436,7 +436,7 @@ impl World {
             rule: rule.sentence,
             what,
             at: self.now,
-            number: self.recorder.count(),
+            number: self.recorder.count().saturating_sub(1),
         };
         self.violation.get_or_insert(violation);
     }

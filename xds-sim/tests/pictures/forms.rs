@@ -78,7 +78,7 @@ fn ndjson_has_an_object_for_each_event() {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 1 + trace.lanes.len() + trace.events.len() + 1);
     assert_eq!(lines[0]["event"], "run");
-    assert_eq!(lines[0]["seed"], "0x5eed");
+    assert_eq!(lines[0]["seed"], "24301");
     assert_eq!(lines.last().unwrap()["invariant"], "IC16");
     assert!(
         text.contains(

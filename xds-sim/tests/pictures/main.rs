@@ -2,4 +2,5 @@
 
 mod browser;
 mod example;
+mod failure;
 mod forms;

@@ -48,10 +48,8 @@ impl Trace {
     }
 
     fn title(&self) -> String {
-        let run = self
-            .header
-            .seed
-            .map_or_else(|| "replayed run".into(), |seed| format!("seed {seed:#x}"));
+        let run =
+            self.header.seed.map_or_else(|| "replayed run".into(), |seed| format!("seed {seed}"));
         match &self.violation {
             Some(violation) => format!("✗ {} · {run}", violation.invariant),
             None => run,

@@ -1,0 +1,141 @@
+//! A failed run as a person wants to read it, and as a test.
+
+use std::fmt::Write as _;
+
+use super::printable::printable;
+use crate::check::Failure;
+
+/// How many of the last events are shown.
+const LAST_EVENTS: usize = 30;
+
+/// How far a line of a generated test goes.
+const WIDTH: usize = 92;
+
+impl Failure {
+    /// What went wrong, as text: seed, options, the rule, the last events, and how to have it again.
+    ///
+    /// `found` is the failure that this one was made from in so many tries, if it was made smaller.
+    #[must_use]
+    pub fn to_text(&self, found: Option<(&Self, usize)>) -> String {
+        let mut out = String::new();
+        let original = found.map_or(self, |(original, _)| original);
+        let header = &original.trace.header;
+        let (sim, core) = (header.sim, header.core);
+        let seed = original.seed.map_or_else(|| "a tape".into(), |seed| format!("seed {seed}"));
+        let violation = &self.violation;
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{seed}  xds-sim {sim}  xds-core {core}");
+        let _ = writeln!(out, "options: {}", original.options);
+        let _ = writeln!(
+            out,
+            "VIOLATION {} at t={}, event {}",
+            violation.invariant, violation.at, violation.number
+        );
+        let _ = writeln!(out, "  rule: {}", violation.rule);
+        let _ = writeln!(out, "  what: {}", printable(&violation.what));
+        if let Some((original, tries)) = found {
+            let _ = writeln!(
+                out,
+                "shrunk from {} to {} events and from {} to {} choices in {tries} tries",
+                events(original),
+                events(self),
+                original.tape.values().len(),
+                self.tape.values().len(),
+            );
+            if self.options != original.options {
+                let _ = writeln!(out, "options of the smallest run: {}", self.options);
+            }
+        }
+        out.push('\n');
+        out.push_str(&self.trace.to_text(LAST_EVENTS));
+        out.push('\n');
+        let _ = writeln!(out, "again: xds sim replay --tape {}", self.tape);
+        let _ = writeln!(out, "   or: XDS_SIM_TAPE={} cargo test", self.tape);
+        out
+    }
+
+    /// The run as a test in Rust: a file for `tests/` of a crate that has this one among its
+    /// dev-dependencies. It passes as soon as the rule is kept.
+    ///
+    /// It replays the run with the default configuration, as [`storm`](crate::storm()) and `xds sim` make
+    /// it. Whose runs have another one puts it there.
+    #[must_use]
+    pub fn to_test(&self) -> String {
+        let violation = &self.violation;
+        let mut out = String::new();
+        comment(&mut out, "//! ", &format!("{}: {}", violation.invariant, violation.rule));
+        out.push_str("//!\n");
+        let found =
+            self.seed.map_or_else(|| "from a tape".into(), |seed| format!("in seed {seed}"));
+        let header = &self.trace.header;
+        comment(
+            &mut out,
+            "//! ",
+            &format!("Found {found} by xds-sim {}. What happened:", header.sim),
+        );
+        out.push_str("//!\n");
+        comment(&mut out, "//! ", &printable(&violation.what));
+        out.push_str("\nuse xds_sim::{Config, Tape, replay};\n\n");
+        out.push_str("/// The choices of the run.\n");
+        let _ = writeln!(out, "const TAPE: &str = {};\n", literal(&self.tape.to_string()));
+        let _ = writeln!(out, "#[test]\nfn {}() {{", self.test_name());
+        out.push_str(
+            "    let tape: Tape = TAPE.parse().expect(\"a tape\");
+    let outcome = replay(&tape, &Config::default());
+    if let Some(failure) = outcome.violation {
+        panic!(\"{}\", failure.to_text(None));
+    }
+}
+",
+        );
+        out
+    }
+
+    /// A name for the test and for files, such as `ic15_seed_24005`.
+    #[must_use]
+    pub fn test_name(&self) -> String {
+        let word = |character: char| match character {
+            'a'..='z' | '0'..='9' => character,
+            'A'..='Z' => character.to_ascii_lowercase(),
+            _ => '_',
+        };
+        let invariant: String = self.violation.invariant.chars().map(word).collect();
+        match self.seed {
+            Some(seed) => format!("{invariant}_seed_{seed}"),
+            None => format!("{invariant}_{:016x}", self.trace.header.hash),
+        }
+    }
+}
+
+fn events(failure: &Failure) -> u64 {
+    failure.trace.events.last().map_or(0, |event| event.number + 1)
+}
+
+/// Text as a comment of lines that are not too long.
+fn comment(out: &mut String, start: &str, text: &str) {
+    let mut line = String::from(start);
+    for word in text.split_whitespace() {
+        let is_full = line.chars().count() + word.chars().count() > WIDTH;
+        if is_full && line.len() > start.len() {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            line = String::from(start);
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+/// A text without anything to escape as a literal over several lines.
+fn literal(text: &str) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let lines: Vec<String> =
+        letters.chunks(WIDTH - 4).map(|chunk| chunk.iter().collect()).collect();
+    match &*lines {
+        [] => "\"\"".into(),
+        [line] => format!("\"{line}\""),
+        lines => format!("\"\\\n    {}\"", lines.join("\\\n    ")),
+    }
+}
