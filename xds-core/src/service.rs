@@ -1,6 +1,6 @@
 //! The discovery services: which methods there are, and what each carries (S0.164-S0.180).
 
-use crate::types;
+use crate::proto::services::{SERVICES, Service};
 
 /// A variant of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,10 +56,27 @@ pub fn method_at(path: &str) -> Option<Method> {
     })
 }
 
-/// The full names of the discovery services, the aggregated one first.
+/// The type of which resources are fetched over plain HTTP, with a POST to the path, as
+/// `/v3/discovery:clusters` (S4.023, B17).
+#[must_use]
+pub fn rest_type_at(path: &str) -> Option<&'static str> {
+    let path = Some(path).filter(|path| !path.is_empty())?;
+    SERVICES.iter().find(|service| service.rest == path)?.type_url
+}
+
+/// The path over plain HTTP at which resources of a type are fetched.
+///
+/// `None` if there is no such path: the type is not one of the v3 API's, or its service has the incremental
+/// method alone, as that of virtual hosts does (X44).
+#[must_use]
+pub fn rest_path(type_url: &str) -> Option<&'static str> {
+    let service = SERVICES.iter().find(|service| service.type_url == Some(type_url))?;
+    Some(service.rest).filter(|path| !path.is_empty())
+}
+
+/// The full names of the discovery services.
 pub fn service_names() -> impl Iterator<Item = &'static str> {
-    // Every service has the incremental method.
-    SERVICES.iter().filter_map(|service| Some(service.delta.strip_prefix('/')?.rsplit_once('/')?.0))
+    SERVICES.iter().map(|service| service.name)
 }
 
 /// The path of the gRPC method that streams one type, or for `None` all types, in a variant of the
@@ -77,81 +94,10 @@ pub fn grpc_path(type_url: Option<&str>, variant: Variant) -> Option<&'static st
     Some(path).filter(|path| !path.is_empty())
 }
 
-/// A discovery service and the paths of its methods, empty where it has none.
-struct Service {
-    /// `None` of the aggregated one.
-    type_url: Option<&'static str>,
-    stream: &'static str,
-    delta: &'static str,
-    fetch: &'static str,
-}
-
-const SERVICES: [Service; 10] = [
-    Service {
-        type_url: None,
-        stream: "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources",
-        delta: "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
-        fetch: "",
-    },
-    Service {
-        type_url: Some(types::CLUSTER),
-        stream: "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters",
-        delta: "/envoy.service.cluster.v3.ClusterDiscoveryService/DeltaClusters",
-        fetch: "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters",
-    },
-    Service {
-        type_url: Some(types::CLUSTER_LOAD_ASSIGNMENT),
-        stream: "/envoy.service.endpoint.v3.EndpointDiscoveryService/StreamEndpoints",
-        delta: "/envoy.service.endpoint.v3.EndpointDiscoveryService/DeltaEndpoints",
-        fetch: "/envoy.service.endpoint.v3.EndpointDiscoveryService/FetchEndpoints",
-    },
-    Service {
-        type_url: Some(types::LISTENER),
-        stream: "/envoy.service.listener.v3.ListenerDiscoveryService/StreamListeners",
-        delta: "/envoy.service.listener.v3.ListenerDiscoveryService/DeltaListeners",
-        fetch: "/envoy.service.listener.v3.ListenerDiscoveryService/FetchListeners",
-    },
-    Service {
-        type_url: Some(types::ROUTE_CONFIGURATION),
-        stream: "/envoy.service.route.v3.RouteDiscoveryService/StreamRoutes",
-        delta: "/envoy.service.route.v3.RouteDiscoveryService/DeltaRoutes",
-        fetch: "/envoy.service.route.v3.RouteDiscoveryService/FetchRoutes",
-    },
-    Service {
-        type_url: Some(types::SCOPED_ROUTE_CONFIGURATION),
-        stream: "/envoy.service.route.v3.ScopedRoutesDiscoveryService/StreamScopedRoutes",
-        delta: "/envoy.service.route.v3.ScopedRoutesDiscoveryService/DeltaScopedRoutes",
-        fetch: "/envoy.service.route.v3.ScopedRoutesDiscoveryService/FetchScopedRoutes",
-    },
-    Service {
-        type_url: Some(types::VIRTUAL_HOST),
-        stream: "",
-        delta: "/envoy.service.route.v3.VirtualHostDiscoveryService/DeltaVirtualHosts",
-        fetch: "",
-    },
-    Service {
-        type_url: Some(types::SECRET),
-        stream: "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets",
-        delta: "/envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets",
-        fetch: "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets",
-    },
-    Service {
-        type_url: Some(types::EXTENSION_CONFIG),
-        stream: "/envoy.service.extension.v3.ExtensionConfigDiscoveryService/StreamExtensionConfigs",
-        delta: "/envoy.service.extension.v3.ExtensionConfigDiscoveryService/DeltaExtensionConfigs",
-        fetch: "/envoy.service.extension.v3.ExtensionConfigDiscoveryService/FetchExtensionConfigs",
-    },
-    Service {
-        type_url: Some(types::RUNTIME),
-        stream: "/envoy.service.runtime.v3.RuntimeDiscoveryService/StreamRuntime",
-        delta: "/envoy.service.runtime.v3.RuntimeDiscoveryService/DeltaRuntime",
-        fetch: "/envoy.service.runtime.v3.RuntimeDiscoveryService/FetchRuntime",
-    },
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types;
 
     #[test]
     fn methods_exist_where_the_api_has_them() {
@@ -162,6 +108,21 @@ mod tests {
         }
         assert_eq!(grpc_path(Some("type.googleapis.com/x"), Variant::Incremental), None);
         assert!(grpc_path(None, Variant::Incremental).is_some());
+    }
+
+    #[test]
+    fn a_type_has_one_path_over_http_or_none() {
+        for (url, path) in [
+            (types::CLUSTER, "/v3/discovery:clusters"),
+            (types::SCOPED_ROUTE_CONFIGURATION, "/v3/discovery:scoped-routes"),
+            (types::EXTENSION_CONFIG, "/v3/discovery:extension_configs"),
+        ] {
+            assert_eq!(rest_path(url), Some(path));
+            assert_eq!(rest_type_at(path), Some(url));
+        }
+        assert_eq!(rest_path(types::VIRTUAL_HOST), None);
+        assert_eq!(rest_type_at(""), None);
+        assert_eq!(rest_type_at("/v3/discovery:everything"), None);
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub(crate) enum Error {
     #[error("the schema under proto/ does not compile: {0}")]
     Schema(#[from] protox::Error),
 
+    #[error("the schema under proto/ has no option `{name}`")]
+    Annotation { name: String },
+
     #[error("code generation failed: {0}")]
     Generate(#[source] io::Error),
 

@@ -13,6 +13,7 @@ mod codegen;
 mod coverage;
 mod error;
 mod mutants;
+mod services;
 mod tree;
 
 use std::env;

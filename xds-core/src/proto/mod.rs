@@ -51,6 +51,7 @@
 )]
 mod generated;
 
+pub(crate) use generated::services;
 pub use generated::{envoy, google, xds};
 
 pub use envoy::admin::v3::{ClientResourceStatus, UpdateFailureState};

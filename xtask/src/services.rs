@@ -1,0 +1,127 @@
+//! The discovery services of `proto/` as a table: which type each serves, and the paths of its methods over
+//! gRPC and over plain HTTP (S4.023, S4.024). The annotations of the schema say it; nothing is written by
+//! hand.
+
+use std::fmt::Write as _;
+
+use protox::prost_reflect::{
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, MethodDescriptor, ServiceDescriptor, Value,
+};
+
+use crate::error::Error;
+
+/// A discovery service; a path is empty where there is no such method.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Service {
+    name: String,
+    /// Empty of the aggregated one.
+    type_url: String,
+    stream: String,
+    delta: String,
+    fetch: String,
+    rest: String,
+}
+
+/// The table as Rust code; the services in the order of their names.
+pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Error> {
+    let extension = |name| {
+        pool.get_extension_by_name(name)
+            .ok_or_else(|| Error::Annotation { name: String::from(name) })
+    };
+    let (http, resource) =
+        (extension("google.api.http")?, extension("envoy.annotations.resource")?);
+    let mut services: Vec<Service> = pool
+        .services()
+        .filter(|service| service.methods().any(|method| is_delta(&method)))
+        .map(|service| read(&service, &http, &resource))
+        .collect();
+    services.sort_by(|one, other| one.name.cmp(&other.name));
+
+    let mut text = String::from(
+        "/// A discovery service and the paths of its methods, empty where it has none.\n\
+         pub(crate) struct Service {\n    \
+         /// The full name.\n    pub(crate) name: &'static str,\n    \
+         /// `None` of the aggregated one.\n    pub(crate) type_url: Option<&'static str>,\n    \
+         /// The stream of the state-of-the-world variant.\n    pub(crate) stream: &'static str,\n    \
+         /// That of the incremental variant.\n    pub(crate) delta: &'static str,\n    \
+         /// One request, one response.\n    pub(crate) fetch: &'static str,\n    \
+         /// The same over plain HTTP.\n    pub(crate) rest: &'static str,\n}\n\n",
+    );
+    let _ = writeln!(text, "pub(crate) const SERVICES: [Service; {}] = [", services.len());
+    for Service { name, type_url, stream, delta, fetch, rest } in &services {
+        let type_url = match type_url.as_str() {
+            "" => String::from("None"),
+            known => format!("Some({known:?})"),
+        };
+        let _ = write!(
+            text,
+            "    Service {{\n        name: {name:?},\n        type_url: {type_url},\n        \
+             stream: {stream:?},\n        delta: {delta:?},\n        fetch: {fetch:?},\n        \
+             rest: {rest:?},\n    }},\n"
+        );
+    }
+    text += "];\n";
+    Ok(text)
+}
+
+fn read(
+    service: &ServiceDescriptor,
+    http: &ExtensionDescriptor,
+    resource: &ExtensionDescriptor,
+) -> Service {
+    let annotation = string_in(&service.options(), resource, "type");
+    let mut found = Service {
+        name: service.full_name().to_owned(),
+        type_url: annotation.map(|name| format!("type.googleapis.com/{name}")).unwrap_or_default(),
+        ..Service::default()
+    };
+    for method in service.methods() {
+        let path = format!("/{}/{}", service.full_name(), method.name());
+        match (method.is_client_streaming(), is_delta(&method)) {
+            (true, true) => found.delta = path,
+            (true, false) => found.stream = path,
+            (false, _) => {
+                found.fetch = path;
+                found.rest = string_in(&method.options(), http, "post").unwrap_or_default();
+            }
+        }
+    }
+    found
+}
+
+fn is_delta(method: &MethodDescriptor) -> bool {
+    method.is_client_streaming() && method.input().name() == "DeltaDiscoveryRequest"
+}
+
+/// A string field of the message that an option holds.
+fn string_in(
+    options: &DynamicMessage,
+    extension: &ExtensionDescriptor,
+    field: &str,
+) -> Option<String> {
+    if !options.has_extension(extension) {
+        return None;
+    }
+    let Value::Message(message) = options.get_extension(extension).into_owned() else {
+        return None;
+    };
+    let text = message.get_field_by_name(field)?.as_str()?.to_owned();
+    Some(text).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_service_serves_a_type_and_is_found_under_both_kinds_of_paths() {
+        let text = crate::codegen::generated("services.rs");
+        for line in [
+            "stream: \"/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters\"",
+            "type_url: Some(\"type.googleapis.com/envoy.config.cluster.v3.Cluster\")",
+            "rest: \"/v3/discovery:scoped-routes\"",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert_eq!(text.matches("type_url: None").count(), 1, "the aggregated one");
+        println!("covers: S4.021 S4.023 S4.024 S4.059 B17");
+    }
+}
