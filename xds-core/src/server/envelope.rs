@@ -6,13 +6,12 @@ use core::num::NonZeroU64;
 use bytes::Bytes;
 
 use super::{
-    event::ServerTransmit,
+    event::{ServerTransmit, Via, Visit},
     session::{Rendered, answer::nonce_of},
 };
 use crate::{
     frame::Frame,
-    service::Variant,
-    text::TypeUrl,
+    text::{Nonce, TypeUrl},
     wire::encode,
     zoo::{self, Bug},
 };
@@ -20,7 +19,7 @@ use crate::{
 /// Puts a rendered response into `frame` and says what it is.
 pub(crate) fn seal(
     frame: &mut Frame,
-    variant: Variant,
+    via: &Via,
     type_url: TypeUrl,
     nonce: NonZeroU64,
     rendered: &Rendered,
@@ -30,10 +29,13 @@ pub(crate) fn seal(
     const TYPE_URL: u32 = 4;
     const NONCE: u32 = 5;
 
-    let (version, mut nonce) = (rendered.version.clone(), nonce_of(nonce));
-    if zoo::is(Bug::VersionAsNonce) {
-        nonce = version.as_str().into();
-    }
+    let version = rendered.version.clone();
+    let nonce = match via.visit() {
+        Visit::Stays if !zoo::is(Bug::VersionAsNonce) => nonce_of(nonce),
+        // With the stream of a fetch the number would be forgotten; the next request says of what it is the
+        // answer.
+        Visit::Stays | Visit::Fetches => Nonce::from(version.as_str()),
+    };
     let mut envelope = Vec::with_capacity(type_url.as_str().len() + 64);
     encode::string(&mut envelope, VERSION_INFO, version.as_str());
     let head = envelope.len();
@@ -48,7 +50,7 @@ pub(crate) fn seal(
         type_url,
         version,
         nonce,
-        variant,
+        variant: via.variant(),
         resources: rendered.body.resources,
         removed: rendered.body.removed,
         errors: rendered.errors.count,

@@ -27,12 +27,22 @@ pub enum Via {
         variant: Variant,
     },
     /// The service of one type, for one request and one response in the state-of-the-world variant (M196).
-    /// The stream [ends](ServerOutput::Finished) with the response. Until then it waits: for one of the
-    /// named resources to exist, or for a version of everything that is not the one the request states.
+    /// The stream [ends](ServerOutput::Finished) with the response. Until then it waits: for what is asked for
+    /// to have another version than the request states, which is that of just these names (M185-M187), or,
+    /// with an `error_detail`, than the rejected response had, whose nonce the request states (M189).
     Fetch {
         /// The type.
         type_url: TypeUrl,
     },
+}
+
+/// How long a client stays on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// Until one side ends it.
+    Stays,
+    /// For one response. What the client has is known from its request alone.
+    Fetches,
 }
 
 impl Via {
@@ -45,6 +55,14 @@ impl Via {
                 Self::Single { type_url: TypeUrl::from(type_url), variant }
             }
             Method::Fetch { type_url } => Self::Fetch { type_url: TypeUrl::from(type_url) },
+        }
+    }
+
+    /// How long the client stays.
+    pub(crate) const fn visit(&self) -> Visit {
+        match self {
+            Self::Aggregated(_) | Self::Single { .. } => Visit::Stays,
+            Self::Fetch { .. } => Visit::Fetches,
         }
     }
 

@@ -149,7 +149,8 @@ impl Server {
         let (variant, features) = (stream.via.variant(), stream.features());
         let rank = types::update_rank(type_url);
         let staging = stream.order.staging(rank);
-        let peer = Peer { stream: id, view, variant, features, staging };
+        let visit = stream.via.visit();
+        let peer = Peer { stream: id, view, variant, visit, features, staging };
         let opened = self.subscriptions.open(peer, type_url, &self.config).ok_or(too_many)?;
         stream.seat(Seat { rank, arena: opened.arena, session: opened.session });
         if opened.knowledge == Knowledge::Unknown {

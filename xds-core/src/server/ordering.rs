@@ -134,7 +134,7 @@ impl Server {
         self.stats.note_response(rendered.cause);
         let arena = self.subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
-        let transmit = seal(frame, stream.via.variant(), type_url, nonce, &rendered);
+        let transmit = seal(frame, &stream.via, type_url, nonce, &rendered);
 
         if rendered.body.bytes.len() > limit
             && stream.via.variant() == Variant::StateOfTheWorld

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::{
     config::{OnDemand, ServerConfig, Warmed, Warming},
     event::Cause,
+    event::Visit,
     features::Features,
     session::{Role, Session, Staging, Turn, edge::Edges},
     status::SubscriptionStatus,
@@ -38,6 +39,7 @@ pub(crate) struct Peer {
     pub(crate) stream: StreamId,
     pub(crate) view: Slot,
     pub(crate) variant: Variant,
+    pub(crate) visit: Visit,
     pub(crate) features: Features,
     pub(crate) staging: Staging,
 }

@@ -14,6 +14,7 @@ mod delta;
 mod delta_model;
 mod delta_rows;
 mod errors;
+mod fetches;
 mod globs;
 mod heartbeats;
 mod hostile;

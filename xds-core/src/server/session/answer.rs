@@ -27,7 +27,7 @@ use crate::{
         stats::ServerStats,
     },
     service::Variant,
-    text::Nonce,
+    text::{Nonce, Version},
     time::Time,
     wire::{
         Malformed,
@@ -227,25 +227,53 @@ impl Turn<'_> {
         let version = self.print(sent.version);
         around.rejected = Some(self.rejected(sent, version, &rejection, around.config));
         let culprits = self.take_suspects(sent, around.config.limits.suspects);
+        let version = self.print(sent.version);
+        if !self.observe_nack(request, version, &rejection, around) {
+            return;
+        }
+        for name in culprits {
+            let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
+            around.out.observe(Observation::Isolated { stream, type_url, name });
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// A client that fetches has rejected what it got, as whose version it states its nonce (M189).
+    pub(super) fn observe_refusal(
+        &self,
+        request: &Request<'_>,
+        rejection: &Rejection,
+        around: &mut Surroundings<'_>,
+    ) {
+        around.stats.nacks += 1;
+        let _ = self.observe_nack(request, request.nonce.into(), rejection, around);
+    }
+
+    /// Tells the operator of a rejection, if there were not too many of them. Returns whether it was told.
+    fn observe_nack(
+        &self,
+        request: &Request<'_>,
+        version: Version,
+        rejection: &Rejection,
+        around: &mut Surroundings<'_>,
+    ) -> bool {
         if let Some(rate) = around.config.limits.observed_nacks {
             if !around.nacks.has_one(rate, around.now) {
                 around.stats.unobserved_nacks += 1;
-                return;
+                return false;
             }
             around.nacks.take(rate, around.now);
         }
         around.out.observe(Observation::Nacked {
             stream: self.session.stream,
             type_url: self.arena.type_url.clone(),
-            version: self.print(sent.version),
+            version,
             nonce: request.nonce.into(),
             code: rejection.code,
-            message: rejection.message,
+            message: rejection.message.clone(),
         });
-        for name in culprits {
-            let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
-            around.out.observe(Observation::Isolated { stream, type_url, name });
-        }
+        true
     }
 }
 

@@ -59,7 +59,7 @@ use self::{
 };
 use super::{
     config::{LegacyWildcard, SotwResponse},
-    event::Cause,
+    event::{Cause, Visit},
     status::{Interest, SyncState},
     store::{
         arena::Arena,
@@ -83,6 +83,7 @@ pub(crate) struct Session {
     pub(crate) role: Role,
     staging: Staging,
     variant: Variant,
+    visit: Visit,
     ttls: Ttls,
     /// How the client of an incremental session writes names (M142).
     spelling: Spelling,
@@ -248,7 +249,7 @@ pub(crate) struct Turn<'a> {
 
 impl Session {
     pub(crate) fn new(peer: Peer, arena_slot: Slot, arena: &Arena) -> Self {
-        let Peer { stream, variant, features, staging, .. } = peer;
+        let Peer { stream, variant, visit, features, staging, .. } = peer;
         let legacy = match arena.config.legacy_wildcard {
             LegacyWildcard::Honored => Legacy::Possible,
             LegacyWildcard::Ignored => Legacy::Left,
@@ -259,6 +260,7 @@ impl Session {
             role: Role::of(arena.type_url.as_str()),
             staging,
             variant,
+            visit,
             ttls: features.ttls(variant),
             spelling: Spelling::Names,
             legacy,
@@ -285,6 +287,7 @@ impl Session {
     fn sends(&self, arena: &Arena) -> Sends {
         match (self.variant, arena.config.sotw_response) {
             (Variant::Incremental, _) => Sends::ChangesAndRemovals,
+            _ if self.visit == Visit::Fetches => Sends::FullState,
             (Variant::StateOfTheWorld, SotwResponse::Changes) => Sends::Changes,
             (Variant::StateOfTheWorld, SotwResponse::FullState | SotwResponse::AlwaysFull) => {
                 Sends::FullState

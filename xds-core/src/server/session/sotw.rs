@@ -14,7 +14,7 @@ use super::{
 use crate::{
     server::{
         config::{Missing, ReconnectTrust},
-        event::Cause,
+        event::{Cause, Visit},
         store::body::Ttls,
     },
     wire::request::Request,
@@ -30,6 +30,12 @@ impl Turn<'_> {
     ) -> Asked {
         let is_first = self.session.round == 0;
         let is_rejection = rejection.is_some();
+        let has = self.version_had(request, is_rejection);
+        if let Some(rejection) = &rejection
+            && self.session.visit == Visit::Fetches
+        {
+            self.observe_refusal(request, rejection, around);
+        }
         if let Reading::Stale | Reading::Bogus = self.take_answer(request, rejection, around) {
             return Asked::Nothing;
         }
@@ -42,17 +48,27 @@ impl Turn<'_> {
             self.observe_interest(around);
         }
         self.owe_answer();
-        if is_first && request.version.is_empty() {
+        if is_first && has.is_empty() {
             self.note_held(State::default());
         } else if is_first {
-            self.trust_version_info(request.version);
-            self.owe_the_end_of_all(request.version);
+            self.trust_version_info(has);
+            self.owe_the_end_of_all(has);
         }
         if !is_rejection && self.session.warming == WarmingState::Armed {
             self.session.warming = WarmingState::Off;
             self.owe_everything(Cause::Warming);
         }
         asked
+    }
+
+    /// The version of what a client that comes back has. One that fetches and has rejected what it got
+    /// has that in so far as it is not to be sent it again: it states the nonce, which is the rejected
+    /// version (M189).
+    fn version_had<'r>(&self, request: &Request<'r>, is_rejection: bool) -> &'r str {
+        match self.session.visit {
+            Visit::Fetches if is_rejection && !request.nonce.is_empty() => request.nonce,
+            Visit::Fetches | Visit::Stays => request.version,
+        }
     }
 
     /// Whether the first answer is due even if nothing of what the client asks for exists (M39).
@@ -88,6 +104,7 @@ impl Turn<'_> {
     fn trust_version_info(&mut self, stated: &str) {
         let has_wildcard = self.session.wildcard.is_some();
         let trusts = match self.arena.reconnect_trust() {
+            _ if self.session.visit == Visit::Fetches => self.arena.has_proof_in_versions(),
             ReconnectTrust::Never => false,
             ReconnectTrust::WildcardOnly => {
                 has_wildcard && self.session.named == 0 && self.sends_full_state()

@@ -96,6 +96,11 @@ impl Arena {
     }
 
     /// Whether a client that comes back is to be taken at its word, and by what it may subscribe.
+    /// Whether a version tells exactly what it is of.
+    pub(crate) fn has_proof_in_versions(&self) -> bool {
+        self.versions.is_proof()
+    }
+
     pub(crate) fn reconnect_trust(&self) -> ReconnectTrust {
         match self.config.reconnect_trust {
             ReconnectTrust::WildcardOnly if !self.versions.is_proof() => ReconnectTrust::Never,
