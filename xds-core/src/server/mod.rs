@@ -112,7 +112,7 @@ use self::{
     nodes::Nodes,
     outbox::Outbox,
     rejections::Rejections,
-    stream::Stream,
+    stream::{Stream, Writable},
     subscriptions::Subscriptions,
 };
 pub use crate::service::Variant;
@@ -277,6 +277,10 @@ impl Server {
         frame: &mut Frame,
     ) -> Option<ServerTransmit> {
         self.clock.advance(now);
+        // What becomes due is announced.
+        if self.streams.get(stream.0)?.writable == Writable::NotTold {
+            return None;
+        }
         let transmit = self.render_next(stream, frame);
         self.note_rendered(stream);
         self.tell_wants();
