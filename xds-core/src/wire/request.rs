@@ -21,6 +21,8 @@ pub(crate) struct Request<'a> {
     pub(crate) spelling: Spelling,
     fields: &'static Numbers,
     message: &'a [u8],
+    /// The same if it has names, else nothing: what is walked for them.
+    names: &'a [u8],
 }
 
 /// How a client writes names.
@@ -95,6 +97,7 @@ impl<'a> Request<'a> {
             spelling: Spelling::Names,
             fields: numbers,
             message,
+            names: &[],
         };
         for field in Fields::of(message) {
             request.take(field?)?;
@@ -134,23 +137,29 @@ impl<'a> Request<'a> {
     }
 
     fn measure(&mut self, name: &str) {
+        self.names = self.message;
         self.longest_name = self.longest_name.max(name.len());
+    }
+
+    /// Whether it has any, so that there is something to walk.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.names.is_empty()
     }
 
     /// The names that are listed, or in the incremental variant subscribed, in wire order, repeated
     /// ones included; those of locators come behind the others.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        named(self.message, self.fields.subscribe, self.fields.subscribe_locators)
+        named(self.names, self.fields.subscribe, self.fields.subscribe_locators)
     }
 
     /// The names that are unsubscribed.
     pub(crate) fn unsubscribed(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        named(self.message, self.fields.unsubscribe, self.fields.unsubscribe_locators)
+        named(self.names, self.fields.unsubscribe, self.fields.unsubscribe_locators)
     }
 
     /// What an incremental client holds from before the stream: names and versions.
     pub(crate) fn initial_versions(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        fields(self.message, self.fields.initial_versions).filter_map(|field| {
+        fields(self.names, self.fields.initial_versions).filter_map(|field| {
             let entry = field.block().ok()?;
             Some((string_field(entry, KEY).ok()?, string_field(entry, VALUE).ok()?))
         })

@@ -33,8 +33,11 @@ impl Turn<'_> {
             self.session.spelling = Spelling::Locators;
         }
         let (before, cause, now) = (self.session.interest(), self.session.asked(), around.now);
-        let mut changes = request.names().map(|name| self.subscribe(name, cause, now)).count();
-        changes += request.unsubscribed().map(|name| self.unsubscribe(name, cause)).count();
+        let mut changes = 0;
+        if request.has_names() {
+            changes += request.names().map(|name| self.subscribe(name, cause, now)).count();
+            changes += request.unsubscribed().map(|name| self.unsubscribe(name, cause)).count();
+        }
         if is_first {
             if changes == 0 && self.session.legacy == Legacy::Possible {
                 self.enter_wildcard(cause);
