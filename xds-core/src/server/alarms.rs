@@ -1,10 +1,11 @@
 //! What the server has to do at a certain time: one list, in the order of time.
 
-use alloc::collections::BTreeSet;
+use alloc::{collections::BTreeSet, vec::Vec};
+use core::time::Duration;
 
 use crate::{
     id::StreamId,
-    slab::{Key, Slot},
+    slab::{Key, Slab, Slot},
     time::{Deadline, Time, Timer},
 };
 
@@ -13,14 +14,24 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     waiting: BTreeSet<(Time, Alarm)>,
-    /// The first of them.
+    /// Those of responses, of which there are many.
+    answers: Vec<Answers>,
+    /// The first of all.
     next: Option<Deadline>,
+}
+
+/// Responses to be answered within a certain time, with their sessions. The first to be sent is the first
+/// to be overdue, so that they need no sorting.
+#[derive(Debug)]
+struct Answers {
+    within: Duration,
+    waiting: Slab<(Time, Key)>,
 }
 
 /// What is done when the time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Alarm {
-    /// The newest response of the session should have been answered by now (M65).
+    /// The oldest response of the session that is not answered should have been by now (M65).
     AnswerOverdue(Key),
     /// The stream is to end (M14, M239).
     StreamEnd(StreamId),
@@ -43,13 +54,35 @@ pub(crate) enum Alarm {
 impl Alarms {
     pub(crate) fn set(&mut self, at: Time, alarm: Alarm) {
         self.waiting.insert((at, alarm));
-        self.note_next();
+        self.note_set(at);
+    }
+
+    /// Sets the alarm of a response that is sent now. Says where it is, for [`stop_awaiting`]; that is no
+    /// longer so once it has gone off.
+    ///
+    /// [`stop_awaiting`]: Self::stop_awaiting
+    pub(crate) fn await_answer(&mut self, session: Key, now: Time, within: Duration) -> Slot {
+        let at = now.after(within);
+        let Some(answers) = self.answers.iter_mut().find(|it| it.within == within) else {
+            self.answers.push(Answers { within, waiting: Slab::default() });
+            return self.await_answer(session, now, within);
+        };
+        let key = answers.waiting.push_back((at, session));
+        self.note_set(at);
+        key.map_or(Slot::NONE, Key::slot)
+    }
+
+    /// The response was answered, or will not be.
+    pub(crate) fn stop_awaiting(&mut self, slot: Slot, within: Duration) {
+        let Some(answers) = self.answers.iter_mut().find(|it| it.within == within) else { return };
+        let removed = answers.remove(slot);
+        self.note_cancelled(removed);
     }
 
     /// Harmless if it has gone off, or was never set.
     pub(crate) fn cancel(&mut self, at: Time, alarm: Alarm) {
         self.waiting.remove(&(at, alarm));
-        self.note_next();
+        self.note_cancelled(Some(at));
     }
 
     /// Replaces an alarm, if it is another one.
@@ -72,14 +105,52 @@ impl Alarms {
 
     /// The first alarm that is due.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Alarm> {
-        let &(_, alarm) = self.waiting.first().filter(|(at, _)| *at <= now)?;
-        self.waiting.pop_first();
+        let first = self.first().filter(|(at, _)| *at <= now)?;
+        if !self.waiting.remove(&first)
+            && let Some(answers) = self.answers.iter_mut().find(|it| it.first() == Some(first))
+        {
+            answers.remove(answers.waiting.first());
+        }
         self.note_next();
-        Some(alarm)
+        Some(first.1)
+    }
+
+    fn first(&self) -> Option<(Time, Alarm)> {
+        let answers = self.answers.iter().filter_map(Answers::first);
+        answers.chain(self.waiting.first().copied()).min()
+    }
+
+    fn note_set(&mut self, at: Time) {
+        if self.next.is_none_or(|next| at < next.at) {
+            self.note_next();
+        }
+    }
+
+    fn note_cancelled(&mut self, at: Option<Time>) {
+        if self.next.map(|next| next.at) == at {
+            self.note_next();
+        }
     }
 
     fn note_next(&mut self) {
-        self.next = self.waiting.first().map(|&(at, alarm)| Deadline { at, why: alarm.timer() });
+        self.next = self.first().map(|(at, alarm)| Deadline { at, why: alarm.timer() });
+    }
+}
+
+impl Answers {
+    fn first(&self) -> Option<(Time, Alarm)> {
+        let &(at, session) = self.waiting.at(self.waiting.first())?;
+        Some((at, Alarm::AnswerOverdue(session)))
+    }
+
+    /// Removes an alarm, and says when it would have gone off.
+    fn remove(&mut self, slot: Slot) -> Option<Time> {
+        let removed = self.waiting.remove(slot);
+        if self.waiting.len() == 0 {
+            // What many took at once is not kept while they are idle.
+            self.waiting = Slab::default();
+        }
+        removed.map(|(at, _)| at)
     }
 }
 
@@ -121,6 +192,24 @@ mod tests {
         assert_eq!(alarms.take_due(at(8)), Some(two));
         assert_eq!(alarms.take_due(at(8)), None);
         assert_eq!(alarms.take_due(at(9)), Some(one));
+        assert_eq!(alarms.next(), None);
+    }
+
+    #[test]
+    fn answers_are_overdue_in_order_however_long_each_may_take() {
+        let mut slab = Slab::default();
+        let [one, two, three, four] = core::array::from_fn(|_| slab.push_back(()).unwrap());
+        let at = Time::from_nanos;
+        let [long, short] = [9, 2].map(Duration::from_nanos);
+        let mut alarms = Alarms::default();
+        let answered = alarms.await_answer(one, at(0), long);
+        alarms.await_answer(two, at(1), long);
+        alarms.await_answer(three, at(4), short);
+        alarms.set(at(8), Alarm::AnswerOverdue(four));
+        assert_eq!(alarms.next().map(|next| next.at), Some(at(6)));
+        alarms.stop_awaiting(answered, long);
+        let due = core::iter::from_fn(|| alarms.take_due(at(99)));
+        assert!(due.eq([three, four, two].map(Alarm::AnswerOverdue)));
         assert_eq!(alarms.next(), None);
     }
 }

@@ -63,7 +63,7 @@ impl Server {
         }
         let issued = stream.nonces;
         let now = self.clock.now();
-        let (awaited, grace) = (self.answer_alarm(session), self.grace_alarm(session));
+        let grace = self.grace_alarm(session);
         let acks = self.subscriptions.acks(session);
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
@@ -73,6 +73,7 @@ impl Server {
             config: &self.config,
             accepted: None,
             out: &mut self.out,
+            alarms: &mut self.alarms,
             stats: &mut self.stats,
             nacks: &mut stream.nacks,
             rejected: None,
@@ -102,7 +103,6 @@ impl Server {
         {
             gate.note_request(seat, &self.subscriptions);
         }
-        self.alarms.replace(awaited, self.answer_alarm(session));
         self.alarms.replace(grace, self.grace_alarm(session));
         self.announce(session);
         if accepted.is_some() && self.config.warming == Warming::AfterAcceptedClusters {

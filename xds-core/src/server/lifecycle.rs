@@ -1,5 +1,7 @@
 //! How streams begin and end.
 
+use core::num::NonZeroU64;
+
 use super::{
     Server,
     alarms::Alarm,
@@ -136,7 +138,9 @@ impl Server {
             self.alarms.cancel(at, Alarm::ReadAgain(id));
         }
         for seat in gone.sessions {
-            self.alarms.replace(self.answer_alarm(seat.session), None);
+            if let Some(turn) = self.subscriptions.turn(seat.session) {
+                turn.stop_awaiting(NonZeroU64::MAX, &mut self.alarms);
+            }
             self.alarms.replace(self.grace_alarm(seat.session), None);
             self.keep_rejection(seat.session);
             self.leave_waits(seat.arena, seat.session);

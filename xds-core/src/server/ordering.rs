@@ -156,7 +156,7 @@ impl Server {
             let warming = self.config.warming;
             gate.note_sent(seat, &self.subscriptions, warming);
         }
-        self.alarms.replace(None, self.answer_alarm(seat.session));
+        self.await_answer(seat.session);
         Some(transmit)
     }
 

@@ -2,20 +2,23 @@
 
 use super::{
     Server,
-    alarms::Alarm,
     config::AnswerOverdue,
     event::{CloseReason, Observation},
     subscriptions::Subscriptions,
 };
-use crate::{slab::Slot, time::Time};
+use crate::slab::Slot;
 
 impl Server {
-    /// Until when the session's oldest response should be answered, if it has one on its way.
-    pub(super) fn answer_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
-        let after = self.overdue_policy(session)?.after()?;
-        let sent = self.subscriptions.sessions.at(session)?.awaits_since()?;
-        let key = self.subscriptions.sessions.key(session)?;
-        Some((sent.after(after), Alarm::AnswerOverdue(key)))
+    /// A response of the session was rendered.
+    pub(super) fn await_answer(&mut self, slot: Slot) {
+        let Subscriptions { sessions, store, .. } = &mut self.subscriptions;
+        let (Some(key), Some(session)) = (sessions.key(slot), sessions.at_mut(slot)) else {
+            return;
+        };
+        let arena = store.arena(session.arena);
+        if let Some(within) = arena.and_then(|arena| arena.config.answer_overdue.after()) {
+            session.set_alarm(self.alarms.await_answer(key, self.clock.now(), within));
+        }
     }
 
     pub(super) fn answer_is_overdue(&mut self, slot: Slot) {
@@ -37,7 +40,6 @@ impl Server {
             let reason = CloseReason::AnswerOverdue { type_url, nonce, after };
             return self.close(stream, reason);
         }
-        self.alarms.replace(None, self.answer_alarm(slot));
         self.announce(slot);
     }
 

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     server::{
+        alarms::Alarms,
         bucket::Bucket,
         config::{NackDetection, NackRecovery, ServerConfig},
         event::{Cause, Observation},
@@ -53,6 +54,7 @@ pub(crate) struct Surroundings<'a> {
     /// What part of the wildcard a response had that the request accepts.
     pub(crate) accepted: Option<(Stamp, Stamp)>,
     pub(crate) out: &'a mut Outbox,
+    pub(crate) alarms: &'a mut Alarms,
     pub(crate) stats: &'a mut ServerStats,
     /// What observations of rejections take from.
     pub(crate) nacks: &'a mut Bucket,
@@ -106,7 +108,10 @@ impl Turn<'_> {
         around: &mut Surroundings<'_>,
     ) -> Reading {
         let reading = self.read(request, rejection, around.issued);
-        let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
+        if let Reading::Ack(sent) | Reading::Nack(sent, _) = &reading {
+            self.stop_awaiting(sent.nonce, around.alarms);
+        }
+        let stream = self.session.stream;
         match &reading {
             Reading::Names => {}
             Reading::Ack(sent) => self.on_ack(*sent, request, around),
@@ -115,10 +120,12 @@ impl Turn<'_> {
             }
             Reading::Stale => {
                 around.stats.stale_requests += 1;
+                let type_url = self.arena.type_url.clone();
                 around.out.observe(Observation::StaleNonce { stream, type_url });
             }
             Reading::Bogus => {
                 around.stats.bogus_requests += 1;
+                let type_url = self.arena.type_url.clone();
                 around.out.observe(Observation::BogusNonce { stream, type_url });
             }
         }

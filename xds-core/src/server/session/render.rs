@@ -22,6 +22,7 @@ use crate::{
             version::StatedVersion,
         },
     },
+    slab::Slot,
     text::Version,
     time::Time,
     zoo::{self, Bug},
@@ -136,7 +137,8 @@ impl Turn<'_> {
     ) -> Rendered {
         let at = self.arena.clock();
         let (answer, verdict, purpose) = (Answer::Pending, Answer::Pending, Purpose::Content);
-        let sent = Sent { nonce, version, from, to, at, time, answer, purpose, verdict };
+        let alarm = Slot::NONE;
+        let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
         self.session.note_sent(self.arena, reached);
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();

@@ -180,7 +180,8 @@ impl Turn<'_> {
         let verdict = self.session.newest.map_or(Answer::Ack, |sent| sent.verdict);
         let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let (at, answer, purpose) = (self.arena.clock(), Answer::Pending, Purpose::Heartbeat);
-        let sent = Sent { nonce, version, from, to: from, at, time, answer, purpose, verdict };
+        let (to, alarm) = (from, Slot::NONE);
+        let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
         let version = self.print(version);

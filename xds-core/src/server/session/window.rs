@@ -7,14 +7,16 @@ use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
 use super::{
-    Purpose, Session, Staging, Stamp,
+    Purpose, Session, Staging, Stamp, Turn,
     rare::{Rare, Suspects},
 };
 use crate::{
     server::{
+        alarms::Alarms,
         config::AnswerOverdue,
         store::{arena::Arena, version::StatedVersion},
     },
+    slab::Slot,
     text::{Nonce, ResourceName},
     time::Time,
 };
@@ -31,6 +33,8 @@ pub(super) struct Sent {
     pub(super) at: Stamp,
     /// When it was rendered or, once it was, answered.
     pub(super) time: Time,
+    /// Its alarm, until that has gone off, or it is answered.
+    pub(super) alarm: Slot,
     pub(super) answer: Answer,
     pub(super) purpose: Purpose,
     /// What the client said of the newest response with content: this one's answer, unless it is a
@@ -101,6 +105,7 @@ impl Session {
         };
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.nonce == nonce) {
             (newest.answer, newest.verdict, newest.time) = (answer, verdict, now);
+            newest.alarm = Slot::NONE;
         }
         if let Some(rare) = self.rare.as_deref_mut() {
             rare.earlier.retain(|sent| sent.nonce > nonce);
@@ -109,9 +114,11 @@ impl Session {
         verdict
     }
 
-    /// When the oldest response was rendered that an answer is awaited to.
-    pub(crate) fn awaits_since(&self) -> Option<Time> {
-        self.earlier().chain(&self.newest).find(|it| it.answer == Answer::Pending).map(|it| it.time)
+    /// The newest response has an alarm now.
+    pub(crate) fn set_alarm(&mut self, alarm: Slot) {
+        if let Some(newest) = &mut self.newest {
+            newest.alarm = alarm;
+        }
     }
 
     /// That response is not awaited any longer; gives its nonce.
@@ -119,7 +126,7 @@ impl Session {
         let earlier = self.rare.as_deref_mut().map(|rare| &mut rare.earlier);
         let mut all = earlier.into_iter().flatten().chain(&mut self.newest);
         let sent = all.find(|sent| sent.answer == Answer::Pending)?;
-        sent.answer = Answer::Overdue;
+        (sent.answer, sent.alarm) = (Answer::Overdue, Slot::NONE);
         Some(super::answer::nonce_of(sent.nonce))
     }
 
@@ -150,6 +157,17 @@ impl Session {
     pub(super) fn tidy(&mut self) {
         if self.rare.as_deref().is_some_and(Rare::is_empty) {
             self.rare = None;
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// No answer is awaited any longer to the responses up to the one with this nonce.
+    pub(crate) fn stop_awaiting(&self, nonce: NonZeroU64, alarms: &mut Alarms) {
+        let Some(within) = self.arena.config.answer_overdue.after() else { return };
+        let sent = self.session.earlier().chain(&self.session.newest);
+        for sent in sent.filter(|sent| sent.nonce <= nonce && !sent.alarm.is_none()) {
+            alarms.stop_awaiting(sent.alarm, within);
         }
     }
 }
