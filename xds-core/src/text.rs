@@ -3,17 +3,19 @@
 use alloc::{string::String, sync::Arc};
 use core::{borrow::Borrow, fmt};
 
+use smol_str::SmolStr;
+
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident($text:ty)) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        pub struct $name($text);
 
         impl $name {
             /// Takes the text as it is.
             #[must_use]
-            pub fn new(text: impl Into<Arc<str>>) -> Self {
-                Self(text.into())
+            pub fn new(text: impl Into<Self>) -> Self {
+                text.into()
             }
 
             /// The text, exactly as on the wire.
@@ -31,19 +33,25 @@ macro_rules! text {
 
         impl Default for $name {
             fn default() -> Self {
-                Self(Arc::default())
+                Self(<$text>::default())
             }
         }
 
         impl From<String> for $name {
             fn from(text: String) -> Self {
-                Self::new(text)
+                Self(text.into())
             }
         }
 
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
-                Self::new(text)
+                Self(text.into())
+            }
+        }
+
+        impl From<Arc<str>> for $name {
+            fn from(text: Arc<str>) -> Self {
+                Self(text.into())
             }
         }
 
@@ -87,33 +95,52 @@ macro_rules! text {
 
 text! {
     /// The type of a resource, as in `type.googleapis.com/envoy.config.cluster.v3.Cluster` (S0.008).
-    TypeUrl
+    TypeUrl(Arc<str>)
 }
 
 text! {
     /// The name of a resource within its type.
-    ResourceName
+    ResourceName(Arc<str>)
 }
 
 text! {
     /// The name of a view: the set of resources that a client, or a group of clients, sees. The empty name
     /// is that of the default view.
-    ViewName
+    ViewName(Arc<str>)
 }
 
 text! {
     /// A version as a management server states it: opaque, never compared for order (NV-03).
-    Version
+    Version(Arc<str>)
 }
 
 text! {
     /// What the counted versions of one run of a server begin with, to tell them from those of other runs.
-    VersionPrefix
+    VersionPrefix(Arc<str>)
 }
 
 text! {
-    /// What pairs a response with its ACK or NACK; it means nothing beyond its stream (B05).
-    Nonce
+    /// What pairs a response with its ACK or NACK; it means nothing beyond its stream (B05). Short ones, as
+    /// there is one for each response, are not allocated.
+    Nonce(SmolStr)
+}
+
+impl Nonce {
+    /// A number in decimal digits.
+    pub(crate) fn of_number(number: u64) -> Self {
+        // The longest has as many.
+        let mut digits = [b'0'; 20];
+        let (mut rest, mut first) = (number, digits.len());
+        for digit in digits.iter_mut().rev() {
+            *digit += (rest % 10) as u8;
+            (rest, first) = (rest / 10, first - 1);
+            if rest == 0 {
+                break;
+            }
+        }
+        let digits = digits.get(first..).and_then(|digits| core::str::from_utf8(digits).ok());
+        Self(SmolStr::new(digits.unwrap_or_default()))
+    }
 }
 
 impl TypeUrl {

@@ -9,7 +9,7 @@
 //!
 //! The session does not know whether its stream is aggregated.
 
-use alloc::{format, string::ToString as _, sync::Arc};
+use alloc::{format, sync::Arc};
 use core::num::NonZeroU64;
 
 use super::{
@@ -307,7 +307,7 @@ impl Rejection {
 
 /// The text of a nonce (M62).
 pub(crate) fn nonce_of(number: NonZeroU64) -> Nonce {
-    Nonce::new(number.to_string())
+    Nonce::of_number(number.get())
 }
 
 /// The number of a nonce, if it is written as [`nonce_of`] writes it.
