@@ -1,28 +1,28 @@
-//! What goes to a transport: one message in up to three pieces.
+//! What goes to a transport: one message in up to two pieces.
+
+use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
-/// One encoded message, the concatenation of its three pieces.
+/// One encoded message, the concatenation of its two pieces.
 ///
 /// On the server the body is shared by every client that is due the same resources, so that it is
-/// encoded once and never copied; head and tail are a few bytes of the single client. An adapter
-/// writes the pieces one behind the other.
+/// encoded once and never copied; the head is a few bytes of the single client, in a buffer that
+/// the next message uses again if it is left where it is. An adapter writes one behind the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
     /// The first piece.
-    pub head: Bytes,
+    pub head: Vec<u8>,
     /// The piece that may be shared with other clients.
     pub body: Bytes,
-    /// The last piece.
-    pub tail: Bytes,
 }
 
 impl Frame {
     /// The length of the whole message, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.head.len() + self.body.len() + self.tail.len()
+        self.head.len() + self.body.len()
     }
 
     /// Whether the message has no bytes at all.
@@ -34,16 +34,15 @@ impl Frame {
     /// The message in one piece; copies unless only one piece has bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
-        let pieces = [&self.head, &self.body, &self.tail];
-        let mut filled = pieces.into_iter().filter(|piece| !piece.is_empty());
-        match (filled.next(), filled.next()) {
-            (None, _) => Bytes::new(),
-            (Some(only), None) => only.clone(),
-            _ => {
-                let mut whole = BytesMut::with_capacity(self.len());
-                pieces.into_iter().for_each(|piece| whole.extend_from_slice(piece));
-                whole.freeze()
-            }
+        if self.body.is_empty() {
+            return Bytes::copy_from_slice(&self.head);
         }
+        if self.head.is_empty() {
+            return self.body.clone();
+        }
+        let mut whole = BytesMut::with_capacity(self.len());
+        whole.extend_from_slice(&self.head);
+        whole.extend_from_slice(&self.body);
+        whole.freeze()
     }
 }

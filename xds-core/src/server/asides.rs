@@ -100,7 +100,7 @@ impl Stream {
         if queue.is_empty() {
             self.asides = None;
         }
-        *frame = Frame { head: message, ..Frame::default() };
+        *frame = Frame { body: message, ..Frame::default() };
         Some(ServerTransmit {
             type_url,
             version: Version::default(),

@@ -16,8 +16,8 @@
 //!                        poll_transmit, whenever the transport has room:
 //!                        clusters, endpoints, listeners, routes, ... (M144)
 //!                                             |
-//!                    version | resources, removed names | type URL, nonce, errors
-//!                                  shared bytes
+//!                    version, type URL, nonce, errors | resources, removed names
+//!                                                             shared bytes
 //! ```
 //!
 //! A change costs what it touches: the resources it names, their subscribers, and a step for each

@@ -134,16 +134,16 @@ impl Server {
         self.stats.note_response(rendered.cause);
         let arena = self.subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
-        let transmit = seal(frame, &stream.via, type_url, nonce, &rendered);
+        let transmit = seal(frame, &stream.via, type_url, nonce, rendered);
 
-        if rendered.body.bytes.len() > limit
+        if frame.body.len() > limit
             && stream.via.variant() == Variant::StateOfTheWorld
             && arena.config.sotw_response != SotwResponse::Changes
         {
             self.out.observe(Observation::Oversize {
                 stream: id,
                 type_url: transmit.type_url.clone(),
-                bytes: rendered.body.bytes.len(),
+                bytes: frame.body.len(),
             });
         }
         let is_content = transmit.cause != Cause::Heartbeat;

@@ -1,7 +1,7 @@
 //! The response side of a stream: one slot that the driver fills, and the HTTP body that empties it.
 //!
 //! A response is written as gRPC wants it, without ever being put together: the five bytes of prefix
-//! with the head, the body that all clients share, the tail. The slot takes one response, and only
+//! with the head, then the body that all clients share. The slot takes one response, and only
 //! when HTTP/2 asks for data, so a response is rendered at the moment the client has room for it and
 //! a slow client holds nothing but itself (IS25).
 
@@ -9,10 +9,7 @@ use core::{
     pin::Pin,
     task::{Context, Poll, Waker},
 };
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
@@ -29,7 +26,7 @@ pub(crate) struct Slot {
 
 #[derive(Debug, Default)]
 struct State {
-    response: Option<Frame>,
+    response: Option<Pieces>,
     end: Option<Status>,
     room: Room,
     waker: Option<Waker>,
@@ -58,9 +55,10 @@ impl Slot {
     }
 
     /// Leaves a response, for which there is room.
-    pub(crate) fn put(&self, response: Frame) {
+    pub(crate) fn put(&self, response: &mut Frame) {
+        let pieces = pieces(response);
         let mut state = self.lock();
-        state.response = Some(response);
+        state.response = Some(pieces);
         state.room = Room::Busy;
         wake(state);
     }
@@ -93,13 +91,13 @@ pub(crate) struct ResponseBody {
     stream: StreamId,
     slot: Arc<Slot>,
     inbox: Inbox,
-    pieces: VecDeque<Bytes>,
+    pieces: Pieces,
     is_ended: bool,
 }
 
 impl ResponseBody {
     pub(crate) fn new(stream: StreamId, slot: Arc<Slot>, inbox: Inbox) -> Self {
-        Self { stream, slot, inbox, pieces: VecDeque::new(), is_ended: false }
+        Self { stream, slot, inbox, pieces: Pieces::default(), is_ended: false }
     }
 }
 
@@ -113,8 +111,8 @@ impl http_body::Body for ResponseBody {
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
         let this = &mut *self;
         loop {
-            if let Some(piece) = this.pieces.pop_front() {
-                return Poll::Ready(Some(Ok(http_body::Frame::data(piece))));
+            if let Some(piece) = this.pieces.iter_mut().find(|piece| !piece.is_empty()) {
+                return Poll::Ready(Some(Ok(http_body::Frame::data(core::mem::take(piece)))));
             }
             if this.is_ended {
                 return Poll::Ready(None);
@@ -122,7 +120,7 @@ impl http_body::Body for ResponseBody {
             let mut state = this.slot.lock();
             if let Some(response) = state.response.take() {
                 drop(state);
-                this.pieces = pieces(response);
+                this.pieces = response;
                 continue;
             }
             if let Some(status) = state.end.take() {
@@ -152,8 +150,11 @@ impl Drop for ResponseBody {
     }
 }
 
+/// What is to be written of a response: its own bytes, then those it shares.
+type Pieces = [Bytes; 2];
+
 /// A message as gRPC frames it, uncompressed: a zero, the length, then the message.
-fn pieces(message: Frame) -> VecDeque<Bytes> {
+fn pieces(message: &mut Frame) -> Pieces {
     const PREFIX: usize = 5;
 
     let mut first = BytesMut::with_capacity(PREFIX + message.head.len());
@@ -161,10 +162,7 @@ fn pieces(message: Frame) -> VecDeque<Bytes> {
     // The driver does not send what is longer.
     first.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     first.put_slice(&message.head);
-    [first.freeze(), message.body, message.tail]
-        .into_iter()
-        .filter(|piece| !piece.is_empty())
-        .collect()
+    [first.freeze(), core::mem::take(&mut message.body)]
 }
 
 fn trailers(status: &Status) -> Result<HeaderMap, Status> {
@@ -181,17 +179,16 @@ mod tests {
     fn a_response_is_written_in_pieces_and_its_body_is_not_copied() {
         let body = Bytes::from_static(b"shared");
         let mut frame = Frame::default();
-        frame.head = Bytes::from_static(b"h");
+        frame.head = b"h".to_vec();
         frame.body = body.clone();
-        frame.tail = Bytes::from_static(b"tl");
-        let pieces = pieces(frame);
-        assert_eq!(pieces, [&b"\0\0\0\0\x09h"[..], b"shared", b"tl"]);
+        let pieces = pieces(&mut frame);
+        assert_eq!(pieces, [&b"\0\0\0\0\x07h"[..], b"shared"]);
         assert_eq!(pieces[1].as_ptr(), body.as_ptr());
     }
 
     #[test]
     fn an_empty_message_is_a_prefix() {
-        assert_eq!(pieces(Frame::default()), [&b"\0\0\0\0\0"[..]]);
+        assert_eq!(pieces(&mut Frame::default()), [&b"\0\0\0\0\0"[..], b""]);
     }
 
     #[test]

@@ -408,16 +408,15 @@ impl Driver {
             let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
                 return;
             };
-            let frame = core::mem::take(&mut self.frame);
-            if u32::try_from(frame.len()).is_err() {
-                let bytes = frame.len();
+            let bytes = self.frame.len();
+            if u32::try_from(bytes).is_err() {
                 let why = format!("a response of {bytes} bytes is longer than gRPC can carry");
                 stream.slot.end(Status::resource_exhausted(why));
                 self.streams.remove(&id);
                 return self.server.handle_event(StreamEvent::Closed(id), now);
             }
-            self.log.sent(stream, &transmit, &frame);
-            stream.slot.put(frame);
+            self.log.sent(stream, &transmit, &self.frame);
+            stream.slot.put(&mut self.frame);
         }
     }
 
