@@ -162,8 +162,11 @@ impl Server {
 
     /// Clusters were sent, or accepted: what changed in them between these positions.
     pub(super) fn warm(&mut self, id: StreamId, session: Slot, changed: Option<(Stamp, Stamp)>) {
-        let (Some(stream), Some(changed)) = (self.streams.get(id.0), changed) else { return };
         let Self { subscriptions, config, .. } = self;
+        if !subscriptions.warms_others(session) {
+            return;
+        }
+        let (Some(stream), Some(changed)) = (self.streams.get(id.0), changed) else { return };
         for waiting in subscriptions.warmed_by(session, &stream.sessions, config.warmed) {
             subscriptions.warm(waiting, session, changed, config.warming);
         }

@@ -161,6 +161,12 @@ impl Subscriptions {
             .map_or(Slot::NONE, |resource| resource.subscribers.first())
     }
 
+    /// Whether others of the same stream may wait for more when this one was sent something.
+    pub(crate) fn warms_others(&self, sent: Slot) -> bool {
+        let role = self.sessions.at(sent).map(|session| session.role);
+        matches!(role, Some(Role::Clusters | Role::Listeners))
+    }
+
     /// Whether others may wait for more on the same stream when this one was sent something, and which
     /// those are (M151-M153, M155).
     pub(crate) fn warmed_by(&self, sent: Slot, seats: &[Seat], warmed: Warmed) -> Vec<Slot> {

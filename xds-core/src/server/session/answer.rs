@@ -184,20 +184,20 @@ impl Turn<'_> {
         }
         self.session.counts.acks.add_one();
         around.stats.acks += 1;
-        let (stream, type_url) = (self.session.stream, self.arena.type_url.clone());
+        let stream = self.session.stream;
         around.out.observe(Observation::Acked {
             stream,
-            type_url: type_url.clone(),
+            type_url: self.arena.type_url.clone(),
             version: self.print(version),
             nonce: request.nonce.into(),
         });
         for name in culprits {
-            let (stream, type_url) = (stream, type_url.clone());
+            let type_url = self.arena.type_url.clone();
             around.out.observe(Observation::Isolated { stream, type_url, name });
         }
         let states_version = self.session.variant == Variant::StateOfTheWorld;
         if states_version && !self.is_stated_as(version, request.version) {
-            let version = self.print(version);
+            let (type_url, version) = (self.arena.type_url.clone(), self.print(version));
             around.out.observe(Observation::VersionMismatch { stream, type_url, version });
         }
     }
