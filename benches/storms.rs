@@ -126,7 +126,7 @@ fn measure_rejections(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
         let first = served.fan_out(None);
         let loaded = started.elapsed();
         let answers = served.answers(Answer::Nack);
-        assert_eq!(served.take(&answers, None), FanOut::default(), "nothing is sent again");
+        assert_eq!(served.take(answers, None), FanOut::default(), "nothing is sent again");
         let change = served.transaction([resource(0, 2)].into_iter());
         let ([changed, again, _], sent) = served.round(change, None);
         assert_eq!(sent.resources, first.resources, "everything is sent again, once");

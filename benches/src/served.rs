@@ -231,11 +231,12 @@ impl Served {
     }
 
     /// Takes requests, and sends what is due after each turn of them.
-    pub fn take(&mut self, requests: &[(StreamId, Bytes)], slow: Option<StreamId>) -> FanOut {
+    pub fn take(&mut self, requests: Vec<(StreamId, Bytes)>, slow: Option<StreamId>) -> FanOut {
         let mut sent = FanOut::default();
-        for turn in requests.chunks(INPUTS_PER_TURN) {
-            for (stream, request) in turn {
-                self.server.handle_event(StreamEvent::Message(*stream, request.clone()), self.now);
+        let mut requests = requests.into_iter().peekable();
+        while requests.peek().is_some() {
+            for (stream, request) in requests.by_ref().take(INPUTS_PER_TURN) {
+                self.server.handle_event(StreamEvent::Message(stream, request), self.now);
             }
             sent += self.fan_out(slow);
         }
@@ -250,7 +251,7 @@ impl Served {
             if answers.is_empty() {
                 return sent;
             }
-            sent += self.take(&answers, slow);
+            sent += self.take(answers, slow);
         }
     }
 
@@ -286,7 +287,7 @@ impl Served {
 
         let answers = self.answers(answer);
         let answering = Stopwatch::start();
-        let more = self.take(&answers, slow);
+        let more = self.take(answers, slow);
         let answered = answering.elapsed();
         assert_eq!(more, FanOut::default(), "one response each");
         ([applied, fanned_out - applied, answered], sent)
