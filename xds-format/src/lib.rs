@@ -90,10 +90,11 @@ pub use prost_reflect;
 
 pub use check::decode_check;
 pub use document::{Document, Resource, Wrapper};
+pub use encode::UnknownFields;
 pub use error::{ErrorKind, FormatError, Position};
 pub use format::Format;
 pub use name::resource_name;
-pub use parse::{encode_message, parse};
+pub use parse::{encode_message, encode_message_with, parse};
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, message_to_json, to_json, to_json_string,
     to_text, to_yaml,

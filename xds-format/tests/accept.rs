@@ -7,7 +7,10 @@ use core::time::Duration;
 
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
-use xds_format::{Document, Format, Schema, encode_message, parse, resource_name};
+use xds_format::{
+    Document, Format, Schema, UnknownFields, encode_message, encode_message_with, parse,
+    resource_name,
+};
 
 const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 
@@ -455,4 +458,21 @@ fn a_large_file_fits() {
         yaml.push_str(&format!("- {{'@type': {CLUSTER}, name: c{i}, connect_timeout: 1s, type: EDS, lb_policy: RANDOM}}\n"));
     }
     assert_eq!(read(Format::Yaml, yaml).resources.len(), 20_000);
+}
+
+/// M183: a newer program may say more than the schema knows.
+#[test]
+fn fields_that_nobody_knows_are_passed_over_where_that_is_asked_for() {
+    let name = "envoy.service.discovery.v3.DiscoveryRequest";
+    let text =
+        br#"{"version_info": "7", "of_tomorrow": {"x": [1]}, "node": {"id": "n", "mood": 1}}"#;
+    let read = |text: &[u8], unknown| {
+        encode_message_with(Schema::envoy(), "", name, Format::Json, text, unknown)
+    };
+    assert!(read(text, UnknownFields::Refused).is_err());
+    let known = br#"{"version_info": "7", "node": {"id": "n"}}"#;
+    assert_eq!(read(text, UnknownFields::Skipped), read(known, UnknownFields::Refused));
+    let broken = br#"{"version_info": 7}"#;
+    assert!(read(broken, UnknownFields::Skipped).is_err(), "what is known has to be right");
+    println!("covers: M183");
 }

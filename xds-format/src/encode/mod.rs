@@ -37,11 +37,24 @@ pub(crate) enum Dialect {
     Text,
 }
 
+/// What becomes of fields that the schema does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UnknownFields {
+    /// They are an error: what somebody writes by hand is misspelt more often than new.
+    #[default]
+    Refused,
+    /// They are passed over, as in binary messages: what another program writes may be newer than the
+    /// schema (M183).
+    Skipped,
+}
+
 /// Encodes trees against one schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Encoder<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) dialect: Dialect,
+    pub(crate) unknown_fields: UnknownFields,
 }
 
 /// Where in the tree we are.
@@ -68,6 +81,13 @@ impl<'p> At<'p> {
         let kind =
             ErrorKind::WrongValue { expected: expected.into(), found: found.value.describe() };
         Fault::new(found.offset, self.path, kind)
+    }
+}
+
+impl<'s> Encoder<'s> {
+    /// One that refuses what the schema does not have.
+    pub(crate) fn strict(schema: &'s Schema, dialect: Dialect) -> Self {
+        Self { schema, dialect, unknown_fields: UnknownFields::Refused }
     }
 }
 
@@ -108,7 +128,10 @@ impl Encoder<'_> {
     ) -> Result<()> {
         let mut fields: Vec<(FieldDescriptor, &Member<'_>)> = Vec::with_capacity(members.len());
         for member in members.iter().filter(|member| !skip(&member.name)) {
-            let field = self.field_of(message, member, at)?;
+            let field = match self.field_of(message, member, at) {
+                Err(_) if self.unknown_fields == UnknownFields::Skipped => continue,
+                field => field?,
+            };
             if member.value.value != Value::Null || takes_null(&field) {
                 fields.push((field, member));
             }

@@ -8,7 +8,7 @@ mod text;
 use self::collector::Collector;
 use crate::check;
 use crate::document::Document;
-use crate::encode::{At, Dialect, Encoder};
+use crate::encode::{At, Dialect, Encoder, UnknownFields};
 use crate::error::{ErrorKind, Fault, FormatError, Path};
 use crate::format::Format;
 use crate::schema::Schema;
@@ -83,6 +83,22 @@ pub fn encode_message(
     format: Format,
     input: &[u8],
 ) -> core::result::Result<Vec<u8>, FormatError> {
+    encode_message_with(schema, source_name, full_name, format, input, UnknownFields::Refused)
+}
+
+/// The same, and says what becomes of fields that the schema does not have.
+///
+/// # Errors
+///
+/// Those of [`encode_message`].
+pub fn encode_message_with(
+    schema: &Schema,
+    source_name: &str,
+    full_name: &str,
+    format: Format,
+    input: &[u8],
+    unknown_fields: UnknownFields,
+) -> core::result::Result<Vec<u8>, FormatError> {
     let message = schema.require(full_name).map_err(|kind| FormatError::new(source_name, kind))?;
     if format == Format::Binary {
         return match check::message(schema, &message, input, &Path::Root) {
@@ -98,7 +114,8 @@ pub fn encode_message(
             _ => (Dialect::Text, text_tree::parse(text)?),
         };
         let mut out = Vec::new();
-        Encoder { schema, dialect }.message(&message, &node, At::top(&Path::Root), &mut out)?;
+        let encoder = Encoder { unknown_fields, ..Encoder::strict(schema, dialect) };
+        encoder.message(&message, &node, At::top(&Path::Root), &mut out)?;
         Ok(out)
     };
     encode().map_err(|fault: Box<Fault>| fault.in_source(source_name, Some(text)))

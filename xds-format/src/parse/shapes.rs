@@ -18,7 +18,7 @@ pub(crate) fn documents<'s>(
     nodes: &[Node<'_>],
     collector: &mut Collector<'s>,
 ) -> Result<()> {
-    let mut shapes = Shapes { encoder: Encoder { schema, dialect }, collector };
+    let mut shapes = Shapes { encoder: Encoder::strict(schema, dialect), collector };
     // YAML makes a null of nothing: before the first `---`, between two, after the last.
     let documents: Vec<_> = nodes.iter().filter(|node| node.value != Value::Null).collect();
     if documents.is_empty() {

@@ -29,7 +29,7 @@ pub(crate) fn document(schema: &Schema, text: &str, collector: &mut Collector<'_
         )
     })?;
     let mut bytes = Vec::new();
-    Encoder { schema, dialect: Dialect::Text }.message(
+    Encoder::strict(schema, Dialect::Text).message(
         &message,
         &node,
         At::top(&Path::Root),
