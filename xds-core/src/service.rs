@@ -74,6 +74,15 @@ pub fn rest_path(type_url: &str) -> Option<&'static str> {
     Some(service.rest).filter(|path| !path.is_empty())
 }
 
+/// The path of the gRPC method that fetches resources of a type with one request and one response.
+///
+/// `None` where there is no [`rest_path`] either.
+#[must_use]
+pub fn fetch_path(type_url: &str) -> Option<&'static str> {
+    let service = SERVICES.iter().find(|service| service.type_url == Some(type_url))?;
+    Some(service.fetch).filter(|path| !path.is_empty())
+}
+
 /// The full names of the discovery services.
 pub fn service_names() -> impl Iterator<Item = &'static str> {
     SERVICES.iter().map(|service| service.name)
@@ -119,7 +128,10 @@ mod tests {
         ] {
             assert_eq!(rest_path(url), Some(path));
             assert_eq!(rest_type_at(path), Some(url));
+            let fetch = fetch_path(url).expect("what has a path has a method");
+            assert_eq!(method_at(fetch), Some(Method::Fetch { type_url: url }));
         }
+        assert_eq!(fetch_path(types::VIRTUAL_HOST), None);
         assert_eq!(rest_path(types::VIRTUAL_HOST), None);
         assert_eq!(rest_type_at(""), None);
         assert_eq!(rest_type_at("/v3/discovery:everything"), None);

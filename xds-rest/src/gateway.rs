@@ -1,0 +1,259 @@
+//! REST-JSON in front of discovery services that speak gRPC.
+//!
+//! ```text
+//!  POST /v3/discovery:clusters        FetchClusters
+//!  {"version_info": "7", ..}  ──────▶ DiscoveryRequest ──▶ the service, which answers when it has
+//!                                                           something else than version 7
+//!  200 {"resources": [..], ..} ◀───── DiscoveryResponse ◀──┘
+//!  304, after a while without
+//! ```
+
+use core::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::rt::Timer;
+use tower_service::Service;
+use xds_core::service::{fetch_path, rest_type_at};
+use xds_format::{PrintOptions, Schema};
+
+use crate::{grpc, json, printed::Printed, status};
+
+/// How a [`Gateway`] answers.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct GatewayOptions {
+    /// How long a request is held that there is nothing new for; then it is answered with status 304. 25 s by
+    /// default. It has to be shorter than the clients' request timeout, which in Envoy is 1 s unless its
+    /// configuration says otherwise (RJ-05).
+    pub hold: Duration,
+    /// The longest request, in bytes; 4 MiB by default.
+    pub max_request_bytes: usize,
+    /// How many bytes of printed responses are kept for clients that ask for the same; 64 MiB by default.
+    pub max_printed_bytes: usize,
+    /// How responses are printed. Secrets are always shown: clients have asked for them.
+    pub print: PrintOptions,
+}
+
+impl Default for GatewayOptions {
+    fn default() -> Self {
+        Self {
+            hold: Duration::from_secs(25),
+            max_request_bytes: 4 << 20,
+            max_printed_bytes: 64 << 20,
+            print: PrintOptions::default(),
+        }
+    }
+}
+
+impl GatewayOptions {
+    /// Sets how long a request is held that there is nothing new for.
+    #[must_use]
+    pub fn with_hold(mut self, hold: Duration) -> Self {
+        self.hold = hold;
+        self
+    }
+}
+
+/// The REST paths of discovery services, as a service itself; `S` serves the services over gRPC, their
+/// `Fetch` methods among others.
+///
+/// | status | when |
+/// |---|---|
+/// | 200 | there is something else than the client has |
+/// | 304 | there is not, for as long as a request is [held](GatewayOptions::hold) (M185) |
+/// | 400, 413, 415 | the body is no `DiscoveryRequest`, too long, or no JSON at all (M182, M197, M198) |
+/// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
+/// | else | that of the service, as HTTP has it |
+///
+/// Clones are cheap and share what was printed.
+pub struct Gateway<S> {
+    service: S,
+    schema: &'static Schema,
+    timer: Arc<dyn Timer + Send + Sync>,
+    options: GatewayOptions,
+    printed: Arc<Printed>,
+}
+
+impl<S: Clone> Clone for Gateway<S> {
+    fn clone(&self) -> Self {
+        Self {
+            service: self.service.clone(),
+            schema: self.schema,
+            timer: Arc::clone(&self.timer),
+            options: self.options,
+            printed: Arc::clone(&self.printed),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Gateway<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<S> Gateway<S> {
+    /// A gateway to `service`. Resources of types that `schema` lacks are printed as their bytes.
+    pub fn new(
+        service: S,
+        schema: &'static Schema,
+        timer: impl Timer + Send + Sync + 'static,
+        options: GatewayOptions,
+    ) -> Self {
+        let printed = Arc::new(Printed::new(options.max_printed_bytes));
+        Self { service, schema, timer: Arc::new(timer), options, printed }
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+impl<S, B, R> Service<Request<B>> for Gateway<S>
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<R>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+{
+    type Response = Answer;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let gateway = self.clone();
+        Box::pin(
+            async move { Ok(gateway.answer(request).await.unwrap_or_else(Refusal::into_answer)) },
+        )
+    }
+}
+
+impl<S, R> Gateway<S>
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<R>, Error = Infallible>,
+    R: Body<Data = Bytes>,
+{
+    async fn answer<B>(mut self, request: Request<B>) -> Result<Answer, Refusal>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+    {
+        let method = method_at(request.uri().path(), request.method(), request.headers())?;
+        let (head, body) = request.into_parts();
+        let body = read(body, self.options.max_request_bytes).await?;
+        let message = json::read_request(self.schema, &body)
+            .map_err(|why| Refusal::new(StatusCode::BAD_REQUEST, why.to_string()))?;
+        let request = grpc::request(method, &message, &head.headers, head.extensions);
+        let call = async {
+            let Ok(()) = core::future::poll_fn(|cx| self.service.poll_ready(cx)).await;
+            let Ok(response) = self.service.call(request).await;
+            grpc::message_of(response).await
+        };
+        let held = self.timer.sleep(self.options.hold);
+        let message = match select(pin!(call), held).await {
+            Either::Left((message, _)) => message
+                .map_err(|status| Refusal::new(status::over_http(status.code), status.message))?,
+            // The call is given up, and whoever serves it hears of that (M192).
+            Either::Right(_) => return Ok(answer(StatusCode::NOT_MODIFIED, Bytes::new())),
+        };
+        let print = |message: &[u8]| json::print_response(self.schema, message, self.options.print);
+        let json = self.printed.get(&message, print).map_err(|why| {
+            Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("cannot print the response: {why}"),
+            )
+        })?;
+        let mut answer = answer(StatusCode::OK, json);
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+        Ok(answer)
+    }
+}
+
+async fn read<B>(body: B, limit: usize) -> Result<Bytes, Refusal>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+{
+    let collected = Limited::new(body, limit).collect().await;
+    collected.map(|body| body.to_bytes()).map_err(|why| match why.is::<LengthLimitError>() {
+        true => Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the request is longer than {limit} bytes"),
+        ),
+        false => Refusal::new(StatusCode::BAD_REQUEST, format!("the body breaks off: {why}")),
+    })
+}
+
+const JSON: &str = "application/json";
+
+/// The method of gRPC that a request means.
+fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'static str, Refusal> {
+    let no_such = || Refusal::new(StatusCode::NOT_FOUND, format!("nothing is served at {path}"));
+    let fetch = rest_type_at(path).and_then(fetch_path).ok_or_else(no_such)?;
+    if method != Method::POST {
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only POST is served".into()));
+    }
+    // Whoever says nothing means what there is.
+    let is_json = headers.get(header::CONTENT_TYPE).is_none_or(|stated| {
+        let stated = stated.as_bytes().split(|&byte| byte == b';').next().unwrap_or_default();
+        stated.trim_ascii().eq_ignore_ascii_case(JSON.as_bytes())
+    });
+    match is_json {
+        true => Ok(fetch),
+        false => Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!("only {JSON} is understood"),
+        )),
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+struct Refusal {
+    status: StatusCode,
+    reason: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, reason: String) -> Self {
+        Self { status, reason }
+    }
+
+    /// The reason is for people.
+    fn into_answer(self) -> Answer {
+        let mut text = self.reason;
+        text.push('\n');
+        let mut answer = answer(self.status, text.into());
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        }
+        answer
+    }
+}
+
+fn answer(status: StatusCode, body: Bytes) -> Answer {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,119 @@
+//! One call of gRPC with one message each way, by hand: frames of five bytes and a message, and a status
+//! in the trailers.
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body::Body;
+use http_body_util::{BodyExt as _, Full};
+
+use crate::status::{INTERNAL, OK, Status, UNAVAILABLE, UNKNOWN};
+
+/// Not compressed, and the length.
+const PREFIX: usize = 5;
+
+/// A call of the method at `path`. What the caller of the gateway stated goes with it, but for what is
+/// about its body; what its connection is known by goes with it as well.
+pub(crate) fn request(
+    path: &'static str,
+    message: &[u8],
+    headers: &HeaderMap,
+    extensions: http::Extensions,
+) -> Request<Full<Bytes>> {
+    let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+    framed.put_u8(0);
+    // What came over HTTP within a limit is not longer than that.
+    framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    framed.put_slice(message);
+    let mut request = Request::new(Full::new(framed.freeze()));
+    *request.method_mut() = http::Method::POST;
+    *request.uri_mut() = http::Uri::from_static(path);
+    *request.version_mut() = http::Version::HTTP_2;
+    *request.extensions_mut() = extensions;
+    let of_the_body = [
+        header::ACCEPT,
+        header::ACCEPT_ENCODING,
+        header::CONNECTION,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_TYPE,
+        header::HOST,
+        header::TE,
+        header::TRANSFER_ENCODING,
+    ];
+    for (name, value) in headers.iter().filter(|(name, _)| !of_the_body.contains(name)) {
+        request.headers_mut().append(name, value.clone());
+    }
+    let (grpc, te) =
+        (HeaderValue::from_static("application/grpc"), HeaderValue::from_static("trailers"));
+    request.headers_mut().insert(header::CONTENT_TYPE, grpc);
+    request.headers_mut().insert(header::TE, te);
+    request
+}
+
+/// The message that a call brought, or how it ended without one.
+pub(crate) async fn message_of<B: Body>(response: Response<B>) -> Result<Bytes, Status> {
+    if let Some(status) = status_in(response.headers()).filter(|status| status.code != OK) {
+        return Err(status);
+    }
+    if !response.status().is_success() {
+        let message = format!("the service answers with HTTP status {}", response.status());
+        return Err(Status { code: UNKNOWN, message });
+    }
+    let gone = |_| Status { code: UNAVAILABLE, message: "the service went away".into() };
+    let collected = response.into_body().collect().await.map_err(gone)?;
+    let status = collected.trailers().and_then(status_in);
+    let mut body = collected.to_bytes();
+    match status {
+        Some(status) if status.code != OK => Err(status),
+        _ if body.len() >= PREFIX => {
+            let is_compressed = body.get_u8() != 0;
+            let length = body.get_u32() as usize;
+            match body.len() == length && !is_compressed {
+                true => Ok(body),
+                false => {
+                    Err(Status { code: INTERNAL, message: "that is no single message".into() })
+                }
+            }
+        }
+        None => Err(Status { code: UNKNOWN, message: "no message came".into() }),
+        Some(status) => Err(status),
+    }
+}
+
+fn status_in(headers: &HeaderMap) -> Option<Status> {
+    let code = headers.get("grpc-status")?.to_str().ok()?.parse().unwrap_or(UNKNOWN);
+    let message = headers.get("grpc-message").map(|it| decoded(it.as_bytes())).unwrap_or_default();
+    Some(Status { code, message })
+}
+
+/// A message as gRPC writes it, with `%XX` for bytes that have no place in a header.
+fn decoded(text: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, ..] => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                digit(*high).zip(digit(*low)).map(|(high, low)| (high * 16 + low) as u8)
+            }
+            _ => None,
+        };
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &rest[3..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_statuses_are_read() {
+        for (text, read) in
+            [("plain", "plain"), ("a%20b%C3%A4", "a bä"), ("100%", "100%"), ("%zz", "%zz")]
+        {
+            assert_eq!(decoded(text.as_bytes()), read);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The two messages of REST between protobuf and JSON (S0.203).
+
+use xds_format::{
+    Format, FormatError, PrintOptions, Redaction, Schema, UnknownFields, encode_message_with,
+    message_to_json,
+};
+
+const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
+const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
+
+/// What a client sends, as protobuf.
+pub(crate) fn read_request(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, FormatError> {
+    read(schema, "request", REQUEST, body)
+}
+
+/// What a server sends, as protobuf.
+pub(crate) fn read_response(schema: &Schema, body: &[u8]) -> Result<Vec<u8>, FormatError> {
+    read(schema, "response", RESPONSE, body)
+}
+
+pub(crate) fn print_request(schema: &Schema, message: &[u8]) -> Result<Vec<u8>, FormatError> {
+    print(schema, REQUEST, message, PrintOptions::default())
+}
+
+pub(crate) fn print_response(
+    schema: &Schema,
+    message: &[u8],
+    options: PrintOptions,
+) -> Result<Vec<u8>, FormatError> {
+    print(schema, RESPONSE, message, options)
+}
+
+fn read(schema: &Schema, what: &str, name: &str, body: &[u8]) -> Result<Vec<u8>, FormatError> {
+    // The other side may know a newer API (M183).
+    encode_message_with(schema, what, name, Format::Json, body, UnknownFields::Skipped)
+}
+
+fn print(
+    schema: &Schema,
+    name: &str,
+    message: &[u8],
+    options: PrintOptions,
+) -> Result<Vec<u8>, FormatError> {
+    // It is read by a program, which needs the secrets that it is sent.
+    let options = options.with_redaction(Redaction::Shown);
+    let json = message_to_json(schema, name, message, &options)?;
+    Ok(json.to_string().into_bytes())
+}

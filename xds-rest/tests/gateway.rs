@@ -1,0 +1,252 @@
+//! The gateway in front of a real server, and the poller in front of the gateway.
+
+use core::{convert::Infallible, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prost::Message as _;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tower_service::Service as _;
+use xds_core::{
+    proto::{self, DiscoveryRequest, DiscoveryResponse},
+    server::{ServerConfig, Transaction},
+    types,
+};
+use xds_format::{Format, Schema, encode_message};
+use xds_rest::{Answer, Gateway, GatewayOptions, Io, Poller, PollerOptions};
+use xds_tokio::{DiscoveryService, ManagementServer, ServerOptions};
+
+const CLUSTERS: &str = "/v3/discovery:clusters";
+
+/// Tests hold for no longer than they have to.
+const HOLD: Duration = Duration::from_millis(300);
+
+fn serving() -> (ManagementServer, Gateway<DiscoveryService>) {
+    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    let options = GatewayOptions::default().with_hold(HOLD);
+    let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
+    (server, gateway)
+}
+
+fn cluster(name: &str, timeout: &str) -> Vec<u8> {
+    let text = json!({"name": name, "connect_timeout": timeout}).to_string();
+    let message = "envoy.config.cluster.v3.Cluster";
+    encode_message(Schema::envoy(), "", message, Format::Json, text.as_bytes()).expect("a cluster")
+}
+
+async fn set(server: &ManagementServer, name: &str, timeout: &str) {
+    let mut change = Transaction::new();
+    change.set(types::CLUSTER, name, cluster(name, timeout));
+    server.handle().apply(change).await.expect("a sound change");
+}
+
+async fn send(
+    gateway: &Gateway<DiscoveryService>,
+    request: Request<Full<Bytes>>,
+) -> (StatusCode, Bytes) {
+    let response = gateway.clone().call(request).await.expect("infallible");
+    let status = response.status();
+    (status, response.into_body().collect().await.expect("a whole body").to_bytes())
+}
+
+fn post(path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body.into()));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = path.parse().expect("a path");
+    let json = HeaderValue::from_static("application/json");
+    request.headers_mut().insert(header::CONTENT_TYPE, json);
+    request
+}
+
+async fn ask(gateway: &Gateway<DiscoveryService>, path: &str, body: Value) -> (StatusCode, Value) {
+    let (status, body) = send(gateway, post(path, body.to_string())).await;
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+#[tokio::test]
+async fn a_poll_is_answered_with_json() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    for body in [json!({"node": {"id": "n"}}), json!({"node": {"id": "n"}, "ofTomorrow": 1})] {
+        let (status, answer) = ask(&gateway, CLUSTERS, body).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(answer["type_url"], types::CLUSTER);
+        let expected = json!([{"@type": types::CLUSTER, "name": "a", "connect_timeout": "1s"}]);
+        assert_eq!(answer["resources"], expected);
+    }
+    println!("covers: M180 M183 M191 M195 S0.199 S0.203 S4.020 S4.024");
+}
+
+#[tokio::test]
+async fn a_poll_is_held_until_there_is_something_new() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    let (_, first) = ask(&gateway, CLUSTERS, json!({"node": {"id": "n"}})).await;
+    let again = json!({"node": {"id": "n"}, "versionInfo": first["version_info"]});
+    let (status, body) = ask(&gateway, CLUSTERS, again.clone()).await;
+    assert_eq!((status, body), (StatusCode::NOT_MODIFIED, Value::Null));
+    let (answer, ()) = tokio::join!(ask(&gateway, CLUSTERS, again), async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        set(&server, "a", "2s").await;
+    });
+    assert_eq!(
+        (answer.0, &answer.1["resources"][0]["connect_timeout"]),
+        (StatusCode::OK, &json!("2s"))
+    );
+    println!("covers: M185 M192 S0.205");
+}
+
+#[tokio::test]
+async fn what_is_no_poll_is_refused_with_a_reason() {
+    let (_server, gateway) = serving();
+    let node = json!({"node": {"id": "n"}}).to_string();
+    let with = |change: fn(&mut Request<Full<Bytes>>)| {
+        let mut request = post(CLUSTERS, node.clone());
+        change(&mut request);
+        request
+    };
+    for (request, status, reason) in [
+        (post("/v3/discovery:everything", node.clone()), 404, "/v3/discovery:everything"),
+        (post("/v3/discovery:virtual-hosts", node.clone()), 404, "virtual-hosts"),
+        (with(|it| *it.method_mut() = Method::GET), 405, "POST"),
+        (
+            with(|it| {
+                let grpc = HeaderValue::from_static("application/grpc");
+                it.headers_mut().insert(header::CONTENT_TYPE, grpc);
+            }),
+            415,
+            "application/json",
+        ),
+        (post(CLUSTERS, ""), 400, "request:1:1"),
+        (post(CLUSTERS, "{\"node\": 7}"), 400, "node: expected an object"),
+        (post(CLUSTERS, vec![b' '; (4 << 20) + 1]), 413, "4194304"),
+        (
+            post(CLUSTERS, json!({"type_url": types::LISTENER, "node": {"id": "n"}}).to_string()),
+            400,
+            types::LISTENER,
+        ),
+    ] {
+        let (got, body) = send(&gateway, request).await;
+        let text = String::from_utf8_lossy(&body);
+        assert_eq!(got.as_u16(), status, "{text}");
+        assert!(text.contains(reason), "{text:?} names no {reason:?}");
+    }
+    println!("covers: M181 M182 M194 M197 M198 S0.180 S0.204");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_answers_who_waits() {
+    let (server, gateway) = serving();
+    let missing = json!({"node": {"id": "n"}, "resource_names": ["a"]});
+    let (answer, ()) = tokio::join!(ask(&gateway, CLUSTERS, missing), async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        server.handle().shut_down().await;
+    });
+    assert_eq!(answer.0, StatusCode::SERVICE_UNAVAILABLE);
+    println!("covers: M193");
+}
+
+/// The gateway on a socket.
+async fn listening(gateway: Gateway<DiscoveryService>) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let gateway = gateway.clone();
+            let service = hyper::service::service_fn(move |request| gateway.clone().call(request));
+            let serving = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(serving.serve_connection(TokioIo::new(socket), service));
+        }
+    });
+    address
+}
+
+fn polling(address: std::net::SocketAddr, timeout: Duration) -> Poller {
+    let dial = Arc::new(move || -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
+        Box::pin(async move {
+            let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
+            Ok(Box::new(TokioIo::new(socket)) as Box<dyn Io>)
+        })
+    });
+    let host = HeaderValue::from_static("cp.test");
+    let timer = Arc::new(TokioTimer::new());
+    let mut options = PollerOptions::new(dial, timer, host, CLUSTERS, Schema::envoy());
+    options.request_timeout = timeout;
+    Poller::new(options)
+}
+
+async fn answer(poller: &mut Poller) -> Answer {
+    core::future::poll_fn(|cx| poller.poll(cx)).await
+}
+
+fn request(version: &str) -> Vec<u8> {
+    let node = Some(proto::Node { id: "n".into(), ..Default::default() });
+    let version_info = version.into();
+    DiscoveryRequest { node, version_info, ..Default::default() }.encode_to_vec()
+}
+
+#[tokio::test]
+async fn a_poller_reads_what_a_gateway_says() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    let mut poller = polling(listening(gateway).await, Duration::from_secs(10));
+    poller.ask(&request(""));
+    let Answer::Response(response) = answer(&mut poller).await else {
+        panic!("there is something")
+    };
+    let response = DiscoveryResponse::decode(response).expect("a response");
+    assert_eq!(&*response.resources[0].value, &*cluster("a", "1s"));
+    poller.ask(&request(&response.version_info));
+    assert_eq!(answer(&mut poller).await, Answer::Unchanged);
+    // What is asked while another request is held takes its place.
+    poller.ask(&request(&response.version_info));
+    poller.ask(&request("of another server"));
+    assert!(matches!(answer(&mut poller).await, Answer::Response(_)));
+    server.handle().shut_down().await;
+    poller.ask(&request(""));
+    let Answer::Failed(why) = answer(&mut poller).await else { panic!("there is no server") };
+    assert!(why.to_string().contains("503"), "{why}");
+    println!("covers: S0.201 RJ-02 RJ-03 RJ-04 RJ-09");
+}
+
+/// A server that answers every request with these bytes.
+async fn answering(answer: &'static [u8]) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let service = hyper::service::service_fn(move |_| async move {
+                Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(answer))))
+            });
+            let serving = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(serving.serve_connection(TokioIo::new(socket), service));
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_told_apart() {
+    let mut garbled = polling(answering(b"{oops").await, Duration::from_secs(10));
+    garbled.ask(&request(""));
+    let Answer::Unusable(why) = answer(&mut garbled).await else { panic!("that is no JSON") };
+    assert!(why.starts_with("response:1:2"), "{why}");
+
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = silent.local_addr().expect("it is bound");
+    let mut late = polling(address, Duration::from_millis(50));
+    late.ask(&request(""));
+    let Answer::Failed(why) = answer(&mut late).await else { panic!("nobody answers") };
+    assert!(why.to_string().contains("no answer within 50ms"), "{why}");
+
+    drop(silent);
+    let mut alone = polling(address, Duration::from_secs(10));
+    alone.ask(&request(""));
+    let Answer::Failed(why) = answer(&mut alone).await else { panic!("nobody listens") };
+    assert!(why.to_string().starts_with("cannot connect"), "{why}");
+    println!("covers: RJ-05 RJ-06 RJ-10");
+}
