@@ -1,6 +1,9 @@
 //! The gateway in front of a real server, and the poller in front of the gateway.
 
+mod support;
+
 use core::{convert::Infallible, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -8,41 +11,19 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message as _;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tower_service::Service as _;
 use xds_core::{
     proto::{self, DiscoveryRequest, DiscoveryResponse},
-    server::{ServerConfig, Transaction},
     types,
 };
-use xds_format::{Format, Schema, encode_message};
-use xds_rest::{Answer, Gateway, GatewayOptions, Io, Poller, PollerOptions};
-use xds_tokio::{DiscoveryService, ManagementServer, ServerOptions};
+use xds_format::Schema;
+use xds_rest::{Answer, Gateway, Io, Poller, PollerOptions};
+use xds_tokio::DiscoveryService;
+
+use support::{cluster, listening, serving, set};
 
 const CLUSTERS: &str = "/v3/discovery:clusters";
-
-/// Tests hold for no longer than they have to.
-const HOLD: Duration = Duration::from_millis(300);
-
-fn serving() -> (ManagementServer, Gateway<DiscoveryService>) {
-    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-    let options = GatewayOptions::default().with_hold(HOLD);
-    let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
-    (server, gateway)
-}
-
-fn cluster(name: &str, timeout: &str) -> Vec<u8> {
-    let text = json!({"name": name, "connect_timeout": timeout}).to_string();
-    let message = "envoy.config.cluster.v3.Cluster";
-    encode_message(Schema::envoy(), "", message, Format::Json, text.as_bytes()).expect("a cluster")
-}
-
-async fn set(server: &ManagementServer, name: &str, timeout: &str) {
-    let mut change = Transaction::new();
-    change.set(types::CLUSTER, name, cluster(name, timeout));
-    server.handle().apply(change).await.expect("a sound change");
-}
 
 async fn send(
     gateway: &Gateway<DiscoveryService>,
@@ -148,21 +129,6 @@ async fn a_server_that_ends_answers_who_waits() {
     });
     assert_eq!(answer.0, StatusCode::SERVICE_UNAVAILABLE);
     println!("covers: M193");
-}
-
-/// The gateway on a socket.
-async fn listening(gateway: Gateway<DiscoveryService>) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let address = listener.local_addr().expect("it is bound");
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let gateway = gateway.clone();
-            let service = hyper::service::service_fn(move |request| gateway.clone().call(request));
-            let serving = hyper::server::conn::http1::Builder::new();
-            tokio::spawn(serving.serve_connection(TokioIo::new(socket), service));
-        }
-    });
-    address
 }
 
 fn polling(address: std::net::SocketAddr, timeout: Duration) -> Poller {

@@ -13,7 +13,8 @@ use super::{
 use crate::{
     cache_control::CacheControl,
     id::{ChannelId, UpdateId, WatchId},
-    proto, service,
+    proto,
+    service::{self, Variant},
     text::{Nonce, ResourceName, TypeUrl, Version},
 };
 
@@ -89,6 +90,15 @@ impl Call {
     #[must_use]
     pub fn grpc_path(&self) -> Option<&'static str> {
         service::grpc_path(self.type_url.as_ref().map(TypeUrl::as_str), self.server.variant)
+    }
+
+    /// The path that requests are posted to where the server is polled; `None` if there is none, which is an
+    /// error of the configuration: everything at once, and the incremental variant, are not served over
+    /// REST (S0.180, S0.204).
+    #[must_use]
+    pub fn rest_path(&self) -> Option<&'static str> {
+        let is_sotw = self.server.variant == Variant::StateOfTheWorld;
+        self.type_url.as_ref().filter(|_| is_sotw).and_then(|url| service::rest_path(url.as_str()))
     }
 }
 

@@ -1,14 +1,17 @@
 //! One attempt to connect: every address behind a name in turn, TLS where it is asked for, HTTP/2.
 
 use core::{
-    future::{Ready, ready},
+    future::{Future, Ready, ready},
     net::SocketAddr,
     task::{Context, Poll},
     time::Duration,
 };
 use std::{fmt::Write as _, io, sync::Arc};
 
-use http::{Uri, uri};
+use http::{
+    Uri,
+    uri::{Authority, Scheme},
+};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
@@ -37,20 +40,40 @@ use crate::{
 /// An attempt is over when a connection is up, when no address behind the service's name has taken one,
 /// or after [`ClientOptions::connect_timeout`].
 pub(crate) async fn dial(service: &Service, options: &ClientOptions) -> Result<Channel, String> {
+    in_time(connect(service, options), options).await
+}
+
+/// A connection that HTTP/1.1 is spoken over.
+#[cfg(feature = "rest")]
+pub(crate) async fn dial_http1(
+    service: &Service,
+    options: &ClientOptions,
+) -> Result<Box<dyn Io>, String> {
+    in_time(async { Ok(connect_io(service, options, Speaks::Http1).await?.0) }, options).await
+}
+
+async fn in_time<T>(
+    connecting: impl Future<Output = Result<T, String>>,
+    options: &ClientOptions,
+) -> Result<T, String> {
     let limit = options.connect_timeout;
-    match timeout(limit, connect(service, options)).await {
+    match timeout(limit, connecting).await {
         Ok(done) => done,
         Err(_) => Err(format!("no connection within {limit:?}")),
     }
 }
 
-async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, String> {
+async fn connect_io(
+    service: &Service,
+    options: &ClientOptions,
+    speaks: Speaks,
+) -> Result<(Box<dyn Io>, Scheme, Authority), String> {
     let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
     let security = service.credentials().security(&target, service.metadata()).await;
     let security = security.map_err(|why| why.to_string())?;
     let (tls, scheme) = match security {
-        Security::Plain => (None, uri::Scheme::HTTP),
-        Security::Tls(tls) => (Some(tls), uri::Scheme::HTTPS),
+        Security::Plain => (None, Scheme::HTTP),
+        Security::Tls(tls) => (Some(tls.speaking(speaks)), Scheme::HTTPS),
     };
     let io = match target.place {
         Place::Host(host, port) => {
@@ -67,7 +90,11 @@ async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, 
         #[cfg(not(unix))]
         Place::Unix(_) => return Err("this system has no such sockets".into()),
     };
-    let authority = service.authority().cloned().unwrap_or(target.authority);
+    Ok((io, scheme, service.authority().cloned().unwrap_or(target.authority)))
+}
+
+async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, String> {
+    let (io, scheme, authority) = connect_io(service, options, Speaks::Http2).await?;
     let origin = Uri::builder().scheme(scheme).authority(authority).path_and_query("/").build();
     let origin = origin.map_err(|why| why.to_string())?;
     let keepalive = options.keepalive;
@@ -82,6 +109,14 @@ async fn connect(service: &Service, options: &ClientOptions) -> Result<Channel, 
         .map_err(|error| with_causes(&error))
 }
 
+/// What is spoken over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    Http2,
+    #[cfg(feature = "rest")]
+    Http1,
+}
+
 /// What a connection is protected by.
 #[derive(Clone, Debug)]
 pub(crate) enum Security {
@@ -94,6 +129,21 @@ pub(crate) enum Security {
 pub(crate) struct Tls {
     pub(crate) config: Arc<rustls::ClientConfig>,
     pub(crate) server_name: ServerName<'static>,
+}
+
+impl Tls {
+    /// The same for what is to be spoken. Servers of HTTP/1.1 need not say that they speak it.
+    fn speaking(self, speaks: Speaks) -> Self {
+        match speaks {
+            Speaks::Http2 => self,
+            #[cfg(feature = "rest")]
+            Speaks::Http1 => {
+                let mut config = (*self.config).clone();
+                config.alpn_protocols = Vec::from([b"http/1.1".to_vec()]);
+                Self { config: Arc::new(config), ..self }
+            }
+        }
+    }
 }
 
 impl core::fmt::Debug for Tls {
@@ -182,11 +232,12 @@ fn set_up(socket: &TcpStream, keepalive: Keepalive) -> io::Result<()> {
 
 async fn secured(socket: impl Io + 'static, tls: Option<Tls>) -> Result<Box<dyn Io>, String> {
     let Some(Tls { config, server_name }) = tls else { return Ok(Box::new(socket)) };
+    let is_http2 = config.alpn_protocols.first().is_some_and(|it| *it == ALPN_HTTP2);
     let stream = TlsConnector::from(config)
         .connect(server_name, socket)
         .await
         .map_err(|why| format!("TLS: {why}"))?;
-    if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
+    if is_http2 && stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
         return Err("TLS: the server did not agree to speak HTTP/2 (ALPN h2)".into());
     }
     Ok(Box::new(stream))

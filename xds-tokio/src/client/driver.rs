@@ -126,6 +126,26 @@ impl Driver {
                 self.log.received(link, &message);
                 ChannelEvent::Message(id, message)
             }
+            #[cfg(feature = "rest")]
+            News::Unchanged => {
+                self.log.unchanged(link);
+                ChannelEvent::Unchanged(id)
+            }
+            #[cfg(feature = "rest")]
+            News::Undeliverable(why) => {
+                let link = self.links.swap_remove(at);
+                self.log.undeliverable(&link, &why);
+                ChannelEvent::Malformed(id, why)
+            }
+            #[cfg(feature = "rest")]
+            News::Failed(error) => {
+                let link = self.links.swap_remove(at);
+                if link.responses == 0 {
+                    self.next_turn(&link);
+                }
+                self.log.failed(&link, &error);
+                ChannelEvent::Closed(id, error)
+            }
             News::Unreachable(why) => {
                 self.log.unreachable(link, &why);
                 let link = self.links.swap_remove(at);

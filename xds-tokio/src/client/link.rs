@@ -27,11 +27,15 @@ use futures_core::Stream as _;
 use http::{header::AUTHORIZATION, uri::PathAndQuery};
 use tokio::time::timeout;
 use tonic::{Request, Status, Streaming, client::Grpc, metadata::MetadataMap, transport::Channel};
+#[cfg(feature = "rest")]
+use xds_core::client::ChannelError;
 use xds_core::{
     ChannelId,
-    client::{Call, ManagementServer},
+    client::{Call, Exchange, ManagementServer},
 };
 
+#[cfg(feature = "rest")]
+use super::polling::Polling;
 use super::{address::without_credentials, dial::dial, options::ClientOptions, service::Service};
 use crate::grpc::{RawCodec, with_causes};
 
@@ -57,6 +61,11 @@ pub(crate) struct Link {
 }
 
 enum Stage {
+    /// A server that is polled: no connection is made before there is a request.
+    #[cfg(feature = "rest")]
+    Preparing(Future<Result<Polling, String>>),
+    #[cfg(feature = "rest")]
+    Polling(Box<Polling>),
     Dialing(Future<Result<Connection, String>>, mpsc::Receiver<Bytes>),
     Connected(Box<Connection>, mpsc::Receiver<Bytes>),
     Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
@@ -80,6 +89,15 @@ pub(crate) enum News {
     /// There is room for a request.
     Room,
     Message(Bytes),
+    /// There is nothing new at a server that is polled.
+    #[cfg(feature = "rest")]
+    Unchanged,
+    /// A response came that cannot be read.
+    #[cfg(feature = "rest")]
+    Undeliverable(Arc<str>),
+    /// A request was not answered.
+    #[cfg(feature = "rest")]
+    Failed(ChannelError),
     /// Dialling failed.
     Unreachable(String),
     /// The call is over.
@@ -96,7 +114,12 @@ impl Link {
     ) -> Self {
         // One sender always has a slot of its own; there is no other.
         let (requests, queue) = mpsc::channel(0);
-        let path = target.grpc_path().map(PathAndQuery::from_static);
+        let is_polled = matches!(target.server.exchange, Exchange::Polls(_));
+        let path = match is_polled {
+            true => target.rest_path(),
+            false => target.grpc_path(),
+        };
+        let path = path.map(PathAndQuery::from_static);
         let service = options.transports.service(&target.server, turn);
         let stands_in = |service: &Service| {
             let address = service.target();
@@ -104,7 +127,28 @@ impl Link {
         };
         let address = service.as_ref().ok().and_then(stands_in);
         let own_limit = service.as_ref().map_or(usize::MAX, Service::max_response_bytes);
-        let connecting = Box::pin(connect(service, path.clone(), options.clone()));
+        let max_response_bytes = max_response_bytes.min(own_limit);
+        let stage = match is_polled {
+            false => {
+                let connecting = connect(service, path.clone(), options.clone());
+                Stage::Dialing(Box::pin(connecting), queue)
+            }
+            #[cfg(feature = "rest")]
+            true => {
+                let options = options.clone();
+                Stage::Preparing(Box::pin(Polling::prepare(
+                    target.clone(),
+                    service,
+                    options,
+                    max_response_bytes,
+                )))
+            }
+            #[cfg(not(feature = "rest"))]
+            true => {
+                let why = "the feature `rest` of xds-tokio is off, so nothing is polled";
+                Stage::Dialing(Box::pin(core::future::ready(Err(why.into()))), queue)
+            }
+        };
         Self {
             id,
             server: target.server,
@@ -114,8 +158,8 @@ impl Link {
             has_requests: false,
             requests,
             turn,
-            max_response_bytes: max_response_bytes.min(own_limit),
-            stage: Stage::Dialing(connecting, queue),
+            max_response_bytes,
+            stage,
         }
     }
 
@@ -131,13 +175,38 @@ impl Link {
 
     /// Whether the call goes on and brings responses.
     pub(crate) fn is_streaming(&self) -> bool {
-        matches!(self.stage, Stage::Streaming(..))
+        match &self.stage {
+            Stage::Streaming(..) => true,
+            #[cfg(feature = "rest")]
+            Stage::Polling(polling) => polling.has_response(),
+            _ => false,
+        }
     }
 
     /// The next news. Responses are read only while `reads` (B52).
     pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
         loop {
             match core::mem::replace(&mut self.stage, Stage::Over) {
+                #[cfg(feature = "rest")]
+                Stage::Preparing(mut preparing) => match preparing.as_mut().poll(cx) {
+                    Poll::Ready(Ok(polling)) => {
+                        self.stage = Stage::Polling(Box::new(polling));
+                        return Poll::Ready(News::Opened);
+                    }
+                    Poll::Ready(Err(why)) => return Poll::Ready(News::Unreachable(why)),
+                    Poll::Pending => {
+                        self.stage = Stage::Preparing(preparing);
+                        return Poll::Pending;
+                    }
+                },
+                #[cfg(feature = "rest")]
+                Stage::Polling(mut polling) => {
+                    let answer = polling.poll(reads, cx);
+                    self.stage = Stage::Polling(polling);
+                    let news = ready!(answer);
+                    self.responses += u64::from(matches!(news, News::Message(_) | News::Unchanged));
+                    return Poll::Ready(news);
+                }
                 Stage::Dialing(mut dial, queue) => match dial.as_mut().poll(cx) {
                     Poll::Ready(Ok(connection)) => {
                         self.stage = Stage::Connected(Box::new(connection), queue);
@@ -207,12 +276,20 @@ impl Link {
 
     /// Whether a request can be queued at this moment.
     pub(crate) fn has_room(&mut self) -> bool {
+        #[cfg(feature = "rest")]
+        if let Stage::Polling(_) = &self.stage {
+            return true;
+        }
         let mut cx = Context::from_waker(core::task::Waker::noop());
         matches!(self.requests.poll_ready(&mut cx), Poll::Ready(Ok(())))
     }
 
     /// Queues a request, for which there must be room.
     pub(crate) fn send(&mut self, request: Bytes) {
+        #[cfg(feature = "rest")]
+        if let Stage::Polling(polling) = &mut self.stage {
+            return polling.ask(&request);
+        }
         // With the queue gone the call is over, which is told by the call itself.
         let _ = self.requests.try_send(request);
     }
@@ -243,7 +320,7 @@ pub(crate) enum Reads {
 /// How long the files of tokens may take to be read. What they are on may have gone away.
 const LONGEST_READ: Duration = Duration::from_secs(20);
 
-async fn read_in_time<T>(
+pub(super) async fn read_in_time<T>(
     reading: impl core::future::Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
     let late = |_| Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));

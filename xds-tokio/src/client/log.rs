@@ -92,6 +92,31 @@ impl Log {
         }
     }
 
+    /// A server that is polled has nothing new.
+    #[cfg(feature = "rest")]
+    pub(crate) fn unchanged(&mut self, link: &Link) {
+        let answers_again = self.turned(&link.server, Health::Answers) == Some(Health::Fails);
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
+        if answers_again {
+            info!(%node, %server, %stream, "the server answers again");
+        }
+        debug!(%node, %server, %stream, "nothing new");
+    }
+
+    /// A request to a server that is polled was not answered.
+    #[cfg(feature = "rest")]
+    pub(crate) fn failed(&mut self, link: &Link, error: &ChannelError) {
+        let is_first = self.is_first_failure(&link.server);
+        let (node, server, stream) = (&self.node, link.server_name(), link.id);
+        let reason = error.to_string();
+        let reason = Printable(&reason);
+        if is_first {
+            warn!(%node, %server, %stream, %reason, "a request was not answered");
+        } else {
+            debug!(%node, %server, %stream, %reason, "again a request was not answered");
+        }
+    }
+
     pub(crate) fn ended(&mut self, link: &Link, code: i32, message: &str) {
         let is_first = link.responses == 0 && self.is_first_failure(&link.server);
         let (node, server, stream) = (&self.node, link.server_name(), link.id);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `driver.rs` | the loop: commands, news, deadlines in; outputs obeyed, requests rendered |
 //! | `link.rs` | one channel: dial, call, one queued request, responses when they are wanted |
+//! | `polling.rs` | the same for a server that is polled (feature `rest`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
 //! | `address.rs`, `resolve.rs` | the forms of a server's address, and the addresses behind a name |
 //! | `service.rs` | which services stand behind a server, and whose turn it is |
@@ -16,6 +17,8 @@ mod driver;
 mod link;
 mod log;
 mod options;
+#[cfg(feature = "rest")]
+mod polling;
 mod resolve;
 mod service;
 

@@ -41,6 +41,8 @@ pub struct ClientOptions {
     pub(crate) printer: Printer,
     pub(crate) transports: Transports,
     pub(crate) resolver: Arc<dyn Resolve>,
+    #[cfg(feature = "rest")]
+    pub(crate) schema: Option<&'static xds_format::Schema>,
 }
 
 impl Default for ClientOptions {
@@ -53,6 +55,8 @@ impl Default for ClientOptions {
             printer: Printer::default(),
             transports: Transports::default(),
             resolver: Arc::new(SystemResolver),
+            #[cfg(feature = "rest")]
+            schema: None,
         }
     }
 }
@@ -128,6 +132,15 @@ impl ClientOptions {
             let services: Vec<_> = services.iter().map(bounded).collect::<Result<_, E>>()?;
             Ok(options.with_services(transport, services))
         })
+    }
+
+    /// Sets the types of resources that servers which are polled can send; by default those of the Envoy
+    /// API.
+    #[cfg(feature = "rest")]
+    #[must_use]
+    pub fn with_schema(mut self, schema: &'static xds_format::Schema) -> Self {
+        self.schema = Some(schema);
+        self
     }
 
     /// Replaces the operating system's resolver of names.

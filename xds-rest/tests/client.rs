@@ -1,0 +1,84 @@
+//! A client that polls, over the driver of xds-tokio: from its watches to a real server behind the gateway.
+
+mod support;
+
+use core::time::Duration;
+
+use support::{cluster, listening, serving, set};
+use tokio::time::timeout;
+use xds_core::{
+    client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType, PollPolicy, Resource},
+    service::Variant,
+    types,
+};
+use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
+
+fn client(uri: &str, change: impl FnOnce(ManagementServer) -> ManagementServer) -> ClientHandle {
+    let policy = PollPolicy::new(Duration::from_millis(20));
+    let server = change(ManagementServer::new(uri).with_polls(policy));
+    let config = ClientConfig::new(Node::new("n"), server)
+        .with_type(OpaqueType::new(types::CLUSTER))
+        .with_type(OpaqueType::new(types::VIRTUAL_HOST));
+    Client::connect(config, ClientOptions::default())
+}
+
+async fn next(watch: &mut Watch) -> Notice {
+    let notice = timeout(Duration::from_secs(10), watch.next()).await.expect("soon");
+    let notice = notice.expect("the client is there").expect("a sound watch");
+    watch.handled();
+    notice
+}
+
+async fn value(watch: &mut Watch) -> Resource {
+    match next(watch).await {
+        Notice::Changed(Ok(resource)) => resource,
+        other => panic!("{other:?} is no value"),
+    }
+}
+
+#[tokio::test]
+async fn what_is_set_reaches_a_watcher_without_a_stream() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    let address = listening(gateway).await;
+    let client = client(&format!("http://{address}"), |server| server);
+    let mut a = client.watch_untyped(types::CLUSTER, "a");
+    assert_eq!(&*value(&mut a).await.bytes, &*cluster("a", "1s"));
+    set(&server, "a", "2s").await;
+    assert_eq!(&*value(&mut a).await.bytes, &*cluster("a", "2s"));
+    // Asked for while a request is held.
+    let mut b = client.watch_untyped(types::CLUSTER, "b");
+    set(&server, "b", "3s").await;
+    assert_eq!(&*value(&mut b).await.bytes, &*cluster("b", "3s"));
+    let stats = client.stats().await.expect("it runs");
+    assert_eq!((stats.nacks, stats.server_failures), (0, 0));
+    println!("covers: S0.001 S0.002 S0.003 S0.199 S0.200 IS31");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_of() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let client = client(&format!("http://{address}"), |server| server);
+    let mut a = client.watch_untyped(types::CLUSTER, "a");
+    let Notice::Changed(Err(why)) = next(&mut a).await else { panic!("nobody is there") };
+    assert!(why.to_string().contains("cannot connect"), "{why}");
+    println!("covers: RJ-10");
+}
+
+/// What is not served over REST is an error of the configuration, which says so.
+#[tokio::test]
+async fn what_has_no_path_cannot_be_polled() {
+    let (_server, gateway) = serving();
+    let uri = format!("http://{}", listening(gateway).await);
+    for (type_url, variant) in
+        [(types::VIRTUAL_HOST, Variant::StateOfTheWorld), (types::CLUSTER, Variant::Incremental)]
+    {
+        let client = client(&uri, |server| server.with_variant(variant));
+        let mut watch = client.watch_untyped(type_url, "a");
+        let Notice::Changed(Err(why)) = next(&mut watch).await else { panic!("there is no way") };
+        assert!(why.to_string().contains("not served over REST"), "{why}");
+    }
+    println!("covers: S0.180 S0.204 RJ-11");
+}

@@ -1,0 +1,91 @@
+//! A channel to a server that is polled: REST, over connections that are dialled like those of gRPC.
+
+use core::task::{Context, Poll, ready};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, header::AUTHORIZATION};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use xds_core::client::{Call, Exchange};
+use xds_format::Schema;
+use xds_rest::{Answer, Dial, Io, Poller, PollerOptions};
+
+use super::{
+    address::Target,
+    dial::dial_http1,
+    link::{News, Reads, read_in_time},
+    options::ClientOptions,
+    service::Service,
+};
+
+/// A poller, and the response that nobody wants to read yet.
+#[derive(Debug)]
+pub(crate) struct Polling {
+    poller: Poller,
+    response: Option<Bytes>,
+}
+
+impl Polling {
+    /// Finds out what every request states. Nothing is dialled yet.
+    pub(crate) async fn prepare(
+        call: Call,
+        service: Result<Service, String>,
+        options: ClientOptions,
+        max_response_bytes: usize,
+    ) -> Result<Self, String> {
+        let no_path = "this type is not served over REST, or not in this variant";
+        let path = call.rest_path().ok_or(no_path)?;
+        let Exchange::Polls(policy) = &call.server.exchange else { return Err(no_path.into()) };
+        let service = service?;
+        let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
+        let host = service.authority().unwrap_or(&target.authority).as_str();
+        let host = HeaderValue::from_str(host).map_err(|why| why.to_string())?;
+        let mut headers = service.metadata().clone();
+        let authorizations = read_in_time(service.credentials().authorizations()).await;
+        for authorization in authorizations.map_err(|why| why.message().to_owned())? {
+            headers.append(AUTHORIZATION, authorization);
+        }
+        let schema = options.schema.unwrap_or_else(|| Schema::envoy());
+        let dial: Dial = Arc::new(move || {
+            let (service, options) = (service.clone(), options.clone());
+            Box::pin(async move {
+                let io = dial_http1(&service, &options).await?;
+                Ok(Box::new(TokioIo::new(io)) as Box<dyn Io>)
+            })
+        });
+        let timer = Arc::new(TokioTimer::new());
+        let mut asked = PollerOptions::new(dial, timer, host, path, schema);
+        asked.headers = headers;
+        asked.request_timeout = policy.request_timeout;
+        asked.max_response_bytes = max_response_bytes;
+        Ok(Self { poller: Poller::new(asked), response: None })
+    }
+
+    pub(crate) fn ask(&mut self, request: &[u8]) {
+        self.response = None;
+        self.poller.ask(request);
+    }
+
+    /// Whether a response waits to be read.
+    pub(crate) fn has_response(&self) -> bool {
+        self.response.is_some()
+    }
+
+    pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+        if self.response.is_none() {
+            self.response = match ready!(self.poller.poll(cx)) {
+                Answer::Response(response) => Some(response),
+                Answer::Unchanged => return Poll::Ready(News::Unchanged),
+                Answer::Unusable(why) => return Poll::Ready(News::Undeliverable(why)),
+                Answer::Failed(error) => return Poll::Ready(News::Failed(error)),
+                _ => return Poll::Pending,
+            };
+        }
+        match reads {
+            Reads::Yes => {
+                self.response.take().map_or(Poll::Pending, |it| Poll::Ready(News::Message(it)))
+            }
+            Reads::No => Poll::Pending,
+        }
+    }
+}
