@@ -1,5 +1,7 @@
 //! What can be said on the command line.
 
+pub(crate) mod sim;
+
 use core::{fmt, str::FromStr, time::Duration};
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,6 +14,8 @@ use xds_core::{
     xdstp::{Authority, XdstpName},
 };
 use xds_tokio::credentials::CredentialsError;
+
+pub(crate) use self::sim::SimCommand;
 
 /// Serve and watch xDS, the protocol by which proxies and gRPC clients get their configuration.
 #[derive(Debug, Parser)]
@@ -41,6 +45,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Watch(WatchArgs),
     Check(CheckArgs),
+    #[command(subcommand)]
+    Sim(SimCommand),
 }
 
 /// Serve the resources in a directory, and follow its files as they change.

@@ -36,6 +36,11 @@ pub(crate) enum Failure {
     Serving(String),
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
+    /// What happened has been told.
+    #[error("{0}")]
+    Simulated(String),
+    #[error("cannot write {}: {why}", .file.display())]
+    Artifact { file: PathBuf, why: io::Error },
     #[error("the demo failed: {0}")]
     Demo(#[from] DemoFailure),
 }
@@ -59,6 +64,8 @@ impl Failure {
             | Self::Runtime(_)
             | Self::Serving(_)
             | Self::Output(_)
+            | Self::Simulated(_)
+            | Self::Artifact { .. }
             | Self::Demo(_) => ExitCode::from(1),
         }
     }

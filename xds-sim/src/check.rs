@@ -196,17 +196,31 @@ const EVENTS_KEPT: usize = 100_000;
 /// Makes the run of a seed. If it goes wrong it is made again to take down what happens.
 #[must_use]
 pub fn run_seed(seed: u64, config: &Config) -> Outcome {
-    let (outcome, broken) = run(Choices::from_seed(seed), Some(seed), config, Keep::Hash);
-    match broken {
-        None => outcome,
-        Some(broken) => explain(broken, Some(seed), config).unwrap_or(outcome),
+    let ran = run(Choices::from_seed(seed), Some(seed), config, Keep::Hash);
+    match ran.broken {
+        None => ran.outcome,
+        Some(broken) => explain(broken, Some(seed), config).unwrap_or(ran.outcome),
     }
+}
+
+/// Makes the run of a seed and takes down what happens, whether it goes wrong or not.
+#[must_use]
+pub fn record_seed(seed: u64, config: &Config) -> (Outcome, Trace) {
+    let ran = run(Choices::from_seed(seed), Some(seed), config, Keep::Newest(EVENTS_KEPT));
+    (ran.outcome, ran.trace)
+}
+
+/// Makes the run of a tape and takes down what happens, whether it goes wrong or not.
+#[must_use]
+pub fn record_tape(tape: &Tape, config: &Config) -> (Outcome, Trace) {
+    let ran = run(Choices::from_tape(tape), None, config, Keep::Newest(EVENTS_KEPT));
+    (ran.outcome, ran.trace)
 }
 
 /// Makes the run of a tape.
 #[must_use]
 pub fn replay(tape: &Tape, config: &Config) -> Outcome {
-    run(Choices::from_tape(tape), None, config, Keep::Newest(EVENTS_KEPT)).0
+    record_tape(tape, config).0
 }
 
 /// The same run once more, with its events.
@@ -221,18 +235,20 @@ fn explain(tape: Tape, seed: Option<u64>, config: &Config) -> Option<Outcome> {
 
 /// Whether a run of this tape breaks the rule, and if so, the choices it then made.
 pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(Tape, Vec<Span>)> {
-    let (outcome, _) = run(Choices::from_tape(tape), None, config, Keep::Nothing);
-    let failure = outcome.violation?;
+    let ran = run(Choices::from_tape(tape), None, config, Keep::Nothing);
+    let failure = ran.outcome.violation?;
     (failure.violation.invariant == invariant).then_some((failure.tape, failure.spans))
 }
 
-/// Makes a run; if it goes wrong, its tape comes along.
-fn run(
-    mut choices: Choices,
-    seed: Option<u64>,
-    config: &Config,
-    keep: Keep,
-) -> (Outcome, Option<Tape>) {
+/// A run that was made.
+struct Ran {
+    outcome: Outcome,
+    trace: Trace,
+    /// Its choices, if it went wrong.
+    broken: Option<Tape>,
+}
+
+fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> Ran {
     let options = config.options(&mut choices);
     let mut world = World::new(options, choices, config, keep);
     let scenario = catch_unwind(AssertUnwindSafe(|| {
@@ -242,20 +258,18 @@ fn run(
         world.note_panic(&text_of(panic.as_ref()));
     }
     let ended = world.end();
-    let tape = ended.violation.is_some().then(|| ended.choices.to_tape());
-    let failure = ended.violation.map(|violation| {
-        let tape = ended.choices.to_tape();
-        let mut trace = ended.trace;
-        trace.header.seed = seed;
-        trace.header.tape = Some(tape.to_string());
-        Failure {
-            seed,
-            options: ended.options.clone(),
-            violation,
-            tape,
-            spans: ended.choices.spans().to_vec(),
-            trace,
-        }
+    let mut trace = ended.trace;
+    trace.header.seed = seed;
+    let tape = (ended.violation.is_some() || seed.is_none()).then(|| ended.choices.to_tape());
+    trace.header.tape = tape.as_ref().map(Tape::to_string);
+    let broken = tape.filter(|_| ended.violation.is_some());
+    let failure = ended.violation.zip(broken.clone()).map(|(violation, tape)| Failure {
+        seed,
+        options: ended.options.clone(),
+        violation,
+        tape,
+        spans: ended.choices.spans().to_vec(),
+        trace: trace.clone(),
     });
     let outcome = Outcome {
         seed,
@@ -265,7 +279,7 @@ fn run(
         situations: ended.situations,
         violation: failure,
     };
-    (outcome, tape)
+    Ran { outcome, trace, broken }
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

@@ -19,7 +19,9 @@ pub mod trace;
 pub mod wire_text;
 pub mod world;
 
-pub use check::{Config, Failure, Outcome, Report, check, replay, run_seed};
+pub use check::{
+    Config, Failure, Outcome, Report, check, record_seed, record_tape, replay, run_seed,
+};
 pub use options::Options;
 pub use shrink::shrink;
 pub use situations::{Situation, Situations};

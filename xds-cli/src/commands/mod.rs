@@ -3,4 +3,5 @@
 pub(crate) mod check;
 pub(crate) mod demo;
 pub(crate) mod serve;
+pub(crate) mod sim;
 pub(crate) mod watch;

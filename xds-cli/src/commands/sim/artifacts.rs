@@ -1,0 +1,61 @@
+//! What is left of a failed run, as files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use xds_sim::Failure as Broken;
+
+use crate::failure::Failure;
+
+/// Writes the smallest run, and the timeline of the one that it was made from. The files are named after
+/// the rule and the seed.
+pub(super) fn write(
+    folder: &Path,
+    broken: &Broken,
+    smallest: &Broken,
+    tries: usize,
+) -> Result<Vec<PathBuf>, Failure> {
+    let name = smallest.test_name();
+    let files = [
+        (format!("{name}.html"), smallest.trace.to_html()),
+        (format!("{name}.ndjson"), smallest.trace.to_ndjson()),
+        (format!("{name}.txt"), smallest.to_text(Some((broken, tries)))),
+        (format!("{name}.rs"), smallest.to_test()),
+        (format!("{name}-whole.html"), broken.trace.to_html()),
+    ];
+    fs::create_dir_all(folder)
+        .map_err(|why| Failure::Artifact { file: folder.to_path_buf(), why })?;
+    let write_one = |(name, text): (String, String)| {
+        let file = folder.join(name);
+        match fs::write(&file, text) {
+            Ok(()) => Ok(file),
+            Err(why) => Err(Failure::Artifact { file, why }),
+        }
+    };
+    files.into_iter().map(write_one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use xds_sim::{Config, run_seed};
+
+    use super::*;
+
+    #[test]
+    fn everything_about_a_failure_is_in_files_named_after_it() {
+        let config = Config::new(|world| world.fail("MINE", "It must not begin.", "it began"));
+        let broken = run_seed(5, &config).violation.expect("it always fails");
+        let folder = std::env::temp_dir().join(format!("xds-artifacts-{}", std::process::id()));
+        let files = write(&folder, &broken, &broken, 3).expect("the folder can be written");
+        let starts =
+            ["<!doctype html>", "{\"event\":\"run\"", "seed 5 ", "//! MINE", "<!doctype html>"];
+        for (file, start) in files.iter().zip(starts) {
+            assert!(file.display().to_string().contains("mine_seed_5"), "{file:?}");
+            assert!(fs::read_to_string(file).unwrap().starts_with(start), "{file:?}");
+        }
+        assert_eq!(files.len(), starts.len());
+        let _ = fs::remove_dir_all(folder);
+    }
+}

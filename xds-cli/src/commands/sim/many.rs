@@ -1,0 +1,138 @@
+//! `xds sim run`: many runs, beside each other.
+
+use std::{
+    fmt::Write as _,
+    io,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::ColorChoice;
+use xds_sim::{Config, Failure as Broken, Situations, check::Judge, run_seed};
+
+use super::{grouped, grouped_count, progress::Progress, tell};
+use crate::{args::sim::RunArgs, failure::Failure, output, style::Style};
+
+/// From so many runs on, they have to come to every situation.
+const ENOUGH: u64 = 1_000;
+
+/// What the runs came to so far.
+#[derive(Debug, Default)]
+struct Sum {
+    runs: u64,
+    events: u64,
+    situations: Situations,
+    /// What the failed run with the lowest seed broke.
+    broken: Option<Box<Broken>>,
+}
+
+pub(super) fn run(args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
+    let mut config = Config::default();
+    if args.unjudged {
+        config.judge = Judge::Nothing;
+    }
+    let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
+    let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(args.seeds);
+    let started = Instant::now();
+    let sum = make(&args, &config, jobs);
+    let took = started.elapsed();
+
+    if let Some(broken) = sum.broken {
+        return tell(&broken, &config, args.html.as_deref());
+    }
+    let style = Style::of(color, &io::stdout());
+    output::print(&format!(
+        "{} from {}: {}",
+        grouped_count(sum.runs, "seed"),
+        args.seed,
+        if args.unjudged { style.quiet("not judged") } else { style.good("no violation") },
+    ))?;
+    output::print(&speed(sum.events, took, jobs))?;
+    if args.unjudged {
+        return Ok(());
+    }
+    output::print(&situations(&sum.situations))?;
+    let missing = sum.situations.missing().count();
+    if sum.runs >= ENOUGH && missing > 0 {
+        return Err(Failure::Simulated(format!("{missing} situations were never come to")));
+    }
+    Ok(())
+}
+
+/// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
+/// depend on how many jobs there are.
+fn make(args: &RunArgs, config: &Config, jobs: u64) -> Sum {
+    let sum = Mutex::new(Sum::default());
+    let next = AtomicU64::new(0);
+    let lowest = AtomicU64::new(args.seeds);
+    let (is_done, wait) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            let is_done = is_done.clone();
+            let (sum, next, lowest) = (&sum, &next, &lowest);
+            scope.spawn(move || {
+                let _is_done = is_done;
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= lowest.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let outcome = run_seed(args.seed.wrapping_add(at), config);
+                    let Ok(mut sum) = sum.lock() else { return };
+                    sum.runs += 1;
+                    sum.events += outcome.events;
+                    sum.situations.add(&outcome.situations);
+                    if let Some(broken) = outcome.violation
+                        && lowest.fetch_min(at, Ordering::Relaxed) > at
+                    {
+                        sum.broken = Some(Box::new(broken));
+                    }
+                }
+            });
+        }
+        drop(is_done);
+        let mut progress = Progress::new();
+        let started = Instant::now();
+        while wait.recv_timeout(Duration::from_millis(100)) == Err(mpsc::RecvTimeoutError::Timeout)
+        {
+            let Ok(sum) = sum.lock() else { break };
+            progress.show(|| {
+                let (runs, all) = (grouped(sum.runs), grouped(args.seeds));
+                format!("{runs} of {all} seeds, {}", speed(sum.events, started.elapsed(), jobs))
+            });
+        }
+        progress.clear();
+    });
+    sum.into_inner().unwrap_or_default()
+}
+
+/// An event is one delivery or one timer.
+fn speed(events: u64, took: Duration, jobs: u64) -> String {
+    let seconds = took.as_secs_f64().max(f64::EPSILON);
+    let each = events as f64 / seconds / jobs as f64;
+    let beside = if jobs == 1 { String::new() } else { format!(" in each of {jobs} jobs") };
+    format!(
+        "{} in {seconds:.1} s: {} a second{beside}",
+        grouped_count(events, "event"),
+        grouped(each as u64)
+    )
+}
+
+fn situations(situations: &Situations) -> String {
+    let all = situations.iter().count();
+    let missing = situations.missing().count();
+    let mut text = format!("situations come to, {} of {all}:", all - missing);
+    for (situation, hits) in situations.iter() {
+        // Writing to a string cannot fail.
+        let _ = match hits {
+            0 => write!(text, "\n  {:>12}  {situation}", "never"),
+            hits => write!(text, "\n  {:>12}  {situation}", grouped(hits)),
+        };
+    }
+    text
+}

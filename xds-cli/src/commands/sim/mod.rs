@@ -1,0 +1,136 @@
+//! `xds sim`: clients and servers in virtual time.
+
+mod artifacts;
+mod many;
+mod progress;
+
+use std::{fs, panic, path::Path};
+
+use clap::ColorChoice;
+use xds_sim::{Config, Failure as Broken, Outcome, record_seed, record_tape, shrink, trace::Trace};
+
+use self::progress::Progress;
+use crate::{
+    args::{
+        SimCommand,
+        sim::{Form, ReplayArgs, ShrinkArgs, Source},
+    },
+    failure::Failure,
+    output,
+    text::count,
+};
+
+pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure> {
+    // A panic of the cores is a finding like others, told with the run that led to it.
+    panic::set_hook(Box::new(|_| {}));
+    let result = match command {
+        SimCommand::Run(args) => many::run(args, color),
+        SimCommand::Replay(args) => replay(args),
+        SimCommand::Shrink(args) => shrink_one(args),
+    };
+    drop(panic::take_hook());
+    result
+}
+
+fn replay(args: ReplayArgs) -> Result<(), Failure> {
+    let (outcome, trace) = record(&args.source, &Config::default());
+    match args.form {
+        Form { html: Some(file), .. } => {
+            fs::write(&file, trace.to_html()).map_err(|why| Failure::Artifact { file, why })?;
+        }
+        Form { ndjson: true, .. } => output::print(&trace.to_ndjson())?,
+        Form { mermaid: true, .. } => output::print(&trace.to_mermaid(args.last))?,
+        Form { .. } => {
+            output::print(&format!("options: {}", outcome.options))?;
+            output::print(&trace.to_text(args.last))?;
+        }
+    }
+    match outcome.violation {
+        None => Ok(()),
+        Some(broken) => Err(told(&broken)),
+    }
+}
+
+fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
+    let mut config = Config::default();
+    config.effort.tries = args.tries;
+    let (outcome, _) = record(&args.source, &config);
+    let Some(broken) = outcome.violation else {
+        return Err(Failure::Simulated(
+            "there is nothing to shrink: the run breaks no rule".into(),
+        ));
+    };
+    tell(&broken, &config, args.html.as_deref())
+}
+
+fn record(source: &Source, config: &Config) -> (Outcome, Trace) {
+    match (&source.tape, source.seed) {
+        (Some(tape), _) => record_tape(tape, config),
+        (None, seed) => record_seed(seed.unwrap_or_default(), config),
+    }
+}
+
+/// Makes a failed run smaller and tells all there is to know of it.
+fn tell(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
+    let mut progress = Progress::new();
+    let mut tries = 0;
+    let mut smallest = shrink(broken, config, &mut |now| {
+        tries = now.tries;
+        progress.show(|| {
+            let (tries, limit, choices) = (now.tries, now.limit, now.choices);
+            format!("shrinking: {tries} of {limit} tries, {choices} choices left")
+        });
+    });
+    progress.clear();
+    smallest.seed = broken.seed;
+    output::print(&smallest.to_text(Some((broken, tries))))?;
+    match folder {
+        Some(folder) => {
+            for file in artifacts::write(folder, broken, &smallest, tries)? {
+                output::print(&format!("written: {}", file.display()))?;
+            }
+        }
+        None => output::print(&format!("as a test:\n\n{}", smallest.to_test()))?,
+    }
+    Err(told(broken))
+}
+
+fn told(broken: &Broken) -> Failure {
+    let run = broken.seed.map_or_else(|| "the run".into(), |seed| format!("seed {seed}"));
+    Failure::Simulated(format!("{run} breaks {}", broken.violation.invariant))
+}
+
+/// `1,234,567`, as people read large numbers.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 run`, `12,345 runs`.
+fn grouped_count(number: u64, what: &str) -> String {
+    match number {
+        1 => count(1_u64, what),
+        _ => format!("{} {what}s", grouped(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_have_commas() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(grouped_count(1, "run"), "1 run");
+        assert_eq!(grouped_count(1_000, "run"), "1,000 runs");
+    }
+}

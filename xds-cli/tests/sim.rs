@@ -1,0 +1,98 @@
+//! `xds sim` as a user runs it.
+
+mod support;
+
+use std::fs;
+
+use serde_json::Value as Json;
+use support::{Ended, TempDir, run};
+
+fn sim(args: &[&str]) -> Ended {
+    run(&[&["sim"], args].concat())
+}
+
+#[test]
+fn runs_that_break_no_rule_are_summed_up() {
+    let ended = sim(&["run", "--seeds", "40", "--jobs", "2"]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    let mut lines = ended.stdout.lines();
+    assert_eq!(lines.next(), Some("40 seeds from 0: no violation"));
+    let speed = lines.next().unwrap();
+    assert!(
+        speed.contains(" events in ") && speed.ends_with(" a second in each of 2 jobs"),
+        "{speed}"
+    );
+    assert!(lines.next().unwrap().starts_with("situations come to, "), "{}", ended.stdout);
+    assert_eq!(ended.stderr, "", "no progress where there is no terminal");
+}
+
+#[test]
+fn runs_can_be_made_without_judging_them() {
+    let ended = sim(&["run", "--seeds", "5", "--seed", "7", "--jobs", "1", "--unjudged"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("5 seeds from 7: not judged\n"), "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().count(), 2, "{}", ended.stdout);
+}
+
+#[test]
+fn a_run_is_shown_in_each_form() {
+    let directory = TempDir::new();
+    let text = sim(&["replay", "--seed", "3", "--last", "5"]);
+    assert_eq!(text.code, Some(0), "{}", text.stderr);
+    assert!(text.stdout.starts_with("options: clients="), "{}", text.stdout);
+    assert!(text.stdout.contains("events before"), "{}", text.stdout);
+
+    let ndjson = sim(&["replay", "--seed", "3", "--ndjson"]);
+    let events: Vec<Json> =
+        ndjson.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&events[0]["event"], &events[0]["seed"]), (&"run".into(), &"3".into()));
+    assert!(events.iter().any(|event| event["event"] == "deliver"));
+
+    let mermaid = sim(&["replay", "--seed", "3", "--mermaid"]);
+    assert!(mermaid.stdout.starts_with("sequenceDiagram\n"), "{}", mermaid.stdout);
+
+    let file = directory.join("run.html");
+    let html = sim(&["replay", "--seed", "3", "--html", file.to_str().unwrap()]);
+    assert_eq!((html.code, &*html.stdout), (Some(0), ""), "{}", html.stderr);
+    assert!(fs::read_to_string(file).unwrap().starts_with("<!doctype html>"));
+}
+
+/// The same seed is the same run in every process: what is shown of it is equal, byte for byte.
+#[test]
+fn two_processes_make_the_same_run() {
+    let show = || sim(&["replay", "--seed", "11", "--ndjson"]).stdout;
+    let first = show();
+    assert!(first.lines().count() > 20, "{first}");
+    assert_eq!(first, show());
+}
+
+#[test]
+fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
+    let replayed = sim(&["replay", "--tape", "AQIDBA"]);
+    assert_eq!(replayed.code, Some(0), "{}", replayed.stderr);
+    let ended = sim(&["shrink", "--tape", "AQIDBA"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.stderr, "xds: there is nothing to shrink: the run breaks no rule");
+}
+
+#[test]
+fn what_is_no_run_is_wrong_usage() {
+    for (args, part) in [
+        (&["replay"][..], "--seed <SEED>"),
+        (&["replay", "--tape", "!"], "this is no tape"),
+        (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
+        (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
+        (&["run", "--seeds", "0"], "0 is not in"),
+    ] {
+        let ended = sim(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_with_one() {
+    let ended = sim(&["replay", "--seed", "1", "--html", "no/such/directory/run.html"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("cannot write no/such/directory/run.html"), "{}", ended.stderr);
+}
