@@ -25,6 +25,9 @@ fn file(format: Format, bytes: &[u8]) {
     let schema = Schema::envoy();
     let Ok(document) = parse(schema, "f", format, bytes) else { return };
     let response = document.to_discovery_response();
+    if response.is_empty() {
+        return; // An empty list says that there is nothing; no bytes say nothing at all.
+    }
     let again = parse(schema, "f", Format::Binary, &response).expect("what was read is valid");
     assert_eq!(again.to_discovery_response(), response);
 
