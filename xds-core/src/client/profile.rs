@@ -113,7 +113,8 @@ pub enum Duplicates {
 #[non_exhaustive]
 pub enum NackVersion {
     /// The last one that was accepted whole (S0.088), or the empty one. A server that is told so on the
-    /// next stream sends again what was rejected.
+    /// next stream sends again what was rejected. A stream that begins with a wildcard states none, unless a
+    /// response was accepted since: what is held is not what the accepted version stands for.
     LastAccepted,
     /// The newest one of which something is in use: that of the rejected response if a resource that is
     /// wanted was valid in it, as gRPC's C core has it. A server that trusts it on the next stream may

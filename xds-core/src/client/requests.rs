@@ -54,6 +54,11 @@ impl Client {
             Outcome::UsedInPart(_) => self.config.profile.nack_version == NackVersion::Newest,
             Outcome::Rejected(_) => false,
         };
+        held.is_mixed = match &outcome {
+            Outcome::Accepted => false,
+            Outcome::UsedInPart(_) => !states_newest,
+            Outcome::Rejected(_) => held.is_mixed,
+        };
         if states_newest {
             held.version = version.clone();
             held.is_of_everything =
@@ -137,7 +142,8 @@ impl Client {
         let says_too_much = || {
             let begins_with_wildcard =
                 known.interest.wants_wildcard_in(server.serves.of(type_index));
-            held.is_outdated || (begins_with_wildcard && !held.is_of_everything)
+            let is_of_something_else = held.is_mixed || !held.is_of_everything;
+            held.is_outdated || (begins_with_wildcard && is_of_something_else)
         };
         if !channel.machine(type_index)?.was_requested() && says_too_much() {
             *held = HeldState::default();

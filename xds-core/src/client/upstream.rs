@@ -83,6 +83,10 @@ pub(crate) struct HeldState {
     /// Whether some of it has changed since, by another server or by time: then the next stream states no
     /// version.
     pub(crate) is_outdated: bool,
+    /// Whether a response was rejected since of which something is in use: the server may by now have again
+    /// what the version stands for. Of a stream that begins with a wildcard it would take the version to say
+    /// that all of that is held, and send nothing (M41, IL1).
+    pub(crate) is_mixed: bool,
     /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
     /// take the version to say so and send nothing (B06, M41), so that otherwise none is stated there.
     pub(crate) is_of_everything: bool,
