@@ -201,10 +201,13 @@ impl Turn<'_> {
         while self.session.remembered > 0
             && let Some(edge) = self.edges.at(slot)
         {
-            let standing = edge.standing;
+            let (standing, is_withheld) = (edge.standing, edge.is_withheld());
             let next = self.edges.next(Chain::Session, slot);
-            if standing == Standing::Remembered {
-                self.disconnect(slot);
+            match standing {
+                // It still has to be told that this is gone.
+                Standing::Remembered if is_withheld => self.set_standing(slot, Standing::Lingering),
+                Standing::Remembered => self.disconnect(slot),
+                _ => {}
             }
             slot = next;
         }
