@@ -176,7 +176,7 @@ impl ElsewhereArgs {
 pub(crate) enum Ordering {
     /// As they become due.
     Off,
-    /// Clusters, endpoints, listeners, routes, one right behind the other.
+    /// Clusters, endpoints, listeners, routes, one right behind the other; what is deleted last.
     Order,
     /// The same, each once the client has accepted what it refers to; and what is deleted stays until
     /// nothing the client has accepted refers to it.

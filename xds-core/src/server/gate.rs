@@ -60,9 +60,9 @@ impl Waits {
     }
 }
 
-/// Whether deletions of a type may have to wait.
-pub(crate) const fn lets_linger(rank: u8) -> bool {
-    !Waits::of(rank as usize).to_be_told.is_empty()
+/// What may refer to resources of a type: those that are gone are told after it.
+pub(crate) const fn may_refer_to(rank: u8) -> &'static [usize] {
+    Waits::of(rank as usize).to_be_told
 }
 
 /// What is known of a stream besides what its sessions know.

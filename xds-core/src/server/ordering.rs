@@ -21,18 +21,19 @@ use crate::{frame::Frame, id::StreamId, service::Variant, slab::Slot};
 pub(crate) enum Order {
     /// In which they became due: these sessions, and perhaps others.
     Arrival(VecDeque<Slot>),
-    /// Of make before break (M144, M145).
+    /// Of make before break (M144, M145), and its reverse for what is deleted (IS17, S0.166).
     Rank,
     /// The same, behind the client's ACKs (M146).
     Gated(Box<Gate>),
+    /// There is one type only.
+    Alone,
 }
 
 impl Order {
     pub(crate) fn of(policy: &OrderingPolicy, via: &Via) -> Self {
         match (policy, via) {
-            (OrderingPolicy::OrderOnly, _) | (_, Via::Single { .. } | Via::Fetch { .. }) => {
-                Self::Rank
-            }
+            (_, Via::Single { .. } | Via::Fetch { .. }) => Self::Alone,
+            (OrderingPolicy::OrderOnly, _) => Self::Rank,
             (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
             (OrderingPolicy::AckGated(_), _) => Self::Gated(Box::default()),
         }
@@ -40,16 +41,18 @@ impl Order {
 
     /// What becomes of a session of this rank.
     pub(crate) fn staging(&self, rank: u8) -> Staging {
+        let is_referred_to = !gate::may_refer_to(rank).is_empty();
         match self {
-            Self::Arrival(_) | Self::Rank => Staging::Free,
-            Self::Gated(_) if gate::lets_linger(rank) => Staging::Lingering,
+            Self::Rank if is_referred_to => Staging::Reversed,
+            Self::Arrival(_) | Self::Rank | Self::Alone => Staging::Free,
+            Self::Gated(_) if is_referred_to => Staging::Lingering,
             Self::Gated(_) => Staging::Staged,
         }
     }
 
     pub(crate) fn gate(&mut self) -> Option<&mut Gate> {
         match self {
-            Self::Arrival(_) | Self::Rank => None,
+            Self::Arrival(_) | Self::Rank | Self::Alone => None,
             Self::Gated(gate) => Some(gate),
         }
     }
@@ -63,7 +66,7 @@ impl Server {
             Some((id, Staging::Staged | Staging::Lingering)) if self.look_at(id) => {
                 self.tell_writable(id);
             }
-            Some((id, Staging::Free)) if self.subscriptions.is_due(session) => {
+            Some((id, Staging::Free | Staging::Reversed)) if self.subscriptions.is_due(session) => {
                 let order = self.streams.get_mut(id.0).map(|stream| &mut stream.order);
                 if let Some(Order::Arrival(due)) = order
                     && !due.contains(&session)
@@ -101,7 +104,7 @@ impl Server {
         let Some(stream) = self.streams.get(id.0) else { return };
         let has_next = match stream.order {
             Order::Gated(_) => self.look_at(id) && got_one,
-            Order::Arrival(_) | Order::Rank => {
+            Order::Arrival(_) | Order::Rank | Order::Alone => {
                 let mut seats = stream.sessions.iter();
                 seats.any(|seat| self.subscriptions.is_due(seat.session))
             }
@@ -184,9 +187,15 @@ impl Server {
             let rendered = turn.render(nonce, limit, now, next.portion)?;
             Some((next.seat, rendered, nonce))
         };
-        if let Order::Rank = stream.order {
-            let mut seats = stream.sessions.iter();
-            return seats.find_map(|&seat| render(subscriptions, Next::whole(seat)));
+        if let Order::Rank | Order::Alone = stream.order {
+            let seats = &stream.sessions;
+            let first = seats.iter().find_map(|&seat| {
+                let portion = portion_of(seat, seats, subscriptions)?;
+                render(subscriptions, Next { seat, portion })
+            });
+            // What a deletion waited for may have had nothing to say.
+            let mut rest = seats.iter().map(|&seat| Next::whole(seat));
+            return first.or_else(|| rest.find_map(|next| render(subscriptions, next)));
         }
         let tries = stream.sessions.len();
         (0..=tries).find_map(|_| {
@@ -194,6 +203,27 @@ impl Server {
             render(subscriptions, next)
         })
     }
+}
+
+/// How much of what is due of a session is told now, if it is its turn. What is deleted goes after all that is
+/// set and can be sent, and after what is deleted of types that may refer to it. Nothing waits for an ACK.
+fn portion_of(seat: Seat, seats: &[Seat], subscriptions: &Subscriptions) -> Option<Portion> {
+    let session = subscriptions.sessions.at(seat.session)?;
+    let arena = subscriptions.store.arena(session.arena)?;
+    if !session.has_removals(arena) {
+        return Some(Portion::Everything);
+    }
+    let goes_first = |other: &Seat| {
+        let may_refer = gate::may_refer_to(seat.rank).contains(&usize::from(other.rank));
+        other.session != seat.session
+            && subscriptions.is_due(other.session)
+            && (may_refer || subscriptions.has_additions(other.session))
+    };
+    if !seats.iter().any(goes_first) {
+        return Some(Portion::Everything);
+    }
+    let says_more = session.has_additions(arena) || session.owes_heartbeats_alone(arena);
+    says_more.then_some(Portion::Additions)
 }
 
 impl Stream {
@@ -211,7 +241,7 @@ impl Stream {
                 };
                 self.sessions.iter().find(is_next).copied().map(Next::whole)
             }
-            Order::Rank => None,
+            Order::Rank | Order::Alone => None,
         }
     }
 }

@@ -127,6 +127,12 @@ impl Subscriptions {
         session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.is_due(arena)))
     }
 
+    /// Whether a session has more to say than what is gone.
+    pub(crate) fn has_additions(&self, slot: Slot) -> bool {
+        let session = self.sessions.at(slot);
+        session.is_some_and(|it| self.arena_of(it).is_some_and(|arena| it.has_additions(arena)))
+    }
+
     /// The type of a session.
     pub(crate) fn type_of(&self, slot: Slot) -> Option<&TypeUrl> {
         Some(&self.arena_of(self.sessions.at(slot)?)?.type_url)

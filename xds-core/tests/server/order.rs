@@ -296,3 +296,107 @@ fn streams_are_independent() {
     let stats = rig.server.stats();
     assert_eq!((stats.streams, stats.subscriptions), (0, 0));
 }
+
+#[test]
+fn what_is_deleted_goes_last() {
+    run_all(&[
+        (
+            "IS17 S0.166 S0.160",
+            "
+            set lds l=1; rds r=1; cds old=1
+            > cds
+            > lds
+            > rds r
+            < cds first old=1
+            < lds first l=1
+            < rds first r=1
+            > cds
+            > lds
+            > rds r
+            set rds r=2; cds -old        # which no route leads to any more
+            < rds changed r=2
+            < cds changed
+        ",
+        ),
+        (
+            "IS17 S0.166 S0.160 M134",
+            "
+            set lds l=1; rds r=1; cds old=1; eds old=1
+            d> cds
+            d> lds
+            d> eds +old
+            d> rds +r
+            d< cds first old=1
+            d< eds first old=1
+            d< lds first l=1
+            d< rds first r=1
+            d> cds ack
+            d> lds ack
+            d> eds ack
+            d> rds ack
+            set cds new=1 -old; eds new=1 -old; rds r=2
+            d< cds changed new=1
+            d< rds changed r=2
+            d> rds ack
+            d< eds changed -old
+            d> cds ack
+            d< cds changed -old
+        ",
+        ),
+    ]);
+}
+
+/// Neither is what the client had before, and what goes before it has been answered.
+#[test]
+fn no_deletion_is_forgotten_over_what_goes_first() {
+    run_all(&[(
+        "IS17 M118 M149",
+        "
+            set cds a=1 c=1; eds e=1
+            9d> cds
+            9d< cds first a=1 c=1
+            d> cds +* has:c=1
+            d> eds +e
+            set cds -c
+            d< cds first a=1
+            d< eds first e=1
+            d> cds ack
+            d< cds changed -c
+        ",
+    )]);
+}
+
+#[test]
+fn no_deletion_waits_for_an_ack() {
+    run_all(&[
+        (
+            "IS17",
+            "
+            set lds l=1; rds r=1; cds c=1
+            > cds
+            > lds
+            > rds r
+            < cds first c=1
+            < lds first l=1
+            < rds first r=1
+            > cds
+            > lds
+            set rds r=2; cds -c          # routes are on their way: the new ones cannot be sent
+            < cds changed
+            > rds r
+            < rds changed r=2
+        ",
+        ),
+        (
+            "IS17",
+            "
+            set cds c=1
+            > cds
+            < cds first c=1
+            > cds
+            set cds -c                   # nothing refers to it
+            < cds changed
+        ",
+        ),
+    ]);
+}

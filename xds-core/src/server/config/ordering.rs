@@ -11,8 +11,8 @@ use crate::references::{EnvoyReferences, ReferenceExtractor};
 pub enum OrderingPolicy {
     /// As they become due.
     Off,
-    /// Of what is due at the same time first clusters, then endpoints, listeners, routes, and so on.
-    /// Nothing waits for an ACK, and what is deleted goes with the next response of its type.
+    /// Of what is due at the same time first clusters, then endpoints, listeners, routes, and so on; and
+    /// what is deleted last, in the reverse order (IS17, S0.166). Nothing waits for an ACK.
     #[default]
     OrderOnly,
     /// Make before break: what may refer to clusters waits until these are accepted, and what is deleted

@@ -40,7 +40,7 @@ impl Session {
             Sends::Changes => false,
             Sends::ChangesAndRemovals => arena.tells_removals(),
         };
-        self.staging == Staging::Lingering && tells_deletions
+        matches!(self.staging, Staging::Reversed | Staging::Lingering) && tells_deletions
     }
 
     /// Whether the graves tell the session what its wildcard has lost.

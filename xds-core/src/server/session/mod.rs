@@ -128,6 +128,8 @@ pub(crate) enum Role {
 pub(crate) enum Staging {
     /// No.
     Free,
+    /// No, but what is deleted is told after everything else.
+    Reversed,
     /// What is set may have to wait.
     Staged,
     /// What is deleted, too: the client has it until that may be told.

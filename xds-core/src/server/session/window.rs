@@ -63,7 +63,7 @@ impl Session {
     /// time.
     pub(super) fn has_room(&self, arena: &Arena) -> bool {
         let window = match self.staging {
-            Staging::Free => usize::from(arena.config.window.get()),
+            Staging::Free | Staging::Reversed => usize::from(arena.config.window.get()),
             Staging::Staged | Staging::Lingering => 1,
         };
         let holds_place = |answer: Answer| match (answer, arena.config.answer_overdue) {

@@ -46,8 +46,8 @@ pub(crate) struct World {
     versions: VersionMode,
     /// Whether all types send everything each time.
     repeats: bool,
-    /// Whether types wait for each other's ACKs.
-    is_gated: bool,
+    /// Whether what is deleted may be sent until what refers to it was.
+    lets_linger: bool,
 }
 
 /// When outputs are polled; it must make no difference (rule 3).
@@ -65,6 +65,7 @@ impl World {
     pub(crate) fn with((config, split): (ServerConfig, Split), seed: u64, drains: Drains) -> Self {
         let rules = config.type_defaults.others;
         let is_gated = matches!(config.ordering, OrderingPolicy::AckGated(_));
+        let lets_linger = !matches!(config.ordering, OrderingPolicy::Off);
         let mut server = Server::new(config, seed, Time::ZERO);
         let mut connect = |habit| Client {
             habit,
@@ -89,7 +90,7 @@ impl World {
             nack_recovery: rules.nack_recovery,
             versions: rules.versions,
             repeats: rules.sotw_response != SotwResponse::Changes,
-            is_gated,
+            lets_linger,
         }
     }
 
@@ -281,7 +282,7 @@ impl World {
                 continue;
             }
             if !self.store.contains_key(&(ty, index)) {
-                assert!(self.is_gated && TYPES[ty] == "cds", "deleted (M64)");
+                assert!(self.lets_linger && TYPES[ty] == "cds", "deleted (M64)");
                 seen.lingering = true;
             } else {
                 let current = payload(name, &self.store[&(ty, index)].to_string());
