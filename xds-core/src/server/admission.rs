@@ -25,7 +25,8 @@ pub enum DropView {
 impl Server {
     /// Lets a client see a view, which may have no resources yet: the answer to
     /// [`ServerOutput::Authorize`](super::ServerOutput::Authorize), and later a move, after which the
-    /// client is sent the difference (M223). Nothing happens if the stream is gone.
+    /// client is sent the difference (M223). Nothing happens if the stream is gone. If the view does not
+    /// exist yet and there are as many as may be, the stream is closed ([`CloseReason::TooManyViews`]).
     pub fn assign(&mut self, stream: StreamId, view: &ViewName, now: Time) {
         self.clock.advance(now);
         let Some(state) = self.streams.get_mut(stream.0) else {
@@ -33,7 +34,11 @@ impl Server {
             return;
         };
         let store = &mut self.subscriptions.store;
-        let Some(view) = store.open_view(view) else { return };
+        let limit = self.config.limits.views;
+        let may_be_made = store.find_view(view).is_some() || store.views() < limit;
+        let Some(view) = may_be_made.then(|| store.open_view(view)).flatten() else {
+            return self.close(stream, CloseReason::TooManyViews { limit });
+        };
         if state.view == Some(view) {
             return;
         }

@@ -93,6 +93,12 @@ pub enum CloseReason {
         /// The configured limit.
         limit: usize,
     },
+    /// The client was assigned a view that does not exist yet, and there are as many as may be.
+    #[error("more than {limit} views")]
+    TooManyViews {
+        /// The configured limit.
+        limit: usize,
+    },
     /// The application refuses the client (M10-M12, M236, M237).
     #[error("{message}")]
     Refused {
@@ -145,7 +151,8 @@ impl CloseReason {
             | Self::TooManyTypes { .. }
             | Self::TooManyRequests { .. }
             | Self::RequestRate { .. }
-            | Self::TooManyStreamsOfNode { .. } => StatusCode::ResourceExhausted,
+            | Self::TooManyStreamsOfNode { .. }
+            | Self::TooManyViews { .. } => StatusCode::ResourceExhausted,
             Self::AnswerOverdue { .. } => StatusCode::DeadlineExceeded,
             Self::Refused { code, .. } => *code,
             Self::ViewDropped | Self::Behind | Self::StreamAge | Self::ShuttingDown => {

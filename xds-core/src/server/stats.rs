@@ -96,6 +96,8 @@ pub struct ClosedStreams {
     pub limits: u64,
     /// Of these, because the node had too many streams.
     pub streams_per_node: u64,
+    /// Of these, because there would have been too many views.
+    pub views: u64,
     /// Of these, because of too many names or types.
     pub subscriptions: u64,
     /// Of these, because of too many requests, at once or while no view was assigned.
@@ -163,6 +165,7 @@ impl ServerStats {
                 &mut closed.requests
             }
             CloseReason::TooManyStreamsOfNode { .. } => &mut closed.streams_per_node,
+            CloseReason::TooManyViews { .. } => &mut closed.views,
             CloseReason::Refused { .. } => &mut closed.refused,
             CloseReason::ViewDropped => &mut closed.view_dropped,
             CloseReason::Behind => &mut closed.behind,
@@ -171,7 +174,7 @@ impl ServerStats {
             CloseReason::ShuttingDown => &mut closed.shutting_down,
         };
         *count += 1;
-        closed.limits =
-            closed.lengths + closed.subscriptions + closed.requests + closed.streams_per_node;
+        let of_requests = closed.lengths + closed.subscriptions + closed.requests;
+        closed.limits = of_requests + closed.streams_per_node + closed.views;
     }
 }

@@ -267,3 +267,30 @@ fn a_move_in_between_loses_nothing() {
     rig.run("d< cds changed a=1 gone=1");
     println!("covers: M223 IS16");
 }
+
+/// IS24: a client that would see one view too many is told so, rather than left to wait.
+#[test]
+fn views_are_bounded_however_they_come_into_being() {
+    let mut config = asked();
+    config.limits.views = 2;
+    let mut rig = Rig::new(config);
+    rig.run("> cds\n2> cds");
+    rig.assign(1, "one");
+    rig.assign(2, "two");
+    let second = rig.stream(2);
+    let closed = rig.effects().into_iter().find_map(|effect| match effect {
+        ServerOutput::Close(stream, reason) => Some((stream, reason)),
+        _ => None,
+    });
+    let reason = CloseReason::TooManyViews { limit: 2 };
+    assert_eq!(reason.code(), StatusCode::ResourceExhausted);
+    assert_eq!(closed, Some((second, reason)));
+    assert_eq!((rig.server.stats().closed.limits, rig.server.stats().closed.views), (1, 1));
+    rig.run("3> cds");
+    rig.assign(3, "one");
+    rig.run("close\n3close\n4> cds");
+    rig.assign(4, "two");
+    rig.set_in("two", "cds a=1");
+    rig.run("4< cds first a=1");
+    println!("covers: IS24");
+}
