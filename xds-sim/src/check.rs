@@ -154,6 +154,8 @@ pub struct Outcome {
     pub events: u64,
     /// The hash over all that happened: equal for equal runs.
     pub hash: u64,
+    /// The choices of the run.
+    pub tape: Tape,
     /// What the run came to.
     pub situations: Situations,
     /// What went wrong, if anything did.
@@ -260,9 +262,11 @@ fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> 
     let ended = world.end();
     let mut trace = ended.trace;
     trace.header.seed = seed;
-    let tape = (ended.violation.is_some() || seed.is_none()).then(|| ended.choices.to_tape());
-    trace.header.tape = tape.as_ref().map(Tape::to_string);
-    let broken = tape.filter(|_| ended.violation.is_some());
+    let tape = ended.choices.to_tape();
+    if ended.violation.is_some() || seed.is_none() {
+        trace.header.tape = Some(tape.to_string());
+    }
+    let broken = ended.violation.is_some().then(|| tape.clone());
     let failure = ended.violation.zip(broken.clone()).map(|(violation, tape)| Failure {
         seed,
         options: ended.options.clone(),
@@ -276,6 +280,7 @@ fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> 
         options: ended.options,
         events: ended.events,
         hash: ended.hash,
+        tape,
         situations: ended.situations,
         violation: failure,
     };

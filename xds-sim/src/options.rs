@@ -102,6 +102,8 @@ kinds! {
         WatchAll = "watch-all",
         /// An application ends a watch.
         Unwatch = "unwatch",
+        /// An application ends a watch and begins it anew in the same turn.
+        WatchAgain = "watch-again",
         /// An operator deletes a resource.
         Delete = "delete",
         /// An operator sets a resource that clients find invalid.

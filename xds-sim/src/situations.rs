@@ -12,8 +12,8 @@ pub enum Situation {
     GoodBesideBad,
     /// A response arrives at the same instant as a client's timer is due.
     ResponseAtTimer,
-    /// A client turns to the next server while an answer to the first one is still to be sent.
-    FallbackWhileAnswerPending,
+    /// A client turns to the next server while a response is under way on another of its streams.
+    FallbackWhileResponseUnderWay,
     /// A client turns back from the next server to the preferred one.
     PreferredServerReturns,
     /// A resource is found missing because it did not come in time.
@@ -62,7 +62,7 @@ impl Situation {
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
-        Self::FallbackWhileAnswerPending,
+        Self::FallbackWhileResponseUnderWay,
         Self::PreferredServerReturns,
         Self::NotReceivedInTime,
         Self::CreatedAfterMissing,
@@ -92,7 +92,7 @@ impl Situation {
             Self::NackThenReconnectThenAck => "NACK then reconnect then ACK",
             Self::GoodBesideBad => "good resources beside bad ones",
             Self::ResponseAtTimer => "response at the instant of a timer",
-            Self::FallbackWhileAnswerPending => "fallback while an answer is pending",
+            Self::FallbackWhileResponseUnderWay => "fallback while a response is under way",
             Self::PreferredServerReturns => "preferred server returns",
             Self::NotReceivedInTime => "resource not received in time",
             Self::CreatedAfterMissing => "resource created after it was missing",

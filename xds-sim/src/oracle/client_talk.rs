@@ -297,6 +297,17 @@ impl Oracle for ClientTalk {
                 self.accepted.retain(|(owner, ..), _| owner != client);
                 self.unsaid.retain(|(owner, ..), _| owner != client);
             }
+            Event::Watched { client, kind, name, is_first: true, .. } => {
+                let name = name.unwrap_or("*");
+                let mut streams =
+                    self.streams.iter().filter(|(link, _)| world.link(**link).client == *client);
+                let is_subscribed = streams.any(|(_, stream)| {
+                    stream.types.get(*kind).is_some_and(|it| it.fold.subscribed.contains(name))
+                });
+                if is_subscribed {
+                    report.note(Situation::WatchedAgainBeforeUnsubscribed);
+                }
+            }
             Event::Rest => self.at_rest(world, report),
             _ => {}
         }

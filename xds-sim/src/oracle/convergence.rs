@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use xds_core::client::DataErrorPolicy;
+use xds_core::{client::DataErrorPolicy, service::Variant};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
-    options::ProfileName,
+    options::{Action, Lies, ProfileName},
     trace::Phase,
     world::{Watch, World},
 };
@@ -65,11 +65,25 @@ impl Oracle for Convergence {
 /// Whether deletions end the use of a resource.
 fn drops_deleted(world: &World, kind: usize) -> bool {
     let options = world.options();
-    let is_policy =
-        options.profile == ProfileName::Envoy || options.data_errors == DataErrorPolicy::DropCached;
+    if options.lies != Lies::NONE {
+        // A client that was told of what never was may keep it where nobody ever says that it is not so.
+        return false;
+    }
+    let can_be_bad = options.actions.contains(Action::SetBad);
+    if can_be_bad && options.variant == Variant::StateOfTheWorld {
+        // Who uses a part of the first response, and accepts none, states no version when it comes back. To
+        // the server it is one that never had anything, who is not told that nothing exists (M39).
+        return false;
+    }
+    let is_policy = match options.profile {
+        // What a client that refuses responses whole was told beside a bad resource is not told again, if
+        // it was a deletion.
+        ProfileName::Envoy => !can_be_bad,
+        ProfileName::Grpc => options.data_errors == DataErrorPolicy::DropCached,
+    };
     let type_url = world.types()[kind].as_str();
-    let is_told = options.variant == xds_core::service::Variant::Incremental
-        || xds_core::types::is_full_state_in_sotw(type_url);
+    let is_told =
+        options.variant == Variant::Incremental || xds_core::types::is_full_state_in_sotw(type_url);
     is_policy && is_told
 }
 

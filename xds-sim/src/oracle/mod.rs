@@ -5,10 +5,13 @@
 //! timers and the state that the cores show. They hold for any peer that keeps to the protocol, so they judge
 //! a user's own control plane or application as they judge ours.
 
+mod bounds;
+mod cache;
 mod client_talk;
 mod convergence;
 mod fold;
 mod server_talk;
+mod trouble;
 mod watching;
 
 use bytes::Bytes;
@@ -47,6 +50,10 @@ impl Rule {
 
 pub(crate) const NO_PANIC: Rule =
     Rule::new("IC36", "no input makes a state machine or an application panic");
+pub(crate) const APPLICATION: Rule = Rule::new(
+    "application",
+    "once everything works again, an application has come to the right view",
+);
 pub(crate) const HONEST_TIMEOUTS: Rule =
     Rule::new("IC38", "handling what is due makes progress: nothing is due for ever");
 
@@ -255,11 +262,14 @@ pub trait Oracle {
 /// All judges that a run of this kind is to have.
 #[must_use]
 pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
-    let mut oracles: Vec<Box<dyn Oracle>> = vec![Box::new(convergence::Convergence::default())];
+    let mut oracles: Vec<Box<dyn Oracle>> =
+        vec![Box::new(convergence::Convergence::default()), Box::new(bounds::Bounds)];
     if options.lies == crate::options::Lies::NONE {
         oracles.push(Box::new(client_talk::ClientTalk::default()));
         oracles.push(Box::new(server_talk::ServerTalk::default()));
         oracles.push(Box::new(watching::Watching::default()));
+        oracles.push(Box::new(cache::CacheModel::default()));
+        oracles.push(Box::new(trouble::Trouble::default()));
     }
     oracles
 }

@@ -35,7 +35,8 @@ pub(super) struct Operation {
 
 /// The pauses between operations, in milliseconds: none, short ones, and such around the times at which
 /// something else happens by itself.
-const PAUSES: [u32; 12] = [0, 0, 1, 5, 40, 300, 1_000, 3_000, 9_900, 14_900, 15_100, 31_000];
+const PAUSES: [u32; 13] =
+    [0, 0, 1, 5, 40, 300, 1_000, 3_000, 9_900, 14_900, 15_000, 15_100, 31_000];
 
 /// How long faults last, in milliseconds.
 const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
@@ -126,6 +127,11 @@ impl Operation {
             Action::Unwatch => {
                 if let Some(watch) = self.any_watch(world) {
                     world.unwatch(client, watch);
+                }
+            }
+            Action::WatchAgain => {
+                if let Some(watch) = self.any_watch(world) {
+                    world.watch_again(client, watch);
                 }
             }
             Action::Delete => world.delete(kind, name),

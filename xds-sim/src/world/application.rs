@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use xds_core::{
-    Time, TypeUrl,
+    Time, TypeUrl, WatchId,
     client::{Change, Notice},
     server::Via,
 };
@@ -16,19 +16,19 @@ use xds_core::{
 pub trait Application {
     /// A watch is told something. A watch of everything is told [`Notice::Behind`], and then what has
     /// [`changed`](Self::changed).
-    fn notified(&mut self, type_url: &TypeUrl, name: Option<&str>, notice: &Notice);
+    fn notified(&mut self, watch: WatchId, type_url: &TypeUrl, name: Option<&str>, notice: &Notice);
 
     /// A watch of everything is told what has changed.
-    fn changed(&mut self, type_url: &TypeUrl, change: &Change) {
-        let _ = (type_url, change);
+    fn changed(&mut self, watch: WatchId, type_url: &TypeUrl, change: &Change) {
+        let _ = (watch, type_url, change);
     }
 
     /// The client and all of its watches begin anew.
     fn restarted(&mut self) {}
 
     /// A watch has ended: nothing is said about it any more.
-    fn unwatched(&mut self, type_url: &TypeUrl, name: Option<&str>) {
-        let _ = (type_url, name);
+    fn unwatched(&mut self, watch: WatchId) {
+        let _ = watch;
     }
 
     /// Everything works, and the servers have these resources: `truth` answers with the bytes of one by type
@@ -48,7 +48,9 @@ pub trait Application {
 /// Streams go by numbers that are never used twice.
 pub trait ControlPlane {
     /// A client opens a stream.
-    fn opened(&mut self, stream: u64, via: &Via, now: Time);
+    fn opened(&mut self, stream: u64, via: &Via, now: Time) {
+        let _ = (stream, via, now);
+    }
 
     /// A request arrives: an encoded `DiscoveryRequest` or `DeltaDiscoveryRequest`, as the stream's
     /// variant has it.

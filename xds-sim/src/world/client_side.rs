@@ -174,7 +174,11 @@ impl World {
             self.emit(&Event::Reading { link, response });
         }
         let event = ChannelEvent::Message(channel, message.bytes.clone());
+        let strange = self.clients[at].core.stats().unsolicited;
         self.clients[at].core.handle_event(event, self.now);
+        if self.clients[at].core.stats().unsolicited > strange {
+            self.note(Situation::UnknownTypePassedOver);
+        }
         self.emit(&Event::Read { link, response: message.response() });
         while let Some(output) = self.clients[at].core.poll_output() {
             self.obey(at, output);
@@ -200,7 +204,7 @@ impl World {
         let node = &mut self.clients[at];
         if let (Some(application), Some(known)) = (&mut node.application, node.watches.get(&watch))
         {
-            application.notified(&type_url, known.name.as_deref(), notice);
+            application.notified(watch, &type_url, known.name.as_deref(), notice);
         }
         if is_busy {
             self.note(Situation::WatcherBehind);
@@ -268,7 +272,7 @@ impl World {
             known.step(&change);
             let lane = known.lane;
             if let Some(application) = &mut node.application {
-                application.changed(&type_url, &change);
+                application.changed(watch, &type_url, &change);
             }
             self.recorder.local(self.now, lane, &texts::digest_of_change(&change), || {
                 texts::change(&change)

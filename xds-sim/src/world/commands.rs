@@ -67,13 +67,24 @@ impl World {
         self.drain_client(client);
     }
 
+    /// Ends a watch and begins it anew in the same turn.
+    pub fn watch_again(&mut self, client: usize, watch: WatchId) {
+        let Some(known) = self.clients.get(client).and_then(|it| it.watches.get(&watch)) else {
+            return;
+        };
+        let (kind, name) = (known.kind, known.name.clone());
+        self.end_watch(client, watch);
+        let _ = self.begin_watch(client, kind, name);
+        self.drain_client(client);
+    }
+
     pub(super) fn end_watch(&mut self, client: usize, watch: WatchId) {
         let now = self.now;
         let Some(node) = self.clients.get_mut(client) else { return };
         let Some(known) = node.watches.remove(&watch) else { return };
         node.core.unwatch(watch, now);
         if let Some(application) = &mut node.application {
-            application.unwatched(&self.types[known.kind], known.name.as_deref());
+            application.unwatched(watch);
         }
         let is_last = !node.watches.values().any(|other| other.kind == known.kind);
         if is_last && !node.watches.is_empty() {
@@ -245,6 +256,10 @@ impl World {
             let said = bytes.as_deref().unwrap_or_default();
             self.recorder.local(now, lane, said, || texts::stored(short, name, bytes.as_ref()));
             self.emit(&Event::Applied { server, kind: *kind, name, bytes: bytes.as_ref() });
+            if matches!(self.servers[server].core, Plane::Own(_)) {
+                // It knows no transactions: each change is told by itself.
+                self.drain_server(server);
+            }
         }
         if let Plane::Core(core) = &mut self.servers[server].core
             && let Err(error) = core.apply(transaction, now)

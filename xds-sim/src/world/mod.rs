@@ -423,6 +423,18 @@ impl World {
     /// message is under way.
     pub fn judge_at_rest(&mut self) {
         self.emit(&Event::Rest);
+        if self.phase != Phase::Converge {
+            return;
+        }
+        let truth = |type_url: &TypeUrl, name: &str| {
+            let kind = self.types.iter().position(|known| known == type_url)?;
+            self.truth[kind].get(name).cloned()
+        };
+        let mut applications = self.clients.iter().filter_map(|node| node.application.as_ref());
+        let disagrees = applications.find_map(|application| application.agrees_with(&truth).err());
+        if let Some(what) = disagrees {
+            self.break_rule(&oracle::APPLICATION, what);
+        }
     }
 
     /// Says that a rule of the caller's is broken.

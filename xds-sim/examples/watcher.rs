@@ -1,0 +1,58 @@
+//! Tries an application's own logic out: a table of clusters that has to be right in the end, whatever
+//! happened to servers, streams and the client in between.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use xds_core::{
+    TypeUrl, WatchId,
+    client::{DataErrorPolicy, Notice},
+};
+use xds_sim::{
+    Application, Config, check,
+    options::{Action, Actions, Lies, ProfileName},
+    storm,
+};
+
+/// What is to be tried out: what each watch led to.
+#[derive(Default)]
+struct Clusters {
+    by_watch: BTreeMap<WatchId, (TypeUrl, String, Option<Bytes>)>,
+}
+
+impl Application for Clusters {
+    fn notified(&mut self, watch: WatchId, url: &TypeUrl, name: Option<&str>, notice: &Notice) {
+        let bytes = match notice {
+            Notice::Changed(Ok(resource)) => Some(resource.bytes.clone()),
+            Notice::Changed(Err(_)) => None,
+            _ => return, // Something is wrong beside the value, which stays in use.
+        };
+        let name = name.unwrap_or_default().to_owned();
+        self.by_watch.insert(watch, (url.clone(), name, bytes));
+    }
+
+    fn unwatched(&mut self, watch: WatchId) {
+        self.by_watch.remove(&watch);
+    }
+
+    fn restarted(&mut self) {
+        self.by_watch.clear();
+    }
+
+    fn agrees_with(&self, truth: &dyn Fn(&TypeUrl, &str) -> Option<Bytes>) -> Result<(), String> {
+        let wrong = self.by_watch.values().find(|(url, name, bytes)| truth(url, name) != *bytes);
+        wrong.map_or(Ok(()), |(_, name, bytes)| Err(format!("{name} is not {bytes:?}")))
+    }
+}
+
+/// Makes the runs.
+pub(crate) fn main() {
+    let config = Config::default().with_runs(300).with_options(|options| {
+        (options.types, options.lies, options.profile) = (1, Lies::NONE, ProfileName::Grpc);
+        options.data_errors = DataErrorPolicy::DropCached;
+        options.actions = Actions::NONE.with(Action::Unwatch).with(Action::Delete);
+    });
+    let config = config.with_application(|_| Box::new(Clusters::default()));
+    let report = check(&config, storm);
+    println!("{} runs, {} events: the table was always right", report.runs, report.events);
+}

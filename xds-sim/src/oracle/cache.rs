@@ -1,0 +1,286 @@
+//! What a response makes of what a client holds: the model of one type, as a client has to keep to it.
+//!
+//! It looks at the client's state before and after each response, and says what must have become of each
+//! name. It judges where one server answers for a name; between several, the client may hold what another
+//! one sent.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use xds_core::{
+    client::{DataErrorPolicy, EntryState},
+    service::Variant,
+    types,
+};
+
+use super::{Event, Oracle, Report, Rule, fold::Fold};
+use crate::{
+    Toy,
+    options::ProfileName,
+    situations::Situation,
+    world::{LinkId, World, message::Response},
+};
+
+const STRANGERS: Rule =
+    Rule::new("IC13", "what nobody asked for, or a response is silent about, stays as it was");
+const PARTS: Rule =
+    Rule::new("IC18", "the valid resources of a response are used, whatever comes beside them");
+const REMOVALS: Rule =
+    Rule::new("IC19", "a removal counts, also in a response that is rejected for something else");
+const LAST_GOOD: Rule =
+    Rule::new("IC20", "a rejected update leaves the last good value in use, or none by policy");
+const ABSENCE: Rule = Rule::new(
+    "IC21",
+    "absence from a full state deletes what was received before, and nothing else",
+);
+const NO_ABSENCE: Rule = Rule::new("IC22", "absence from any other response deletes nothing");
+const VERDICT: Rule = Rule::new(
+    "IC3",
+    "a response is rejected exactly if something is wrong with what is wanted of it",
+);
+const HELD_VERSIONS: Rule = Rule::new(
+    "IC8",
+    "a new incremental stream states the versions of what is in use, and of nothing else",
+);
+
+/// What a client has of a resource.
+#[derive(Clone, Debug, PartialEq)]
+struct Known {
+    state: EntryState,
+    bytes: Option<Bytes>,
+    version: String,
+}
+
+type Knowledge = BTreeMap<String, Known>;
+
+/// Judges what becomes of responses.
+#[derive(Debug, Default)]
+pub(super) struct CacheModel {
+    folds: BTreeMap<LinkId, Vec<Fold>>,
+    before: Knowledge,
+    acks: (u64, u64),
+    /// Where each type was rejected last: the stream.
+    rejected: BTreeMap<(usize, usize, usize), LinkId>,
+}
+
+fn knowledge(world: &World, client: usize, kind: usize) -> Knowledge {
+    let Some(type_url) = world.types().get(kind) else { return Knowledge::new() };
+    let known = world.client(client).status().filter(|it| it.type_url == type_url);
+    let known = known.map(|it| {
+        let known =
+            Known { state: it.state, bytes: it.bytes.cloned(), version: it.version.to_string() };
+        (it.name.to_string(), known)
+    });
+    known.collect()
+}
+
+/// Whether no other server answers for what this one does.
+fn is_alone(world: &World, server: usize) -> bool {
+    world.options().servers == 1 || server == 2
+}
+
+/// What a response says of a name.
+enum Word<'a> {
+    Good(&'a Bytes),
+    Bad,
+    Removed,
+    Error,
+    Nothing,
+}
+
+impl<'a> Word<'a> {
+    fn of(name: &str, response: &'a Response) -> Self {
+        let item = response.resources.iter().find(|item| item.name == name);
+        match item.and_then(|item| item.bytes.as_ref()) {
+            Some(bytes) if Toy::text_of(bytes).starts_with("bad") => Word::Bad,
+            Some(bytes) => Word::Good(bytes),
+            None if response.removed.iter().any(|it| it == name) => Word::Removed,
+            None if response.errors.iter().any(|(it, _)| it == name) => Word::Error,
+            None => Word::Nothing,
+        }
+    }
+}
+
+impl CacheModel {
+    fn read(&mut self, link: LinkId, response: &Response, world: &World, report: &mut Report) {
+        let it = world.link(link);
+        let Some(kind) = response.kind else { return };
+        let stats = world.client(it.client).stats();
+        let (acks, nacks) = (stats.acks - self.acks.0, stats.nacks - self.acks.1);
+        let Some(fold) = self.folds.get(&link).and_then(|folds| folds.get(kind)) else { return };
+        if !fold.was_requested || acks + nacks != 1 {
+            return;
+        }
+        let place = (it.client, it.server, kind);
+        let has = |is: fn(&Word<'_>) -> bool| {
+            response.resources.iter().any(|item| is(&Word::of(&item.name, response)))
+        };
+        let is_bad = has(|word| matches!(word, Word::Bad));
+        report.ensure(nacks == 0 || is_bad, VERDICT, || "it is rejected for nothing".into());
+        if nacks == 1 {
+            self.rejected.insert(place, link);
+            if has(|word| matches!(word, Word::Good(_))) {
+                report.note(Situation::GoodBesideBad);
+            }
+        } else if self.rejected.remove(&place).is_some_and(|before| before != link) {
+            report.note(Situation::NackThenReconnectThenAck);
+        }
+        if world.options().profile != ProfileName::Grpc || !is_alone(world, it.server) {
+            return;
+        }
+        let after = knowledge(world, it.client, kind);
+        let is_full = it.variant == Variant::StateOfTheWorld
+            && types::is_full_state_in_sotw(world.types()[kind].as_str());
+        let drops = world.options().data_errors == DataErrorPolicy::DropCached;
+        let watched = |name: &str| {
+            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
+            watches.any(|(_, watch)| watch.name.as_deref().is_none_or(|own| own == name))
+        };
+        for (name, before) in &self.before {
+            let is_its_business = world.serves(it.server, name);
+            let is_asked = is_its_business && fold.covers(name);
+            let now = after.get(name);
+            let judge = Judge { name, before, now, drops, is_full };
+            match Word::of(name, response) {
+                _ if !is_its_business => judge.unchanged(STRANGERS, report),
+                Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
+                // The answer to an end of a subscription may come when the next one has begun.
+                _ if !is_asked || !watched(name) => {}
+                Word::Good(bytes) => judge.is(EntryState::Acked, Some(bytes), PARTS, report),
+                Word::Bad => {
+                    report.ensure(nacks == 1, VERDICT, || format!("{name} is bad and accepted"));
+                    judge.is(EntryState::Nacked, judge.kept(), LAST_GOOD, report);
+                }
+                Word::Removed => {
+                    judge.is(EntryState::DoesNotExist, judge.kept(), REMOVALS, report);
+                }
+                Word::Error => {}
+                Word::Nothing => judge.absent(report),
+            }
+        }
+    }
+
+    /// What a new stream says of what the client holds.
+    fn stated(
+        &self,
+        link: LinkId,
+        kind: usize,
+        stated: &[(String, String)],
+        world: &World,
+        report: &mut Report,
+    ) {
+        let it = world.link(link);
+        let known = knowledge(world, it.client, kind);
+        let Some(fold) = self.folds.get(&link).and_then(|folds| folds.get(kind)) else { return };
+        for (name, version) in stated {
+            let Some(known) = known.get(name) else { continue };
+            let is_held = known.bytes.is_some() && known.version == *version;
+            report.ensure(is_held, HELD_VERSIONS, || format!("{name} {version:?}: {known:?}"));
+        }
+        if !is_alone(world, it.server) {
+            return;
+        }
+        for (name, known) in &known {
+            let is_gone = known.state == EntryState::DoesNotExist;
+            let is_held = known.bytes.is_some() && !is_gone;
+            let is_asked = world.serves(it.server, name) && fold.covers(name);
+            let is_stated = stated.iter().any(|(it, _)| it == name);
+            report.ensure(!is_held || !is_asked || is_stated, HELD_VERSIONS, || {
+                format!("{name} is left out")
+            });
+        }
+    }
+}
+
+/// One name before and after a response.
+struct Judge<'a> {
+    name: &'a str,
+    before: &'a Known,
+    now: Option<&'a Known>,
+    drops: bool,
+    is_full: bool,
+}
+
+impl Judge<'_> {
+    fn kept(&self) -> Option<&Bytes> {
+        self.before.bytes.as_ref().filter(|_| !self.drops)
+    }
+
+    fn unchanged(&self, rule: Rule, report: &mut Report) {
+        // What was never there and nobody names goes with the last who could have sent it.
+        let is_nothing = self.now.is_none() && self.before.bytes.is_none();
+        report.ensure(is_nothing || self.now == Some(self.before), rule, || {
+            format!("{} was {:?} and is {:?}", self.name, self.before, self.now)
+        });
+    }
+
+    fn is(&self, state: EntryState, bytes: Option<&Bytes>, rule: Rule, report: &mut Report) {
+        let is_so = match self.now {
+            Some(now) => now.state == state && now.bytes.as_ref() == bytes,
+            // What only a wildcard covers is forgotten once there is nothing of it.
+            None => bytes.is_none(),
+        };
+        report.ensure(is_so, rule, || {
+            format!("{} was {:?} and is {:?}", self.name, self.before, self.now)
+        });
+    }
+
+    fn absent(&self, report: &mut Report) {
+        let was_received = self.before.bytes.is_some() || self.before.state == EntryState::Nacked;
+        match self.is_full {
+            true if was_received && self.before.state != EntryState::ReceivedError => {
+                self.is(EntryState::DoesNotExist, self.kept(), ABSENCE, report);
+            }
+            true => self.unchanged(ABSENCE, report),
+            false => self.unchanged(NO_ABSENCE, report),
+        }
+    }
+}
+
+impl Oracle for CacheModel {
+    fn rules(&self) -> &'static [Rule] {
+        &[STRANGERS, PARTS, REMOVALS, LAST_GOOD, ABSENCE, NO_ABSENCE, VERDICT, HELD_VERSIONS]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Requested { link, request } => {
+                let Some(kind) = request.kind else { return };
+                let folds = self.folds.entry(link).or_default();
+                if folds.len() <= kind {
+                    folds.resize_with(kind + 1, Fold::default);
+                }
+                let is_first = !folds[kind].was_requested;
+                folds[kind].take(request);
+                if let crate::world::message::Names::Change { versions, .. } = &request.names
+                    && is_first
+                {
+                    self.stated(link, kind, versions, world, report);
+                    if !versions.is_empty() {
+                        report.note(Situation::VersionsStatedAgain);
+                    }
+                }
+            }
+            Event::Reading { link, response } => {
+                let it = world.link(link);
+                let stats = world.client(it.client).stats();
+                self.acks = (stats.acks, stats.nacks);
+                let judges =
+                    world.options().profile == ProfileName::Grpc && is_alone(world, it.server);
+                self.before = match response.kind {
+                    Some(kind) if judges => knowledge(world, it.client, kind),
+                    _ => Knowledge::new(),
+                };
+            }
+            Event::Read { link, response: Some(response) } => {
+                self.read(link, response, world, report);
+            }
+            Event::EndedAtClient { link, .. } => drop(self.folds.remove(&link)),
+            Event::ClientRestarted { client } => {
+                self.folds.retain(|link, _| world.link(*link).client != client);
+                self.rejected.retain(|(owner, ..), _| *owner != client);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! When clients connect, wait, and say that something is wrong.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use xds_core::{
+    Time,
+    client::{Notice, WatchErrorKind},
+};
+
+use super::{End, Event, Oracle, Report, Rule, fold::Fold};
+use crate::{
+    options::ProfileName,
+    situations::Situation,
+    trace::Phase,
+    world::{LinkId, World},
+};
+
+const PATIENCE: Rule = Rule::new(
+    "IC24",
+    "a resource is found missing only after it was asked for on a stream for as long as it is waited for",
+);
+const NOT_CACHED: Rule = Rule::new("IC25", "what is in use is never found missing for its silence");
+const BACKOFF: Rule = Rule::new(
+    "IC26",
+    "one attempt at a time to reach a server, and pauses between those that fail that grow to a bound",
+);
+const REASON: Rule =
+    Rule::new("IC27", "watchers hear of a server only when it failed since its last response");
+const FALLBACK: Rule = Rule::new(
+    "IC29",
+    "the next server is asked only while the one before it fails, and not any more once that answers",
+);
+const TURNS: Rule = Rule::new("IL5", "clients turn between servers no more often than these fail");
+const IDLE: Rule = Rule::new("IC10", "a stream of which nothing is wanted is given up in time");
+
+/// The shortest first pause of gRPC's backoff, and by what the further ones grow at least.
+const FIRST_PAUSE: Duration = Duration::from_millis(800);
+
+/// How long a client keeps a stream of which nothing is wanted, and a bit.
+const IDLE_LIMIT: Duration = Duration::from_secs(31);
+
+/// Where attempts lead: client, server, and the one type that the stream carries.
+type Place = (usize, usize, Option<usize>);
+
+/// Judges connections.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    attempts: BTreeMap<Place, Attempts>,
+    streams: BTreeMap<LinkId, Stream>,
+    /// Since when each name has been asked for on a stream, longest first; also of streams that have ended.
+    waits: BTreeMap<(usize, usize, String), Duration>,
+    phase: Option<Phase>,
+}
+
+#[derive(Debug, Default)]
+struct Attempts {
+    /// Those under way.
+    opening: u32,
+    /// Failures to connect in a row.
+    refusals: u32,
+    not_before: Time,
+    /// Whether it failed since its last response.
+    is_failing: bool,
+    failures: u64,
+    /// How often the client ended a stream itself.
+    left: u64,
+    openings: u64,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    is_open: bool,
+    has_responded: bool,
+    folds: Vec<Fold>,
+    since: BTreeMap<(usize, String), Time>,
+}
+
+fn place(link: LinkId, world: &World) -> Place {
+    let it = world.link(link);
+    (it.client, it.server, it.only)
+}
+
+impl Trouble {
+    fn opening(&mut self, link: LinkId, world: &World, report: &mut Report) {
+        let place = place(link, world);
+        let (client, server, only) = place;
+        if server == 1 {
+            let before = self.attempts.get(&(client, 0, only));
+            let is_failing = before.is_some_and(|it| it.is_failing);
+            report.ensure(is_failing, FALLBACK, || {
+                format!("client-{client} turns to server-1 while server-0 is well")
+            });
+            if world.links(client).any(|(_, link)| link.responses_under_way() > 0) {
+                report.note(Situation::FallbackWhileResponseUnderWay);
+            }
+        }
+        let attempts = self.attempts.entry(place).or_default();
+        attempts.opening += 1;
+        attempts.openings += 1;
+        report.ensure(attempts.opening == 1, BACKOFF, || format!("{place:?}: two at a time"));
+        report.ensure(world.now() >= attempts.not_before, BACKOFF, || {
+            format!("{place:?} before {}", attempts.not_before)
+        });
+        self.streams.insert(link, Stream::default());
+    }
+
+    fn ended(&mut self, link: LinkId, end: End, world: &World, report: &mut Report) {
+        let place = place(link, world);
+        let Some(stream) = self.streams.remove(&link) else { return };
+        self.note_waits(place.0, &stream, world);
+        let is_grpc = world.options().profile == ProfileName::Grpc;
+        let attempts = self.attempts.entry(place).or_default();
+        if !stream.is_open {
+            attempts.opening = attempts.opening.saturating_sub(1);
+        }
+        if end == End::ByClient {
+            attempts.left += 1;
+            if stream.is_open && stream.since.is_empty() {
+                report.note(Situation::IdleClose);
+            }
+            return;
+        }
+        attempts.failures += 1;
+        attempts.is_failing |= !stream.has_responded || end == End::Fault;
+        attempts.refusals = if end == End::Refused { attempts.refusals + 1 } else { 0 };
+        if is_grpc {
+            let pause = (1..attempts.refusals)
+                .fold(FIRST_PAUSE, |pause, _| (pause * 8 / 5).min(Duration::from_secs(24)));
+            attempts.not_before = world.now().after(pause);
+        }
+    }
+
+    /// How long names were asked for on a stream.
+    fn note_waits(&mut self, client: usize, stream: &Stream, world: &World) {
+        for ((kind, name), since) in &stream.since {
+            let wait = self.waits.entry((client, *kind, name.clone())).or_default();
+            *wait = world.now().since(*since).max(*wait);
+        }
+    }
+
+    fn notified(
+        &self,
+        client: usize,
+        watch: xds_core::WatchId,
+        notice: &Notice,
+        world: &World,
+        report: &mut Report,
+    ) {
+        let (Notice::Changed(Err(error)) | Notice::Ambient(Some(error))) = notice else { return };
+        let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
+        match error.kind() {
+            WatchErrorKind::Unavailable(_) => {
+                let mut of_client =
+                    self.attempts.iter().filter(|((owner, ..), _)| *owner == client);
+                let is_failing = of_client.any(|(_, it)| it.is_failing);
+                report.ensure(is_failing, REASON, || format!("client-{client}: {error}"));
+            }
+            WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {
+                if world.options().profile != ProfileName::Grpc {
+                    return; // A proxy waits from the beginning of the watch, with or without a stream.
+                }
+                let Some(name) = &watch.name else { return };
+                let key = (watch.kind, name.clone());
+                let of_client =
+                    self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
+                let waits = of_client.filter_map(|(_, stream)| stream.since.get(&key));
+                let longest = waits.map(|since| world.now().since(*since)).max();
+                let earlier = self.waits.get(&(client, watch.kind, name.clone())).copied();
+                let longest = longest.max(earlier).unwrap_or_default();
+                report.ensure(longest >= *patience, PATIENCE, || {
+                    format!("{name} after {longest:?} of {patience:?}")
+                });
+                report.ensure(watch.view.is_empty(), NOT_CACHED, || {
+                    format!("{name} is in use, and does not exist")
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn at_rest(&self, world: &World, report: &mut Report) {
+        if world.options().profile != ProfileName::Grpc {
+            return;
+        }
+        for client in 0..world.client_count() {
+            let answers = |only: Option<usize>| {
+                let mut links =
+                    world.links(client).filter(|(_, it)| it.server == 0 && it.only == only);
+                links.any(|(link, _)| self.streams.get(&link).is_some_and(|it| it.has_responded))
+            };
+            let behind = world.links(client).find(|(_, it)| it.server == 1 && answers(it.only));
+            report.ensure(behind.is_none(), FALLBACK, || {
+                format!("client-{client} stays at server-1")
+            });
+        }
+        for (place, attempts) in self.attempts.iter().filter(|((_, server, _), _)| *server == 1) {
+            let before = self.attempts.get(&(place.0, 0, place.2));
+            // It may turn once for each failure of either.
+            let bound =
+                attempts.failures + attempts.left + before.map_or(0, |it| it.failures + it.left);
+            report.ensure(attempts.openings <= bound.max(1), TURNS, || {
+                format!("{place:?}: {} of {bound}", attempts.openings)
+            });
+        }
+        for (link, stream) in self.streams.iter().filter(|(_, stream)| stream.is_open) {
+            let is_idle = stream.folds.iter().all(|fold| fold.subscribed.is_empty());
+            report.ensure(!is_idle, IDLE, || format!("stream {} after {IDLE_LIMIT:?}", link.0));
+        }
+    }
+}
+
+impl Oracle for Trouble {
+    fn rules(&self) -> &'static [Rule] {
+        &[PATIENCE, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Opening { link } => self.opening(link, world, report),
+            Event::Opened { link } => {
+                let attempts = self.attempts.entry(place(link, world)).or_default();
+                attempts.opening = attempts.opening.saturating_sub(1);
+                attempts.refusals = 0;
+                if let Some(stream) = self.streams.get_mut(&link) {
+                    stream.is_open = true;
+                }
+            }
+            Event::Requested { link, request } => {
+                let (Some(kind), Some(stream)) = (request.kind, self.streams.get_mut(&link)) else {
+                    return;
+                };
+                if stream.folds.len() <= kind {
+                    stream.folds.resize_with(kind + 1, Fold::default);
+                }
+                let fold = &mut stream.folds[kind];
+                fold.take(request);
+                stream.since.retain(|(of, name), _| *of != kind || fold.subscribed.contains(name));
+                for name in &fold.subscribed {
+                    stream.since.entry((kind, name.clone())).or_insert_with(|| world.now());
+                }
+            }
+            Event::Reading { link, .. } => {
+                let (client, server, only) = place(link, world);
+                if let Some(stream) = self.streams.get_mut(&link) {
+                    let is_back = !stream.has_responded
+                        && server == 0
+                        && world.links(client).any(|(_, it)| it.server == 1 && it.only == only);
+                    if is_back {
+                        report.note(Situation::PreferredServerReturns);
+                    }
+                    stream.has_responded = true;
+                }
+                self.attempts.entry((client, server, only)).or_default().is_failing = false;
+            }
+            Event::EndedAtClient { link, end } => self.ended(link, end, world, report),
+            Event::ClientRestarted { client } => {
+                self.attempts.retain(|(owner, ..), _| *owner != client);
+                self.streams.retain(|link, _| world.link(*link).client != client);
+                self.waits.retain(|(owner, ..), _| *owner != client);
+            }
+            Event::Notified { client, watch, notice } => {
+                self.notified(client, watch, notice, world, report);
+            }
+            Event::Phase(phase) => self.phase = Some(phase),
+            Event::Rest if self.phase == Some(Phase::Converge) => self.at_rest(world, report),
+            _ => {}
+        }
+    }
+}
