@@ -13,10 +13,10 @@ pub fn bootstrap(bytes: &[u8]) {
         }
         let _ = bootstrap.server_listener_name("[::1]:80");
     }
-    if let Ok(bootstrap) = envoy::EnvoyBootstrap::from_json(text) {
-        if let Ok(config) = bootstrap.client_config() {
-            let _ = Client::new(config, 1, Time::ZERO);
-        }
+    if let Ok(bootstrap) = envoy::EnvoyBootstrap::from_json(text)
+        && let Ok(config) = bootstrap.client_config()
+    {
+        let _ = Client::new(config, 1, Time::ZERO);
     }
     if let Ok(source) = envoy::ConfigSource::from_json(text) {
         let _ = source.check_for_grpc();

@@ -9,6 +9,7 @@ mod formats;
 mod frames;
 mod names;
 mod server;
+mod world;
 
 pub use bootstrap::bootstrap;
 pub use client::{delta_response, discovery_response};
@@ -16,12 +17,13 @@ pub use formats::{json, text, yaml};
 pub use frames::frames;
 pub use names::names;
 pub use server::{delta_request, discovery_request};
+pub use world::world;
 
 /// A target: its name, which is that of its corpus and of its fuzzer, and what it does.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("bootstrap", bootstrap),
     ("delta_request", delta_request),
     ("delta_response", delta_response),
@@ -31,5 +33,6 @@ pub const TARGETS: [Target; 10] = [
     ("json", json),
     ("names", names),
     ("text", text),
+    ("world", world),
     ("yaml", yaml),
 ];

@@ -56,13 +56,15 @@ fn hear(variant: Variant, bytes: &[u8]) -> Option<CloseReason> {
     for stream in [first, later] {
         let message = Bytes::copy_from_slice(bytes);
         server.handle_event(StreamEvent::Message(stream, message), Time::ZERO);
-        fault = fault.or(drain(&mut server, variant));
+        let later_fault = drain(&mut server, variant);
+        fault = fault.or(later_fault);
     }
     // What was subscribed to changes.
     let mut change = Transaction::new();
     change.set(types::CLUSTER, "a", Toy::bytes("a", "changed")).remove(types::CLUSTER, "b");
     server.apply(change, Time::ZERO).expect("a good change");
-    fault = fault.or(drain(&mut server, variant));
+    let later_fault = drain(&mut server, variant);
+    fault = fault.or(later_fault);
     for stream in [first, later] {
         server.handle_event(StreamEvent::Closed(stream), Time::ZERO);
     }

@@ -14,7 +14,7 @@ use xds_sim::Toy;
 pub(crate) type Seed = (&'static str, &'static str, Vec<u8>);
 
 pub(crate) fn all() -> Vec<Seed> {
-    [requests(), responses(), names(), files(), bootstraps()].concat()
+    [requests(), responses(), names(), files(), bootstraps(), worlds()].concat()
 }
 
 fn any(name: &str, text: &str) -> Any {
@@ -158,5 +158,22 @@ fn bootstraps() -> Vec<Seed> {
         ("bootstrap", "seed-grpc", grpc.into()),
         ("bootstrap", "seed-envoy", envoy.into()),
         ("bootstrap", "seed-source", source.into()),
+    ]
+}
+
+/// Choices without any meaning, of which the first make the options.
+fn worlds() -> Vec<Seed> {
+    let choices = |mut state: u64| {
+        let next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_be_bytes()[0]
+        };
+        std::iter::repeat_with(next).take(400).collect()
+    };
+    vec![
+        ("world", "seed-calm", vec![0; 8]),
+        ("world", "seed-one", choices(1)),
+        ("world", "seed-two", choices(2)),
+        ("world", "seed-three", choices(3)),
     ]
 }
