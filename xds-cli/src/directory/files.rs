@@ -1,6 +1,8 @@
 //! The files of a directory that can hold resources, as they are at one moment.
 
 use std::{
+    collections::BTreeMap,
+    ffi::OsString,
     fs,
     io::{self, ErrorKind, Read as _},
     path::{Path, PathBuf},
@@ -23,9 +25,42 @@ pub(crate) struct File {
     pub(crate) content: Result<Bytes, String>,
 }
 
+/// How often files are read that go on changing places. Whoever is that busy has the next look to come.
+const MOST_READS: usize = 8;
+
 /// Reads the files that lie directly in a directory and have a known suffix. Hidden ones are passed
 /// over: editors and the kubelet hide what is not ready.
+///
+/// The kubelet swaps one link on the way to all files: all that is returned is from before, or from after.
 pub(crate) fn list(directory: &Path) -> io::Result<Vec<File>> {
+    settled(|| places(directory), || read_all(directory))
+}
+
+/// What is read while no place changes.
+fn settled<P: PartialEq, T>(
+    mut places: impl FnMut() -> io::Result<P>,
+    mut read: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let mut before = places()?;
+    for _ in 1..MOST_READS {
+        let content = read()?;
+        let after = places()?;
+        if after == before {
+            return Ok(content);
+        }
+        before = after;
+    }
+    read()
+}
+
+/// Where the files of a directory really are, as far as their links lead anywhere.
+fn places(directory: &Path) -> io::Result<BTreeMap<OsString, Option<PathBuf>>> {
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name());
+    let names = fs::read_dir(directory)?.map(name);
+    names.map(|name| name.map(|it| (it.clone(), directory.join(it).canonicalize().ok()))).collect()
+}
+
+fn read_all(directory: &Path) -> io::Result<Vec<File>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
@@ -72,4 +107,41 @@ fn read_limited(path: &Path, length: u64) -> io::Result<Vec<u8>> {
 
 fn too_large(length: u64) -> String {
     format!("the file has {length} B, and no more than {LARGEST} B are read")
+}
+
+#[cfg(test)]
+mod tests {
+    use core::{cell::Cell, mem};
+
+    use super::*;
+
+    #[test]
+    fn a_swap_while_files_are_read_is_never_seen_in_half() {
+        // Two files, and what they link to: it is swapped between the first and the second of them.
+        let mut is_swapped_meanwhile = true;
+        let revision = Cell::new(1);
+        let read = || {
+            let first = revision.get();
+            if mem::take(&mut is_swapped_meanwhile) {
+                revision.set(2);
+            }
+            Ok([first, revision.get()])
+        };
+        assert_eq!(settled(|| Ok(revision.get()), read).unwrap(), [2, 2]);
+    }
+
+    #[test]
+    fn who_never_settles_is_read_all_the_same() {
+        let (mut moves, mut reads) = (0, 0);
+        let places = || {
+            moves += 1;
+            Ok(moves)
+        };
+        let read = || {
+            reads += 1;
+            Ok(())
+        };
+        settled(places, read).unwrap();
+        assert_eq!(reads, MOST_READS);
+    }
 }
