@@ -164,11 +164,12 @@ impl ServerTalk {
             let mut expected = has.iter().filter(|(name, _)| talk.fold.covers(name));
             let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
             // What is gone may stay until what refers to it has gone as well (M147).
-            let may_be_there = |name: &String, bytes: &Bytes| {
-                let lingers = talk.sent.get(name) == Some(bytes);
+            let may_be_there = |name: &String| {
+                // It was there when it was last told of, or has come and gone since.
+                let lingers = talk.sent.contains_key(name) || talk.touched.contains(name);
                 talk.fold.covers(name) && (has.contains_key(name) || lingers)
             };
-            let is_all = has_all && said.iter().all(|(name, bytes)| may_be_there(name, bytes));
+            let is_all = has_all && said.keys().all(may_be_there);
             report.ensure(is_all, FULL_STATE, || {
                 let names: Vec<_> = said.keys().collect();
                 format!("{names:?} where the server has {:?}", has.keys().collect::<Vec<_>>())
