@@ -65,6 +65,16 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
 
+    /// Where to serve REST-JSON as well, without TLS: a client posts its request to a path such as
+    /// /v3/discovery:clusters, and asks again after a while.
+    #[arg(long, value_name = "ADDR", conflicts_with = "tls_cert")]
+    pub(crate) rest: Option<String>,
+
+    /// How long a request over REST is held while there is nothing new: less than its client waits. Proxies
+    /// wait for 1s unless told otherwise.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "25s", requires = "rest")]
+    pub(crate) rest_hold: Duration,
+
     /// In what order a change goes to a client.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,
@@ -220,6 +230,11 @@ pub(crate) struct WatchArgs {
     /// Open a stream for each type, to its own discovery service, instead of the aggregated one.
     #[arg(long)]
     pub(crate) per_type: bool,
+
+    /// Ask for each type again and again over REST-JSON, with this pause after each answer, instead of over a
+    /// stream.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["bootstrap", "delta", "per_type"])]
+    pub(crate) poll: Option<Duration>,
 
     /// A server to turn to while those before it fail and something is wanted that none of them has
     /// told. May be given several times.

@@ -425,3 +425,19 @@ fn every_way_to_ask_is_served_and_has_its_rows() {
         assert_ne!(row["sent"], first[0]["sent"]);
     }
 }
+
+/// The same resources over REST-JSON, to a client that asks again and again.
+#[test]
+fn rest_is_served_beside_grpc() {
+    let directory = TempDir::new();
+    directory.save("clusters.yaml", &clusters("a"));
+    let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "2s"];
+    let (serve, _) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["rest"].as_str().unwrap().to_owned();
+    let watch = Xds::watch(&address, &["--poll", "50ms", "cds"]);
+    watch.wait_event("a", |event| event["event"] == "changed" && event["name"] == "a");
+    directory.replace("clusters.yaml", &clusters("b"));
+    watch.wait_event("b", |event| event["event"] == "changed" && event["name"] == "b");
+    println!("covers: M180 S0.199");
+}

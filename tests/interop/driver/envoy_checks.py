@@ -12,6 +12,7 @@ from driver.checks import PeerReport, Scenario, Skip, play
 from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
 from driver.envoy_load_checks import changes_under_load
+from driver.envoy_rest_checks import follows_over_rest
 from driver.envoy_secrets_checks import follows_secrets_and_runtime
 from driver.envoy_world import (
     DELTA_ADS,
@@ -68,6 +69,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
         if transport.streams is Streams.AGGREGATED:
             stories |= changes_under_load(programs, transport)
         scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}
+    scenarios["envoy, REST: start, changes, a rejection, a restart"] = partial(follows_over_rest, programs=programs)
     play(report, run_dir, scenarios)
 
 

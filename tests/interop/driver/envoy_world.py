@@ -28,6 +28,7 @@ class Variant(Enum):
 
     STATE_OF_THE_WORLD = "GRPC"
     INCREMENTAL = "DELTA_GRPC"
+    REST = "REST"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,13 @@ class Transport:
         return resources
 
     def _api_config_source(self) -> dict[str, Any]:
+        if self.variant is Variant.REST:
+            return {
+                "api_type": self.variant.value,
+                "transport_api_version": "V3",
+                "cluster_names": ["xds-rest"],
+                "refresh_delay": "0.2s",
+            }
         return {
             "api_type": self.variant.value,
             "transport_api_version": "V3",
@@ -65,6 +73,8 @@ SOTW_ADS = Transport("one stream", Variant.STATE_OF_THE_WORLD, Streams.AGGREGATE
 DELTA_ADS = Transport("one incremental stream", Variant.INCREMENTAL, Streams.AGGREGATED)
 SOTW_PER_TYPE = Transport("a stream for each type", Variant.STATE_OF_THE_WORLD, Streams.ONE_PER_TYPE)
 DELTA_PER_TYPE = Transport("an incremental stream for each type", Variant.INCREMENTAL, Streams.ONE_PER_TYPE)
+
+REST = Transport("REST", Variant.REST, Streams.ONE_PER_TYPE)
 
 
 @dataclass(frozen=True)
@@ -112,11 +122,13 @@ class Programs:
         workers: int = 1,
     ) -> tuple[XdsServe, Envoy]:
         """Our server on a directory, and an Envoy that has everything from it."""
-        serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams, ordering=ordering)
+        rest = "127.0.0.1:0" if transport.variant is Variant.REST else None
+        serve = XdsServe(scenario, self.xds, config.path, streams=transport.streams, ordering=ordering, rest=rest)
         layers = [_runtime_layer(transport)] if runtime else []
         values = {
             "node": NODE,
             "xds_port": serve.port,
+            "rest_port": serve.rest_port,
             "dynamic_resources": json.dumps(transport.dynamic_resources()),
             "layered_runtime": json.dumps({"layers": layers}),
         }

@@ -97,19 +97,29 @@ class XdsServe:
         *,
         streams: Streams = Streams.AGGREGATED,
         ordering: Ordering = Ordering.DEFAULT,
+        rest: str | None = None,
     ) -> None:
         self._streams = streams
         argv: list[str | Path] = [binary, "serve", directory, "--listen", listen, "-o", "ndjson"]
         argv += ["--for", _LIFETIME, "--ordering", ordering.value]
+        if rest:
+            # Envoy waits for a second.
+            argv += ["--rest", rest, "--rest-hold", "500ms"]
         self._process = scenario.spawn(EventProcess, "xds-serve", argv)
         serving = self._process.wait_event("serving", lambda event: event["event"] == "serving")
         self.address: str = serving["listen"]
+        self.rest: str | None = serving.get("rest")
         self.resources: int = serving["resources"]
 
     @property
     def port(self) -> int:
         """The port that it really listens on."""
         return int(self.address.rpartition(":")[2])
+
+    @property
+    def rest_port(self) -> int:
+        """The port of REST-JSON; that of gRPC if there is none."""
+        return int((self.rest or self.address).rpartition(":")[2])
 
     def mark(self) -> int:
         """A place in the stream of events, for `since` and `reloaded`."""

@@ -12,7 +12,13 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {
     /// Clients may come. Always the first.
-    Serving { directory: &'a Path, listen: SocketAddr, resources: usize },
+    Serving {
+        directory: &'a Path,
+        listen: SocketAddr,
+        /// Where REST-JSON is served.
+        rest: Option<SocketAddr>,
+        resources: usize,
+    },
     /// A file keeps its last good state.
     FileError(&'a FileError),
     /// A resource is served that refers to one that is not.

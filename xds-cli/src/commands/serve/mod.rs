@@ -2,6 +2,7 @@
 
 mod events;
 mod ndjson;
+mod rest;
 mod status;
 mod table;
 
@@ -44,6 +45,10 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         bound = TcpListener::bind(&args.listen) => bound.map_err(listening)?,
     };
     let listen = listener.local_addr().map_err(listening)?;
+    let rest_listener = match &args.rest {
+        Some(address) => Some(rest::bind(address).await?),
+        None => None,
+    };
 
     let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
     if let Some(credentials) = credentials(&args.tls).await? {
@@ -60,10 +65,15 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     };
     let mut status = Status::new(handle.clone());
     let mut serving = tokio::spawn(server.serve(listener));
+    let rest = rest_listener.as_ref().map(|(address, _)| *address);
+    if let Some((_, listener)) = rest_listener {
+        tokio::spawn(rest::serve(listener, server.service(), args.rest_hold));
+    }
 
     printer.print(Event::Serving {
         directory: &args.directory,
         listen,
+        rest,
         resources: first.resources,
     })?;
     print_errors(&mut *printer, &first)?;

@@ -21,8 +21,16 @@ impl Printer for Ndjson {
 
 fn object(event: Event<'_>) -> Json {
     match event {
-        Event::Serving { directory: _, listen, resources } => {
-            json!({ "event": "serving", "listen": listen.to_string(), "resources": resources })
+        Event::Serving { directory: _, listen, rest, resources } => {
+            let mut object = json!({
+                "event": "serving",
+                "listen": listen.to_string(),
+                "resources": resources,
+            });
+            if let Some(rest) = rest {
+                object["rest"] = rest.to_string().into();
+            }
+            object
         }
         Event::FileError(error) => error_object(error),
         Event::Dangling(finding) => finding_object(finding),

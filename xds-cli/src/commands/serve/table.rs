@@ -24,9 +24,10 @@ impl Table {
 impl Printer for Table {
     fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
         match event {
-            Event::Serving { directory, listen, resources } => {
+            Event::Serving { directory, listen, rest, resources } => {
                 let directory = escaped(&directory.display().to_string());
-                output::print(&format!("serving {directory} on {listen}"))?;
+                let rest = rest.map(|at| format!(", REST-JSON on {at}")).unwrap_or_default();
+                output::print(&format!("serving {directory} on {listen}{rest}"))?;
                 self.say(&count(resources as u64, "resource"))
             }
             Event::FileError(error) => {

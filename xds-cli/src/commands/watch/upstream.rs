@@ -8,8 +8,8 @@ use xds_bootstrap::{
 };
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, ManagementServer, Node, Profile, Streams,
-        TransportId,
+        Authority, ClientConfig, DataErrorPolicy, ManagementServer, Node, PollPolicy, Profile,
+        Streams, TransportId,
     },
     service::Variant,
 };
@@ -48,6 +48,9 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
         }
         if args.per_type {
             server.streams = Streams::PerType;
+        }
+        if let Some(pause) = args.poll {
+            *server = server.clone().with_polls(PollPolicy::new(pause));
         }
     }
     Ok(upstream)
