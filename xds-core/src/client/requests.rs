@@ -57,7 +57,8 @@ impl Client {
         held.is_mixed = match &outcome {
             Outcome::Accepted => false,
             Outcome::UsedInPart(_) => !states_newest,
-            Outcome::Rejected(_) => held.is_mixed,
+            // By policy it may have ended the use of what was accepted.
+            Outcome::Rejected(_) => true,
         };
         if states_newest {
             held.version = version.clone();

@@ -83,8 +83,8 @@ pub(crate) struct HeldState {
     /// Whether some of it has changed since, by another server or by time: then the next stream states no
     /// version.
     pub(crate) is_outdated: bool,
-    /// Whether a response was rejected since of which something is in use: the server may by now have again
-    /// what the version stands for. Of a stream that begins with a wildcard it would take the version to say
+    /// Whether a response was rejected since: something of it may be in use, or the use of something have
+    /// ended, and the server may by now have again what the version stands for. Of a stream that begins with a wildcard it would take the version to say
     /// that all of that is held, and send nothing (M41, IL1).
     pub(crate) is_mixed: bool,
     /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
