@@ -128,7 +128,7 @@ const AT_LARGE: [(Bug, &str); 7] = [
         "no rule looks at what a client knew when it turned to the next server",
     ),
     (Bug::HeartbeatIsAnUpdate, "resources have no time to live"),
-    (Bug::BackoffEndsOnConnect, "streams seldom end before their first response"),
+    (Bug::BackoffEndsOnConnect, "pauses are judged between refused connections only"),
 ];
 
 /// What found a bug.
