@@ -441,3 +441,18 @@ fn rest_is_served_beside_grpc() {
     watch.wait_event("b", |event| event["event"] == "changed" && event["name"] == "b");
     println!("covers: M180 S0.199");
 }
+
+#[test]
+fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
+    for ordering in ["off", "order", "ack-gated"] {
+        let directory = TempDir::new();
+        directory.save("cds.yaml", &clusters("one two"));
+        directory.save("eds.yaml", &endpoints("one", &[1]));
+        let flags = ["--listen", "127.0.0.1:0", "--ordering", ordering];
+        let (_serve, address) = Xds::serve_with(directory.path(), &flags);
+        let watch = Xds::watch(&address, &["cds", "eds:one"]);
+        watch.wait_count("changed", 3);
+        directory.replace("cds.yaml", &clusters("two"));
+        watch.wait_event(ordering, |event| event["event"] == "removed" && event["name"] == "one");
+    }
+}
