@@ -145,7 +145,7 @@ fn defaults_are_those_of_the_schema() {
 
 #[test]
 fn rest_and_grpc_do_not_mix() {
-    println!("covers: B18 S0.180");
+    println!("covers: B18 S0.180 RJ-13");
     let cases = [
         ("refresh_delay", json!(null), "refresh_delay: required, but missing"),
         ("refresh_delay", json!("0s"), "refresh_delay: must be more than 0s"),
