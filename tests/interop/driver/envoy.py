@@ -38,6 +38,7 @@ class Envoy:
     def _read_admin_address(self, file: Path) -> tuple[str, int]:
         self._process.expect_running()
         host, _, port = file.read_text().strip().rpartition(":")
+        expect(port.isdigit(), f"not written yet: {file}")
         return host, int(port)
 
     def admin(self, path: str) -> str:

@@ -128,11 +128,12 @@ class Programs:
         values = {
             "node": NODE,
             "xds_port": serve.port,
-            "rest_port": serve.rest_port,
             "dynamic_resources": json.dumps(transport.dynamic_resources()),
             "layered_runtime": json.dumps({"layers": layers}),
         }
         bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
+        if transport.variant is Variant.REST:
+            bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest.yaml", {"rest_port": serve.rest_port})
         return serve, Envoy(scenario, self.envoy, bootstrap, workers)
 
 
