@@ -115,6 +115,10 @@ impl World {
     /// Renders requests while the transport has room.
     pub(super) fn send_requests(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
+        // A client that has started anew gives out the same ids for channels of its own.
+        if !it.is_known_to_client {
+            return;
+        }
         if it.to_server.is_blocked {
             it.to_server.is_waiting = true;
             return;
