@@ -121,7 +121,20 @@ enum State {
 /// A connection, and what keeps it going.
 struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    driver: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// `None` once the server has closed it.
+    driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Connection {
+    /// Keeps it going. Returns whether it still goes.
+    fn drive(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(driver) = &mut self.driver
+            && driver.as_mut().poll(cx).is_ready()
+        {
+            self.driver = None;
+        }
+        self.driver.is_some()
+    }
 }
 
 impl fmt::Debug for Poller {
@@ -162,8 +175,9 @@ impl Poller {
         match &mut self.state {
             State::Idle(None) => Poll::Pending,
             State::Idle(Some(connection)) => {
-                ready!(connection.driver.as_mut().poll(cx));
-                self.state = State::Idle(None);
+                if !connection.drive(cx) {
+                    self.state = State::Idle(None);
+                }
                 Poll::Pending
             }
             State::Asking(asking) => {
@@ -206,7 +220,7 @@ impl PollerOptions {
             http1::handshake(io).await.map_err(|why| unreachable(why.to_string()))?;
         // How a connection ends is told by what goes over it.
         let driver = Box::pin(async move { drop(driver.await) });
-        let mut connection = Connection { sender, driver };
+        let mut connection = Connection { sender, driver: Some(driver) };
         let response = self.send(&mut connection, body).await.map_err(|why| {
             let message = format!("no answer: {why}").into();
             ChannelError::Status { code: UNAVAILABLE, message }
@@ -227,12 +241,13 @@ impl PollerOptions {
         request.headers_mut().insert(header::CONTENT_TYPE, json.clone());
         request.headers_mut().insert(header::ACCEPT, json);
         request.headers_mut().insert(header::HOST, self.host.clone());
-        let Connection { sender, driver } = connection;
-        let sending = async {
-            sender.ready().await?;
-            sender.send_request(request).await
-        };
-        driven(driver, sending).await
+        poll_fn(|cx| {
+            connection.drive(cx);
+            connection.sender.poll_ready(cx)
+        })
+        .await?;
+        let sending = connection.sender.send_request(request);
+        driven(connection, sending).await
     }
 
     async fn read(
@@ -242,7 +257,7 @@ impl PollerOptions {
     ) -> (Answer, Option<Connection>) {
         let status = response.status();
         let body = Limited::new(response.into_body(), self.max_response_bytes).collect();
-        let body = match driven(&mut connection.driver, body).await {
+        let body = match driven(&mut connection, body).await {
             Ok(body) => body.to_bytes(),
             Err(why) if why.is::<LengthLimitError>() => {
                 let limit = self.max_response_bytes;
@@ -267,14 +282,10 @@ impl PollerOptions {
 }
 
 /// Keeps a connection going until something that goes over it is done.
-async fn driven<T>(
-    driver: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
-    work: impl Future<Output = T>,
-) -> T {
+async fn driven<T>(connection: &mut Connection, work: impl Future<Output = T>) -> T {
     let mut work = core::pin::pin!(work);
-    let mut is_over = false;
     poll_fn(|cx| {
-        is_over = is_over || driver.as_mut().poll(cx).is_ready();
+        connection.drive(cx);
         work.as_mut().poll(cx)
     })
     .await

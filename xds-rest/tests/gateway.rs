@@ -11,7 +11,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message as _;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
 use tower_service::Service as _;
 use xds_core::{
     proto::{self, DiscoveryRequest, DiscoveryResponse},
@@ -215,4 +218,31 @@ async fn what_is_no_answer_is_told_apart() {
     let Answer::Failed(why) = answer(&mut alone).await else { panic!("nobody listens") };
     assert!(why.to_string().starts_with("cannot connect"), "{why}");
     println!("covers: RJ-05 RJ-06 RJ-10");
+}
+
+/// A server that closes each connection once it has answered: the next request has one of its own.
+#[tokio::test]
+async fn a_connection_that_the_server_closes_is_replaced() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    let closing = tokio::spawn(async move {
+        let mut asked = 0;
+        while asked < 3 {
+            let (mut socket, _) = listener.accept().await.expect("somebody asks");
+            let mut request = vec![0; 4_096];
+            let _ = socket.read(&mut request).await.expect("a request");
+            let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+            socket.write_all(answer).await.expect("somebody reads");
+            asked += 1;
+        }
+    });
+    let mut poller = polling(address, Duration::from_secs(10));
+    for _ in 0..3 {
+        poller.ask(&request(""));
+        assert_eq!(answer(&mut poller).await, Answer::Response(Bytes::new()));
+        // Between two requests the connection is looked after, too.
+        let idle = tokio::time::timeout(Duration::from_millis(20), answer(&mut poller)).await;
+        assert!(idle.is_err(), "nothing was asked");
+    }
+    closing.await.expect("three were answered");
 }
