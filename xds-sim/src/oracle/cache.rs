@@ -13,12 +13,15 @@ use xds_core::{
     types,
 };
 
-use super::{Event, Oracle, Report, Rule, fold::Fold};
+use super::{Event, Oracle, Report, Rule};
 use crate::{
     Toy,
     options::ProfileName,
     situations::Situation,
-    world::{LinkId, World, message::Response},
+    world::{
+        LinkId, World,
+        message::{Names, Response},
+    },
 };
 
 const STRANGERS: Rule =
@@ -56,7 +59,6 @@ type Knowledge = BTreeMap<String, Known>;
 /// Judges what becomes of responses.
 #[derive(Debug, Default)]
 pub(super) struct CacheModel {
-    folds: BTreeMap<LinkId, Vec<Fold>>,
     before: Knowledge,
     acks: (u64, u64),
     /// Where each type was rejected last: the stream.
@@ -107,10 +109,7 @@ impl CacheModel {
         let Some(kind) = response.kind else { return };
         let stats = world.client(it.client).stats();
         let (acks, nacks) = (stats.acks - self.acks.0, stats.nacks - self.acks.1);
-        let Some(fold) = self.folds.get(&link).and_then(|folds| folds.get(kind)) else { return };
-        if !fold.was_requested || acks + nacks != 1 {
-            return;
-        }
+        let Some(fold) = it.asked(kind).filter(|_| acks + nacks == 1) else { return };
         let place = (it.client, it.server, kind);
         let has = |is: fn(&Word<'_>) -> bool| {
             response.resources.iter().any(|item| is(&Word::of(&item.name, response)))
@@ -162,7 +161,6 @@ impl CacheModel {
 
     /// What a new stream says of what the client holds.
     fn stated(
-        &self,
         link: LinkId,
         kind: usize,
         stated: &[(String, String)],
@@ -171,7 +169,7 @@ impl CacheModel {
     ) {
         let it = world.link(link);
         let known = knowledge(world, it.client, kind);
-        let Some(fold) = self.folds.get(&link).and_then(|folds| folds.get(kind)) else { return };
+        let Some(fold) = it.asked(kind) else { return };
         for (name, version) in stated {
             let Some(known) = known.get(name) else { continue };
             let is_held = known.bytes.is_some() && known.version == *version;
@@ -246,16 +244,11 @@ impl Oracle for CacheModel {
         match *event {
             Event::Requested { link, request } => {
                 let Some(kind) = request.kind else { return };
-                let folds = self.folds.entry(link).or_default();
-                if folds.len() <= kind {
-                    folds.resize_with(kind + 1, Fold::default);
-                }
-                let is_first = !folds[kind].was_requested;
-                folds[kind].take(request);
-                if let crate::world::message::Names::Change { versions, .. } = &request.names
+                let is_first = world.link(link).asked(kind).is_some_and(|fold| fold.is_first);
+                if let Names::Change { versions, .. } = &request.names
                     && is_first
                 {
-                    self.stated(link, kind, versions, world, report);
+                    Self::stated(link, kind, versions, world, report);
                     if !versions.is_empty() {
                         report.note(Situation::VersionsStatedAgain);
                     }
@@ -275,9 +268,7 @@ impl Oracle for CacheModel {
             Event::Read { link, response: Some(response) } => {
                 self.read(link, response, world, report);
             }
-            Event::EndedAtClient { link, .. } => drop(self.folds.remove(&link)),
             Event::ClientRestarted { client } => {
-                self.folds.retain(|link, _| world.link(*link).client != client);
                 self.rejected.retain(|(owner, ..), _| *owner != client);
             }
             _ => {}

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Event, Oracle, Report, Rule, fold::Fold};
+use super::{
+    Event, Oracle, Report, Rule,
+    fold::{ALL, Fold},
+};
 use crate::{
     options::ProfileName,
     situations::Situation,
@@ -63,8 +66,6 @@ struct Stream {
 /// One type on one stream.
 #[derive(Debug, Default)]
 struct Talk {
-    /// What the server takes to be subscribed.
-    fold: Fold,
     last: Option<Vec<String>>,
     /// The nonces and versions of responses that were read and not answered yet.
     unanswered: VecDeque<(String, String)>,
@@ -81,10 +82,10 @@ impl ClientTalk {
         &mut stream.types[kind]
     }
 
-    fn read(&mut self, link: LinkId, response: &Response) {
+    fn read(&mut self, link: LinkId, response: &Response, world: &World) {
         let Some(kind) = response.kind else { return };
         let talk = self.talk(link, kind);
-        if talk.fold.was_requested {
+        if world.link(link).asked(kind).is_some() {
             talk.unanswered.push_back((response.nonce.clone(), response.version.clone()));
         }
     }
@@ -100,6 +101,7 @@ impl ClientTalk {
 
     fn requested(&mut self, link: LinkId, request: &Request, world: &World, report: &mut Report) {
         let it = world.link(link);
+        let nothing = Fold::default();
         let Some(kind) = request.kind else {
             report.breach(OWN_NONCES, || "a request of a type that nobody watches".into());
             return;
@@ -112,7 +114,8 @@ impl ClientTalk {
         });
         let accepted = self.accepted.get(&place).cloned().unwrap_or_default();
         let talk = self.talk(link, kind);
-        let is_first = !talk.fold.was_requested;
+        let fold = it.asked(kind).unwrap_or(&nothing);
+        let is_first = fold.is_first;
         report.ensure(!is_first || request.nonce.is_empty(), FIRST, || {
             format!("the first request has nonce {:?}", request.nonce)
         });
@@ -179,7 +182,7 @@ impl ClientTalk {
         report.ensure(foreign.is_none(), AUTHORITY, || {
             format!("server-{} is asked for {foreign:?}", it.server)
         });
-        self.talk(link, kind).fold(request, is_answer, &wanted, report);
+        self.talk(link, kind).has_news(fold, request, is_answer, &wanted, report);
     }
 }
 
@@ -211,11 +214,16 @@ impl Wanted {
 }
 
 impl Talk {
-    /// Takes what is wanted as the server takes it.
-    fn fold(&mut self, request: &Request, is_answer: bool, wanted: &Wanted, report: &mut Report) {
-        let before = self.fold.clone();
-        let is_first = !before.was_requested;
-        self.fold.take(request);
+    /// A request must say something, given what the server takes to be wanted because of it.
+    fn has_news(
+        &mut self,
+        fold: &Fold,
+        request: &Request,
+        is_answer: bool,
+        wanted: &Wanted,
+        report: &mut Report,
+    ) {
+        let is_first = fold.is_first;
         match &request.names {
             Names::Whole(names) => {
                 let is_news = is_answer || self.last.as_ref() != Some(names);
@@ -227,20 +235,21 @@ impl Talk {
                     format!("{versions:?} in a later request")
                 });
                 for name in subscribe {
-                    let is_stated_again = name == "*" && before.has_all() && !before.has_listed;
-                    let is_news = is_stated_again || !before.subscribed.contains(name);
+                    let is_stated_again = name == ALL && fold.had(ALL) && !fold.had_listed;
+                    let is_news = is_stated_again || !fold.had(name);
                     report.ensure(is_news, NEWS, || format!("{name} is subscribed already"));
                 }
                 for name in unsubscribe {
-                    let is_news = before.subscribed.contains(name);
-                    report.ensure(is_news, NEWS, || format!("{name} is not subscribed"));
+                    report.ensure(fold.had(name), NEWS, || format!("{name} is not subscribed"));
                 }
-                let is_news = is_answer || is_first || self.fold.subscribed != before.subscribed;
-                report.ensure(is_news, NEWS, || "it changes nothing".into());
+                let has_changed = !fold.gained.is_empty() || !fold.lost.is_empty();
+                report.ensure(is_answer || is_first || has_changed, NEWS, || {
+                    "it changes nothing".into()
+                });
             }
         }
         // Leaving a wildcard may take a request that still states it; nothing may begin one.
-        let begins = self.fold.has_all() && !before.has_all();
+        let begins = fold.has_all() && !fold.had(ALL);
         report.ensure(!begins || wanted.all, NO_ACCIDENT, || format!("{:?}", request.names));
     }
 }
@@ -254,13 +263,12 @@ impl ClientTalk {
                 report.ensure(talk.unanswered.is_empty(), ONE_ANSWER, || {
                     format!("on stream {}: {:?}", link.0, talk.unanswered)
                 });
-                if talk.fold.was_requested {
+                if let Some(fold) = it.asked(kind) {
                     let wanted = Wanted::of(it.client, it.server, kind, world);
-                    let mut subscribed = talk.fold.subscribed.clone();
-                    let all = subscribed.remove("*");
-                    let is_just_that = subscribed == wanted.names && all == wanted.all;
+                    let names = fold.subscribed.iter().filter(|name| *name != ALL);
+                    let is_just_that = names.eq(&wanted.names) && fold.has_all() == wanted.all;
                     report.ensure(is_just_that, INTEREST, || {
-                        format!("{:?} is subscribed, {wanted:?} is watched", talk.fold.subscribed)
+                        format!("{:?} is subscribed, {wanted:?} is watched", fold.subscribed)
                     });
                 }
             }
@@ -289,7 +297,7 @@ impl Oracle for ClientTalk {
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match event {
-            Event::Reading { link, response } => self.read(*link, response),
+            Event::Reading { link, response } => self.read(*link, response, world),
             Event::Requested { link, request } => self.requested(*link, request, world, report),
             Event::EndedAtClient { link, .. } => self.ended(*link, world),
             Event::ClientRestarted { client } => {
@@ -298,12 +306,9 @@ impl Oracle for ClientTalk {
                 self.unsaid.retain(|(owner, ..), _| owner != client);
             }
             Event::Watched { client, kind, name, is_first: true, .. } => {
-                let name = name.unwrap_or("*");
-                let mut streams =
-                    self.streams.iter().filter(|(link, _)| world.link(**link).client == *client);
-                let is_subscribed = streams.any(|(_, stream)| {
-                    stream.types.get(*kind).is_some_and(|it| it.fold.subscribed.contains(name))
-                });
+                let name = name.unwrap_or(ALL);
+                let mut asked = world.links(*client).filter_map(|(_, link)| link.asked(*kind));
+                let is_subscribed = asked.any(|fold| fold.subscribed.contains(name));
                 if is_subscribed {
                     report.note(Situation::WatchedAgainBeforeUnsubscribed);
                 }

@@ -4,51 +4,95 @@ use std::collections::BTreeSet;
 
 use crate::world::message::{Names, Request};
 
+/// What nobody has to name.
+pub(crate) const ALL: &str = "*";
+
 /// A subscription of one type on one stream.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fold {
+pub(crate) struct Fold {
     /// Whether there was a request at all.
-    pub(super) was_requested: bool,
+    pub(crate) was_requested: bool,
+    /// Whether there was no more than one.
+    pub(crate) is_first: bool,
     /// Whether a name was ever listed, `*` included: until then, nothing means everything.
-    pub(super) has_listed: bool,
-    pub(super) subscribed: BTreeSet<String>,
+    pub(crate) has_listed: bool,
+    /// The same before the newest request.
+    pub(crate) had_listed: bool,
+    pub(crate) subscribed: BTreeSet<String>,
+    /// What the newest request added to it.
+    pub(crate) gained: Vec<String>,
+    /// What the newest request took out of it.
+    pub(crate) lost: Vec<String>,
 }
 
 impl Fold {
     /// Takes one more request.
-    pub(super) fn take(&mut self, request: &Request) {
-        let is_first = !std::mem::replace(&mut self.was_requested, true);
+    pub(crate) fn take(&mut self, request: &Request) {
+        self.is_first = !std::mem::replace(&mut self.was_requested, true);
+        self.had_listed = self.has_listed;
+        self.gained.clear();
+        self.lost.clear();
         match &request.names {
             Names::Whole(names) => {
                 self.has_listed |= !names.is_empty();
-                self.subscribed = match self.has_listed {
-                    true => names.iter().cloned().collect(),
-                    false => BTreeSet::from(["*".to_owned()]),
-                };
+                let all = [ALL.to_owned()];
+                self.replace(if self.has_listed { names } else { &all });
             }
             Names::Change { subscribe, unsubscribe, .. } => {
                 if !self.has_listed && !subscribe.is_empty() {
                     // Naming something ends what naming nothing meant.
-                    self.subscribed.remove("*");
+                    self.lose(ALL);
                 }
                 self.has_listed |= !subscribe.is_empty();
-                if is_first && subscribe.is_empty() {
-                    self.subscribed.insert("*".into());
+                if self.is_first && subscribe.is_empty() {
+                    self.gain(ALL);
                 }
-                self.subscribed.extend(subscribe.iter().cloned());
-                self.subscribed.retain(|name| !unsubscribe.contains(name));
+                subscribe.iter().for_each(|name| self.gain(name));
+                unsubscribe.iter().for_each(|name| self.lose(name));
             }
         }
     }
 
+    fn replace(&mut self, names: &[String]) {
+        let gone = self.subscribed.iter().filter(|name| !names.contains(name));
+        let gone: Vec<String> = gone.cloned().collect();
+        gone.iter().for_each(|name| self.lose(name));
+        names.iter().for_each(|name| self.gain(name));
+    }
+
+    fn gain(&mut self, name: &str) {
+        if self.subscribed.contains(name) {
+            return;
+        }
+        self.subscribed.insert(name.to_owned());
+        match self.lost.iter().position(|lost| lost == name) {
+            Some(at) => drop(self.lost.swap_remove(at)),
+            None => self.gained.push(name.to_owned()),
+        }
+    }
+
+    fn lose(&mut self, name: &str) {
+        let Some(name) = self.subscribed.take(name) else { return };
+        match self.gained.iter().position(|gained| *gained == name) {
+            Some(at) => drop(self.gained.swap_remove(at)),
+            None => self.lost.push(name),
+        }
+    }
+
     /// Whether everything is subscribed.
-    pub(super) fn has_all(&self) -> bool {
-        self.subscribed.contains("*")
+    pub(crate) fn has_all(&self) -> bool {
+        self.subscribed.contains(ALL)
+    }
+
+    /// Whether a name was subscribed before the newest request.
+    pub(crate) fn had(&self, name: &str) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|it| it == name);
+        (self.subscribed.contains(name) && !is_in(&self.gained)) || is_in(&self.lost)
     }
 
     /// Whether a resource is subscribed, by name or with all others. A wildcard is for what states no
     /// authority.
-    pub(super) fn covers(&self, name: &str) -> bool {
+    pub(crate) fn covers(&self, name: &str) -> bool {
         self.subscribed.contains(name) || (self.has_all() && !name.starts_with("xdstp:"))
     }
 }

@@ -9,8 +9,9 @@
 //! |---|---|---|
 //! | IC1 to IC7, IC9 to IC11, IC30, IC40: what a client says on a stream | `client_talk` | no |
 //! | IC3, IC8, IC13, IC18 to IC22: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
-//! | IC13, IC14, IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
+//! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC10, IC24 to IC27, IC29, IL5: connections, pauses, turning between servers | `trouble` | no |
+//! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
 //! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15, IS16, IS30: what a server says on a stream | `server_talk` | no |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IC39, IL1, IL2, IL7, IS23: how a run ends; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
@@ -20,7 +21,7 @@
 //! Some follow from others: IC12 from IC4, IC23 from IC18 and IC19, IS2 and IS3 from how `server_talk` folds
 //! requests, IS6 from IS8, IS10 from IS9, IS12 and IS14 from IS7, IS13 from IS5 and IS8.
 //!
-//! Not judged: IC15 (what nobody watches is not shown), IC17 (duplicates are told only as lies), IC31, IC33,
+//! Not judged: IC17 (duplicates are told only as lies), IC31, IC33,
 //! IS27 and IS28 (worlds set no errors and no TTLs), IC34 (only that reading goes on), IS17 and IS18 (of the
 //! order and of warming see the tests of the core), IS19 to IS22 (one node group, and all types known), IS25
 //! (only that others converge), IS26 (responses are small), IS29, IS31 to IS33 and IL6 (no REST, no files,
@@ -35,6 +36,7 @@ mod bounds;
 mod cache;
 mod client_talk;
 mod convergence;
+mod fallback;
 mod fold;
 mod server_talk;
 mod trouble;
@@ -42,6 +44,7 @@ mod watching;
 
 use bytes::Bytes;
 pub(crate) use convergence::BOUND;
+pub(crate) use fold::Fold;
 use xds_core::{
     WatchId,
     client::{Change, Notice},
@@ -295,6 +298,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
         oracles.push(Box::new(server_talk::ServerTalk::default()));
         oracles.push(Box::new(watching::Watching::default()));
         oracles.push(Box::new(cache::CacheModel::default()));
+        oracles.push(Box::new(fallback::Fallback::default()));
         oracles.push(Box::new(trouble::Trouble::default()));
     }
     oracles

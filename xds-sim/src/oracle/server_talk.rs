@@ -111,12 +111,12 @@ impl ServerTalk {
         if is_newest && talk.has_responded && !request.nonce.is_empty() && !talk.is_answered {
             (talk.is_answered, talk.is_rejected) = (true, request.error.is_some());
         }
-        let is_first = !talk.fold.was_requested;
-        let before = talk.fold.subscribed.clone();
         talk.fold.take(request);
+        let is_first = talk.fold.is_first;
         talk.states_version |= is_first && !request.version.is_empty();
-        let new = talk.fold.subscribed.difference(&before);
-        talk.owed.extend(new.filter(|_| is_whole).cloned());
+        if is_whole {
+            talk.owed.extend(talk.fold.gained.iter().cloned());
+        }
         if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
             talk.owed.extend(subscribe.iter().cloned());
             // Whoever keeps it as part of the whole is told where it stands (IS14).

@@ -7,7 +7,7 @@ use xds_core::{
     client::{Notice, WatchErrorKind},
 };
 
-use super::{End, Event, Oracle, Report, Rule, fold::Fold};
+use super::{End, Event, Oracle, Report, Rule};
 use crate::{
     options::ProfileName,
     situations::Situation,
@@ -71,7 +71,6 @@ struct Attempts {
 struct Stream {
     is_open: bool,
     has_responded: bool,
-    folds: Vec<Fold>,
     since: BTreeMap<(usize, String), Time>,
 }
 
@@ -202,8 +201,8 @@ impl Trouble {
                 format!("{place:?}: {} of {bound}", attempts.openings)
             });
         }
-        for (link, stream) in self.streams.iter().filter(|(_, stream)| stream.is_open) {
-            let is_idle = stream.folds.iter().all(|fold| fold.subscribed.is_empty());
+        for (link, _) in self.streams.iter().filter(|(_, stream)| stream.is_open) {
+            let is_idle = world.link(*link).asked.iter().all(|fold| fold.subscribed.is_empty());
             report.ensure(!is_idle, IDLE, || format!("stream {} after {IDLE_LIMIT:?}", link.0));
         }
     }
@@ -226,14 +225,9 @@ impl Oracle for Trouble {
                 }
             }
             Event::Requested { link, request } => {
-                let (Some(kind), Some(stream)) = (request.kind, self.streams.get_mut(&link)) else {
-                    return;
-                };
-                if stream.folds.len() <= kind {
-                    stream.folds.resize_with(kind + 1, Fold::default);
-                }
-                let fold = &mut stream.folds[kind];
-                fold.take(request);
+                let Some(kind) = request.kind else { return };
+                let Some(stream) = self.streams.get_mut(&link) else { return };
+                let Some(fold) = world.link(link).asked(kind) else { return };
                 stream.since.retain(|(of, name), _| *of != kind || fold.subscribed.contains(name));
                 for name in &fold.subscribed {
                     stream.since.entry((kind, name.clone())).or_insert_with(|| world.now());

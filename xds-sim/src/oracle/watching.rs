@@ -1,6 +1,6 @@
 //! What watchers are told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::{
     WatchId,
@@ -8,11 +8,20 @@ use xds_core::{
 };
 
 use super::{Event, Oracle, Report, Rule};
-use crate::{options::ProfileName, situations::Situation, trace::Phase, world::World};
+use crate::{
+    options::ProfileName,
+    situations::Situation,
+    trace::Phase,
+    world::{LinkId, World, message::Request},
+};
 
 const OWN_NAME: Rule =
     Rule::new("IC13", "a watch is told of what it asks for, and of nothing else");
 const VALUE_FIRST: Rule = Rule::new("IC14", "what is wrong beside a value is told after the value");
+const ASKED_ANEW: Rule = Rule::new(
+    "IC15",
+    "what a server was told that nobody wants is asked for anew when somebody does, and not served from memory",
+);
 const NO_REPETITION: Rule = Rule::new(
     "IC16",
     "a value is not told again unless something else was told or held in between",
@@ -35,6 +44,8 @@ pub(super) struct Watching {
     watches: BTreeMap<(usize, WatchId), Told>,
     /// How many responses each client has read.
     responses: BTreeMap<usize, u64>,
+    /// Names of which servers were told that they are not wanted any more, by client and type.
+    released: BTreeSet<(usize, usize, String)>,
     phase: Option<Phase>,
 }
 
@@ -48,6 +59,8 @@ struct Told {
     last: BTreeMap<String, (Resource, u64)>,
     collection: Option<Ambient>,
     was_missing: bool,
+    /// Nothing may be known of its resource as long as no more responses than these were read.
+    unknown_until: Option<u64>,
     /// Since the last response or the last time all was taken.
     notices: u32,
 }
@@ -79,6 +92,9 @@ impl Told {
             report.note(Situation::CreatedAfterMissing);
         }
         self.was_missing = false;
+        report.ensure(self.unknown_until.is_none_or(|until| responses > until), ASKED_ANEW, || {
+            format!("{name} is served before the server was asked")
+        });
         self.last.insert(name.clone(), (resource.clone(), responses));
         self.held.insert(name, Held { resource: resource.clone(), ambient: Ambient::Well });
     }
@@ -181,19 +197,29 @@ impl Oracle for Watching {
             SAME_TRUTH,
             NEWEST_ONLY,
             SILENCE,
+            ASKED_ANEW,
             HIDDEN,
         ]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match *event {
-            Event::Watched { client, watch, name, .. } => {
-                let told = Told { name: name.map(str::to_owned), ..Told::default() };
+            Event::Watched { client, watch, kind, name, .. } => {
+                let is_released =
+                    name.is_some_and(|name| self.is_released(client, kind, name, world));
+                let responses = self.responses.get(&client).copied().unwrap_or_default();
+                let told = Told {
+                    name: name.map(str::to_owned),
+                    unknown_until: is_released.then_some(responses),
+                    ..Told::default()
+                };
                 self.watches.insert((client, watch), told);
             }
+            Event::Requested { link, request } => self.requested(link, request, world),
             Event::Unwatched { client, watch } => drop(self.watches.remove(&(client, watch))),
             Event::ClientRestarted { client } | Event::ShutDown { client } => {
                 self.watches.retain(|(owner, _), _| *owner != client);
+                self.released.retain(|(owner, ..)| *owner != client);
             }
             Event::Read { link, .. } => {
                 let client = world.link(link).client;
@@ -229,6 +255,29 @@ impl Oracle for Watching {
 }
 
 impl Watching {
+    /// Takes down which names a server now takes not to be wanted any more.
+    fn requested(&mut self, link: LinkId, request: &Request, world: &World) {
+        let it = world.link(link);
+        let Some(kind) = request.kind else { return };
+        let Some(fold) = it.asked(kind) else { return };
+        self.released
+            .retain(|(owner, of, name)| *owner != it.client || *of != kind || !fold.covers(name));
+        let gone = fold.lost.iter().map(|name| (it.client, kind, name.clone()));
+        self.released.extend(gone);
+    }
+
+    /// Whether nobody of the client has anything to know a resource from.
+    fn is_released(&mut self, client: usize, kind: usize, name: &str, world: &World) -> bool {
+        let is_covered = || {
+            let mut watches = world.watches(client).filter(|(_, watch)| watch.kind == kind);
+            let mut links = world.links(client).filter_map(|(_, link)| link.asked(kind));
+            watches.any(|(_, it)| it.name.as_deref().is_none_or(|own| own == name))
+                || links.any(|fold| fold.covers(name))
+        };
+        let was_released = self.released.remove(&(client, kind, name.to_owned()));
+        was_released && !is_covered()
+    }
+
     fn forget_notices(&mut self, client: usize) {
         let of_client = self.watches.iter_mut().filter(|((owner, _), _)| *owner == client);
         of_client.for_each(|(_, told)| told.notices = 0);

@@ -94,6 +94,7 @@ impl World {
             is_known_to_client: true,
             is_cut: false,
             is_hanging: self.servers[server].reach == Reach::Hanging,
+            asked: Vec::new(),
             stream: None,
             to_client: Pipe::default(),
             to_server: Pipe::default(),
@@ -144,6 +145,9 @@ impl World {
                 let request = read_request(&message.bytes, variant, &self.types, only);
                 message.body = request.map(Body::Request);
                 if let Some(request) = message.request() {
+                    if let Some(kind) = request.kind {
+                        self.links[link.at()].ask(kind, request);
+                    }
                     self.emit(&Event::Requested { link, request });
                 }
             }

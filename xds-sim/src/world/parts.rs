@@ -10,8 +10,14 @@ use xds_core::{
     ChannelId, Client, StreamId, Time, TypeUrl, WatchId, server::Server, service::Variant,
 };
 
-use super::{Application, ControlPlane, message::Message};
-use crate::trace::{Extent, LaneId};
+use super::{
+    Application, ControlPlane,
+    message::{Message, Request},
+};
+use crate::{
+    oracle::Fold,
+    trace::{Extent, LaneId},
+};
 
 /// One incarnation of a transport, by its position among all of a run. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,12 +147,27 @@ pub struct Link {
     pub(super) is_cut: bool,
     /// Whether nothing comes of the attempt to connect.
     pub(super) is_hanging: bool,
+    /// What its client has asked for, by the position of the type, if the run is judged.
+    pub(crate) asked: Vec<Fold>,
     pub(super) stream: Option<StreamKey>,
     pub(super) to_client: Pipe,
     pub(super) to_server: Pipe,
 }
 
 impl Link {
+    /// What the client has asked for of a type, as its server has to take it; nothing is known of it in
+    /// runs that are not judged.
+    pub(crate) fn asked(&self, kind: usize) -> Option<&Fold> {
+        self.asked.get(kind).filter(|fold| fold.was_requested)
+    }
+
+    pub(super) fn ask(&mut self, kind: usize, request: &Request) {
+        if self.asked.len() <= kind {
+            self.asked.resize_with(kind + 1, Fold::default);
+        }
+        self.asked[kind].take(request);
+    }
+
     /// How many responses are under way.
     #[must_use]
     pub fn responses_under_way(&self) -> usize {

@@ -1,0 +1,87 @@
+//! What a client may turn to the next server for.
+
+use std::collections::BTreeSet;
+
+use xds_core::client::EntryState;
+
+use super::{End, Event, Oracle, Report, Rule};
+use crate::{options::ProfileName, world::World};
+
+const FOR_WHAT_IS_UNKNOWN: Rule = Rule::new(
+    "IC29",
+    "a client turns to the next server only while it knows nothing of something that is watched",
+);
+
+/// Judges why clients turn. A proxy turns for other reasons.
+#[derive(Debug, Default)]
+pub(super) struct Fallback {
+    /// The types of which a client lacked something when its first server last failed, or later.
+    lacked: BTreeSet<(usize, usize)>,
+    /// Who has turned, and not turned back since, by client and the one type that the stream carries.
+    turned: BTreeSet<(usize, Option<usize>)>,
+}
+
+impl Fallback {
+    fn look(&mut self, client: usize, world: &World) {
+        let types = world.types().iter().enumerate();
+        let lacking = types.filter(|(kind, type_url)| {
+            let mut known = world.client(client).status().filter(|it| it.type_url == *type_url);
+            let mut watches = world.watches(client);
+            // Of everything, it is not seen whether any of it is known.
+            watches.any(|(_, watch)| watch.kind == *kind && watch.name.is_none())
+                || known.any(|it| {
+                    it.state == EntryState::Requested && world.serves(0, it.name.as_str())
+                })
+        });
+        self.lacked.extend(lacking.map(|(kind, _)| (client, kind)));
+    }
+}
+
+impl Oracle for Fallback {
+    fn rules(&self) -> &'static [Rule] {
+        &[FOR_WHAT_IS_UNKNOWN]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        if world.server_count() == 1 || world.options().profile != ProfileName::Grpc {
+            return;
+        }
+        match *event {
+            Event::EndedAtClient { link, end } => {
+                let it = world.link(link);
+                if it.server == 1 && end == End::ByClient {
+                    self.turned.remove(&(it.client, it.only));
+                }
+                if it.server == 0 {
+                    let is_carried = |kind| it.only.is_none_or(|only| only == kind);
+                    self.lacked.retain(|(client, kind)| *client != it.client || !is_carried(*kind));
+                }
+                self.look(it.client, world);
+            }
+            Event::ClientWoken { client } => self.look(client, world),
+            Event::Watched { client, kind, .. } => drop(self.lacked.insert((client, kind))),
+            Event::Reading { link, .. } => {
+                let it = world.link(link);
+                if it.server == 0 {
+                    self.turned.remove(&(it.client, it.only));
+                }
+            }
+            Event::Opening { link } if world.link(link).server == 1 => {
+                let it = world.link(link);
+                let lacks = |&(client, kind): &(usize, usize)| {
+                    client == it.client && it.only.is_none_or(|only| only == kind)
+                };
+                let is_right = self.lacked.iter().any(lacks);
+                let is_new = self.turned.insert((it.client, it.only));
+                report.ensure(is_right || !is_new, FOR_WHAT_IS_UNKNOWN, || {
+                    format!("client-{} turns to server-1 and knows all", it.client)
+                });
+            }
+            Event::ClientRestarted { client } => {
+                self.lacked.retain(|(it, _)| *it != client);
+                self.turned.retain(|(it, _)| *it != client);
+            }
+            _ => {}
+        }
+    }
+}
