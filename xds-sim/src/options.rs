@@ -152,6 +152,8 @@ kinds! {
         Lag = "lag",
         /// The network becomes slow for a while.
         Slow = "slow",
+        /// A server ends every stream as soon as it is open, for a while.
+        HangUp = "hang-up",
     }
 }
 

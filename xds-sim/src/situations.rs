@@ -52,13 +52,15 @@ pub enum Situation {
     UnknownTypePassedOver,
     /// A client gives a stream up because it cannot read what came.
     MalformedResponse,
+    /// A stream ends without a response, and so did the one before.
+    EndedEarlyAgain,
     /// A server gives a stream up because it cannot read what came.
     MalformedRequest,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -82,6 +84,7 @@ impl Situation {
         Self::StaleNonce,
         Self::UnknownTypePassedOver,
         Self::MalformedResponse,
+        Self::EndedEarlyAgain,
         Self::MalformedRequest,
     ];
 
@@ -112,6 +115,7 @@ impl Situation {
             Self::StaleNonce => "stale nonce dropped",
             Self::UnknownTypePassedOver => "unknown type passed over",
             Self::MalformedResponse => "malformed response",
+            Self::EndedEarlyAgain => "stream ended early again",
             Self::MalformedRequest => "malformed request",
         }
     }

@@ -9,7 +9,7 @@ use xds_core::{
 
 use super::{End, Event, Oracle, Report, Rule};
 use crate::{
-    options::ProfileName,
+    options::{Fault, ProfileName},
     situations::Situation,
     trace::Phase,
     world::{LinkId, World},
@@ -36,6 +36,9 @@ const IDLE: Rule = Rule::new("IC10", "a stream of which nothing is wanted is giv
 /// The shortest first pause of gRPC's backoff, and by what the further ones grow at least.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
 
+/// The shortest time between the beginnings of two attempts.
+const FLOOR: Duration = Duration::from_secs(1);
+
 /// How long a client keeps a stream of which nothing is wanted, and a bit.
 const IDLE_LIMIT: Duration = Duration::from_secs(31);
 
@@ -58,6 +61,8 @@ struct Attempts {
     opening: u32,
     /// Failures to connect in a row.
     refusals: u32,
+    /// Streams in a row that ended without a response. Connections say nothing about these.
+    early_ends: u32,
     not_before: Time,
     /// Whether it failed since its last response.
     is_failing: bool,
@@ -69,6 +74,7 @@ struct Attempts {
 
 #[derive(Debug, Default)]
 struct Stream {
+    began: Time,
     is_open: bool,
     has_responded: bool,
     since: BTreeMap<(usize, String), Time>,
@@ -100,7 +106,7 @@ impl Trouble {
         report.ensure(world.now() >= attempts.not_before, BACKOFF, || {
             format!("{place:?} before {}", attempts.not_before)
         });
-        self.streams.insert(link, Stream::default());
+        self.streams.insert(link, Stream { began: world.now(), ..Stream::default() });
     }
 
     fn ended(&mut self, link: LinkId, end: End, world: &World, report: &mut Report) {
@@ -114,6 +120,11 @@ impl Trouble {
         }
         if end == End::ByClient {
             attempts.left += 1;
+            // Whoever leaves a server may come back at once, but for the floor between attempts. When one
+            // that was not drained in time began the attempt is not seen.
+            if is_grpc && !world.options().faults.contains(Fault::Starve) {
+                attempts.not_before = stream.began.after(FLOOR);
+            }
             if stream.is_open && stream.since.is_empty() {
                 report.note(Situation::IdleClose);
             }
@@ -121,9 +132,18 @@ impl Trouble {
         }
         attempts.failures += 1;
         attempts.is_failing |= !stream.has_responded || end == End::Fault;
-        attempts.refusals = if end == End::Refused { attempts.refusals + 1 } else { 0 };
+        attempts.refusals = if stream.is_open { 0 } else { attempts.refusals + 1 };
+        attempts.early_ends = match (stream.is_open, stream.has_responded) {
+            (true, true) => 0,
+            (true, false) => attempts.early_ends + 1,
+            (false, _) => attempts.early_ends,
+        };
+        let in_a_row = if stream.is_open { attempts.early_ends } else { attempts.refusals };
+        if stream.is_open && in_a_row > 1 {
+            report.note(Situation::EndedEarlyAgain);
+        }
         if is_grpc {
-            let pause = (1..attempts.refusals)
+            let pause = (1..in_a_row)
                 .fold(FIRST_PAUSE, |pause, _| (pause * 8 / 5).min(Duration::from_secs(24)));
             attempts.not_before = world.now().after(pause);
         }

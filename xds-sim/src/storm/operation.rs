@@ -173,6 +173,7 @@ impl Operation {
             Fault::WakeForNothing => world.wake_client(self.client as usize),
             Fault::Refuse => world.set_reach(server, Reach::Refused, lasting),
             Fault::Hang => world.set_reach(server, Reach::Hanging, lasting),
+            Fault::HangUp => world.set_reach(server, Reach::HangingUp, lasting),
             Fault::RestartServer => world.restart_server(server),
             Fault::RestartClient => world.restart_client(self.client as usize),
             Fault::Lag => world.let_lag(server, lasting),

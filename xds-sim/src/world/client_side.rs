@@ -107,7 +107,7 @@ impl World {
         self.emit(&Event::Opening { link });
         let arrival = self.arrival();
         match self.servers[server].reach {
-            Reach::Up => self.schedule(arrival, Item::Connect(link)),
+            Reach::Up | Reach::HangingUp => self.schedule(arrival, Item::Connect(link)),
             Reach::Refused => self.schedule(arrival, Item::Refuse(link)),
             Reach::Hanging => {}
         }

@@ -11,7 +11,7 @@ use xds_core::{
 use super::{
     LinkId, World,
     message::Message,
-    parts::{Item, Pipe, StreamKey},
+    parts::{Item, Pipe, Reach, StreamKey},
 };
 use crate::{
     oracle::{End, Event},
@@ -138,6 +138,9 @@ impl World {
         self.clients[client].core.handle_event(ChannelEvent::Opened(channel), self.now);
         self.emit(&Event::Opened { link });
         self.drain_client(client);
+        if self.servers[server].reach == Reach::HangingUp {
+            self.end_stream(link);
+        }
     }
 
     /// A client learns that a stream has ended. What it has not read yet is lost.
@@ -158,7 +161,12 @@ impl World {
             ChannelError::Unreachable(_) => End::Refused,
             _ => End::ByServer,
         };
-        self.clients[client].core.handle_event(ChannelEvent::Closed(channel, error), self.now);
+        let core = &mut self.clients[client].core;
+        let ignored = core.stats().ignored_events;
+        core.handle_event(ChannelEvent::Closed(channel, error), self.now);
+        // A client that was not drained yet may have ended it itself before.
+        let is_news = core.stats().ignored_events == ignored;
+        let end = if is_news { end } else { End::ByClient };
         self.emit(&Event::EndedAtClient { link, end });
         self.drain_client(client);
     }

@@ -124,6 +124,8 @@ pub enum Reach {
     Refused,
     /// Nothing comes back.
     Hanging,
+    /// They are taken, and the streams on them are ended at once.
+    HangingUp,
 }
 
 /// A stream between a client and a server.
