@@ -52,6 +52,8 @@ pub enum Situation {
     UnknownTypePassedOver,
     /// A client gives a stream up because it cannot read what came.
     MalformedResponse,
+    /// A client rejects a response that names a resource twice.
+    RejectedForRepetition,
     /// A stream ends without a response, and so did the one before.
     EndedEarlyAgain,
     /// A server gives a stream up because it cannot read what came.
@@ -60,7 +62,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -84,6 +86,7 @@ impl Situation {
         Self::StaleNonce,
         Self::UnknownTypePassedOver,
         Self::MalformedResponse,
+        Self::RejectedForRepetition,
         Self::EndedEarlyAgain,
         Self::MalformedRequest,
     ];
@@ -115,6 +118,7 @@ impl Situation {
             Self::StaleNonce => "stale nonce dropped",
             Self::UnknownTypePassedOver => "unknown type passed over",
             Self::MalformedResponse => "malformed response",
+            Self::RejectedForRepetition => "rejected for a name that comes twice",
             Self::EndedEarlyAgain => "stream ended early again",
             Self::MalformedRequest => "malformed request",
         }

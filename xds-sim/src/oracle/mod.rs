@@ -13,6 +13,7 @@
 //! | IC10, IC24 to IC27, IC29, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
 //! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15, IS16, IS30: what a server says on a stream | `server_talk` | no |
+//! | IC13, IC17: what a client makes of lies | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IC39, IL1, IL2, IL7, IS23: how a run ends; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
@@ -21,7 +22,7 @@
 //! Some follow from others: IC12 from IC4, IC23 from IC18 and IC19, IS2 and IS3 from how `server_talk` folds
 //! requests, IS6 from IS8, IS10 from IS9, IS12 and IS14 from IS7, IS13 from IS5 and IS8.
 //!
-//! Not judged: IC17 (duplicates are told only as lies), IC31, IC33,
+//! Not judged: IC31, IC33,
 //! IS27 and IS28 (worlds set no errors and no TTLs), IC34 (only that reading goes on), IS17 and IS18 (of the
 //! order and of warming see the tests of the core), IS19 to IS22 (one node group, and all types known), IS25
 //! (only that others converge), IS26 (responses are small), IS29, IS31 to IS33 and IL6 (no REST, no files,
@@ -38,6 +39,7 @@ mod client_talk;
 mod convergence;
 mod fallback;
 mod fold;
+mod lies;
 mod server_talk;
 mod trouble;
 mod watching;
@@ -300,6 +302,8 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
         oracles.push(Box::new(cache::CacheModel::default()));
         oracles.push(Box::new(fallback::Fallback::default()));
         oracles.push(Box::new(trouble::Trouble::default()));
+    } else {
+        oracles.push(Box::new(lies::Lied::default()));
     }
     oracles
 }

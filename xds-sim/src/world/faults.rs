@@ -7,7 +7,7 @@ use xds_core::server::{StreamEvent, Via};
 
 use super::{
     LinkId, Party, Reach, World,
-    message::Message,
+    message::{Body, Message, read_response},
     names,
     parts::{Item, Mishap, Plane, StreamKey, Undo},
 };
@@ -207,7 +207,12 @@ impl World {
         let id = self.recorder.send(self.now, lanes[1], lanes[0], &bytes, || {
             crate::trace::What::new(crate::trace::Sort::Response, what)
         });
-        self.send_to_client(link, Rc::new(Message { id, bytes, body: None }));
+        let body = match self.oracles.is_empty() {
+            true => None,
+            false => read_response(&bytes, self.links[link.at()].variant, &self.types),
+        };
+        let body = body.map(Body::Response);
+        self.send_to_client(link, Rc::new(Message { id, bytes, body }));
     }
 
     /// A stranger opens a stream to a server, says this, and leaves.
