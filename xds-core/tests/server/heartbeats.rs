@@ -184,6 +184,24 @@ fn a_full_state_is_renewed_as_a_whole() {
     )]);
 }
 
+/// A state that would be empty but for an error, which was told, renews nothing.
+#[test]
+fn who_is_told_an_error_is_not_sent_an_empty_state_for_a_heartbeat() {
+    run_all(&[(
+        "IS5 IS27",
+        "
+        set cds a~10s=1
+        t> cds a
+        t< cds first a~10s=1
+        t> cds a
+        set cds !a=7
+        t< cds changed !a=7
+        t> cds a
+        wait 5s
+        t<",
+    )]);
+}
+
 /// Without content a virtual host does not exist.
 #[test]
 fn virtual_hosts_are_renewed_whole() {

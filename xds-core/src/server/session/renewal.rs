@@ -196,9 +196,10 @@ impl Turn<'_> {
             // From another view.
             None => true,
         };
+        // Who is told an error instead is not sent the resource with the rest of the state (M177).
         let has_it = |&resource: &Slot| {
             let edge = self.edges.find(self.slot, resource).and_then(|it| self.edges.at(it));
-            edge.is_some_and(|edge| edge.sent != 0)
+            edge.is_some_and(|edge| edge.sent != 0) && self.error_of(resource).is_none()
         };
         let is_concerned = self.session.wildcard.is_some() || renewals.owed.iter().any(has_it);
         if !is_accepted || !is_concerned || self.form().ttls == Ttls::Untold {
