@@ -118,6 +118,10 @@ kinds! {
         SlowWatcher = "slow-watcher",
         /// A watcher begins or ends a watch in the middle of being told something.
         WatchWhenTold = "watch-when-told",
+        /// An operator sets a resource that may be used for a time only, unless it is renewed.
+        SetForAWhile = "set-for-a-while",
+        /// An operator lets clients that name a resource be told an error.
+        SetError = "set-error",
     }
 }
 

@@ -52,6 +52,12 @@ pub enum Situation {
     UnknownTypePassedOver,
     /// A client gives a stream up because it cannot read what came.
     MalformedResponse,
+    /// A server renews what has a time to live.
+    Heartbeat,
+    /// A resource was not renewed in time.
+    Expired,
+    /// A server reports an error of a single resource.
+    ErrorReported,
     /// A client rejects a response that names a resource twice.
     RejectedForRepetition,
     /// A stream ends without a response, and so did the one before.
@@ -62,7 +68,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -86,6 +92,9 @@ impl Situation {
         Self::StaleNonce,
         Self::UnknownTypePassedOver,
         Self::MalformedResponse,
+        Self::Heartbeat,
+        Self::Expired,
+        Self::ErrorReported,
         Self::RejectedForRepetition,
         Self::EndedEarlyAgain,
         Self::MalformedRequest,
@@ -118,6 +127,9 @@ impl Situation {
             Self::StaleNonce => "stale nonce dropped",
             Self::UnknownTypePassedOver => "unknown type passed over",
             Self::MalformedResponse => "malformed response",
+            Self::Heartbeat => "resource renewed",
+            Self::Expired => "resource not renewed in time",
+            Self::ErrorReported => "error of a resource reported",
             Self::RejectedForRepetition => "rejected for a name that comes twice",
             Self::EndedEarlyAgain => "stream ended early again",
             Self::MalformedRequest => "malformed request",

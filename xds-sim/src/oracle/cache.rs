@@ -46,6 +46,16 @@ const HELD_VERSIONS: Rule = Rule::new(
     "a new incremental stream states the versions of what is in use, and of nothing else",
 );
 
+const REPORTED: Rule = Rule::new(
+    "IC31",
+    "an error that a server reports of a resource is remembered, and ends its use only if it is one of the resource and the policy says so",
+);
+const RENEWED: Rule =
+    Rule::new("IC33", "a heartbeat changes nothing but how long a resource lasts");
+
+const NOT_FOUND: i32 = 5;
+const PERMISSION_DENIED: i32 = 7;
+
 /// What a client has of a resource.
 #[derive(Clone, Debug, PartialEq)]
 struct Known {
@@ -86,7 +96,8 @@ enum Word<'a> {
     Good(&'a Bytes),
     Bad,
     Removed,
-    Error,
+    Error(i32),
+    Heartbeat,
     Nothing,
 }
 
@@ -96,9 +107,12 @@ impl<'a> Word<'a> {
         match item.and_then(|item| item.bytes.as_ref()) {
             Some(bytes) if Toy::text_of(bytes).starts_with("bad") => Word::Bad,
             Some(bytes) => Word::Good(bytes),
+            None if item.is_some() => Word::Heartbeat,
             None if response.removed.iter().any(|it| it == name) => Word::Removed,
-            None if response.errors.iter().any(|(it, _)| it == name) => Word::Error,
-            None => Word::Nothing,
+            None => {
+                let error = response.errors.iter().find(|(it, _)| it == name);
+                error.map_or(Word::Nothing, |(_, code)| Word::Error(*code))
+            }
         }
     }
 }
@@ -114,7 +128,8 @@ impl CacheModel {
         let has = |is: fn(&Word<'_>) -> bool| {
             response.resources.iter().any(|item| is(&Word::of(&item.name, response)))
         };
-        let is_bad = has(|word| matches!(word, Word::Bad));
+        // What is not in use cannot be renewed.
+        let is_bad = has(|word| matches!(word, Word::Bad | Word::Heartbeat));
         report.ensure(nacks == 0 || is_bad, VERDICT, || "it is rejected for nothing".into());
         if nacks == 1 {
             self.rejected.insert(place, link);
@@ -153,7 +168,15 @@ impl CacheModel {
                 Word::Removed => {
                     judge.is(EntryState::DoesNotExist, judge.kept(), REMOVALS, report);
                 }
-                Word::Error => {}
+                Word::Error(code) => {
+                    let is_transient = ![NOT_FOUND, PERMISSION_DENIED].contains(&code);
+                    let kept = judge.before.bytes.as_ref().filter(|_| is_transient || !drops);
+                    judge.is(EntryState::ReceivedError, kept, REPORTED, report);
+                }
+                Word::Heartbeat if judge.before.state == EntryState::Acked => {
+                    judge.unchanged(RENEWED, report);
+                }
+                Word::Heartbeat => {}
                 Word::Nothing => judge.absent(report),
             }
         }
@@ -237,7 +260,18 @@ impl Judge<'_> {
 
 impl Oracle for CacheModel {
     fn rules(&self) -> &'static [Rule] {
-        &[STRANGERS, PARTS, REMOVALS, LAST_GOOD, ABSENCE, NO_ABSENCE, VERDICT, HELD_VERSIONS]
+        &[
+            STRANGERS,
+            PARTS,
+            REMOVALS,
+            LAST_GOOD,
+            ABSENCE,
+            NO_ABSENCE,
+            VERDICT,
+            HELD_VERSIONS,
+            REPORTED,
+            RENEWED,
+        ]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {

@@ -1,14 +1,14 @@
 //! Where everything ends: all agree, fall silent, and leave nothing behind.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use xds_core::{client::DataErrorPolicy, service::Variant};
 
-use super::{Event, Oracle, Report, Rule};
+use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
     options::{Action, Lies, ProfileName},
     trace::Phase,
-    world::{Watch, World},
+    world::{LinkId, Watch, World},
 };
 
 const CONVERGENCE: Rule = Rule::new(
@@ -26,6 +26,8 @@ const AFTER_THE_END: Rule = Rule::new("IC39", "after it was shut down a client d
 pub(super) struct Convergence {
     phase: Option<Phase>,
     has_converged: bool,
+    /// Heartbeats that were not answered yet: these go on as long as there is somebody to hear them.
+    beats: BTreeSet<(LinkId, String)>,
 }
 
 impl Oracle for Convergence {
@@ -46,6 +48,11 @@ impl Oracle for Convergence {
                     }
                 }
             }
+            Event::Responded { link, response } if renews(response) => {
+                self.beats.insert((*link, response.nonce.clone()));
+            }
+            Event::Requested { link, request }
+                if self.beats.remove(&(*link, request.nonce.clone())) => {}
             Event::Requested { request, .. }
                 if self.has_converged && self.phase == Some(Phase::Converge) =>
             {
@@ -94,6 +101,11 @@ fn agrees(watch: &Watch, world: &World) -> Result<(), String> {
         None => world.serves(0, name),
     });
     for (name, bytes) in expected {
+        let has_error = world.truth_beside(watch.kind, name).error.is_some();
+        let is_told = watch.is_missing || !watch.view.is_empty() || watch.name.is_none();
+        if has_error && is_told {
+            continue; // It was told the error, and may keep what it has.
+        }
         if watch.view.get(name) != Some(bytes) {
             let held = watch.view.get(name).map(|held| crate::Toy::text_of(held));
             return Err(format!(
@@ -102,7 +114,9 @@ fn agrees(watch: &Watch, world: &World) -> Result<(), String> {
             ));
         }
     }
-    let left_over = watch.view.keys().find(|name| !truth.contains_key(*name));
+    let is_reported = |name: &str| world.truth_beside(watch.kind, name).error.is_some();
+    let mut held = watch.view.keys();
+    let left_over = held.find(|name| !truth.contains_key(*name) && !is_reported(name));
     if let Some(name) = left_over
         && drops_deleted(world, watch.kind)
     {
@@ -142,8 +156,8 @@ fn nothing_is_left(world: &World, report: &mut Report) {
         });
         if let Some(core) = world.server(server).filter(|_| !has_links) {
             let stats = core.stats();
-            let resources: usize =
-                world.has(server).iter().map(std::collections::BTreeMap::len).sum();
+            let kinds = 0..world.types().len();
+            let resources: usize = kinds.map(|kind| world.known_names(server, kind)).sum();
             let is_clean = stats.streams == 0
                 && stats.subscriptions == 0
                 && stats.resources == resources

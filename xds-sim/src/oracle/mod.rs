@@ -8,11 +8,12 @@
 //! | rules | judged by | in runs with lies |
 //! |---|---|---|
 //! | IC1 to IC7, IC9 to IC11, IC30, IC40: what a client says on a stream | `client_talk` | no |
-//! | IC3, IC8, IC13, IC18 to IC22: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
+//! | IC3, IC8, IC13, IC18 to IC22, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
-//! | IC10, IC24 to IC27, IC29, IL5: connections, pauses, turning between servers | `trouble` | no |
+//! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
+//! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15, IS16, IS30: what a server says on a stream | `server_talk` | no |
+//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15, IS16, IS27, IS28, IS30: what a server says on a stream | `server_talk` | no |
 //! | IC13, IC17: what a client makes of lies | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IC39, IL1, IL2, IL7, IS23: how a run ends; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
@@ -22,8 +23,7 @@
 //! Some follow from others: IC12 from IC4, IC23 from IC18 and IC19, IS2 and IS3 from how `server_talk` folds
 //! requests, IS6 from IS8, IS10 from IS9, IS12 and IS14 from IS7, IS13 from IS5 and IS8.
 //!
-//! Not judged: IC31, IC33,
-//! IS27 and IS28 (worlds set no errors and no TTLs), IC34 (only that reading goes on), IS17 and IS18 (of the
+//! Not judged: IC34 (only that reading goes on), IS17 and IS18 (of the
 //! order and of warming see the tests of the core), IS19 to IS22 (one node group, and all types known), IS25
 //! (only that others converge), IS26 (responses are small), IS29, IS31 to IS33 and IL6 (no REST, no files,
 //! no drain, no relay in a world).
@@ -31,12 +31,14 @@
 //! Known limits that a run makes room for: a client that refuses responses whole is not told again of a
 //! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
 //! type without removals (M107); a client that used a part of its first response and accepted none is not told
-//! when nothing of it exists any more (M39).
+//! when nothing of it exists any more (M39); one that was told an error of a resource that exists, and then
+//! watches everything, is not sent it (M178).
 
 mod bounds;
 mod cache;
 mod client_talk;
 mod convergence;
+mod expiry;
 mod fallback;
 mod fold;
 mod lies;
@@ -300,6 +302,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
         oracles.push(Box::new(server_talk::ServerTalk::default()));
         oracles.push(Box::new(watching::Watching::default()));
         oracles.push(Box::new(cache::CacheModel::default()));
+        oracles.push(Box::new(expiry::Expiry::default()));
         oracles.push(Box::new(fallback::Fallback::default()));
         oracles.push(Box::new(trouble::Trouble::default()));
     } else {

@@ -7,14 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use xds_core::types;
+use xds_core::{
+    server::{StatusCode, SyncState},
+    types,
+};
 
 use super::{Event, Oracle, Report, Rule, fold::Fold};
 use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        LinkId, World,
+        Beside, LinkId, World,
         message::{Names, Request, Response},
     },
 };
@@ -40,6 +43,14 @@ const SAME_VERSION: Rule =
     Rule::new("IS15", "under one version of a resource or of a state there is one content");
 const ONE_AT_A_TIME: Rule =
     Rule::new("IS16", "of a type, one response at most waits for its answer on a stream");
+const HEARTBEATS: Rule = Rule::new(
+    "IS27",
+    "a heartbeat renews what has a time to live, exists, and was sent to its client before",
+);
+const ERRORS: Rule = Rule::new(
+    "IS28",
+    "an error of a resource is told to whom names it, once for each change, and not beside the resource",
+);
 const ALL_ACCEPTED: Rule = Rule::new(
     "IS30",
     "at rest, a server takes all it has sent to be accepted, as its clients have it",
@@ -70,11 +81,17 @@ struct Talk {
     left: BTreeSet<String>,
     /// What was created or deleted since it was last told of: it may have come and gone in between.
     touched: BTreeSet<String>,
+    /// The errors that it was told of single resources.
+    reported: BTreeMap<String, i32>,
     /// Names of which something has to be said.
     owed: BTreeSet<String>,
     newest: String,
     is_answered: bool,
     is_rejected: bool,
+    /// Whether any response was.
+    was_rejected: bool,
+    /// What the newest response renews, if it does nothing else: such go on for ever.
+    beating: Vec<String>,
     /// What the first request said that the client has may be all there is.
     states_version: bool,
     has_responded: bool,
@@ -110,6 +127,11 @@ impl ServerTalk {
         }
         if is_newest && talk.has_responded && !request.nonce.is_empty() && !talk.is_answered {
             (talk.is_answered, talk.is_rejected) = (true, request.error.is_some());
+            talk.was_rejected |= talk.is_rejected;
+            if talk.is_rejected {
+                // What cannot be renewed any more may be sent again.
+                talk.touched.extend(talk.beating.iter().cloned());
+            }
         }
         talk.fold.take(request);
         let is_first = talk.fold.is_first;
@@ -127,7 +149,9 @@ impl ServerTalk {
             talk.owed.remove(&name);
             talk.sent.insert(name, bytes);
         }
-        let Talk { fold, sent, owed, left, .. } = talk;
+        let Talk { fold, sent, owed, left, reported, .. } = talk;
+        // Who is told an error may have the resource from before.
+        left.extend(reported.keys().filter(|name| fold.lost.contains(*name)).cloned());
         left.extend(sent.keys().filter(|name| !fold.covers(name)).cloned());
         sent.retain(|name, _| fold.covers(name));
         owed.retain(|name| name == "*" || fold.covers(name));
@@ -160,8 +184,23 @@ impl ServerTalk {
             response.resources.iter().filter_map(|item| Some((item, item.bytes.clone()?)));
         let said: BTreeMap<String, Bytes> =
             resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
+        let server = world.link(link).server;
+        let beside = |name: &str| world.beside(server, kind, name);
+        talk.heartbeats(response, has, &beside, report);
+        if is_heartbeat(response) {
+            talk.newest.clone_from(&response.nonce);
+            (talk.is_answered, talk.is_rejected, talk.has_responded) = (false, false, true);
+            talk.beating = response.resources.iter().map(|item| item.name.clone()).collect();
+            return;
+        }
+        talk.errors(kind, response, &said, &beside, report);
         if is_full {
-            let mut expected = has.iter().filter(|(name, _)| talk.fold.covers(name));
+            // Whoever names a resource that has an error may be told that in its stead.
+            let is_sent = |name: &String| {
+                talk.fold.has_all() && talk.fold.covers(name) || beside(name).error.is_none()
+            };
+            let mut expected =
+                has.iter().filter(|(name, _)| talk.fold.covers(name) && is_sent(name));
             let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
             // What is gone may stay until what refers to it has gone as well (M147).
             let may_be_there = |name: &String| {
@@ -237,6 +276,13 @@ impl ServerTalk {
         });
     }
 
+    /// Whether a client of the type may be about to answer to a heartbeat.
+    fn is_beating(&self, type_url: &str, world: &World) -> bool {
+        let Some(kind) = world.types().iter().position(|it| it == type_url) else { return false };
+        let mut talks = self.streams.values().filter_map(|talks| talks.get(kind));
+        talks.any(|talk| !talk.beating.is_empty() && !talk.is_answered)
+    }
+
     fn at_rest(&self, world: &World, report: &mut Report) {
         for (link, talks) in &self.streams {
             let it = world.link(*link);
@@ -252,8 +298,11 @@ impl ServerTalk {
                 if talk.states_version && is_whole {
                     continue;
                 }
+                let is_due = |name: &str| {
+                    talk.fold.covers(name) && world.beside(it.server, kind, name).error.is_none()
+                };
                 let mut expected =
-                    world.has(it.server)[kind].iter().filter(|(name, _)| talk.fold.covers(name));
+                    world.has(it.server)[kind].iter().filter(|(name, _)| is_due(name));
                 let missing = expected.find(|(name, bytes)| talk.sent.get(*name) != Some(bytes));
                 report.ensure(missing.is_none(), REMEMBERED, || {
                     format!("stream {}: {missing:?} was not sent", link.0)
@@ -261,13 +310,75 @@ impl ServerTalk {
             }
         }
         for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
-            let open = server.status().find(|it| it.state == xds_core::server::SyncState::Sent);
+            let open = server.status().find(|it| {
+                it.state == SyncState::Sent && !self.is_beating(it.type_url.as_str(), world)
+            });
             report.ensure(open.is_none(), ALL_ACCEPTED, || format!("{open:?}"));
         }
     }
 }
 
+/// Whether a response does nothing but renew what was sent before.
+pub(super) fn is_heartbeat(response: &Response) -> bool {
+    let says_more = !response.removed.is_empty() || !response.errors.is_empty();
+    let mut items = response.resources.iter();
+    !says_more && !response.resources.is_empty() && items.all(|item| item.bytes.is_none())
+}
+
+/// Whether a response has what may be used for a time only: in full state it is renewed by sending
+/// everything again, and otherwise so is what its client may have lost meanwhile.
+pub(super) fn renews(response: &Response) -> bool {
+    response.resources.iter().any(|item| item.ttl.is_some())
+}
+
 impl Talk {
+    fn heartbeats(
+        &self,
+        response: &Response,
+        has: &BTreeMap<String, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+        report: &mut Report,
+    ) {
+        for item in response.resources.iter().filter(|item| item.bytes.is_none()) {
+            let is_held = self.states_version
+                || self.sent.contains_key(&item.name)
+                || self.reported.contains_key(&item.name);
+            let exists = has.contains_key(&item.name) && beside(&item.name).ttl.is_some();
+            report.ensure(is_held && exists && item.ttl.is_some(), HEARTBEATS, || {
+                format!("{item:?}")
+            });
+            report.note(Situation::Heartbeat);
+        }
+    }
+
+    fn errors(
+        &mut self,
+        kind: usize,
+        response: &Response,
+        said: &BTreeMap<String, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+        report: &mut Report,
+    ) {
+        for (name, code) in &response.errors {
+            let is_so = beside(name).error.map(StatusCode::as_i32) == Some(*code);
+            let is_asked = self.fold.subscribed.contains(name) && !said.contains_key(name);
+            // What was rejected rides along with the next change, whatever has become of it (M107).
+            let is_news = kind == WARMED
+                || self.was_rejected
+                || self.owed.contains(name)
+                || self.touched.contains(name)
+                || self.reported.get(name) != Some(code);
+            report.ensure(is_so && is_asked && is_news, ERRORS, || format!("{name}: {code}"));
+            self.reported.insert(name.clone(), *code);
+            report.note(Situation::ErrorReported);
+        }
+        self.reported.retain(|name, _| {
+            self.fold.subscribed.contains(name)
+                && !said.contains_key(name)
+                && !response.removed.contains(name)
+        });
+    }
+
     fn has_news(
         &self,
         kind: usize,
@@ -289,7 +400,8 @@ impl Talk {
             || is_owed
             || !response.removed.is_empty()
             || !response.errors.is_empty()
-            || kind == WARMED;
+            || kind == WARMED
+            || renews(response);
         let rule = if self.is_rejected { NO_REPETITION } else { NEWS };
         report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
     }
@@ -315,6 +427,10 @@ impl Talk {
         self.owed.remove("*");
         self.newest.clone_from(&response.nonce);
         (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
+        self.beating.clear();
+        if renews(response) {
+            self.beating.extend(response.resources.iter().map(|item| item.name.clone()));
+        }
     }
 }
 
@@ -328,6 +444,8 @@ impl Oracle for ServerTalk {
             REMEMBERED,
             FULL_STATE,
             REMOVED_ONCE,
+            HEARTBEATS,
+            ERRORS,
             SAME_VERSION,
             ONE_AT_A_TIME,
             ALL_ACCEPTED,

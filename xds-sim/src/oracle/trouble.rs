@@ -1,6 +1,9 @@
 //! When clients connect, wait, and say that something is wrong.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use xds_core::{
     Time,
@@ -12,7 +15,7 @@ use crate::{
     options::{Fault, ProfileName},
     situations::Situation,
     trace::Phase,
-    world::{LinkId, World},
+    world::{LinkId, World, message::Response},
 };
 
 const PATIENCE: Rule = Rule::new(
@@ -20,6 +23,10 @@ const PATIENCE: Rule = Rule::new(
     "a resource is found missing only after it was asked for on a stream for as long as it is waited for",
 );
 const NOT_CACHED: Rule = Rule::new("IC25", "what is in use is never found missing for its silence");
+const HEARD: Rule = Rule::new(
+    "IC31",
+    "whatever a server says of a resource, an error included, ends the wait for it",
+);
 const BACKOFF: Rule = Rule::new(
     "IC26",
     "one attempt at a time to reach a server, and pauses between those that fail that grow to a bound",
@@ -78,6 +85,8 @@ struct Stream {
     is_open: bool,
     has_responded: bool,
     since: BTreeMap<(usize, String), Time>,
+    /// Names of which the server has said something since they were asked for.
+    heard: BTreeSet<(usize, String)>,
 }
 
 fn place(link: LinkId, world: &World) -> Place {
@@ -149,6 +158,17 @@ impl Trouble {
         }
     }
 
+    fn read(&mut self, link: LinkId, response: &Response, world: &World) {
+        let Some(stream) = self.streams.get_mut(&link) else { return };
+        let Some(kind) = response.kind else { return };
+        let Some(fold) = world.link(link).asked(kind) else { return };
+        // That it is gone is no news once it was found missing.
+        let said = response.resources.iter().map(|item| &item.name);
+        let said = said.chain(response.errors.iter().map(|(name, _)| name));
+        let own = said.filter(|name| fold.subscribed.contains(*name));
+        stream.heard.extend(own.map(|name| (kind, name.clone())));
+    }
+
     /// How long names were asked for on a stream.
     fn note_waits(&mut self, client: usize, stream: &Stream, world: &World) {
         for ((kind, name), since) in &stream.since {
@@ -182,6 +202,10 @@ impl Trouble {
                 let key = (watch.kind, name.clone());
                 let of_client =
                     self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
+                let mut streams = of_client.clone().map(|(_, stream)| stream);
+                report.ensure(!streams.any(|it| it.heard.contains(&key)), HEARD, || {
+                    format!("{name} was spoken of")
+                });
                 let waits = of_client.filter_map(|(_, stream)| stream.since.get(&key));
                 let longest = waits.map(|since| world.now().since(*since)).max();
                 let earlier = self.waits.get(&(client, watch.kind, name.clone())).copied();
@@ -230,7 +254,7 @@ impl Trouble {
 
 impl Oracle for Trouble {
     fn rules(&self) -> &'static [Rule] {
-        &[PATIENCE, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
+        &[PATIENCE, HEARD, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -249,6 +273,7 @@ impl Oracle for Trouble {
                 let Some(stream) = self.streams.get_mut(&link) else { return };
                 let Some(fold) = world.link(link).asked(kind) else { return };
                 stream.since.retain(|(of, name), _| *of != kind || fold.subscribed.contains(name));
+                stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
                 for name in &fold.subscribed {
                     stream.since.entry((kind, name.clone())).or_insert_with(|| world.now());
                 }
@@ -266,6 +291,7 @@ impl Oracle for Trouble {
                 }
                 self.attempts.entry((client, server, only)).or_default().is_failing = false;
             }
+            Event::Read { link, response: Some(response) } => self.read(link, response, world),
             Event::EndedAtClient { link, end } => self.ended(link, end, world, report),
             Event::ClientRestarted { client } => {
                 self.attempts.retain(|(owner, ..), _| *owner != client);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use xds_core::WatchId;
+use xds_core::{WatchId, server::StatusCode};
 
 use crate::{
     Toy,
     options::{Action, Fault, Lie, ProfileName},
     storm::lie,
-    world::{LinkId, Party, Reach, World},
+    world::{Beside, LinkId, Party, Reach, World},
 };
 
 /// What is done.
@@ -42,6 +42,19 @@ const PAUSES: [u32; 13] =
 const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
 
 const NUMBERS: u32 = 64;
+
+/// How long resources may be used that are set for a while. Those of the first time expire between
+/// heartbeats where the network is slow.
+const TTLS: [Duration; 4] =
+    [Duration::from_secs(1), LASTING_TTL, Duration::from_secs(40), Duration::from_secs(70)];
+
+/// The shortest time within which a heartbeat always arrives when nothing is broken: what is left after the
+/// first half of it is enough for an answer and for the way, however slow the network.
+const LASTING_TTL: Duration = Duration::from_secs(20);
+
+/// What servers say of resources that are not to be had: two errors of the resource, and one that will pass.
+const CODES: [StatusCode; 3] =
+    [StatusCode::NotFound, StatusCode::PermissionDenied, StatusCode::Unavailable];
 
 impl Operation {
     /// A list of operations, as many as the tape has.
@@ -136,6 +149,14 @@ impl Operation {
             }
             Action::Delete => world.delete(kind, name),
             Action::SetBad => world.set_anew(kind, name, "bad"),
+            Action::SetForAWhile => {
+                let ttl = TTLS[self.nth as usize % TTLS.len()];
+                let text = if self.nth / 8 % 4 == 3 { "bad" } else { "good" };
+                world.set_for(kind, name, text, ttl);
+            }
+            Action::SetError => {
+                world.set_error(kind, name, CODES[self.nth as usize % CODES.len()]);
+            }
             Action::SetBack => world.set(kind, name, "as before"),
             Action::Storm => {
                 for turn in 0..20 {
@@ -207,14 +228,20 @@ impl Operation {
     }
 }
 
-/// What clients find invalid is replaced. A client that refuses responses whole may also lack good
+/// What clients find invalid is replaced, and so is what cannot last and what has an error that will pass.
+/// Errors of the resource itself stay. A client that refuses responses whole may also lack good
 /// resources that once came beside a bad one: they come again when something changes (M107), and where the
 /// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves.
 pub(super) fn make_good(world: &mut World) {
     let is_whole = world.options().profile == ProfileName::Envoy;
     for kind in 0..world.types().len() {
-        let is_due = |bytes: &[u8]| is_whole || Toy::text_of(bytes).starts_with("bad");
-        let due = world.truth()[kind].iter().filter(|(_, bytes)| is_due(bytes));
+        let is_due = |(name, bytes): &(&String, &bytes::Bytes)| {
+            let Beside { ttl, error } = world.truth_beside(kind, name);
+            let cannot_last = ttl.is_some_and(|ttl| ttl < LASTING_TTL);
+            let will_pass = error == Some(StatusCode::Unavailable);
+            is_whole || cannot_last || will_pass || Toy::text_of(bytes).starts_with("bad")
+        };
+        let due = world.truth()[kind].iter().filter(is_due);
         let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
         due.iter().for_each(|name| world.set_anew(kind, name, "good"));
     }

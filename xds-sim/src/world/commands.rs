@@ -1,17 +1,15 @@
-//! What applications and operators do.
+//! What applications do.
 
 use std::{mem, time::Duration};
 
-use bytes::Bytes;
-use xds_core::{Client, WatchId, client::Interest, server::Transaction};
+use xds_core::{Client, WatchId, client::Interest};
 
 use super::{
     World, names,
-    parts::{Act, Item, Plane, Watch},
+    parts::{Act, Item, Watch},
     texts,
 };
 use crate::{
-    Toy,
     oracle::Event,
     situations::Situation,
     trace::{LaneKind, Sort, What},
@@ -177,95 +175,5 @@ impl World {
     pub fn wake_client(&mut self, client: usize) {
         self.clients[client].core.handle_timeout(self.now);
         self.drain_client(client);
-    }
-}
-
-/// Operators.
-impl World {
-    /// Sets a resource to a text: the servers that answer for it are told, unless they lag behind.
-    pub fn set(&mut self, kind: usize, name: &str, text: &str) {
-        self.set_bytes(kind, name, Some(Toy::bytes(name, text)));
-    }
-
-    /// Sets a resource to a text that it never had.
-    pub fn set_anew(&mut self, kind: usize, name: &str, text: &str) {
-        self.revision += 1;
-        let text = format!("{text} {}", self.revision);
-        self.set(kind, name, &text);
-    }
-
-    /// Deletes a resource.
-    pub fn delete(&mut self, kind: usize, name: &str) {
-        self.set_bytes(kind, name, None);
-    }
-
-    /// Sets a resource to whatever bytes, whose first field must be the name, or deletes it.
-    pub fn set_bytes(&mut self, kind: usize, name: &str, bytes: Option<Bytes>) {
-        let Some(known) = self.truth.get_mut(kind) else { return };
-        match &bytes {
-            Some(bytes) => drop(known.insert(name.into(), bytes.clone())),
-            None => drop(known.remove(name)),
-        }
-        self.emit(&Event::Stored { kind, name, bytes: bytes.as_ref() });
-        for server in 0..self.servers.len() {
-            if names::serves(server, name) && !self.servers[server].is_lagging {
-                self.apply(server, &[(kind, name.into(), bytes.clone())]);
-            }
-        }
-    }
-
-    /// A server is told of all that it does not know.
-    pub(super) fn catch_up(&mut self, server: usize) {
-        let mut changes = Vec::new();
-        for (kind, truth) in self.truth.iter().enumerate() {
-            let has = &self.servers[server].has[kind];
-            let gone = has.keys().filter(|name| !truth.contains_key(*name));
-            changes.extend(gone.map(|name| (kind, name.clone(), None)));
-            let new = truth.iter().filter(|(name, bytes)| {
-                names::serves(server, name) && has.get(*name) != Some(bytes)
-            });
-            changes.extend(new.map(|(name, bytes)| (kind, name.clone(), Some(bytes.clone()))));
-        }
-        self.apply(server, &changes);
-    }
-
-    pub(super) fn apply(&mut self, server: usize, changes: &[(usize, String, Option<Bytes>)]) {
-        if changes.is_empty() {
-            return;
-        }
-        let now = self.now;
-        let mut transaction = Transaction::new();
-        for (kind, name, bytes) in changes {
-            let node = &mut self.servers[server];
-            let type_url = &self.types[*kind];
-            match bytes {
-                Some(bytes) => drop(node.has[*kind].insert(name.clone(), bytes.clone())),
-                None => drop(node.has[*kind].remove(name)),
-            }
-            match (&mut node.core, bytes) {
-                (Plane::Core(_), Some(bytes)) => {
-                    transaction.set(type_url.clone(), name.as_str(), bytes.clone());
-                }
-                (Plane::Core(_), None) => {
-                    transaction.remove(type_url.clone(), name.as_str());
-                }
-                (Plane::Own(plane), bytes) => plane.changed(type_url, name, bytes.as_ref(), now),
-            }
-            let lane = node.lane;
-            let short = texts::kind(&self.types, *kind);
-            let said = bytes.as_deref().unwrap_or_default();
-            self.recorder.local(now, lane, said, || texts::stored(short, name, bytes.as_ref()));
-            self.emit(&Event::Applied { server, kind: *kind, name, bytes: bytes.as_ref() });
-            if matches!(self.servers[server].core, Plane::Own(_)) {
-                // It knows no transactions: each change is told by itself.
-                self.drain_server(server);
-            }
-        }
-        if let Plane::Core(core) = &mut self.servers[server].core
-            && let Err(error) = core.apply(transaction, now)
-        {
-            self.break_rule(&crate::oracle::NO_PANIC, format!("a change is refused: {error}"));
-        }
-        self.drain_server(server);
     }
 }

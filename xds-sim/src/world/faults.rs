@@ -1,6 +1,6 @@
 //! What goes wrong, and how it is put right.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use bytes::Bytes;
 use xds_core::server::{StreamEvent, Via};
@@ -189,7 +189,8 @@ impl World {
         let node = &mut self.servers[server];
         node.incarnation += 1;
         node.links.clear();
-        node.has.iter_mut().for_each(std::collections::BTreeMap::clear);
+        node.has.iter_mut().for_each(BTreeMap::clear);
+        node.beside.iter_mut().for_each(BTreeMap::clear);
         let incarnation = node.incarnation;
         let core = Self::plane(&self.config, &self.options, server, incarnation, self.now);
         self.servers[server].core = core;

@@ -13,14 +13,20 @@ mod names;
 mod network;
 mod parts;
 mod server_side;
+mod store;
 mod texts;
 
-use std::{cmp::Reverse, collections::BinaryHeap, mem, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    mem,
+    time::Duration,
+};
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
 pub use application::{Application, ControlPlane, Reply};
-pub use parts::{Link, LinkId, Party, Reach, Resources, Watch};
+pub use parts::{Beside, Link, LinkId, Party, Reach, Resources, Watch};
 
 use self::parts::{ClientNode, Item, Plane, Scheduled, ServerNode};
 use crate::{
@@ -53,6 +59,8 @@ pub struct World {
     links: Vec<Link>,
     /// What is true, whichever server knows of it yet.
     truth: Resources,
+    /// And what is true beside resources.
+    truth_beside: Vec<BTreeMap<String, Beside>>,
     /// How often anything was set: part of what resources say, so that no two are equal by accident.
     revision: u64,
     /// How much longer messages take at present.
@@ -99,7 +107,7 @@ impl World {
             deadline: None,
             starved_until: None,
             links: Vec::new(),
-            watches: std::collections::BTreeMap::new(),
+            watches: BTreeMap::new(),
             incarnation: 0,
             is_shut_down: false,
         });
@@ -111,6 +119,7 @@ impl World {
             starved_until: None,
             links: Vec::new(),
             has: vec![Default::default(); types.len()],
+            beside: vec![Default::default(); types.len()],
             is_lagging: false,
             reach: Reach::Up,
             incarnation: 0,
@@ -119,6 +128,7 @@ impl World {
         recorder.phase(Time::ZERO, Phase::WarmUp);
         Self {
             truth: vec![Default::default(); types.len()],
+            truth_beside: vec![Default::default(); types.len()],
             options,
             choices,
             config: config.clone(),

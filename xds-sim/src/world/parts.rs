@@ -3,11 +3,14 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     rc::Rc,
+    time::Duration,
 };
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, StreamId, Time, TypeUrl, WatchId, server::Server, service::Variant,
+    ChannelId, Client, StreamId, Time, TypeUrl, WatchId,
+    server::{Server, StatusCode},
+    service::Variant,
 };
 
 use super::{
@@ -67,7 +70,7 @@ pub struct Watch {
     pub is_missing: bool,
     pub(super) lane: LaneId,
     /// How long the watcher takes with what it is told.
-    pub(super) delay: std::time::Duration,
+    pub(super) delay: Duration,
     /// How many notices it is not done with.
     pub(super) busy: u32,
     pub(super) act: Option<Act>,
@@ -90,6 +93,8 @@ pub(super) struct ServerNode {
     pub(super) links: Vec<(StreamKey, LinkId)>,
     /// What it was told to have, by type and name.
     pub(super) has: Resources,
+    /// And what it was told beside them.
+    pub(super) beside: Vec<BTreeMap<String, Beside>>,
     /// It is not told of changes.
     pub(super) is_lagging: bool,
     pub(super) reach: Reach,
@@ -98,6 +103,60 @@ pub(super) struct ServerNode {
 
 /// Resources by the position of their type, and by name.
 pub type Resources = Vec<BTreeMap<String, Bytes>>;
+
+/// What there is of a name beside the bytes of a resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// How long a client may use the resource unless it is told again.
+    pub ttl: Option<Duration>,
+    /// What those are told who name it, in the resource's stead.
+    pub error: Option<StatusCode>,
+}
+
+/// What an operator says of a name.
+#[derive(Clone, Debug)]
+pub(super) enum Word {
+    /// It has a resource, which may be used for a time only if there is one.
+    Set(Bytes, Option<Duration>),
+    /// It has none.
+    Gone,
+    /// Those who name it are told this error. What there is of it stays with those who have it.
+    Error(StatusCode),
+}
+
+impl Word {
+    pub(super) fn bytes(&self) -> Option<&Bytes> {
+        match self {
+            Self::Set(bytes, _) => Some(bytes),
+            Self::Gone | Self::Error(_) => None,
+        }
+    }
+
+    /// What it makes of what was known of the name before.
+    pub(super) fn take_effect(
+        &self,
+        name: &str,
+        resources: &mut BTreeMap<String, Bytes>,
+        beside: &mut BTreeMap<String, Beside>,
+    ) {
+        match self {
+            Self::Set(bytes, ttl) => {
+                resources.insert(name.into(), bytes.clone());
+                match ttl {
+                    Some(_) => {
+                        beside.insert(name.into(), Beside { ttl: *ttl, error: None });
+                    }
+                    None => drop(beside.remove(name)),
+                }
+            }
+            Self::Gone => {
+                resources.remove(name);
+                beside.remove(name);
+            }
+            Self::Error(code) => beside.entry(name.into()).or_default().error = Some(*code),
+        }
+    }
+}
 
 /// Who serves.
 pub(super) enum Plane {

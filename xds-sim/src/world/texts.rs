@@ -13,6 +13,7 @@ use xds_core::{
 use super::{
     client_side::is_incremental,
     message::{Names, read_request, read_response},
+    parts::Word,
 };
 use crate::{
     Toy,
@@ -91,10 +92,12 @@ pub(super) fn change(change: &Change) -> What {
     What::new(Sort::Notice, text).about(name.map(|name| name.as_str()))
 }
 
-pub(super) fn stored(kind: &str, name: &str, bytes: Option<&Bytes>) -> What {
-    let text = match bytes {
-        Some(bytes) => format!("{kind} {name}={}", Toy::text_of(bytes)),
-        None => format!("{kind} {name} is gone"),
+pub(super) fn stored(kind: &str, name: &str, word: &Word) -> What {
+    let text = match word {
+        Word::Set(bytes, None) => format!("{kind} {name}={}", Toy::text_of(bytes)),
+        Word::Set(bytes, Some(ttl)) => format!("{kind} {name}={} for {ttl:?}", Toy::text_of(bytes)),
+        Word::Gone => format!("{kind} {name} is gone"),
+        Word::Error(code) => format!("{kind} {name} has error {code:?}"),
     };
     What::new(Sort::Store, text).about([name])
 }

@@ -1,0 +1,147 @@
+//! How long resources last that may be used for a time only.
+//!
+//! It takes down what clients read, as far as they use it, and so knows when each has to go.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use xds_core::{
+    Time,
+    client::{Change, EntryState, Notice, WatchError, WatchErrorKind},
+};
+
+use super::{Event, Oracle, Report, Rule};
+use crate::{
+    options::ProfileName,
+    situations::Situation,
+    trace::Phase,
+    world::{LinkId, World, message::Response},
+};
+
+const IN_TIME: Rule = Rule::new(
+    "IC33",
+    "a resource with a time to live goes when that has passed since it was sent or renewed, and not before",
+);
+const RENEWED: Rule = Rule::new(
+    "IS27",
+    "what has a time to live is renewed before it has passed, as long as everything works",
+);
+
+/// A resource of a client: its position, that of the type, and the name.
+type Subject = (usize, usize, String);
+
+/// Judges how long resources last. A client that refuses responses whole keeps to it as well, but what it
+/// makes of each is not seen from outside.
+#[derive(Debug, Default)]
+pub(super) struct Expiry {
+    /// When what is in use expires.
+    deadlines: BTreeMap<Subject, Time>,
+    /// What was in use before a response was read, of the names in it.
+    before: BTreeMap<String, Bytes>,
+    phase: Option<Phase>,
+    is_settled: bool,
+}
+
+/// What a client uses of a type.
+fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<String, (EntryState, Bytes)> {
+    let type_url = &world.types()[kind];
+    let known = world.client(client).status().filter(|it| it.type_url == type_url);
+    known.filter_map(|it| Some((it.name.to_string(), (it.state, it.bytes?.clone())))).collect()
+}
+
+impl Expiry {
+    fn read(&mut self, link: LinkId, response: &Response, world: &World) {
+        let it = world.link(link);
+        let Some(kind) = response.kind else { return };
+        let has_ttls = response.resources.iter().any(|item| item.ttl.is_some());
+        if !has_ttls && !self.deadlines.keys().any(|(owner, ..)| *owner == it.client) {
+            return;
+        }
+        let used = in_use(it.client, kind, world);
+        for item in &response.resources {
+            let subject = (it.client, kind, item.name.clone());
+            let Some((state, bytes)) = used.get(&item.name) else { continue };
+            // What was not taken into use has left everything as it was.
+            let is_taken = match &item.bytes {
+                Some(sent) => sent == bytes && *state == EntryState::Acked,
+                None => self.before.get(&item.name) == Some(bytes) && *state != EntryState::Nacked,
+            };
+            match item.ttl {
+                Some(ttl) if is_taken => {
+                    self.deadlines.insert(subject, world.now().after(ttl));
+                }
+                None if is_taken => drop(self.deadlines.remove(&subject)),
+                _ => {}
+            }
+        }
+    }
+
+    fn woken(&self, client: usize, world: &World, report: &mut Report) {
+        let mut due = self.deadlines.iter().filter(|((owner, ..), _)| *owner == client);
+        let late = due.find(|((_, kind, name), at)| {
+            **at <= world.now() && in_use(client, *kind, world).contains_key(name)
+        });
+        report.ensure(late.is_none(), IN_TIME, || format!("{late:?} is still in use"));
+    }
+
+    fn expired(
+        &self,
+        client: usize,
+        watch: xds_core::WatchId,
+        error: &WatchError,
+        world: &World,
+        report: &mut Report,
+    ) {
+        if *error.kind() != WatchErrorKind::Expired {
+            return;
+        }
+        report.note(Situation::Expired);
+        let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
+        let Some(name) = error.name() else { return };
+        let deadline = self.deadlines.get(&(client, watch.kind, name.to_string()));
+        let is_due = deadline.is_some_and(|at| *at <= world.now());
+        report.ensure(is_due, IN_TIME, || format!("{name} has gone, and lasts to {deadline:?}"));
+        let is_lost = self.is_settled && self.phase == Some(Phase::Converge);
+        report.ensure(!is_lost, RENEWED, || format!("{name} was not renewed"));
+    }
+}
+
+impl Oracle for Expiry {
+    fn rules(&self) -> &'static [Rule] {
+        &[IN_TIME, RENEWED]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        if world.options().profile != ProfileName::Grpc {
+            return;
+        }
+        match *event {
+            Event::Reading { link, response } => {
+                let beats = response.resources.iter().any(|item| item.bytes.is_none());
+                self.before = match response.kind {
+                    Some(kind) if beats => in_use(world.link(link).client, kind, world)
+                        .into_iter()
+                        .map(|(name, (_, bytes))| (name, bytes))
+                        .collect(),
+                    _ => BTreeMap::new(),
+                };
+            }
+            Event::Read { link, response: Some(response) } => self.read(link, response, world),
+            Event::ClientWoken { client } => self.woken(client, world, report),
+            Event::Notified { client, watch, notice: Notice::Changed(Err(error)) } => {
+                self.expired(client, watch, error, world, report);
+            }
+            Event::Changed {
+                client,
+                watch,
+                change: Change::Resource { result: Err(error), .. },
+            } => self.expired(client, watch, error, world, report),
+            Event::ClientRestarted { client } => {
+                self.deadlines.retain(|(owner, ..), _| *owner != client);
+            }
+            Event::Phase(phase) => self.phase = Some(phase),
+            Event::Rest => self.is_settled = true,
+            _ => {}
+        }
+    }
+}
