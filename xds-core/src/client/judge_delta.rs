@@ -196,6 +196,10 @@ impl Judge<'_> {
             Some(slot) if has_heartbeats && wrapper.ttl.is_some() => {
                 self.refuse(index, slot, Rejection::new(NOT_IN_USE), reading);
             }
+            // It may have expired on the way. Who is told so sends it again.
+            None if has_heartbeats && wrapper.ttl.is_some() && self.asked.has_wildcard => {
+                reading.faults.add(Place::Resource(index), Some(wrapped.name), NOT_IN_USE);
+            }
             _ => {
                 self.read_absence(wrapped.name, reading, beside);
                 for alias in wrapped.aliases().iter() {
