@@ -218,7 +218,9 @@ impl Gate {
         let (waiting, free) = (seats.iter().filter(waits), seats.iter().filter(|it| !waits(it)));
         for &seat in waiting.chain(free) {
             let Some(view) = View::of(seat.session, subscriptions) else { continue };
-            if !view.session.is_due(view.arena) {
+            // What waits goes on waiting while an answer of its own type is on its way, as to a heartbeat.
+            let is_due = view.session.is_due(view.arena);
+            if !is_due && !view.session.is_waiting() {
                 continue;
             }
             let has_additions = view.session.has_additions(view.arena);
@@ -237,7 +239,7 @@ impl Gate {
                 (Some(_), _) if renews => Some(Portion::Heartbeats),
                 _ => None,
             };
-            let next = portion.map(|portion| Next { seat, portion });
+            let next = portion.filter(|_| is_due).map(|portion| Next { seat, portion });
             outlook.next = outlook.next.or(next);
             outlook.hold = outlook.hold.or(additions).or(removals);
         }

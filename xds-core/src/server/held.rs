@@ -5,6 +5,7 @@ use super::{
     alarms::Alarm,
     config::OnStuck,
     event::{HeldBy, Observation},
+    gate::Hold,
     ordering::Order,
 };
 use crate::{
@@ -15,6 +16,11 @@ use crate::{
     zoo::{self, Bug},
 };
 
+/// Whether it waits for something that the client has not asked for, and may never ask for.
+fn is_unasked(why: &HeldBy) -> bool {
+    matches!(why, HeldBy::NotAsked(_) | HeldBy::NotAskedAgain)
+}
+
 impl Server {
     /// Whether something may be sent on a stream whose types wait for each other. What may not is timed.
     pub(super) fn look_at(&mut self, id: StreamId) -> bool {
@@ -24,8 +30,15 @@ impl Server {
         let outlook = gate.look(&stream.sessions, &self.subscriptions, policy);
         let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::Held(id));
         let before = gate.held.take();
+        let now = self.clock.now();
+        // Who waited too long for an answer has not waited yet for a request that may never come.
+        let waits_anew = |hold: &Hold, since: Time| {
+            is_unasked(&hold.why) && since.after(policy.stage_timeout) <= now
+        };
         match (before, outlook.hold) {
-            (Some((before, since)), Some(hold)) if before.is_same(&hold) => {
+            (Some((before, since)), Some(hold))
+                if before.is_same(&hold) && !waits_anew(&hold, since) =>
+            {
                 gate.held = Some((hold, since));
             }
             (before, hold) => {
@@ -34,7 +47,6 @@ impl Server {
                     self.alarms.cancel(at, alarm);
                 }
                 if let Some(hold) = hold {
-                    let now = self.clock.now();
                     let (at, alarm) = alarm_of(now);
                     self.alarms.set(at, alarm);
                     gate.held = Some((hold, now));
@@ -63,14 +75,13 @@ impl Server {
             after: policy.stage_timeout,
         });
         let why = hold.why.clone();
-        let is_unasked = matches!(why, HeldBy::NotAsked(_) | HeldBy::NotAskedAgain);
-        if is_unasked {
+        if is_unasked(&why) {
             gate.stop_expecting(&why, &stream.sessions, &self.subscriptions);
         }
         if policy.on_stuck == OnStuck::Continue {
             gate.waive(self.subscriptions.store.clock());
         }
-        if is_unasked || policy.on_stuck == OnStuck::Continue {
+        if is_unasked(&why) || policy.on_stuck == OnStuck::Continue {
             gate.held = None;
             if self.look_at(id) {
                 self.tell_writable(id);

@@ -664,6 +664,66 @@ fn a_client_that_does_not_ask_is_waited_for_once() {
     println!("covers: IS17 M150 M148");
 }
 
+/// The time may run out while something else is waited for than in the end.
+#[test]
+fn a_client_that_answers_too_late_is_still_waited_for_once_to_ask() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set cds a=eds; eds a=1; lds l=1
+        > cds a
+        < cds first a=eds
+        > cds a
+        > lds l
+        <
+        wait 14s
+        set cds a=eds:a
+        < cds changed a=eds:a
+        set lds l=2
+        wait 1s                      # now it is the answer that is waited for
+        > cds a
+        <
+        wait 15s
+        < lds first l=2
+        > lds l
+        ",
+    );
+    println!("covers: IS17 M150");
+}
+
+#[test]
+fn heartbeats_do_not_begin_the_wait_anew() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set lds k~10s=1
+        td> lds +k +l
+        td< lds first k~10s=1 -l
+        td> lds ack
+        set cds a=eds; eds a=1
+        td> cds +a
+        td< cds first a=eds
+        td> cds ack
+        wait 1s
+        set lds l=1
+        td<
+        wait 4s
+        td< lds heartbeat k~10s
+        td> lds ack
+        wait 5s
+        td< lds heartbeat k~10s
+        td> lds ack
+        wait 5s
+        td< lds heartbeat k~10s
+        td> lds ack
+        wait 1s
+        td< lds changed l=1
+        td> lds ack
+        ",
+    );
+    println!("covers: IS17 M148 M150");
+}
+
 #[test]
 fn a_stuck_client_delays_only_itself() {
     let script = format!(
