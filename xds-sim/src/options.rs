@@ -197,6 +197,19 @@ pub enum Ties {
     TimersFirst,
 }
 
+/// In which order servers send the types of a stream that carries several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What is referred to goes before what refers to it.
+    #[default]
+    ByRank,
+    /// As they become due.
+    AsDue,
+    /// What is referred to has to be accepted before what refers to it is sent; a cluster refers to the
+    /// endpoints of its name.
+    AfterAcks,
+}
+
 /// Whose behaviour a client has where the field disagrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProfileName {
@@ -240,6 +253,8 @@ pub struct Options {
     pub clock_grain: Duration,
     /// How many operations there are at most.
     pub operations: u32,
+    /// In which order servers send types.
+    pub order: Order,
     /// What may be done.
     pub actions: Actions,
     /// What may go wrong.
@@ -266,6 +281,7 @@ impl Default for Options {
             ties: Ties::DeliveriesFirst,
             clock_grain: Duration::ZERO,
             operations: 0,
+            order: Order::ByRank,
             actions: Actions::NONE,
             faults: Faults::NONE,
             lies: Lies::NONE,
@@ -296,6 +312,10 @@ impl Options {
             ties: choices.pick("ties", &[Ties::DeliveriesFirst, Ties::TimersFirst]),
             clock_grain: Duration::from_millis(choices.pick("clock grain", &[0, 0, 0, 10])),
             operations: choices.pick("operations", &[20, 5, 40, 80, 120]),
+            order: choices.pick(
+                "order of types",
+                &[Order::ByRank, Order::ByRank, Order::AsDue, Order::AfterAcks],
+            ),
             actions: Actions::draw(choices),
             faults: Faults::draw(choices),
             lies: if lies { Lies::draw(choices) } else { Lies::NONE },
@@ -313,7 +333,7 @@ impl fmt::Display for Options {
             f,
             "clients={} servers={} variant={variant} streams={:?} types={} names={} profile={:?} \
              data_errors={:?} read_gate={:?} latency={:?} jitter={:?} ties={:?} clock_grain={:?} \
-             operations={} actions={} faults={} lies={}",
+             operations={} order={:?} actions={} faults={} lies={}",
             self.clients,
             self.servers,
             self.streams,
@@ -327,6 +347,7 @@ impl fmt::Display for Options {
             self.ties,
             self.clock_grain,
             self.operations,
+            self.order,
             self.actions,
             self.faults,
             self.lies,

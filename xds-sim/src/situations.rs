@@ -52,6 +52,8 @@ pub enum Situation {
     UnknownTypePassedOver,
     /// A client gives a stream up because it cannot read what came.
     MalformedResponse,
+    /// A server waits for one type to be accepted before it sends another one, for as long as it may.
+    HeldTooLong,
     /// A server renews what has a time to live.
     Heartbeat,
     /// A resource was not renewed in time.
@@ -68,7 +70,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -92,6 +94,7 @@ impl Situation {
         Self::StaleNonce,
         Self::UnknownTypePassedOver,
         Self::MalformedResponse,
+        Self::HeldTooLong,
         Self::Heartbeat,
         Self::Expired,
         Self::ErrorReported,
@@ -127,6 +130,7 @@ impl Situation {
             Self::StaleNonce => "stale nonce dropped",
             Self::UnknownTypePassedOver => "unknown type passed over",
             Self::MalformedResponse => "malformed response",
+            Self::HeldTooLong => "type held back too long",
             Self::Heartbeat => "resource renewed",
             Self::Expired => "resource not renewed in time",
             Self::ErrorReported => "error of a resource reported",

@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use prost::Message;
 use xds_core::{
-    TypeUrl,
+    Malformed, TypeUrl,
     client::{Context, Rejection, ResourceType, ServerFeature, Value, Verdict},
+    references::{Reference, ReferenceExtractor, Target},
+    types,
 };
 
 /// A resource whose encoding is a name in field 1, as in every xDS resource, and a text in field 2.
@@ -75,5 +77,26 @@ impl ResourceType for ToyType {
             return Err(Rejection::new(format!("text: {} needs a trusted server", toy.text)));
         }
         Ok(Some(Value::new(toy.text)))
+    }
+}
+
+/// The references of toys: a cluster refers to the endpoints of its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToyReferences;
+
+impl ReferenceExtractor for ToyReferences {
+    fn references(
+        &self,
+        type_url: &str,
+        resource: &[u8],
+        found: &mut dyn FnMut(Reference<'_>),
+    ) -> Result<(), Malformed> {
+        if let Ok(toy) = Toy::decode(resource)
+            && type_url == types::CLUSTER
+            && !toy.name.starts_with("xdstp:")
+        {
+            found(Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, Target::Name(&toy.name)));
+        }
+        Ok(())
     }
 }

@@ -76,7 +76,8 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
         // A client that was told of what never was may keep it where nobody ever says that it is not so.
         return false;
     }
-    let can_be_bad = options.actions.contains(Action::SetBad);
+    let is_done = |action| options.actions.contains(action);
+    let can_be_bad = is_done(Action::SetBad) || is_done(Action::SetForAWhile);
     if can_be_bad && options.variant == Variant::StateOfTheWorld {
         // Who uses a part of the first response, and accepts none, states no version when it comes back. To
         // the server it is one that never had anything, who is not told that nothing exists (M39).

@@ -16,15 +16,15 @@
 //! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15, IS16, IS27, IS28, IS30: what a server says on a stream | `server_talk` | no |
 //! | IC13, IC17: what a client makes of lies | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
-//! | IC39, IL1, IL2, IL7, IS23: how a run ends; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
+//! | IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
 //! | IC37, IS34, IL4, and late drains | the crate's own tests | |
 //!
 //! Some follow from others: IC12 from IC4, IC23 from IC18 and IC19, IS2 and IS3 from how `server_talk` folds
 //! requests, IS6 from IS8, IS10 from IS9, IS12 and IS14 from IS7, IS13 from IS5 and IS8.
 //!
-//! Not judged: IC34 (only that reading goes on), IS17 and IS18 (of the
-//! order and of warming see the tests of the core), IS19 to IS22 (one node group, and all types known), IS25
+//! Not judged: IC34 (only that reading goes on), IS18 (of
+//! warming see the tests of the core), IS19 to IS22 (one node group, and all types known), IS25
 //! (only that others converge), IS26 (responses are small), IS29, IS31 to IS33 and IL6 (no REST, no files,
 //! no drain, no relay in a world).
 //!

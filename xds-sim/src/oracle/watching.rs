@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::{
-    WatchId,
+    Time, WatchId,
     client::{Change, Notice, Resource, WatchErrorKind},
 };
 
@@ -11,6 +11,7 @@ use super::{Event, Oracle, Report, Rule};
 use crate::{
     options::ProfileName,
     situations::Situation,
+    storm::SHORTEST_TTL,
     trace::Phase,
     world::{LinkId, World, message::Request},
 };
@@ -55,8 +56,8 @@ struct Told {
     name: Option<String>,
     /// By name, the values in use.
     held: BTreeMap<String, Held>,
-    /// The value that was told last, in use or not, and how many responses there had been by then.
-    last: BTreeMap<String, (Resource, u64)>,
+    /// The value that was told last, in use or not, and how many responses there had been by then, and when.
+    last: BTreeMap<String, (Resource, u64, Time)>,
     collection: Option<Ambient>,
     was_missing: bool,
     /// Nothing may be known of its resource as long as no more responses than these were read.
@@ -78,15 +79,18 @@ enum Ambient {
 }
 
 impl Told {
-    fn value(&mut self, resource: &Resource, responses: u64, report: &mut Report) {
+    fn value(&mut self, resource: &Resource, responses: u64, now: Time, report: &mut Report) {
         let name = resource.name.to_string();
         if let Some(held) = self.held.get(&name)
             && held.ambient == Ambient::Well
             && held.resource == *resource
         {
-            // It may have been another one in between.
-            let since = self.last.get(&name).map_or(0, |(_, before)| responses - before);
-            report.ensure(since >= 2, NO_REPETITION, || format!("{name} is told again"));
+            // It may have been another one in between, or have expired.
+            let told = self.last.get(&name);
+            let is_again = told.is_none_or(|(_, before, at)| {
+                responses - before < 2 && now.since(*at) < SHORTEST_TTL
+            });
+            report.ensure(!is_again, NO_REPETITION, || format!("{name} is told again"));
         }
         if self.was_missing {
             report.note(Situation::CreatedAfterMissing);
@@ -95,7 +99,7 @@ impl Told {
         report.ensure(self.unknown_until.is_none_or(|until| responses > until), ASKED_ANEW, || {
             format!("{name} is served before the server was asked")
         });
-        self.last.insert(name.clone(), (resource.clone(), responses));
+        self.last.insert(name.clone(), (resource.clone(), responses, now));
         self.held.insert(name, Held { resource: resource.clone(), ambient: Ambient::Well });
     }
 
@@ -109,7 +113,7 @@ impl Told {
         *ambient = if is_wrong { Ambient::Wrong } else { Ambient::Well };
     }
 
-    fn hear(&mut self, notice: &Notice, responses: u64, report: &mut Report) {
+    fn hear(&mut self, notice: &Notice, responses: u64, now: Time, report: &mut Report) {
         self.notices += 1;
         report.ensure(self.notices <= 2, NEWEST_ONLY, || format!("{notice:?} comes on top"));
         match notice {
@@ -118,7 +122,7 @@ impl Told {
                 report.ensure(is_own, OWN_NAME, || {
                     format!("{:?} is told of {}", self.name, resource.name)
                 });
-                self.value(resource, responses, report);
+                self.value(resource, responses, now, report);
             }
             Notice::Changed(Err(error)) => {
                 if matches!(error.kind(), WatchErrorKind::Deleted | WatchErrorKind::Absent)
@@ -140,10 +144,10 @@ impl Told {
         }
     }
 
-    fn step(&mut self, change: &Change, responses: u64, report: &mut Report) {
+    fn step(&mut self, change: &Change, responses: u64, now: Time, report: &mut Report) {
         match change {
             Change::Resource { result: Ok(resource), .. } => {
-                self.value(resource, responses, report);
+                self.value(resource, responses, now, report);
             }
             Change::Resource { name, result: Err(_) } => {
                 self.held.remove(name.as_str());
@@ -238,14 +242,14 @@ impl Oracle for Watching {
                     let is_wanted = world.options().profile == ProfileName::Grpc;
                     report.ensure(is_wanted, HIDDEN, || format!("{error}"));
                 }
-                told.hear(notice, responses, report);
+                told.hear(notice, responses, world.now(), report);
             }
             Event::Changed { client, watch, change } => {
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let Some(told) = self.watches.get_mut(&(client, watch)) else {
                     return report.breach(SILENCE, || format!("{change:?}"));
                 };
-                told.step(change, responses, report);
+                told.step(change, responses, world.now(), report);
             }
             Event::Phase(phase) => self.phase = Some(phase),
             Event::Rest if self.phase == Some(Phase::Converge) => agree(world, report),

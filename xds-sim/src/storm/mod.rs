@@ -11,6 +11,7 @@ mod operation;
 use std::time::Duration;
 
 use self::operation::Operation;
+pub(crate) use self::operation::SHORTEST_TTL;
 use crate::{options::Lies, oracle::BOUND, trace::Phase, world::World};
 
 /// Operations before anything goes wrong.

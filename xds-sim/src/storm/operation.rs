@@ -46,7 +46,10 @@ const NUMBERS: u32 = 64;
 /// How long resources may be used that are set for a while. Those of the first time expire between
 /// heartbeats where the network is slow.
 const TTLS: [Duration; 4] =
-    [Duration::from_secs(1), LASTING_TTL, Duration::from_secs(40), Duration::from_secs(70)];
+    [SHORTEST_TTL, LASTING_TTL, Duration::from_secs(40), Duration::from_secs(70)];
+
+/// The shortest time that a resource of a storm lasts.
+pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
 /// The shortest time within which a heartbeat always arrives when nothing is broken: what is left after the
 /// first half of it is enough for an answer and for the way, however slow the network.

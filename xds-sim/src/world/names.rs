@@ -1,17 +1,18 @@
 //! What everybody and everything is called, and how the cores are configured.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use xds_core::{
     TypeUrl,
     client::{Authority, ClientConfig, ManagementServer, Node, Profile},
-    server::ServerConfig,
+    server::{AckGated, OnStuck, OrderingPolicy, ServerConfig},
 };
 
 use super::{World, parts::message_name};
 use crate::{
     ToyType,
-    options::{Options, ProfileName},
+    options::{Options, Order, ProfileName},
+    toy::ToyReferences,
 };
 
 pub(super) fn client(at: usize) -> String {
@@ -81,8 +82,20 @@ pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> 
     types.iter().fold(config, |config, it| config.with_type(ToyType::new(it.clone())))
 }
 
-pub(super) fn server_config(_options: &Options) -> ServerConfig {
-    ServerConfig::default()
+pub(super) fn server_config(options: &Options) -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.ordering = match options.order {
+        Order::ByRank => OrderingPolicy::OrderOnly,
+        Order::AsDue => OrderingPolicy::Off,
+        Order::AfterAcks => {
+            let mut gated = AckGated::default();
+            gated.references = Some(Arc::new(ToyReferences));
+            // A client that has rejected something, and wants it no more, is not sent anything to accept.
+            gated.on_stuck = OnStuck::Continue;
+            OrderingPolicy::AckGated(gated)
+        }
+    };
+    config
 }
 
 /// The position of the server that goes by this URI.

@@ -63,11 +63,11 @@ impl World {
                     let code = why.code().as_i32();
                     self.close_by_server(at, key, code, "the server ends it");
                 }
-                ServerOutput::Observed(observation) => {
-                    if matches!(observation, Observation::StaleNonce { .. }) {
-                        self.note(Situation::StaleNonce);
-                    }
-                }
+                ServerOutput::Observed(observation) => match observation {
+                    Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
+                    Observation::Held { .. } => self.note(Situation::HeldTooLong),
+                    _ => {}
+                },
                 _ => {}
             }
             if self.is_over() {
