@@ -31,6 +31,7 @@ mod options;
 pub mod pair;
 pub mod response;
 mod stage;
+mod under_way;
 pub mod update;
 mod watchers;
 

@@ -34,19 +34,21 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque},
-    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, Frame, StreamId, Time, UpdateId, WatchId,
+    ChannelId, Client, Frame, Time, UpdateId, WatchId,
     client::{Call, ChannelError, ChannelEvent, Output},
     server::{Server, ServerOutput, StreamEvent, Via},
     service::Variant,
 };
 
-use super::watchers::Watcher;
+use super::{
+    under_way::{Connection, Delivery, Payload},
+    watchers::Watcher,
+};
 use crate::wire_text;
 
 /// What happened, for the log of a run.
@@ -113,48 +115,6 @@ pub struct Pair {
     /// The updates that were handed out for a verdict, in order.
     pub(crate) updates: Vec<UpdateId>,
     log: Vec<Event>,
-}
-
-/// One connection as the network sees it.
-#[derive(Debug)]
-struct Connection {
-    call: Call,
-    stream: Option<StreamId>,
-    /// What has arrived at the client and was not read yet.
-    inbox: VecDeque<Bytes>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Delivery {
-    at: Time,
-    order: u64,
-    channel: ChannelId,
-    what: Payload,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Payload {
-    /// The server sees the stream, and the client learns that it is open.
-    Connect,
-    Refuse,
-    Request(Bytes),
-    Response(Bytes),
-    /// The stream ends at the client.
-    EndAtClient(i32, Arc<str>),
-    /// The stream ends at the server.
-    EndAtServer,
-}
-
-impl PartialOrd for Delivery {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Delivery {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
 }
 
 impl Pair {

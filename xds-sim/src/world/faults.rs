@@ -6,10 +6,10 @@ use bytes::Bytes;
 use xds_core::server::{StreamEvent, Via};
 
 use super::{
-    LinkId, Party, Reach, World,
+    Link, LinkId, Party, Reach, World,
     message::{Body, Message, read_response},
     names,
-    parts::{Item, Mishap, Plane, StreamKey, Undo},
+    parts::{Direction, Item, Mishap, Plane, StreamKey, Undo},
 };
 use crate::{
     oracle::Event,
@@ -142,20 +142,42 @@ impl World {
 
     /// The client's side of a stream takes no messages for a while.
     pub fn block_requests(&mut self, link: LinkId, lasting: Duration) {
-        self.links[link.at()].to_server.is_blocked = true;
-        let lanes = self.lanes_of(link);
-        self.begin(&lanes, "requests blocked");
-        let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Requests(link)));
+        self.block(link, Direction::ToServer, lasting);
     }
 
     /// The server's side of a stream takes no messages for a while.
     pub fn block_responses(&mut self, link: LinkId, lasting: Duration) {
-        self.links[link.at()].to_client.is_blocked = true;
+        self.block(link, Direction::ToClient, lasting);
+    }
+
+    fn block(&mut self, link: LinkId, direction: Direction, lasting: Duration) {
+        self.links[link.at()].pipe(direction).is_blocked = true;
         let lanes = self.lanes_of(link);
-        self.begin(&lanes, "responses blocked");
+        self.begin(&lanes, direction.what_is_blocked());
         let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Responses(link)));
+        self.schedule(end, Item::Undo(Undo::Block(link, direction)));
+    }
+
+    fn unblock(&mut self, link: LinkId, direction: Direction) {
+        let pipe = self.links[link.at()].pipe(direction);
+        if !std::mem::take(&mut pipe.is_blocked) {
+            return;
+        }
+        let is_waiting = std::mem::take(&mut pipe.is_waiting);
+        let lanes = self.lanes_of(link);
+        self.finish(&lanes, direction.what_is_blocked());
+        let Link { client, server, .. } = self.links[link.at()];
+        match direction {
+            _ if !is_waiting => {}
+            Direction::ToServer => {
+                self.send_requests(link);
+                self.drain_client(client);
+            }
+            Direction::ToClient => {
+                self.send_responses(link);
+                self.drain_server(server);
+            }
+        }
     }
 
     /// Nothing arrives any more in one direction or both, until the transport finds out (IL3).
@@ -264,8 +286,8 @@ impl World {
         }
         for at in 0..self.links.len() {
             let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
-            self.undo(Undo::Requests(link));
-            self.undo(Undo::Responses(link));
+            self.unblock(link, Direction::ToServer);
+            self.unblock(link, Direction::ToClient);
         }
     }
 
@@ -288,30 +310,7 @@ impl World {
                 self.finish(&[], "slow network");
             }
             Undo::Wake(party) => self.wake(party),
-            Undo::Requests(link) => {
-                let pipe = &mut self.links[link.at()].to_server;
-                if std::mem::take(&mut pipe.is_blocked) {
-                    let is_waiting = std::mem::take(&mut pipe.is_waiting);
-                    let lanes = self.lanes_of(link);
-                    self.finish(&lanes, "requests blocked");
-                    if is_waiting {
-                        self.send_requests(link);
-                        self.drain_client(self.links[link.at()].client);
-                    }
-                }
-            }
-            Undo::Responses(link) => {
-                let pipe = &mut self.links[link.at()].to_client;
-                if std::mem::take(&mut pipe.is_blocked) {
-                    let is_waiting = std::mem::take(&mut pipe.is_waiting);
-                    let lanes = self.lanes_of(link);
-                    self.finish(&lanes, "responses blocked");
-                    if is_waiting {
-                        self.send_responses(link);
-                        self.drain_server(self.links[link.at()].server);
-                    }
-                }
-            }
+            Undo::Block(link, direction) => self.unblock(link, direction),
             Undo::GiveUp(link) => {
                 let lanes = self.lanes_of(link);
                 self.finish(&lanes, "half-open");

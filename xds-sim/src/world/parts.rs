@@ -222,6 +222,13 @@ impl Link {
         self.asked.get(kind).filter(|fold| fold.was_requested)
     }
 
+    pub(super) fn pipe(&mut self, direction: Direction) -> &mut Pipe {
+        match direction {
+            Direction::ToServer => &mut self.to_server,
+            Direction::ToClient => &mut self.to_client,
+        }
+    }
+
     pub(super) fn ask(&mut self, kind: usize, request: &Request) {
         if self.asked.len() <= kind {
             self.asked.resize_with(kind + 1, Fold::default);
@@ -279,6 +286,22 @@ pub(super) enum Item {
     Undo(Undo),
 }
 
+/// Which way messages go on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    ToServer,
+    ToClient,
+}
+
+impl Direction {
+    pub(super) const fn what_is_blocked(self) -> &'static str {
+        match self {
+            Self::ToServer => "requests blocked",
+            Self::ToClient => "responses blocked",
+        }
+    }
+}
+
 /// A fault is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
@@ -286,8 +309,7 @@ pub(super) enum Undo {
     Lag(usize),
     Slow,
     Wake(Party),
-    Requests(LinkId),
-    Responses(LinkId),
+    Block(LinkId, Direction),
     GiveUp(LinkId),
 }
 
