@@ -13,7 +13,7 @@
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
 //! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15, IS16, IS27, IS28, IS30: what a server says on a stream | `server_talk` | no |
+//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15 to IS17, IS27, IS28, IS30: what a server says on a stream | `server_talk` | no |
 //! | IC13, IC17: what a client makes of lies | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |

@@ -14,6 +14,7 @@ use xds_core::{
 
 use super::{Event, Oracle, Report, Rule, fold::Fold};
 use crate::{
+    options::Order,
     situations::Situation,
     trace::Phase,
     world::{
@@ -43,6 +44,10 @@ const SAME_VERSION: Rule =
     Rule::new("IS15", "under one version of a resource or of a state there is one content");
 const ONE_AT_A_TIME: Rule =
     Rule::new("IS16", "of a type, one response at most waits for its answer on a stream");
+const ORDER: Rule = Rule::new(
+    "IS17",
+    "of what can be sent at once on a stream, what is referred to goes before what refers to it",
+);
 const HEARTBEATS: Rule = Rule::new(
     "IS27",
     "a heartbeat renews what has a time to live, exists, and was sent to its client before",
@@ -175,6 +180,13 @@ impl ServerTalk {
             self.one_content_per_version(kind, response, report);
         }
         let is_ours = world.server(world.link(link).server).is_some();
+        if world.options().order == Order::ByRank && is_ours && !renews(response) {
+            let earlier = self.due_before(link, kind, world);
+            let has_content = response.resources.iter().any(|item| item.bytes.is_some());
+            report.ensure(earlier.is_none() || !has_content, ORDER, || {
+                format!("{earlier:?} could be sent before")
+            });
+        }
         let talk = self.talk(link, kind);
         let may_send = !talk.has_responded || talk.is_answered;
         report.ensure(may_send || !is_ours, ONE_AT_A_TIME, || {
@@ -231,6 +243,25 @@ impl ServerTalk {
             report.note(Situation::ChangesCoalesced);
         }
         talk.take(is_full, said, response);
+    }
+
+    /// Something of a type before this one that could be sent on the stream.
+    fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, String)> {
+        let server = world.link(link).server;
+        let talks = self.streams.get(&link)?.iter().enumerate().take(kind);
+        let free = talks.filter(|(_, talk)| {
+            let may_send = !talk.has_responded || talk.is_answered;
+            talk.fold.was_requested && may_send && !talk.states_version
+        });
+        let mut due = free.filter_map(|(kind, talk)| {
+            let mut has = world.has(server)[kind].iter();
+            let is_due = |(name, bytes): &(&String, &Bytes)| {
+                let is_plain = world.beside(server, kind, name) == Beside::default();
+                talk.fold.covers(name) && is_plain && talk.sent.get(*name) != Some(bytes)
+            };
+            has.find(is_due).map(|(name, _)| (kind, name.clone()))
+        });
+        due.next()
     }
 
     fn applied(&mut self, server: usize, kind: usize, name: &str, world: &World) {
@@ -444,6 +475,7 @@ impl Oracle for ServerTalk {
             REMEMBERED,
             FULL_STATE,
             REMOVED_ONCE,
+            ORDER,
             HEARTBEATS,
             ERRORS,
             SAME_VERSION,
