@@ -181,7 +181,13 @@ impl Model {
 
     fn sleep(&mut self, duration: Duration) {
         self.now = self.now.after(duration);
+        let due = self.client.poll_timeout().filter(|due| due.at <= self.now);
+        let is_missing = due.is_some_and(|due| due.why == Timer::DoesNotExist);
         self.client.handle_timeout(self.now);
+        if is_missing {
+            let of_many = self.watchers.iter_mut().filter(|watcher| watcher.name.is_none());
+            of_many.for_each(Watcher::is_found_missing);
+        }
         for status in self.client.status() {
             if status.state == EntryState::DoesNotExist {
                 let named = self.watchers.iter_mut().filter(|watcher| watcher.name.is_some());

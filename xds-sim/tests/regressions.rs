@@ -3,7 +3,7 @@
 use xds_sim::{Config, Tape, replay};
 
 /// What was wrong, and the tape.
-const MENDED: [(&str, &str); 4] = [
+const MENDED: [(&str, &str); 8] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "AAAAAAAAAQIAAAAAAAAAAAEAAAEAAAEAAQAAAAAAAAAAAAABAAABAAAAAAEAAAAAAQABAAAAAAEAAQAAAAEAAAEAAAAAAQABAAAAAAEAAQAAAAABAAEACAAAAAABAAAAAAIAAQAJAAAAAAEDAAAAAQABAAgAAAAAAQ",
@@ -19,6 +19,22 @@ const MENDED: [(&str, &str); 4] = [
     (
         "a stream that the client had ended itself is no failure of its server (IC26, the rule was wrong)",
         "AAAAAwAAAAEAAAEAAAAAAAEBAQAAAQAAAAAAAAEAAAEAAAAAAAAAAAAAAAEAAQAAAAABAAEAAAAAAQABAAAAAAEAAQAAAAABAAMAAAAAAQAAAAABAAEACQAAAAABBQgAAAAAAQAFAAAAAAEACQAAAAAB",
+    ),
+    (
+        "everything of an empty list that ended is asked for again though a response crossed its end (IL1)",
+        "AAAAAAAAAAAAAAAAAAAAAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAQAAAAAAQQBAAAAAAEABQAAAAABAwQ",
+    ),
+    (
+        "everything of endpoints is asked for again though a response crossed its end (IL1)",
+        "AAADAAAAAQEAAAAAAAAAAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAQAAAAABAAABAAAAAQADAAAAAAEAAAEAAAABAAABAAAAAQABAAAAAAEABAABAAABAAMAAQEAAQQFAAAAAAEABAABAAABAAMAAQ",
+    ),
+    (
+        "a name is asked for again though a response crossed its end (IL1)",
+        "AAAAAAAAAQIAAAAAAAAAAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAAABAgABAAAAAAAAAQADAAEAAAEAAAAAAAABAAAAAAAAAQAAAAEAAAEAAQABAgABAAUAAAAEAQAAAAE",
+    ),
+    (
+        "a proxy's time for a resource goes on while a name is asked for anew (IL1)",
+        "AKAGAAAAAAADAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQABAAAAAAEAAAAAAwABCAAAAAAAAQgEAAAAAAEAAAAAAw",
     ),
 ];
 

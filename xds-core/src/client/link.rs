@@ -66,10 +66,9 @@ impl Client {
             Carries::Everything => None,
             Carries::Type(_) => known.first().map(|known| known.resource_type.type_url().clone()),
         };
-        let variant = upstream.server.variant;
         let machines = (first_type..).zip(known).map(|(type_index, known)| {
-            let mut machine =
-                Machine::new(variant, &known.interest, upstream.serves.of(type_index));
+            let scope = upstream.serves.of(type_index);
+            let mut machine = Machine::new(&upstream.server, &known.interest, scope);
             let held = upstream.held.get(type_index);
             if let Some(old) = held.and_then(|it| it.nonce.kept_for(Bug::NonceOverReconnect)) {
                 machine.note_nonce(old);

@@ -6,8 +6,12 @@
 use alloc::vec::Vec;
 
 use super::{
-    authorities::DEFAULT, config::WildcardForm, delta::Delta, interest::TypeInterest,
-    sent::SentNames, sotw::Sotw,
+    authorities::DEFAULT,
+    config::{ManagementServer, WildcardForm},
+    delta::Delta,
+    interest::TypeInterest,
+    sent::SentNames,
+    sotw::Sotw,
 };
 use crate::{service::Variant, slab::Slot, text::Nonce};
 
@@ -25,6 +29,8 @@ pub(crate) struct Rendered {
     pub(crate) subscribed: Vec<Slot>,
     /// Subscriptions that it has now been told are over, and that no other server knows of.
     pub(crate) unsubscribed: Vec<Slot>,
+    /// Subscriptions that the request leaves out, and the next one has again.
+    pub(crate) left_out: Vec<Slot>,
     pub(crate) wildcard: WildcardStep,
     /// Whether the request says that something is held from before.
     pub(crate) states_held: bool,
@@ -37,6 +43,8 @@ pub(crate) enum WildcardStep {
     None,
     Subscribed,
     Unsubscribed,
+    /// The request leaves it out, and the next one has it again.
+    LeftOut,
 }
 
 impl WildcardStep {
@@ -53,15 +61,17 @@ impl WildcardStep {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form<'a> {
     pub(crate) wildcard: WildcardForm,
+    /// Whether a response has everything that is subscribed.
+    pub(crate) is_complete: bool,
     /// By authority: whether it uses the server.
     pub(crate) scope: &'a [bool],
 }
 
 impl Machine {
-    /// The state of the type on a new channel to a server that speaks `variant`.
-    pub(crate) fn new(variant: Variant, interest: &TypeInterest, scope: &[bool]) -> Self {
-        match variant {
-            Variant::StateOfTheWorld => Self::Sotw(Sotw::new(interest, scope)),
+    /// The state of the type on a new channel to the server.
+    pub(crate) fn new(server: &ManagementServer, interest: &TypeInterest, scope: &[bool]) -> Self {
+        match server.variant {
+            Variant::StateOfTheWorld => Self::Sotw(Sotw::new(interest, scope, &server.exchange)),
             Variant::Incremental => Self::Delta(Delta::new(interest, scope)),
         }
     }

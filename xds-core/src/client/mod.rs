@@ -48,6 +48,7 @@ mod interest;
 mod judge;
 mod judge_delta;
 mod judge_globs;
+mod let_go;
 mod link;
 mod machine;
 mod metrics;

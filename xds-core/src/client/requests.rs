@@ -133,11 +133,8 @@ impl Client {
     ) -> Option<Transmit> {
         let profile = &self.config.profile;
         let known = self.types.get_mut(type_index)?;
-        let form = if known.resource_type.full_state_in_sotw() {
-            profile.wildcard
-        } else {
-            WildcardForm::Explicit
-        };
+        let is_complete = known.resource_type.full_state_in_sotw();
+        let wildcard = if is_complete { profile.wildcard } else { WildcardForm::Explicit };
         let (channel, server) = self.upstreams.channel_and_server(id)?;
         let held = server.held.get_mut(type_index)?;
         let says_too_much = || {
@@ -173,7 +170,7 @@ impl Client {
         };
         let mut message = Vec::new();
         let scope = server.serves.of(type_index);
-        let form = Form { wildcard: form, scope };
+        let form = Form { wildcard, is_complete, scope };
         let (interest, cache) = (&mut known.interest, &known.cache);
         let rendered = match machine {
             Machine::Sotw(sotw) => {
@@ -233,6 +230,15 @@ impl Client {
             *last_timer += 1;
             channel.timers.arm(type_index, subject, after, now, *last_timer)
         };
+        // The time of what the next request asks for anew begins then.
+        if rendered.wildcard == WildcardStep::LeftOut {
+            known.interest.collection_timer = 0;
+        }
+        for &slot in &rendered.left_out {
+            if let Some(subscription) = known.interest.subscriptions.at_mut(slot) {
+                subscription.timer = 0;
+            }
+        }
         for &slot in &rendered.subscribed {
             let Some(key) = known.interest.subscriptions.key(slot) else { continue };
             let Some(subscription) = known.interest.subscriptions.get_mut(key) else { continue };

@@ -117,6 +117,12 @@ impl SentNames {
         let _ = self.take_changed();
     }
 
+    /// The server now knows all that is wanted of it but a few names, which it is not told yet.
+    pub(crate) fn note_complete_but(&mut self, unsent: usize) {
+        self.note_complete();
+        self.unsent = unsent;
+    }
+
     /// Counts anew, after the authorities that use the server have changed.
     pub(crate) fn recount(&mut self, interest: &TypeInterest, scope: &[bool]) {
         (self.unsent, self.leaving) = (0, 0);

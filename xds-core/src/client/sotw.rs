@@ -17,17 +17,22 @@
 //!
 //! There is no way from `Legacy` to nothing in one request, so a wildcard that ends without names
 //! goes through `["*"]`.
+//!
+//! Of requests that a response crosses, and that the server drops for their nonce, the answer makes good what
+//! its list can say. [`LetGo`] is about the rest.
 
 use alloc::vec::Vec;
 
 use super::{
     cache::Cache,
-    config::WildcardForm,
-    interest::TypeInterest,
+    config::{Exchange, WildcardForm},
+    interest::{Subscription, TypeInterest},
+    let_go::{LetGo, Lost},
     machine::{Form, Rendered, WildcardStep},
     sent::SentNames,
 };
 use crate::{
+    slab::Slot,
     text::{Nonce, TypeUrl, Version},
     wire::encode,
     zoo::{self, Bug},
@@ -44,6 +49,8 @@ pub(crate) struct Sotw {
     pub(crate) began_with_wildcard: bool,
     /// The names that the server has been told on this channel.
     pub(crate) sent: SentNames,
+    /// What crossed requests may have failed to tell the server; `None` where no response crosses any.
+    let_go: Option<LetGo>,
 }
 
 /// What the server takes the subscription of the type to be.
@@ -56,6 +63,9 @@ enum OnWire {
     Legacy,
     /// A name was sent once: from now on the list means what it says.
     Named { wildcard: bool },
+    /// The end of `Legacy` may have been lost, and this is the way to nothing once more: the list was
+    /// `["*"]`, though nothing of what it asks for counts.
+    LeavingLegacy,
 }
 
 /// What a request says beside the subscription.
@@ -71,8 +81,9 @@ pub(crate) struct Envelope<'a> {
 
 impl Sotw {
     /// The state of the type on a new channel.
-    pub(crate) fn new(interest: &TypeInterest, scope: &[bool]) -> Self {
-        Self { sent: SentNames::none(interest, scope), ..Self::default() }
+    pub(crate) fn new(interest: &TypeInterest, scope: &[bool], exchange: &Exchange) -> Self {
+        let let_go = (*exchange == Exchange::Stream).then(LetGo::default);
+        Self { sent: SentNames::none(interest, scope), let_go, ..Self::default() }
     }
 
     /// Whether any request of the type was sent on this channel.
@@ -89,6 +100,7 @@ impl Sotw {
             // An empty first list would subscribe to everything: a type that nobody wants is
             // skipped on a new stream (WC-05).
             OnWire::Unsent => interest.is_wanted_in(scope),
+            OnWire::LeavingLegacy => true,
             OnWire::Legacy | OnWire::Named { .. } => {
                 self.sent.is_outdated() || self.has_wildcard() != interest.wants_wildcard_in(scope)
             }
@@ -111,9 +123,18 @@ impl Sotw {
         let had_wildcard = self.has_wildcard();
         let scope = form.scope;
         let is_first = !self.was_requested();
-        self.wire = self.next_on_wire(interest, form.wildcard, scope);
+        let is_answer = self.is_answer(envelope.nonce);
+        let lost = self.take_lost(envelope.nonce, is_answer);
+        let wire = self.next_on_wire(interest, cache, form, &lost);
+        self.note_let_go(wire, interest.wants_wildcard_in(scope), is_answer);
+        self.wire = wire;
         self.began_with_wildcard = self.has_wildcard() && (is_first || self.began_with_wildcard);
-        let wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
+        let wildcard = match WildcardStep::between(had_wildcard, self.has_wildcard()) {
+            WildcardStep::Unsubscribed if interest.wants_wildcard_in(scope) => {
+                WildcardStep::LeftOut
+            }
+            step => step,
+        };
         let states_held = !envelope.version.as_str().is_empty();
         let mut rendered = Rendered { wildcard, states_held, ..Rendered::default() };
 
@@ -121,25 +142,37 @@ impl Sotw {
         if let Some(node) = envelope.node {
             encode::block(out, NODE, node);
         }
-        if self.wire == (OnWire::Named { wildcard: true }) {
+        if matches!(self.wire, OnWire::Named { wildcard: true } | OnWire::LeavingLegacy) {
             encode::string(out, RESOURCE_NAMES, "*");
         }
         let mut slot = interest.subscriptions.first();
         while let Some(subscription) = interest.subscriptions.at_mut(slot) {
             if !subscription.is_wanted_in(scope) {
                 if self.sent.has(slot) {
-                    self.sent.remove(slot);
-                    subscription.told = subscription.told.saturating_sub(1);
+                    self.unsay(slot, subscription);
                     if subscription.is_over() {
                         rendered.unsubscribed.push(slot);
                     }
+                    if let Some(entry) = cache.get(subscription.entry)
+                        && (entry.is_foreign || !self.has_wildcard())
+                        && let Some(let_go) = &mut self.let_go
+                    {
+                        let_go.note_ended(slot, entry);
+                    }
                 }
             } else if let Some(entry) = cache.get(subscription.entry) {
-                encode::string(out, RESOURCE_NAMES, entry.name.as_str());
-                if !self.sent.has(slot) {
-                    self.sent.insert(slot);
-                    subscription.told += 1;
-                    rendered.subscribed.push(slot);
+                let is_sent = self.sent.has(slot);
+                if lost.has(slot, is_sent, entry) {
+                    if is_sent {
+                        self.unsay(slot, subscription);
+                    }
+                    rendered.left_out.push(slot);
+                } else {
+                    encode::string(out, RESOURCE_NAMES, entry.name.as_str());
+                    if !is_sent {
+                        self.say(slot, subscription);
+                        rendered.subscribed.push(slot);
+                    }
                 }
             }
             slot = interest.subscriptions.next(slot);
@@ -149,19 +182,85 @@ impl Sotw {
         if let Some((code, message)) = envelope.error {
             encode::block(out, ERROR_DETAIL, &encode::status(code, message));
         }
-        self.sent.note_complete();
+        self.sent.note_complete_but(rendered.left_out.len());
+        if let Some(let_go) = self.let_go.as_mut()
+            && self.wire == OnWire::LeavingLegacy
+        {
+            let_go.put_back(lost);
+        }
         rendered
     }
 
-    fn next_on_wire(&self, interest: &TypeInterest, form: WildcardForm, scope: &[bool]) -> OnWire {
-        let has_names = interest.names_in(scope) > 0;
+    fn say(&mut self, slot: Slot, subscription: &mut Subscription) {
+        self.sent.insert(slot);
+        subscription.told += 1;
+        if let Some(let_go) = &mut self.let_go {
+            let_go.note_said(slot);
+        }
+    }
+
+    fn unsay(&mut self, slot: Slot, subscription: &mut Subscription) {
+        self.sent.remove(slot);
+        subscription.told = subscription.told.saturating_sub(1);
+    }
+
+    /// Whether a request is the answer to the newest response, and the first to have its nonce.
+    fn is_answer(&self, nonce: &Nonce) -> bool {
+        let is_first = self.let_go.as_ref().is_some_and(|let_go| let_go.is_answer(nonce));
+        is_first && *nonce == self.nonce
+    }
+
+    fn take_lost(&mut self, nonce: &Nonce, is_answer: bool) -> Lost {
+        match &mut self.let_go {
+            Some(let_go) if is_answer || self.wire == OnWire::LeavingLegacy => let_go.take(nonce),
+            _ => Lost::default(),
+        }
+    }
+
+    fn next_on_wire(
+        &self,
+        interest: &TypeInterest,
+        cache: &Cache,
+        form: Form<'_>,
+        lost: &Lost,
+    ) -> OnWire {
+        let scope = form.scope;
         let may_be_empty = matches!(self.wire, OnWire::Unsent | OnWire::Legacy)
             || zoo::is(Bug::EmptyListAfterNames);
-        match (interest.wants_wildcard_in(scope), has_names) {
-            (true, false) if may_be_empty && form == WildcardForm::LegacyEmpty => OnWire::Legacy,
+        let is_legacy = form.wildcard == WildcardForm::LegacyEmpty;
+        // A complete response to the request that asked for everything has everything.
+        let may_lack_some = !self.has_wildcard() || !form.is_complete;
+        let wants_wildcard = interest.wants_wildcard_in(scope)
+            && self.wire != OnWire::LeavingLegacy
+            && (lost.is_nothing() || !may_lack_some);
+        let has_names = match lost.is_nothing() {
+            true => interest.names_in(scope) > 0,
+            false => interest.subscriptions.iter().any(|(slot, subscription)| {
+                let is_lost = |entry| lost.has(slot, self.sent.has(slot), entry);
+                let entry = cache.get(subscription.entry);
+                subscription.is_wanted_in(scope) && entry.is_some_and(|entry| !is_lost(entry))
+            }),
+        };
+        match (wants_wildcard, has_names) {
+            (true, false) if may_be_empty && is_legacy => OnWire::Legacy,
             (true, _) => OnWire::Named { wildcard: true },
             (false, false) if self.wire == OnWire::Legacy => OnWire::Named { wildcard: true },
+            (false, false) if lost.is_legacy => OnWire::LeavingLegacy,
             (false, _) => OnWire::Named { wildcard: false },
+        }
+    }
+
+    /// What the list about to be sent ends, where a response may have crossed it.
+    fn note_let_go(&mut self, next: OnWire, wants_wildcard: bool, is_answer: bool) {
+        let is_without = next == (OnWire::Named { wildcard: false });
+        let ends_wildcard = self.has_wildcard() && is_without && !wants_wildcard;
+        let ends_legacy = self.wire == OnWire::Legacy && next != OnWire::Legacy;
+        let Some(let_go) = &mut self.let_go else { return };
+        if ends_wildcard {
+            let_go.note_anything();
+        }
+        if ends_legacy && !is_answer {
+            let_go.note_end_of_legacy();
         }
     }
 }

@@ -28,6 +28,9 @@ pub struct FarEnd {
 struct Requests {
     last: Option<Vec<String>>,
     has_listed: bool,
+    /// Whether an empty list ever meant everything, and whether everything was left since the last answer.
+    was_legacy: bool,
+    left_everything: bool,
     subscribed: BTreeSet<String>,
     nonces: BTreeSet<String>,
 }
@@ -88,9 +91,17 @@ impl FarEnd {
         }
         let had_wildcard = requests.subscribed.contains("*");
         requests.fold(request.resource_names);
-        // Leaving a wildcard may take a request that still states it; nothing may begin one.
-        if requests.subscribed.contains("*") && !had_wildcard {
-            prop_assert!(wanted(kind).contains("*"), "a wildcard by accident (IC11)");
+        let has_wildcard = requests.subscribed.contains("*");
+        // Leaving a wildcard may take a request that still states it, and again where a response crossed
+        // that; nothing may begin one.
+        let is_newest = self.unanswered.iter().all(|response| response.kind != kind);
+        let is_answer = *cause != RequestCause::Subscription && is_newest;
+        let leaves_again =
+            is_answer && requests.was_legacy && mem::take(&mut requests.left_everything);
+        requests.left_everything |= had_wildcard && !has_wildcard;
+        if has_wildcard && !had_wildcard {
+            let may_state = leaves_again || wanted(kind).contains("*");
+            prop_assert!(may_state, "a wildcard by accident (IC11)");
         }
         Ok(())
     }
@@ -133,6 +144,7 @@ impl Requests {
     /// An empty list asks for everything until a name has been listed, and for nothing after that.
     fn fold(&mut self, names: Vec<String>) {
         self.has_listed |= !names.is_empty();
+        self.was_legacy |= !self.has_listed;
         self.subscribed = match self.has_listed {
             true => names.iter().cloned().collect(),
             false => BTreeSet::from(["*".into()]),

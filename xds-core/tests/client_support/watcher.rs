@@ -171,9 +171,10 @@ impl Watcher {
         Ok(())
     }
 
-    /// The resource was found not to exist: news, even if trouble replaces it before it is heard. Then the
+    /// The resource, or the collection, was found not to exist: news, even if trouble replaces it before it is heard. Then the
     /// trouble that was told before may be told again.
     pub fn is_found_missing(&mut self) {
+        self.last_trouble = None;
         self.last.take_if(|(last, _)| {
             matches!(last, Notice::Changed(Err(error))
                 if matches!(error.kind(), WatchErrorKind::Unavailable(_)))

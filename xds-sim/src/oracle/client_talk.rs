@@ -71,6 +71,13 @@ struct Talk {
     unanswered: VecDeque<(String, String)>,
     /// The nonce that was answered last.
     newest: String,
+    /// What ended in requests since the newest answer: a response that crosses these makes the server drop
+    /// them, so the answer to it may say the end again.
+    ended: BTreeSet<String>,
+    /// What of it the request at hand may say again.
+    crossed: BTreeSet<String>,
+    /// Whether everything was subscribed by an empty list.
+    was_legacy: bool,
 }
 
 impl ClientTalk {
@@ -124,6 +131,16 @@ impl ClientTalk {
             _ => None,
         };
         let is_answer = answered.is_some();
+        let is_newest_answer = is_answer && talk.unanswered.is_empty();
+        let is_leaving = talk.last.as_ref().is_some_and(|names| *names == ["*"]);
+        let before = std::mem::take(&mut talk.crossed);
+        let crossed = match (is_newest_answer, is_leaving) {
+            (true, _) => std::mem::take(&mut talk.ended),
+            // The way on which an empty list ceases to mean everything takes two requests.
+            (false, true) => before,
+            (false, false) => BTreeSet::new(),
+        };
+        talk.crossed.clone_from(&crossed);
         match (&answered, request.error) {
             (Some((nonce, version)), None) => {
                 talk.newest.clone_from(nonce);
@@ -160,7 +177,7 @@ impl ClientTalk {
             }
         }
         let wanted = Wanted::of(it.client, it.server, kind, world);
-        let states_all = wanted.states(&request.names);
+        let states_all = wanted.states(&request.names, &crossed);
         report.ensure(states_all, WHOLE_LIST, || {
             format!("{:?} where {wanted:?} is watched", request.names)
         });
@@ -182,7 +199,7 @@ impl ClientTalk {
         report.ensure(foreign.is_none(), AUTHORITY, || {
             format!("server-{} is asked for {foreign:?}", it.server)
         });
-        self.talk(link, kind).has_news(fold, request, is_answer, &wanted, report);
+        self.talk(link, kind).has_news(fold, request, is_answer, &wanted, &crossed, report);
     }
 }
 
@@ -204,12 +221,15 @@ impl Wanted {
         }
     }
 
-    /// Whether a list is just this. A change is judged by what it comes to.
-    fn states(&self, names: &Names) -> bool {
+    /// Whether a list is just this, or leaves out some of what a response `crossed`. A change is judged by
+    /// what it comes to.
+    fn states(&self, names: &Names, crossed: &BTreeSet<String>) -> bool {
         let Names::Whole(list) = names else { return true };
         let listed: BTreeSet<&str> =
             list.iter().map(String::as_str).filter(|name| *name != "*").collect();
-        listed == self.names.iter().map(String::as_str).collect()
+        let may_miss = |name: &str| crossed.contains(name) || crossed.contains("*");
+        listed.iter().all(|name| self.names.contains(*name))
+            && self.names.iter().all(|name| listed.contains(name.as_str()) || may_miss(name))
     }
 }
 
@@ -221,6 +241,7 @@ impl Talk {
         request: &Request,
         is_answer: bool,
         wanted: &Wanted,
+        crossed: &BTreeSet<String>,
         report: &mut Report,
     ) {
         let is_first = fold.is_first;
@@ -248,8 +269,12 @@ impl Talk {
                 });
             }
         }
-        // Leaving a wildcard may take a request that still states it; nothing may begin one.
-        let begins = fold.has_all() && !fold.had(ALL);
+        self.was_legacy |= fold.has_all() && !fold.has_listed;
+        self.ended.extend(fold.lost.iter().cloned());
+        // Leaving a wildcard may take a request that still states it, and again where a response crossed
+        // that; nothing may begin one.
+        let leaves_again = self.was_legacy && crossed.contains(ALL);
+        let begins = fold.has_all() && !fold.had(ALL) && !leaves_again;
         report.ensure(!begins || wanted.all, NO_ACCIDENT, || format!("{:?}", request.names));
     }
 }

@@ -76,6 +76,9 @@ pub(super) struct Conversation {
     was_requested: bool,
     /// Whether a name was ever listed, `*` included: until then, nothing means everything.
     has_listed: bool,
+    /// Whether an empty list ever meant everything, and whether everything was left since the last answer.
+    was_legacy: bool,
+    left_everything: bool,
     pub(super) subscribed: Names,
     /// State of the world: the list of names in the last request.
     last: Option<Vec<String>>,
@@ -243,7 +246,12 @@ impl Peer {
         if !talk.subscribed.is_superset(&subscribed) {
             talk.sent = None; // What is newly named is sent even if it was before (IS6).
         }
-        talk.take_subscription(subscribed, &wanted(read.kind))?;
+        talk.was_legacy |= !talk.has_listed;
+        // A response makes the server drop what crosses it; leaving a wildcard is then said again.
+        let is_newest = self.has_lied || read.nonce == talk.newest;
+        let is_answer = *cause != RequestCause::Subscription && is_newest;
+        let leaves_again = is_answer && talk.was_legacy && mem::take(&mut talk.left_everything);
+        talk.take_subscription(subscribed, leaves_again, &wanted(read.kind))?;
         let version = read.version.filter(|_| is_first);
         Ok(version.map(|version| Stated::Version(read.kind, version)))
     }
@@ -314,7 +322,7 @@ impl Peer {
             let is_news = is_first || subscribed != talk.subscribed;
             prop_assert!(is_news, "it says what the server knows (IC40)");
         }
-        talk.take_subscription(subscribed, &wanted(read.kind))?;
+        talk.take_subscription(subscribed, false, &wanted(read.kind))?;
         let stated = request.initial_resource_versions.clone().into_iter().collect();
         for (name, version) in request.initial_resource_versions {
             if talk.subscribed.contains("*") && name.starts_with("xdstp:") {
@@ -430,6 +438,7 @@ impl Conversation {
     fn take_subscription(
         &mut self,
         subscribed: Names,
+        leaves_again: bool,
         wanted: &Names,
     ) -> Result<(), TestCaseError> {
         let is_first = !mem::replace(&mut self.was_requested, true);
@@ -437,7 +446,9 @@ impl Conversation {
             subscribed.contains("*") && (is_first || self.began_with_wildcard);
         // Leaving a wildcard may take a request that still states it; nothing may begin one.
         let begins = subscribed.contains("*") && !self.subscribed.contains("*");
-        prop_assert!(!begins || wanted.contains("*"), "a wildcard by accident (IC11)");
+        let may_state = leaves_again || wanted.contains("*");
+        prop_assert!(!begins || may_state, "a wildcard by accident (IC11)");
+        self.left_everything |= self.subscribed.contains("*") && !subscribed.contains("*");
         self.subscribed = subscribed;
         Ok(())
     }

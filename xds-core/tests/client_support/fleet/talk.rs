@@ -210,10 +210,12 @@ impl World {
         if let Some(listing) = peer.said(said.kind) {
             self.talk.listings.insert(format!("v{number}"), listing.clone());
         }
-        if !is_rejected {
+        let said_at = (server, said.kind);
+        if is_rejected {
+            self.talk.versions.reject(said_at);
+        } else {
             let is_of_everything = peer.began_with_wildcard(said.kind);
-            let place = (server, said.kind);
-            self.talk.versions.accept(place, format!("v{number}"), is_of_everything);
+            self.talk.versions.accept(said_at, format!("v{number}"), is_of_everything);
         }
         self.talk.versions.lose(said.kind, Loss::Possible, |other| other != server);
         let accepted = self.talk.versions.of(server, said.kind);

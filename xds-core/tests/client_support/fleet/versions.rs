@@ -16,6 +16,8 @@ struct Accepted {
     version: String,
     /// Whether the stream it came on began with a wildcard, and somebody has wanted everything since.
     is_of_everything: bool,
+    /// Whether something was rejected since: what is held may be none of the server's versions.
+    is_mixed: bool,
     loss: Loss,
 }
 
@@ -38,6 +40,11 @@ impl Versions {
     pub fn accept(&mut self, place: (usize, usize), version: String, is_of_everything: bool) {
         let accepted = self.accepted.entry(place).or_default();
         (accepted.version, accepted.is_of_everything) = (version, is_of_everything);
+        accepted.is_mixed = false;
+    }
+
+    pub fn reject(&mut self, place: (usize, usize)) {
+        self.accepted.entry(place).or_default().is_mixed = true;
     }
 
     /// Something of the type has gone, of these servers.
@@ -63,7 +70,7 @@ impl Versions {
         has_wildcard: bool,
     ) -> Result<(), TestCaseError> {
         let accepted = self.accepted.entry(place).or_default();
-        let says_too_much = has_wildcard && !accepted.is_of_everything;
+        let says_too_much = has_wildcard && (accepted.is_mixed || !accepted.is_of_everything);
         let is_expected = match accepted.loss {
             _ if says_too_much => version.is_empty(),
             Loss::None => version == accepted.version,

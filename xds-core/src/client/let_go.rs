@@ -1,0 +1,114 @@
+//! What was let go of since the last response, in requests that a further response may cross.
+//!
+//! A server drops a request whose nonce is not that of its newest response (S0.097, M58). What such a
+//! request said is said again by the answer to the response that crossed it, but not that something ended
+//! and was taken up again meanwhile: the answer lists it as if nothing had happened. To the server the
+//! subscription never ended and there is nothing to send, while the client dropped what it held. So the
+//! answer leaves out what is wanted again and has not come, and the request behind it asks for it anew.
+//!
+//! ```text
+//! client                                   server
+//!   │  [a, b]  nonce 1                        │
+//!   │  [a]     nonce 1 ────────╮ ╭─────────── │  response, nonce 2: a changed
+//!   │  [a, b]  nonce 1 ────────┼─┼──╮         │
+//!   │ ◀────────────────────────┼─╯  ╰───────▶ │  dropped, both
+//!   │  [a]     nonce 2 ────────┼────────────▶ │  the answer: b ends
+//!   │  [a, b]  nonce 2 ────────┼────────────▶ │  b is sent
+//! ```
+//!
+//! That is exact with servers that wait for the answer before they send more. With one that does not, the
+//! answer may be crossed as well.
+
+use alloc::collections::BTreeSet;
+
+use super::{entry::Entry, status::EntryState};
+use crate::{
+    slab::Slot,
+    text::{Nonce, ResourceName},
+};
+
+/// How many names are remembered one by one.
+const MAX_NAMES: usize = 1024;
+
+/// What was let go of in requests with the newest nonce, or with the one before until the answer to the
+/// newest response is written.
+#[derive(Debug, Default)]
+pub(crate) struct LetGo {
+    /// The nonce of these requests.
+    under: Nonce,
+    lost: Lost,
+}
+
+/// What the server may take for subscribed all along, and for sent.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    names: BTreeSet<ResourceName>,
+    /// Whether it may be anything: what a wildcard or a glob covered, or too much to remember.
+    is_anything: bool,
+    /// The subscriptions that were said since the first of these ended.
+    since: BTreeSet<Slot>,
+    /// Whether a wildcard of an empty list ended, so that an empty list may still mean everything.
+    pub(crate) is_legacy: bool,
+}
+
+impl LetGo {
+    /// Whether a request with this nonce is the first one, which is the answer to a response: nothing that
+    /// was sent before crosses it.
+    pub(crate) fn is_answer(&self, nonce: &Nonce) -> bool {
+        *nonce != self.under
+    }
+
+    /// What may have been lost before a request with this nonce is written.
+    pub(crate) fn take(&mut self, nonce: &Nonce) -> Lost {
+        self.under = nonce.clone();
+        core::mem::take(&mut self.lost)
+    }
+
+    /// A request made good that an empty list meant everything; the rest is for the next one.
+    pub(crate) fn put_back(&mut self, lost: Lost) {
+        self.lost = Lost { is_legacy: false, ..lost };
+    }
+
+    /// A name is asked for.
+    pub(crate) fn note_said(&mut self, subscription: Slot) {
+        if !self.lost.is_nothing() {
+            self.lost.since.insert(subscription);
+        }
+    }
+
+    /// A name is no longer asked for.
+    pub(crate) fn note_ended(&mut self, subscription: Slot, entry: &Entry) {
+        self.lost.since.remove(&subscription);
+        if entry.is_glob || self.lost.names.len() >= MAX_NAMES {
+            self.note_anything();
+        } else if entry.state != EntryState::Requested {
+            self.lost.names.insert(entry.name.clone());
+        }
+    }
+
+    /// Everything is no longer asked for.
+    pub(crate) fn note_anything(&mut self) {
+        self.lost.is_anything = true;
+        self.lost.names = BTreeSet::new();
+    }
+
+    /// An empty list no longer means everything.
+    pub(crate) fn note_end_of_legacy(&mut self) {
+        self.lost.is_legacy = true;
+    }
+}
+
+impl Lost {
+    pub(crate) fn is_nothing(&self) -> bool {
+        !self.is_anything && self.names.is_empty()
+    }
+
+    /// Whether the server may take a name for subscribed all along that ended and is wanted again, and for
+    /// sent what is not known here. A glob may always lack some of what it stands for.
+    pub(crate) fn has(&self, subscription: Slot, is_sent: bool, entry: &Entry) -> bool {
+        let is_unknown = entry.is_glob || entry.state == EntryState::Requested;
+        is_unknown
+            && (self.is_anything || self.names.contains(entry.name.as_str()))
+            && (!is_sent || self.since.contains(&subscription))
+    }
+}
