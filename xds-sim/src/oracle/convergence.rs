@@ -78,6 +78,10 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
     }
     let is_done = |action| options.actions.contains(action);
     let can_be_bad = is_done(Action::SetBad) || is_done(Action::SetForAWhile);
+    if is_done(Action::SetError) && options.variant == Variant::StateOfTheWorld {
+        // An error is told once. That the resource is then gone looks the same as that nothing has changed.
+        return false;
+    }
     if can_be_bad && options.variant == Variant::StateOfTheWorld {
         // Who uses a part of the first response, and accepts none, states no version when it comes back. To
         // the server it is one that never had anything, who is not told that nothing exists (M39).

@@ -23,16 +23,30 @@
 //! Some follow from others: IC12 from IC4, IC23 from IC18 and IC19, IS2 and IS3 from how `server_talk` folds
 //! requests, IS6 from IS8, IS10 from IS9, IS12 and IS14 from IS7, IS13 from IS5 and IS8.
 //!
-//! Not judged: IC34 (only that reading goes on), IS18 (of
-//! warming see the tests of the core), IS19 to IS22 (one node group, and all types known), IS25
-//! (only that others converge), IS26 (responses are small), IS29, IS31 to IS33 and IL6 (no REST, no files,
-//! no drain, no relay in a world).
+//! Some rules are about what a world does not have, or is not seen from outside. They are judged elsewhere:
+//!
+//! | rule | why not here | judged by |
+//! |---|---|---|
+//! | IC34: reading waits for watchers | which notice a watcher is done with is not seen; that reading goes on follows from IL1 | `xds-core/tests/client_fleet.rs`, `client_model.rs` |
+//! | IS18: endpoints after clusters | a toy client warms nothing | `xds-core/tests/server/make_before_break.rs`, `tests/scripts/server/03-warming.txt` |
+//! | IS19, IS21: nodes and unknown types | all clients state one node and ask for known types; strangers may do anything, and nobody else notices (IL1, IC36) | `xds-core/tests/server/streams.rs`, `policies.rs` |
+//! | IS20: groups see their own | there is one view | `xds-core/tests/server/views.rs`, `tests/relay` |
+//! | IS22: services of single types | clients ask on the right one | `xds-core/tests/server/streams.rs` |
+//! | IS25: slow clients delay nobody | only that others converge within the bound is seen | `xds-core/tests/server/overdue.rs`, `ack_gated.rs` |
+//! | IS26: responses under the size limit | resources are small | `xds-core/tests/server/store.rs` |
+//! | IS29: who has accepted a version | nobody asks | `xds-core/tests/server/convergence.rs` |
+//! | IS31: REST | links are streams | `xds-core/tests/server/fetches.rs`, `xds-rest/tests` |
+//! | IS32: files | clients read none | `xds-format` for what is served from them |
+//! | IS33: drain | servers restart at once | `xds-core/tests/server/lifecycle.rs` |
+//! | IL6: relays | no server of a world has a client of its own | `tests/relay` |
 //!
 //! Known limits that a run makes room for: a client that refuses responses whole is not told again of a
 //! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
 //! type without removals (M107); a client that used a part of its first response and accepted none is not told
 //! when nothing of it exists any more (M39); one that was told an error of a resource that exists, and then
-//! watches everything, is not sent it (M178).
+//! watches everything, is not sent it (M178); a state-of-the-world client that was told an error of a resource is
+//! not told in a way that it understands that this is then deleted; and a full state may be sent for the heartbeat
+//! of a resource that its client is told an error of.
 
 mod bounds;
 mod cache;

@@ -1,8 +1,7 @@
 //! What a server says on a stream: the model of one type on one stream, as a server has to keep to it.
 //!
 //! It knows what the client was sent and what it asked for since, and each response must have news in the
-//! light of that. Resources of the second type, endpoints, may come again without: a proxy that warms a
-//! cluster waits for them (IS18).
+//! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them (IS18).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -238,7 +237,10 @@ impl ServerTalk {
             let is_gone = !exists && !said.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
         }
-        talk.has_news(kind, is_full, &said, response, report);
+        // A full state may be sent to renew what its client is told an error of instead.
+        let has_ttl = |name: &String| talk.fold.covers(name) && beside(name).ttl.is_some();
+        let may_renew = renews(response) || (is_full && has.keys().any(has_ttl));
+        talk.has_news(kind, is_full, may_renew, &said, response, report);
         if talk.has_responded && said.len() > 1 {
             report.note(Situation::ChangesCoalesced);
         }
@@ -414,6 +416,7 @@ impl Talk {
         &self,
         kind: usize,
         is_full: bool,
+        may_renew: bool,
         said: &BTreeMap<String, Bytes>,
         response: &Response,
         report: &mut Report,
@@ -432,7 +435,7 @@ impl Talk {
             || !response.removed.is_empty()
             || !response.errors.is_empty()
             || kind == WARMED
-            || renews(response);
+            || may_renew;
         let rule = if self.is_rejected { NO_REPETITION } else { NEWS };
         report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
     }
