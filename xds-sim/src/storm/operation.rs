@@ -232,7 +232,8 @@ impl Operation {
 }
 
 /// What clients find invalid is replaced, and so is what cannot last and what has an error that will pass.
-/// Errors of the resource itself stay. A client that refuses responses whole may also lack good
+/// What came beside something that was rejected is not renewed before it changes, so all that has a time to live is
+/// set anew. Errors of the resource itself stay. A client that refuses responses whole may also lack good
 /// resources that once came beside a bad one: they come again when something changes (M107), and where the
 /// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves.
 pub(super) fn make_good(world: &mut World) {
@@ -240,12 +241,16 @@ pub(super) fn make_good(world: &mut World) {
     for kind in 0..world.types().len() {
         let is_due = |(name, bytes): &(&String, &bytes::Bytes)| {
             let Beside { ttl, error } = world.truth_beside(kind, name);
-            let cannot_last = ttl.is_some_and(|ttl| ttl < LASTING_TTL);
             let will_pass = error == Some(StatusCode::Unavailable);
-            is_whole || cannot_last || will_pass || Toy::text_of(bytes).starts_with("bad")
+            is_whole || ttl.is_some() || will_pass || Toy::text_of(bytes).starts_with("bad")
         };
         let due = world.truth()[kind].iter().filter(is_due);
         let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
-        due.iter().for_each(|name| world.set_anew(kind, name, "good"));
+        for name in due {
+            match world.truth_beside(kind, &name).ttl.filter(|ttl| *ttl >= LASTING_TTL) {
+                Some(ttl) => world.set_for(kind, &name, "good", ttl),
+                None => world.set_anew(kind, &name, "good"),
+            }
+        }
     }
 }
