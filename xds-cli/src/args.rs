@@ -75,6 +75,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "25s", requires = "rest")]
     pub(crate) rest_hold: Duration,
 
+    /// Where to tell as well, over gRPC, what each client has been sent and has accepted: client status
+    /// discovery (CSDS). Whoever can call it reads the configuration of everybody but for secrets, so
+    /// listen where only operators come, as on 127.0.0.1:18002. With TLS it speaks TLS, too.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) csds: Option<String>,
+
     /// In what order a change goes to a client.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,

@@ -17,6 +17,8 @@ pub(crate) enum Event<'a> {
         listen: SocketAddr,
         /// Where REST-JSON is served.
         rest: Option<SocketAddr>,
+        /// Where client status discovery is.
+        csds: Option<SocketAddr>,
         resources: usize,
     },
     /// A file keeps its last good state.

@@ -6,7 +6,7 @@ mod rest;
 mod status;
 mod table;
 
-use std::io;
+use std::{io, net::SocketAddr};
 
 use clap::ColorChoice;
 use tokio::{
@@ -14,11 +14,13 @@ use tokio::{
     select,
     time::{Duration, timeout},
 };
+use tonic::service::Routes;
 use xds_bootstrap::IdentityFiles;
 use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, ServerConfig};
 use xds_tokio::{
     ManagementServer, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
+    csds::ServerCsdsService,
 };
 
 use self::{events::Event, ndjson::Ndjson, status::Status, table::Table};
@@ -39,16 +41,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         }
         ServeOutput::Ndjson => Box::new(Ndjson),
     };
-    let listening = |why| Failure::Listen { address: args.listen.clone(), why };
-    let listener = select! {
+    let (listen, listener) = select! {
         () = stop.requested() => return Ok(()),
-        bound = TcpListener::bind(&args.listen) => bound.map_err(listening)?,
+        bound = bind(&args.listen) => bound?,
     };
-    let listen = listener.local_addr().map_err(listening)?;
-    let rest_listener = match &args.rest {
-        Some(address) => Some(rest::bind(address).await?),
-        None => None,
-    };
+    let rest_listener = bind_if(args.rest.as_deref()).await?;
+    let csds_listener = bind_if(args.csds.as_deref()).await?;
 
     let mut options = ServerOptions::default().with_payload_printer(JsonPayloads);
     if let Some(credentials) = credentials(&args.tls).await? {
@@ -69,11 +67,17 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     if let Some((_, listener)) = rest_listener {
         tokio::spawn(rest::serve(listener, server.service(), args.rest_hold));
     }
+    let csds = csds_listener.as_ref().map(|(address, _)| *address);
+    if let Some((_, listener)) = csds_listener {
+        let routes = Routes::new(ServerCsdsService::new(handle.clone()));
+        tokio::spawn(server.serve_routes(listener, routes.add_service(server.health())));
+    }
 
     printer.print(Event::Serving {
         directory: &args.directory,
         listen,
         rest,
+        csds,
         resources: first.resources,
     })?;
     print_errors(&mut *printer, &first)?;
@@ -104,6 +108,19 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     })
     .await;
     Ok(())
+}
+
+async fn bind(address: &str) -> Result<(SocketAddr, TcpListener), Failure> {
+    let listening = |why| Failure::Listen { address: address.to_owned(), why };
+    let listener = TcpListener::bind(address).await.map_err(listening)?;
+    Ok((listener.local_addr().map_err(listening)?, listener))
+}
+
+async fn bind_if(address: Option<&str>) -> Result<Option<(SocketAddr, TcpListener)>, Failure> {
+    match address {
+        Some(address) => bind(address).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// What the flags say of TLS; `None` if they leave it out.

@@ -21,14 +21,16 @@ impl Printer for Ndjson {
 
 fn object(event: Event<'_>) -> Json {
     match event {
-        Event::Serving { directory: _, listen, rest, resources } => {
+        Event::Serving { directory: _, listen, rest, csds, resources } => {
             let mut object = json!({
                 "event": "serving",
                 "listen": listen.to_string(),
                 "resources": resources,
             });
-            if let Some(rest) = rest {
-                object["rest"] = rest.to_string().into();
+            for (service, address) in [("rest", rest), ("csds", csds)] {
+                if let Some(address) = address {
+                    object[service] = address.to_string().into();
+                }
             }
             object
         }

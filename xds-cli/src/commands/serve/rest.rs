@@ -1,7 +1,5 @@
 //! REST-JSON beside gRPC: the gateway on a listener of its own.
 
-use std::net::SocketAddr;
-
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -13,14 +11,6 @@ use tracing::debug;
 use xds_format::Schema;
 use xds_rest::{Gateway, GatewayOptions};
 use xds_tokio::DiscoveryService;
-
-use crate::failure::Failure;
-
-pub(super) async fn bind(address: &str) -> Result<(SocketAddr, TcpListener), Failure> {
-    let listening = |why| Failure::Listen { address: address.to_owned(), why };
-    let listener = TcpListener::bind(address).await.map_err(listening)?;
-    Ok((listener.local_addr().map_err(listening)?, listener))
-}
 
 /// Serves until it is dropped.
 pub(super) async fn serve(listener: TcpListener, service: DiscoveryService, hold: Duration) {

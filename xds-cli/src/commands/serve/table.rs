@@ -24,10 +24,11 @@ impl Table {
 impl Printer for Table {
     fn print(&mut self, event: Event<'_>) -> Result<(), Failure> {
         match event {
-            Event::Serving { directory, listen, rest, resources } => {
+            Event::Serving { directory, listen, rest, csds, resources } => {
                 let directory = escaped(&directory.display().to_string());
                 let rest = rest.map(|at| format!(", REST-JSON on {at}")).unwrap_or_default();
-                output::print(&format!("serving {directory} on {listen}{rest}"))?;
+                let csds = csds.map(|at| format!(", CSDS on {at}")).unwrap_or_default();
+                output::print(&format!("serving {directory} on {listen}{rest}{csds}"))?;
                 self.say(&count(resources as u64, "resource"))
             }
             Event::FileError(error) => {

@@ -1,0 +1,111 @@
+//! `xds serve --csds`: what operators are told of clients, over real connections.
+
+mod support;
+
+use bytes::{Buf as _, BufMut as _};
+use http::uri::PathAndQuery;
+use prost::Message;
+use support::{TempDir, Xds, clusters, eventually};
+use tokio::runtime::Builder;
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    transport::Endpoint,
+};
+use xds_core::proto::{ClientStatusRequest, ClientStatusResponse, ConfigStatus};
+
+const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
+
+fn ask(address: &str) -> Result<ClientStatusResponse, Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let channel = endpoint.connect().await.map_err(|why| Status::unknown(why.to_string()))?;
+        let mut grpc = Grpc::new(channel);
+        grpc.ready().await.map_err(|why| Status::unknown(why.to_string()))?;
+        let request = Request::new(ClientStatusRequest::default());
+        let path = PathAndQuery::from_static(FETCH);
+        Ok(grpc.unary(request, path, Protobuf).await?.into_inner())
+    })
+}
+
+/// M234: what each client has, and that it is told nowhere else.
+#[test]
+fn operators_are_told_what_clients_have_and_nobody_else_is() {
+    let directory = TempDir::new();
+    directory.save("clusters.yaml", &clusters("a b"));
+    let flags = ["--listen", "127.0.0.1:0", "--csds", "127.0.0.1:0"];
+    let (serve, discovery) = Xds::serve_with(directory.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+    let csds = serving["csds"].as_str().unwrap();
+    assert_eq!(ask(csds).unwrap().config, [], "no client is there");
+
+    let watch = Xds::watch(&discovery, &["cds"]);
+    watch.wait_count("changed", 2);
+    eventually("both clusters accepted", || {
+        let answer = ask(csds).unwrap();
+        let configs = answer.config.iter().flat_map(|client| &client.generic_xds_configs);
+        let synced = configs.filter(|it| it.config_status() == ConfigStatus::Synced);
+        let names: Vec<_> = synced.map(|it| &*it.name).collect();
+        if names == ["a", "b"] { Ok(()) } else { Err(format!("{answer:?}")) }
+    });
+    assert_eq!(ask(csds).unwrap().config[0].node.as_ref().unwrap().id, "test");
+
+    // Neither has the clients' address the operators' service, nor theirs the clients'.
+    assert_eq!(ask(&discovery).unwrap_err().code(), tonic::Code::Unimplemented);
+    let stray = Xds::watch(csds, &["cds"]);
+    stray.wait_event("refused", |event| event["event"] == "ambient" || event["event"] == "error");
+    assert!(stray.events_of("changed").is_empty());
+    println!("covers: M234");
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let directory = TempDir::new();
+    let (_serve, taken) = Xds::serve(directory.path());
+    let directory = directory.path().to_str().unwrap();
+    let flags = ["serve", directory, "--listen", "127.0.0.1:0", "--csds", &taken];
+    let ended = support::run(&flags);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&taken), "{}", ended.stderr);
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Protobuf;
+
+impl Codec for Protobuf {
+    type Encode = ClientStatusRequest;
+    type Decode = ClientStatusResponse;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Protobuf {
+    type Item = ClientStatusRequest;
+    type Error = Status;
+
+    fn encode(&mut self, item: Self::Item, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&item.encode_to_vec());
+        Ok(())
+    }
+}
+
+impl Decoder for Protobuf {
+    type Item = ClientStatusResponse;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
+        let message = buffer.copy_to_bytes(buffer.remaining());
+        let decoded = ClientStatusResponse::decode(message);
+        decoded.map(Some).map_err(|why| Status::internal(why.to_string()))
+    }
+}
