@@ -6,8 +6,8 @@ use core::time::Duration;
 use crate::support::{Rig, run_all_with, url};
 use xds_core::server::{
     AbsenceGrace, Admission, CloseReason, LegacyWildcard, Missing, NackDetection, NodeChanged,
-    Observation, ReconnectTrust, Removals, ServerConfig, ServerOutput, SotwResponse, StatusCode,
-    StreamEvent, TypeConfig, UnknownType, Warmed, Warming, WildcardExit,
+    Observation, OnDemand, ReconnectTrust, Removals, ServerConfig, ServerOutput, SotwResponse,
+    StatusCode, StreamEvent, TypeConfig, UnknownType, Warmed, Warming, WildcardExit,
 };
 
 fn every_type(change: impl FnMut(&mut TypeConfig)) -> ServerConfig {
@@ -96,6 +96,53 @@ fn who_comes_back_to_nothing_is_told() {
                 4<",
         )],
     );
+}
+
+/// M39, M76: who used a part of a response and accepted none says nothing of it when it comes back. It is told
+/// that everything has gone when one that never had anything has given up waiting.
+#[test]
+fn the_first_answer_is_not_held_for_ever_where_absence_is_deletion() {
+    let cases = [(
+        "M39 M76",
+        "
+            set cds x=1 y=bad
+            > cds x y
+            < cds first x=1 y=bad
+            > cds nack x y
+            close
+            set cds -x -y
+            2> cds x y
+            2<
+            3> eds x                 # absence would say nothing
+            4> cds z                 # it comes in time
+            5> cds                   # what was everything by name is not held
+            5< cds first
+            5> cds
+            wait 14s
+            2<
+            2> cds y                 # asks for something else, and has waited as long
+            wait 900ms
+            set cds z=1
+            4< cds first z=1
+            4> cds z
+            5< cds changed z=1
+            wait 200ms
+            2< cds first
+            2> cds y
+            3<
+            4<
+            wait 60s
+            2<
+            set cds y=2
+            2< cds changed y=2",
+    )];
+    run_all_with(&ServerConfig::default(), &cases);
+    let held = every_type(|it| it.missing = Missing::Hold);
+    run_all_with(&held, &[("M39", "> cds x\nwait 60s\n<\nset cds x=1\n< cds first x=1")]);
+    let mut made = ServerConfig::default();
+    made.on_demand = OnDemand::Told;
+    let script = "> cds x\nwanted cds x\nwait 60s\n<\nset cds x=1\n< cds first x=1";
+    run_all_with(&made, &[("M39 M254", script)]);
 }
 
 /// M38, M39: of a view that the client has not been assigned yet, nothing is said.

@@ -82,11 +82,6 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
         // An error is told once. That the resource is then gone looks the same as that nothing has changed.
         return false;
     }
-    if can_be_bad && options.variant == Variant::StateOfTheWorld {
-        // Who uses a part of the first response, and accepts none, states no version when it comes back. To
-        // the server it is one that never had anything, who is not told that nothing exists (M39).
-        return false;
-    }
     let is_policy = match options.profile {
         // What a client that refuses responses whole was told beside a bad resource is not told again, if
         // it was a deletion.

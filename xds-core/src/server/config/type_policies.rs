@@ -44,17 +44,29 @@ pub enum WildcardExit {
 ///
 /// An application that makes resources when they are first asked for leaves this as it is, and
 /// answers with a transaction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Missing {
     /// Nothing: the request is held, and the resource sent when it is created (S0.133).
-    #[default]
     Hold,
+    /// The same. But where absence is deletion ([`SotwResponse::FullState`]), a first request is answered
+    /// after this time even if there is still nothing: a client may have used a part of a response that it
+    /// rejected, and states no version when it comes back, so that nothing tells it from one that never had
+    /// anything; no other message would ever end its use of what was deleted meanwhile (M76). Those that
+    /// know of no resource have given it up by themselves after 15 seconds.
+    HoldFor(Duration),
     /// A first request is answered, if need be without any resource. Of a client's view nothing is said
     /// before it is [assigned](super::super::Server::assign) one (M38).
     EmptyResponse,
     /// Each is reported as `NOT_FOUND`, also when it is deleted later (TP3, M173).
     NotFound,
+}
+
+impl Default for Missing {
+    /// For 15 seconds.
+    fn default() -> Self {
+        Self::HoldFor(Duration::from_secs(15))
+    }
 }
 
 /// When an incremental client is told that a name it subscribes to does not exist (M127).

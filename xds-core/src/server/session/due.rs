@@ -2,7 +2,7 @@
 
 use super::{
     First, Haste, Sends, Session, Staging, Wildcard,
-    edge::{Chain, Edges},
+    edge::{Chain, Edge, Edges},
     renewal::Renewals,
     window::Answer,
 };
@@ -172,9 +172,13 @@ impl Session {
 
     /// What the client was sent of what it subscribes to by name.
     pub(crate) fn sent_by_name<'a>(&self, edges: &'a Edges) -> impl Iterator<Item = Slot> + 'a {
+        self.own_edges(edges).filter(|edge| edge.sent != 0).map(|edge| edge.resource)
+    }
+
+    /// All its edges.
+    pub(super) fn own_edges<'a>(&self, edges: &'a Edges) -> impl Iterator<Item = &'a Edge> + 'a {
         let first = edges.at(self.edges.first()).map(|_| self.edges.first());
         let next = |&slot: &Slot| Some(edges.next(Chain::Session, slot)).filter(|it| !it.is_none());
-        let all = core::iter::successors(first, next).filter_map(|slot| edges.at(slot));
-        all.filter(|edge| edge.sent != 0).map(|edge| edge.resource)
+        core::iter::successors(first, next).filter_map(|slot| edges.at(slot))
     }
 }

@@ -12,9 +12,23 @@ use crate::{
 const SPARE: usize = 64;
 
 impl Session {
-    /// When the first name has had its time.
+    /// When the first name has had its time, or the first answer was held for long enough.
     pub(crate) fn grace_ends(&self) -> Option<Time> {
-        self.rare.as_deref()?.graces.front().map(|&(until, _)| until)
+        let rare = self.rare.as_deref()?;
+        rare.graces.front().map(|&(until, _)| until).into_iter().chain(rare.first_hold).min()
+    }
+
+    /// The first answer is held until then, unless it is already, or there is something to answer (M39).
+    pub(super) fn hold_first_answer(&mut self, until: Time) {
+        if self.due.is_empty() && self.wildcard.is_none() {
+            self.rare_mut().first_hold.get_or_insert(until);
+        }
+    }
+
+    fn take_first_hold(&mut self, now: Time) -> bool {
+        let mut is_over = false;
+        self.with_rare(|rare| is_over = rare.first_hold.take_if(|until| *until <= now).is_some());
+        is_over
     }
 
     fn take_grace_over(&mut self, now: Time) -> Option<Key> {
@@ -61,6 +75,9 @@ impl Turn<'_> {
             if self.edges.is_waiting(key) {
                 self.make_due(key.slot(), self.session.asked());
             }
+        }
+        if self.session.take_first_hold(now) {
+            self.end_first_hold();
         }
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Rare {
     /// Edges to names that did not exist when the client asked for them, and until when it is not told
     /// (M127).
     pub(super) graces: VecDeque<(Time, Key)>,
+    /// Until when the first answer is held, if there is nothing to answer.
+    pub(super) first_hold: Option<Time>,
     pub(super) isolation: Option<Box<Isolation>>,
     /// What stated versions of the application read.
     pub(super) texts: Vec<(StatedVersion, Version)>,

@@ -6,7 +6,7 @@
 use super::{
     First, Turn, WarmingState,
     answer::{Asked, Reading, Rejection, Surroundings},
-    edge::Chain,
+    edge::{Chain, Edge},
     interest::Outcome,
     isolate::State,
     stated::Extent,
@@ -17,6 +17,7 @@ use crate::{
         event::{Cause, Visit},
         store::body::Ttls,
     },
+    time::Time,
     wire::request::Request,
 };
 
@@ -47,7 +48,7 @@ impl Turn<'_> {
         if asked == Asked::Something {
             self.observe_interest(around);
         }
-        self.owe_answer();
+        self.owe_answer(around.now);
         if is_first && has.is_empty() {
             self.note_held(State::default());
         } else if is_first {
@@ -71,22 +72,49 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the first answer is due even if nothing of what the client asks for exists (M39).
-    fn owe_answer(&mut self) {
-        if self.arena.config.missing != Missing::EmptyResponse
-            || self.session.first == First::Answered
-        {
+    /// Whether the first answer is due even if nothing of what the client asks for exists, at once or after
+    /// a while (M39).
+    fn owe_answer(&mut self, now: Time) {
+        if self.session.first == First::Answered {
             return;
         }
-        let asks = self.session.named > 0 || self.session.wildcard.is_some();
-        self.session.first = if asks { First::Owed } else { First::Unanswered };
+        match self.arena.config.missing {
+            Missing::EmptyResponse => {
+                self.session.first =
+                    if self.asks_for_something() { First::Owed } else { First::Unanswered };
+            }
+            Missing::HoldFor(time) if self.absence_is_told() && self.asks_for_something() => {
+                self.session.hold_first_answer(now.after(time));
+            }
+            _ => {}
+        }
+    }
+
+    fn asks_for_something(&self) -> bool {
+        self.session.named > 0 || self.session.wildcard.is_some()
+    }
+
+    /// Whether a response without a resource says that it does not exist.
+    fn absence_is_told(&self) -> bool {
+        self.sends_full_state() && self.arena.absence_deletes()
+    }
+
+    /// The first answer was held for long enough. What the application is asked for it may be making yet.
+    pub(super) fn end_first_hold(&mut self) {
+        let is_asked_for = |edge: &Edge| self.is_asked_for(edge.resource);
+        if self.session.first == First::Unanswered
+            && self.asks_for_something()
+            && !self.session.own_edges(self.edges).any(is_asked_for)
+        {
+            self.session.first = First::Owed;
+        }
     }
 
     /// A client that comes back with something of a full state, of which nothing exists any more, has to be
     /// told: a silence that is right for who never had anything (M39) would leave it with what was deleted
     /// while it was away (M76, IL1).
     fn owe_the_end_of_all(&mut self, stated: &str) {
-        let is_full = self.sends_full_state() && self.arena.absence_deletes();
+        let is_full = self.absence_is_told();
         let is_named = self.session.wildcard.is_none() && self.session.named > 0;
         if !is_full || !is_named || self.session.first != First::Unanswered {
             return;

@@ -178,6 +178,7 @@ impl Rare {
             && self.suspects.is_none()
             && self.farewell.is_empty()
             && self.graces.is_empty()
+            && self.first_hold.is_none()
             && self.isolation.is_none()
             && self.texts.is_empty()
     }
