@@ -18,7 +18,13 @@ use xds_core::{
     proto,
 };
 
-use client_support::{TYPES, config, far_end::FarEnd, response, told::Told, watcher::Watcher};
+use client_support::{
+    TYPES, config,
+    far_end::FarEnd,
+    response,
+    told::Told,
+    watcher::{Watcher, timeouts},
+};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -181,10 +187,9 @@ impl Model {
 
     fn sleep(&mut self, duration: Duration) {
         self.now = self.now.after(duration);
-        let due = self.client.poll_timeout().filter(|due| due.at <= self.now);
-        let is_missing = due.is_some_and(|due| due.why == Timer::DoesNotExist);
+        let before = timeouts(&self.client);
         self.client.handle_timeout(self.now);
-        if is_missing {
+        if timeouts(&self.client) > before {
             let of_many = self.watchers.iter_mut().filter(|watcher| watcher.name.is_none());
             of_many.for_each(Watcher::is_found_missing);
         }

@@ -15,7 +15,12 @@ use super::{
     profile::AnswerTiming,
     watches::{Link, News, Target, Watch},
 };
-use crate::{id::WatchId, slab::Slot, text::ResourceName, time::Time};
+use crate::{
+    id::{ChannelId, WatchId},
+    slab::Slot,
+    text::ResourceName,
+    time::Time,
+};
 
 impl Client {
     pub(super) fn next_output(&mut self) -> Option<Output> {
@@ -36,11 +41,16 @@ impl Client {
                     }
                 }
                 Queued::Notify(id) => {
-                    if let Some(notice) = self.next_notice(id) {
+                    let notice = self.next_notice(id);
+                    let Some(watch) = self.watches.get_mut(id) else { continue };
+                    if let Some(notice) = notice {
+                        watch.notice_taken();
                         return Some(Output::Notify(id, notice));
                     }
-                    // Nothing is left to say, so nobody will call `handled`.
-                    self.end_notice(id, self.clock.now());
+                    // Nothing is left to say, so nobody will call `handled` for it; an earlier notice may
+                    // still be in hand.
+                    let owed = watch.take_owed_for_nothing();
+                    self.pay(&owed, self.clock.now());
                 }
             }
         }
@@ -186,8 +196,12 @@ impl Client {
     /// Reading no longer waits for the watcher.
     pub(super) fn forgive(&mut self, id: WatchId, now: Time) {
         let owed = self.watches.get_mut(id).map(Watch::take_owed).unwrap_or_default();
+        self.pay(&owed, now);
+    }
+
+    fn pay(&mut self, owed: &[ChannelId], now: Time) {
         let is_owed = !owed.is_empty();
-        for channel in owed {
+        for &channel in owed {
             if let Some(channel) = self.upstreams.channel_mut(channel)
                 && let Some(debts) = &mut channel.debts
             {

@@ -30,6 +30,8 @@ pub(crate) struct Watch {
     /// The channels whose reading waits for this watcher: a resource may come from one server after
     /// another, and a wildcard watch hears of what any of them sent.
     owes: Vec<ChannelId>,
+    /// How many of them wait for a notice that was taken, and that the watcher is not done with.
+    taken: usize,
 }
 
 #[derive(Debug)]
@@ -137,6 +139,7 @@ impl Watches {
             queued: false,
             told_ambient: false,
             owes: Vec::new(),
+            taken: 0,
         };
         self.watches.push_back(watch).map(WatchId)
     }
@@ -196,8 +199,11 @@ impl Watches {
         }
         let ids: Vec<_> = self.ids().collect();
         for id in ids {
-            if let Some(watch) = self.get_mut(id) {
-                watch.owes.retain(|owed| *owed != debts.channel);
+            if let Some(watch) = self.get_mut(id)
+                && let Some(at) = watch.owes.iter().position(|owed| *owed == debts.channel)
+            {
+                watch.owes.remove(at);
+                watch.taken -= usize::from(at < watch.taken);
             }
         }
     }
@@ -271,7 +277,18 @@ impl Watch {
 
     /// The channels whose reading waited for the watcher until now.
     pub(crate) fn take_owed(&mut self) -> Vec<ChannelId> {
+        self.taken = 0;
         core::mem::take(&mut self.owes)
+    }
+
+    /// Those that waited for a notice that is not made: there was nothing left to say.
+    pub(crate) fn take_owed_for_nothing(&mut self) -> Vec<ChannelId> {
+        self.owes.split_off(self.taken.min(self.owes.len()))
+    }
+
+    /// The watcher has a notice of all that is owed.
+    pub(crate) fn notice_taken(&mut self) {
+        self.taken = self.owes.len();
     }
 
     pub(crate) fn caught_up(&mut self) {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, mem};
 use bytes::Bytes;
 use proptest::{prelude::*, test_runner::TestCaseError};
 use xds_core::{
-    WatchId,
-    client::{Change, Notice, Resource, ResourceStatus, WatchErrorKind},
+    Client, WatchId,
+    client::{Change, Notice, Resource, ResourceStatus, WatchError, WatchErrorKind},
 };
 
 use super::{
@@ -37,7 +37,7 @@ pub struct Watcher {
     /// The last notice, and how many responses there had been by then.
     last: Option<(Notice, u64)>,
     /// The same of what a wildcard watch was last told of its server.
-    last_trouble: Option<(WatchErrorKind, u64)>,
+    last_trouble: Option<(WatchError, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -184,12 +184,13 @@ impl Watcher {
     /// Takes a change, before which there were so many responses.
     pub fn step(&mut self, change: Change, responses: u64) -> Result<(), TestCaseError> {
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change
-            && let kind @ WatchErrorKind::Unavailable(_) = error.kind()
+            && matches!(error.kind(), WatchErrorKind::Unavailable(_))
         {
-            let before = self.last_trouble.replace((kind.clone(), responses));
+            // The same of another server is something else.
+            let before = self.last_trouble.replace((error.clone(), responses));
             let is_news =
-                before.as_ref().is_none_or(|(last, heard)| last != kind || responses > *heard);
-            prop_assert!(is_news, "{:?} of everything is told again (IC27)", kind);
+                before.as_ref().is_none_or(|(last, heard)| last != error || responses > *heard);
+            prop_assert!(is_news, "{:?} of everything is told again (IC27)", error);
         }
         match change {
             Change::Resource { name, result: Ok(resource) } => {
@@ -246,4 +247,9 @@ impl Watcher {
         prop_assert_eq!(&self.view, &cached, "{} sees what is cached (IC32)", self.id);
         Ok(())
     }
+}
+
+/// How many resources and collections did not come in time.
+pub fn timeouts(client: &Client) -> u64 {
+    client.type_stats().map(|stats| stats.timeouts).sum()
 }

@@ -9,7 +9,7 @@ use xds_core::{
 };
 
 use super::{
-    super::watcher::Watcher,
+    super::watcher::{Watcher, timeouts},
     Servers, World,
     oracle::{Statuses, statuses},
     peer::Peer,
@@ -100,12 +100,12 @@ impl World {
         self.note_who_is_wanted();
         self.talk.note_expiry(self.now);
         let before = statuses(&self.client);
-        let due = self.client.poll_timeout().filter(|due| due.at <= self.now);
-        if due.is_some_and(|due| due.why == Timer::DoesNotExist) {
+        let concluded = timeouts(&self.client);
+        self.client.handle_timeout(self.now);
+        if timeouts(&self.client) > concluded {
             let of_many = self.watchers.iter_mut().filter(|watcher| watcher.name.is_none());
             of_many.for_each(Watcher::is_found_missing);
         }
-        self.client.handle_timeout(self.now);
         let after = statuses(&self.client);
         for (key, before) in &before {
             let after = after.get(key);

@@ -248,9 +248,11 @@ impl Peer {
         }
         talk.was_legacy |= !talk.has_listed;
         // A response makes the server drop what crosses it; leaving a wildcard is then said again.
-        let is_newest = self.has_lied || read.nonce == talk.newest;
+        let is_newest = read.nonce == talk.newest;
         let is_answer = *cause != RequestCause::Subscription && is_newest;
-        let leaves_again = is_answer && talk.was_legacy && mem::take(&mut talk.left_everything);
+        let leaves_after = is_answer && talk.was_legacy && mem::take(&mut talk.left_everything);
+        // Of a lie nobody knows which answer is the newest.
+        let leaves_again = leaves_after || (self.has_lied && talk.was_legacy);
         talk.take_subscription(subscribed, leaves_again, &wanted(read.kind))?;
         let version = read.version.filter(|_| is_first);
         Ok(version.map(|version| Stated::Version(read.kind, version)))

@@ -251,7 +251,9 @@ impl World {
         said.words.iter().all(|(name, word)| {
             let is_watched = before.contains_key(&(said.kind, name.clone()));
             let is_heartbeat = matches!(word, Word::Heartbeat { .. });
-            self.setup.preferred(name) == server && (is_watched || !is_heartbeat)
+            // On its way out of everything, a client passes over what it is sent.
+            let is_wanted = is_watched || Self::wanted(&self.watchers, said.kind).contains("*");
+            self.setup.preferred(name) == server && is_wanted && (is_watched || !is_heartbeat)
         })
     }
 
