@@ -10,7 +10,7 @@ use xds_core::{
 };
 
 use super::{
-    super::TYPES,
+    super::{TYPES, watcher::Watcher},
     APART, Servers, World,
     clock::Attempts,
     oracle::{Known, Said, Statuses, Word, statuses},
@@ -275,7 +275,8 @@ impl World {
             let is_asked = *kind == said.kind && is_its_business && peer.covers(*kind, name);
             let (before, after) = (before.get(key), after.get(key));
             // A name that was given up, and never came, goes with the last stream that had not heard of that.
-            let is_named = self.watchers.iter().any(|it| it.name.as_ref() == Some(name));
+            let is_it = |it: &Watcher| it.kind == *kind && it.name.as_ref() == Some(name);
+            let is_named = self.watchers.iter().any(is_it);
             if after.is_none() && !is_named && before.is_some_and(|it| it.bytes.is_none()) {
                 continue;
             }
