@@ -546,6 +546,29 @@ fn what_goes_takes_its_heartbeats_along() {
 
 /// M169: where nobody listens no time is spent, and who comes then is sent no heartbeat too many.
 #[test]
+fn who_leaves_everything_is_not_renewed_with_those_who_have_it() {
+    run_all(&[(
+        "IS27 M167",
+        "
+        set cds a~10s=1
+        td> cds +*
+        td< cds first a~10s=1
+        td> cds ack
+        2td> cds +*
+        2td< cds first a~10s=1
+        wait 6s
+        td< cds heartbeat a~10s
+        2td<                         # an answer is in the way
+        2td> cds -*
+        2td> cds ack
+        2td< cds resubscribed -a
+        2td> cds ack
+        2td<",
+    )]);
+    println!("covers: IS27");
+}
+
+#[test]
 fn nobody_is_woken_for_nobody() {
     let mut rig = Rig::default();
     rig.run("set eds a~10s=1\n> eds a\n< eds first a=1\n> eds a");

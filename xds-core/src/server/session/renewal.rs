@@ -242,7 +242,9 @@ impl Turn<'_> {
             let period = self.arena.beats.period(slot).unwrap_or_default();
             waited >= ttl.saturating_sub(period)
         };
-        let is_usual = renewals.owed.is_empty()
+        // What is kept is for those who have everything.
+        let is_usual = self.session.wildcard.is_some()
+            && renewals.owed.is_empty()
             && renewals.refused.is_empty()
             && renewals.means == Means::Heartbeats
             && self.takes_heartbeats()
