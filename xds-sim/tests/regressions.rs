@@ -3,7 +3,7 @@
 use xds_sim::{Config, Tape, replay};
 
 /// What was wrong, and the tape.
-const MENDED: [(&str, &str); 8] = [
+const MENDED: [(&str, &str); 9] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "AAAAAAAAAQIAAAAAAAAAAAEAAAEAAAEAAQAAAAAAAAAAAAABAAABAAAAAAEAAAAAAQABAAAAAAEAAQAAAAEAAAEAAAAAAQABAAAAAAEAAQAAAAABAAEACAAAAAABAAAAAAIAAQAJAAAAAAEDAAAAAQABAAgAAAAAAQ",
@@ -35,6 +35,10 @@ const MENDED: [(&str, &str); 8] = [
     (
         "a proxy's time for a resource goes on while a name is asked for anew (IL1)",
         "AKAGAAAAAAADAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQABAAAAAAEAAAAAAwABCAAAAAAAAQgEAAAAAAEAAAAAAw",
+    ),
+    (
+        "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
+        "AAADAAAAAQEAAAQAAAAAAAEBAAEAAAEBAAEBAAAAAAAAAAAAAAAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACQABABABAAQBAQAAAQcAAAAAAAEACgABAQEBCAoAAQAAAQc",
     ),
 ];
 

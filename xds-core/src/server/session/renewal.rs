@@ -304,7 +304,7 @@ impl Turn<'_> {
             renewals.settle(clock);
         }
         let body = parts.into_body();
-        if is_usual {
+        if is_usual && !body.is_empty() {
             let variant = form.variant;
             self.arena.beats.kept = Some(Kept { variant, from: heard, to, body: body.clone() });
         }
