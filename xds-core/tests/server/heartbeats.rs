@@ -548,7 +548,7 @@ fn what_goes_takes_its_heartbeats_along() {
 #[test]
 fn who_leaves_everything_is_not_renewed_with_those_who_have_it() {
     run_all(&[(
-        "IS27 M167",
+        "IS27",
         "
         set cds a~10s=1
         td> cds +*

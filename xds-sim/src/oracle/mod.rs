@@ -42,8 +42,7 @@
 //!
 //! Known limits that a run makes room for: a client that refuses responses whole is not told again of a
 //! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
-//! type without removals (M107); a client that used a part of its first response and accepted none is not told
-//! when nothing of it exists any more (M39); one that was told an error of a resource that exists, and then
+//! type without removals (M107); one that was told an error of a resource that exists, and then
 //! watches everything, is not sent it (M178); what has a time to live, and came beside something that was
 //! rejected, is not renewed before it changes; a state-of-the-world client that was told an error of a resource is
 //! not told in a way that it understands that this is then deleted; and a full state may be sent for the heartbeat
