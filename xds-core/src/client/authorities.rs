@@ -5,6 +5,9 @@
 //! makes it the active one again and ends what comes behind it (FB-08). The next server is turned to
 //! when the active one fails while something is wanted of which nothing is known (FB-03 to FB-05).
 //! Where they [take turns](Fallback::Failover) instead, the active one is the only one that is used.
+//!
+//! Names without an authority may have other servers for some types than for the rest, as every type of a
+//! proxy has a source of its own (S0.052).
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -14,6 +17,7 @@ use super::{
     error::InvalidWatch,
     interest::Collection,
     names::KeptName,
+    resource_type::ResourceType,
     status::EntryState,
     upstream::Link,
 };
@@ -33,13 +37,29 @@ pub(crate) const DEFAULT: usize = 0;
 /// An authority, for the life of the client.
 #[derive(Debug)]
 pub(crate) struct Authority {
-    /// `None` is that of names that state none.
-    name: Option<Arc<str>>,
-    /// Positions of servers, the preferred first.
-    servers: Vec<usize>,
-    /// By type. What one stream carries turns together.
-    relied_on: Vec<Reliance>,
+    answers_for: Names,
+    /// By type.
+    sources: Vec<TypeSource>,
     fallback: Fallback,
+}
+
+/// The names that an authority is for.
+#[derive(Debug, PartialEq, Eq)]
+enum Names {
+    /// Those that state none.
+    Unqualified,
+    /// Those that state this one.
+    Of(Arc<str>),
+    /// Those that state one which is not configured.
+    OfOthers,
+}
+
+/// Where the resources of one type come from. What one stream carries turns together.
+#[derive(Clone, Debug)]
+struct TypeSource {
+    /// Positions of servers, the preferred first.
+    servers: Arc<[usize]>,
+    relied_on: Reliance,
 }
 
 /// Which of the servers of an authority counts for a type, as positions in their order.
@@ -77,33 +97,47 @@ impl Authority {
             }
             found
         };
-        let new = |name, servers| Self {
-            name,
-            servers,
-            relied_on: alloc::vec![Reliance::default(); config.types.len()],
-            fallback: config.profile.fallback,
+        let servers: Arc<[usize]> = positions(&config.servers).into();
+        let source = |resource_type: &Arc<dyn ResourceType>| {
+            let own = config.sources.get(resource_type.type_url());
+            let own = own.map(|own| positions(own)).filter(|own| !own.is_empty());
+            let servers = own.map_or_else(|| Arc::clone(&servers), Arc::from);
+            TypeSource { servers, relied_on: Reliance::default() }
         };
-        let top_level = positions(&config.servers);
-        let mut all = Vec::from([new(None, top_level.clone())]);
-        for authority in &config.authorities {
-            let own = positions(&authority.servers);
+        let unqualified: Vec<_> = config.types.iter().map(source).collect();
+        let new =
+            |answers_for, sources| Self { answers_for, sources, fallback: config.profile.fallback };
+        let mut own_or_shared = |servers: &[ManagementServer]| {
+            let own: Arc<[usize]> = positions(servers).into();
             // An authority without servers uses those of the top level (FE-03).
-            let servers = if own.is_empty() { top_level.clone() } else { own };
-            let name = Some(Arc::clone(&authority.name));
-            all.push(new(name, servers));
+            if own.is_empty() {
+                return unqualified.clone();
+            }
+            let source = TypeSource { servers: own, relied_on: Reliance::default() };
+            alloc::vec![source; config.types.len()]
+        };
+        let mut named: Vec<_> = config
+            .authorities
+            .iter()
+            .map(|it| new(Names::Of(Arc::clone(&it.name)), own_or_shared(&it.servers)))
+            .collect();
+        if !config.other_authorities.is_empty() {
+            named.push(new(Names::OfOthers, own_or_shared(&config.other_authorities)));
         }
+        let mut all = Vec::from([new(Names::Unqualified, unqualified)]);
+        all.append(&mut named);
         all
     }
 
-    /// The positions of its servers, the preferred first.
-    pub(crate) fn servers(&self) -> &[usize] {
-        &self.servers
+    /// The positions of its servers for a type, the preferred first.
+    pub(crate) fn servers(&self, type_index: usize) -> &[usize] {
+        self.sources.get(type_index).map_or(&[], |source| &source.servers)
     }
 
     /// The position of the server that is relied on for a type.
     pub(crate) fn active(&self, type_index: usize) -> usize {
         let rank = self.reliance(type_index).active;
-        self.servers.get(rank).copied().unwrap_or(usize::MAX)
+        self.servers(type_index).get(rank).copied().unwrap_or(usize::MAX)
     }
 
     /// Whether names of the authority are subscribed to on a server at present.
@@ -113,7 +147,7 @@ impl Authority {
             Fallback::Failover => active,
             Fallback::On | Fallback::Off => 0,
         };
-        let used = self.servers.iter().take(active + 1).skip(first);
+        let used = self.servers(type_index).iter().take(active + 1).skip(first);
         used.into_iter().any(|&server| server == upstream)
     }
 
@@ -122,16 +156,20 @@ impl Authority {
     fn next_in_turn(&self, type_index: usize, has_answered: bool, failures: u32) -> Option<usize> {
         let active = self.reliance(type_index).active;
         let is_over = active > 0 || (!has_answered && failures >= FAILURES_OF_THE_FIRST);
-        let next = (active + 1) % self.servers.len().max(1);
+        let next = (active + 1) % self.servers(type_index).len().max(1);
         (self.fallback == Fallback::Failover && is_over && next != active).then_some(next)
     }
 
     fn reliance(&self, type_index: usize) -> Reliance {
-        self.relied_on.get(type_index).copied().unwrap_or_default()
+        self.sources.get(type_index).map(|source| source.relied_on).unwrap_or_default()
     }
 
-    fn rank_of(&self, upstream: usize) -> Option<usize> {
-        self.servers.iter().position(|&server| server == upstream)
+    fn reliance_mut(&mut self, type_index: usize) -> Option<&mut Reliance> {
+        self.sources.get_mut(type_index).map(|source| &mut source.relied_on)
+    }
+
+    fn rank_of(&self, upstream: usize, type_index: usize) -> Option<usize> {
+        self.servers(type_index).iter().position(|&server| server == upstream)
     }
 }
 
@@ -139,10 +177,15 @@ impl Client {
     /// The position of the authority that a name states (FE-05).
     pub(super) fn position_of_authority(&self, name: &KeptName<'_>) -> Result<usize, InvalidWatch> {
         let Some(stated) = name.authority.as_deref() else { return Ok(DEFAULT) };
-        self.upstreams
-            .authorities
-            .iter()
-            .position(|authority| authority.name.as_deref() == Some(stated))
+        let all = &self.upstreams.authorities;
+        let answers = |authority: &Authority| match &authority.answers_for {
+            Names::Unqualified => false,
+            Names::Of(name) => **name == *stated,
+            // It is the last one.
+            Names::OfOthers => true,
+        };
+        all.iter()
+            .position(answers)
             .ok_or_else(|| InvalidWatch::UnknownAuthority(ResourceName::from(&*name.name)))
     }
 
@@ -155,8 +198,8 @@ impl Client {
             let mut taken_over = Vec::new();
             for type_index in carried.clone() {
                 let Some(state) = self.upstreams.authorities.get_mut(authority) else { break };
-                let Some(rank) = state.rank_of(upstream) else { break };
-                let Some(reliance) = state.relied_on.get_mut(type_index) else { continue };
+                let Some(rank) = state.rank_of(upstream, type_index) else { continue };
+                let Some(reliance) = state.reliance_mut(type_index) else { continue };
                 let was_turning = reliance.is_turning && rank <= reliance.active;
                 if rank < reliance.active && !zoo::is(Bug::NoWayBack) {
                     self.set_active(authority, type_index, rank, now);
@@ -194,8 +237,10 @@ impl Client {
     ) {
         for other in 0..self.upstreams.servers.len() {
             let mut authorities = self.upstreams.authorities.iter();
-            let shares =
-                |it: &Authority| it.servers.contains(&upstream) && it.servers.contains(&other);
+            let shares = |it: &Authority| {
+                let servers = it.servers(type_index);
+                servers.contains(&upstream) && servers.contains(&other)
+            };
             if other == upstream || !authorities.any(shares) {
                 continue;
             }
@@ -236,7 +281,7 @@ impl Client {
         for &type_index in types {
             while let Some(state) = self.upstreams.authorities.get(authority)
                 && let next = state.reliance(type_index).active + 1
-                && next < state.servers.len()
+                && next < state.servers(type_index).len()
             {
                 has_turned = true;
                 self.set_active(authority, type_index, next, now);
@@ -255,7 +300,7 @@ impl Client {
     /// Whether there is a server behind the one that an authority relies on for a type.
     pub(super) fn has_next_server(&self, authority: usize, type_index: usize) -> bool {
         self.upstreams.authorities.get(authority).is_some_and(|authority| {
-            authority.reliance(type_index).active + 1 < authority.servers.len()
+            authority.reliance(type_index).active + 1 < authority.servers(type_index).len()
         })
     }
 
@@ -265,7 +310,7 @@ impl Client {
         for authority in 0..self.upstreams.authorities.len() {
             for type_index in self.relying_on(lane, authority) {
                 let Some(state) = self.upstreams.authorities.get(authority) else { return };
-                let first = state.servers.first().copied().unwrap_or(usize::MAX);
+                let first = state.servers(type_index).first().copied().unwrap_or(usize::MAX);
                 let first = self.upstreams.lane_of(first, type_index);
                 let Some(first) = first.and_then(|lane| self.upstreams.lanes.get(lane)) else {
                     continue;
@@ -301,7 +346,7 @@ impl Client {
         }
         for type_index in 0..self.types.len() {
             let Some(state) = self.upstreams.authorities.get_mut(authority) else { return };
-            let Some(reliance) = state.relied_on.get_mut(type_index) else { return };
+            let Some(reliance) = state.reliance_mut(type_index) else { return };
             if reliance.active == 0 {
                 continue;
             }
@@ -322,7 +367,7 @@ impl Client {
 
     fn set_active(&mut self, authority: usize, type_index: usize, rank: usize, now: Time) {
         let state = self.upstreams.authorities.get_mut(authority);
-        let Some(state) = state.and_then(|state| state.relied_on.get_mut(type_index)) else {
+        let Some(state) = state.and_then(|state| state.reliance_mut(type_index)) else {
             return;
         };
         *state = Reliance { active: rank, is_turning: rank > state.active };

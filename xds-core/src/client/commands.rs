@@ -65,7 +65,7 @@ impl Client {
                 let glob = names::read_glob(name, type_url, self.config.profile.federation)
                     .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
                 let authority = self.position_of_authority(&glob)?;
-                if !self.is_incremental(authority) {
+                if !self.is_incremental(authority, type_index) {
                     let name = ResourceName::from(&*glob.name);
                     return Err(InvalidWatch::GlobNeedsIncremental(name));
                 }

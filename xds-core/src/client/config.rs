@@ -26,8 +26,14 @@ pub struct ClientConfig {
     /// The management servers for names without an authority, the preferred first. The others are
     /// turned to while it fails (A71).
     pub servers: Vec<ManagementServer>,
+    /// The management servers of single types, for names without an authority, where they are not
+    /// `servers`; the preferred first. Every type of a proxy has a source of its own (S0.052).
+    pub sources: BTreeMap<TypeUrl, Vec<ManagementServer>>,
     /// Who answers for names that state an authority (A47).
     pub authorities: Vec<Authority>,
+    /// The management servers for names that state an authority which `authorities` does not have (B20), the
+    /// preferred first. Without any, such names cannot be watched (FE-05).
+    pub other_authorities: Vec<ManagementServer>,
     /// The resource types that can be watched.
     pub types: Vec<Arc<dyn ResourceType>>,
     /// The decisions on which implementations differ.
@@ -46,7 +52,9 @@ impl ClientConfig {
         Self {
             node,
             servers: Vec::from([server]),
+            sources: BTreeMap::new(),
             authorities: Vec::new(),
+            other_authorities: Vec::new(),
             types: Vec::new(),
             profile: Profile::grpc(),
             does_not_exist_after: BTreeMap::new(),
@@ -86,6 +94,22 @@ impl ClientConfig {
     #[must_use]
     pub fn with_fallback(mut self, server: ManagementServer) -> Self {
         self.servers.push(server);
+        self
+    }
+
+    /// Has resources of a type come from this server, unless their names state an authority; another one that
+    /// is stated for the same type is a fallback of those before it.
+    #[must_use]
+    pub fn with_source(mut self, type_url: impl Into<TypeUrl>, server: ManagementServer) -> Self {
+        self.sources.entry(type_url.into()).or_default().push(server);
+        self
+    }
+
+    /// Lets names of all authorities be watched; those without a configuration of their own are asked of this
+    /// server. Another one is a fallback of those before it.
+    #[must_use]
+    pub fn with_other_authorities(mut self, server: ManagementServer) -> Self {
+        self.other_authorities.push(server);
         self
     }
 
@@ -381,7 +405,7 @@ pub enum NodeIn {
 pub struct Authority {
     /// The name as resource names state it; it may be empty (FE-04).
     pub name: Arc<str>,
-    /// Its servers, the preferred first. An authority without any uses those of the client (FE-03).
+    /// Its servers, the preferred first. An authority without any uses those of names without one (FE-03).
     pub servers: Vec<ManagementServer>,
 }
 

@@ -25,10 +25,10 @@ impl TypeState {
 }
 
 impl Client {
-    /// Whether all servers of an authority speak the incremental variant.
-    pub(super) fn is_incremental(&self, authority: usize) -> bool {
+    /// Whether all servers of an authority speak the incremental variant of a type.
+    pub(super) fn is_incremental(&self, authority: usize, type_index: usize) -> bool {
         let is_incremental = |server: &ManagementServer| server.variant == Variant::Incremental;
-        self.upstreams.servers_of(authority).all(is_incremental)
+        self.upstreams.servers_of(authority, type_index).all(is_incremental)
     }
 
     pub(super) fn watch_glob(

@@ -288,9 +288,14 @@ impl Upstreams {
         Some((self.servers.get(upstream)?, lane))
     }
 
-    /// The servers that an authority may use.
-    pub(crate) fn servers_of(&self, authority: usize) -> impl Iterator<Item = &ManagementServer> {
-        let servers = self.authorities.get(authority).map(Authority::servers).unwrap_or_default();
+    /// The servers that an authority may use for a type.
+    pub(crate) fn servers_of(
+        &self,
+        authority: usize,
+        type_index: usize,
+    ) -> impl Iterator<Item = &ManagementServer> {
+        let authority = self.authorities.get(authority);
+        let servers = authority.map(|it| it.servers(type_index)).unwrap_or_default();
         servers.iter().filter_map(|&server| Some(&*self.servers.get(server)?.server))
     }
 

@@ -40,6 +40,7 @@ pub(super) fn client_config(
         "resources",
         "servers",
         "authority",
+        "source",
         "streams",
         "variant",
         "fallback",
@@ -139,8 +140,17 @@ pub(super) fn client_config(
     for (_, value) in options.iter().filter(|(key, _)| key == "authority") {
         let (name, uris) = value.split_once(':').unwrap_or((value, ""));
         let uris = uris.split(',').filter(|uri| !uri.is_empty());
+        if name == "*" {
+            config = uris.fold(config, |config, uri| config.with_other_authorities(server(uri)));
+            continue;
+        }
         let authority = uris.fold(Authority::new(name), |to, uri| to.with_server(server(uri)));
         config = config.with_authority(authority);
+    }
+    for (_, value) in options.iter().filter(|(key, _)| key == "source") {
+        let (name, uris) = value.split_once(':').ok_or("a source is a type and its servers")?;
+        let add = |config: ClientConfig, uri| config.with_source(&*type_url(name), server(uri));
+        config = uris.split(',').fold(config, add);
     }
     for name in option("types").unwrap_or("lds,cds,eds,rds").split(',') {
         let is_external =
