@@ -8,14 +8,15 @@ use thiserror::Error;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, InvalidRequestRate,
-        ManagementServer, Node, Profile, ReportedErrors, RequestRate, ServerFeature, Streams,
+        ManagementServer, Node, PollPolicy, Profile, ReportedErrors, RequestRate, ServerFeature,
+        Streams,
     },
     service::Variant,
     types,
 };
 
 use crate::{
-    envoy::{ApiType, ConfigSource, EnvoyBootstrap, GrpcTarget, Specifier, Target},
+    envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap, Specifier},
     grpc::Bootstrap,
     guards::Guards,
     node::NodeIdentity,
@@ -86,115 +87,110 @@ pub enum Inexpressible {
     /// The node lacks what every request of a proxy must have (BS-15).
     #[error("{0} must not be empty")]
     Node(&'static str),
-    /// Listeners and clusters have different servers, or reach one in different ways.
-    #[error("listeners and clusters come from different places")]
-    SeveralSources,
     /// The source is a file.
     #[error("resources come from files")]
     File,
     /// The rate at which requests may be sent is none.
     #[error("rate_limit_settings: {0}")]
     RequestRate(#[from] InvalidRequestRate),
-    /// The transport is not gRPC.
-    #[error("the transport is {0}")]
-    Transport(&'static str),
 }
 
 impl EnvoyBootstrap {
     /// The client that follows listeners and clusters as a proxy does, without any resource type. A
-    /// server's URI is the cluster's name or the target, of its first service; all of its services are
+    /// server's URI is that of its first service: the cluster's name or the target. All of its services are
     /// in [`EnvoyBootstrap::transports`], under the name of the server's transport.
     ///
-    /// Each of the two types waits as long as its source says (`initial_fetch_timeout`). Resources of other
-    /// types have sources of their own, which are in listeners and clusters: they wait the 15 s of a source
-    /// that does not say, unless the application tells the configuration
+    /// Listeners and clusters come each from their source (S0.052): a server that is asked over gRPC or over
+    /// REST. Resources of other types have sources of their own, which are in listeners and clusters. Until
+    /// the application tells where these are ([`ClientConfig::with_source`]), they come from the aggregated
+    /// stream where there is one, and otherwise from where listeners come from.
+    ///
+    /// Each of the two types waits as long as its source says (`initial_fetch_timeout`), other types the
+    /// 15 s of a source that does not say, unless the application tells the configuration
     /// ([`ClientConfig::with_does_not_exist_after`]). It is one time for a type, whoever's names it is: that of
     /// a source for authorities is read, and not used.
     ///
-    /// Authorities are those that sources name. A client has to know each of its authorities, so the source
-    /// for all others is not in it: whoever knows their names adds them with
-    /// [`authority`](EnvoyBootstrap::authority).
+    /// Authorities are those that sources name, and all others have `default_config_source` (B20).
     ///
     /// # Errors
     ///
-    /// The configuration asks for another transport than gRPC, or for several servers for names
-    /// without an authority, or the node has no id or no cluster (BS-15).
+    /// The configuration has no source or a source of another kind, or the node has no id or no cluster
+    /// (BS-15).
     pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
-        let mut server: Option<ManagementServer> = None;
-        for source in [&self.lds, &self.cds].into_iter().flatten() {
-            let this = self.management_server(source)?;
-            if server.as_ref().is_some_and(|other| *other != this) {
-                return Err(Inexpressible::SeveralSources);
-            }
-            server = Some(this);
-        }
-        let server = server.ok_or(Inexpressible::NoSource)?;
+        let server = |source: &ConfigSource| self.management_server(source);
+        let of_types = [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)];
+        let of_types = of_types
+            .into_iter()
+            .filter_map(|(type_url, source)| Some((type_url, source.as_ref()?)))
+            .map(|(type_url, source)| Ok((type_url, source, server(source)?)))
+            .collect::<Result<Vec<_>, Inexpressible>>()?;
+        let (_, _, first) = of_types.first().ok_or(Inexpressible::NoSource)?;
+        let of_others = match &self.ads {
+            Some(ads) => self.api_server(ads, Streams::Aggregated)?,
+            None => first.clone(),
+        };
         if let Some(field) = self.node.missing_for_envoy() {
             return Err(Inexpressible::Node(field));
         }
-        let mut config = ClientConfig::new(self.node.to_node(), server);
+        let mut config = ClientConfig::new(self.node.to_node(), of_others.clone());
         config = config.with_profile(Profile::envoy());
-        for (type_url, source) in [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)] {
-            if let Some(source) = source {
-                config = config.with_does_not_exist_after(type_url, source.initial_fetch_timeout);
+        for (type_url, source, server) in of_types {
+            config = config.with_does_not_exist_after(type_url, source.initial_fetch_timeout);
+            if server != of_others {
+                config = config.with_source(type_url, server);
             }
         }
         for source in &self.config_sources {
             for name in &source.authorities {
-                let server = self.management_server(source)?;
+                let server = server(source)?;
                 config = config.with_authority(Authority::new(name.as_str()).with_server(server));
             }
+        }
+        if let Some(source) = &self.default_config_source {
+            config = config.with_other_authorities(server(source)?);
         }
         Ok(config)
     }
 
-    /// An authority with the server that its names come from (B18, B20): that of the source which lists the
-    /// authority, otherwise that of `default_config_source`. `None` where there is neither.
-    ///
-    /// # Errors
-    ///
-    /// The source asks for another transport than gRPC.
-    pub fn authority(&self, name: &str) -> Result<Option<Authority>, Inexpressible> {
-        let server =
-            self.source_of(name).map(|source| self.management_server(source)).transpose()?;
-        Ok(server.map(|server| Authority::new(name).with_server(server)))
-    }
-
     /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).
     fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
-        let (api, streams) = match &source.specifier {
-            Specifier::Path(_) => return Err(Inexpressible::File),
-            Specifier::Api(api) if api.api_type.is_aggregated() => (&**api, Streams::Aggregated),
-            Specifier::Api(api) => (&**api, Streams::PerType),
+        match &source.specifier {
+            Specifier::Path(_) => Err(Inexpressible::File),
+            Specifier::Api(api) if api.api_type.is_aggregated() => {
+                self.api_server(api, Streams::Aggregated)
+            }
+            Specifier::Api(api) => self.api_server(api, Streams::PerType),
             Specifier::Ads | Specifier::SelfServer { .. } => {
-                (self.ads.as_ref().ok_or(Inexpressible::NoSource)?, Streams::Aggregated)
+                let ads = self.ads.as_ref().ok_or(Inexpressible::NoSource)?;
+                self.api_server(ads, Streams::Aggregated)
             }
-        };
-        let uri = match api.target(0) {
-            Some(Target::Service(service)) => match &service.target {
-                GrpcTarget::Envoy { cluster_name, .. } => cluster_name.as_str(),
-                GrpcTarget::Google { target_uri, .. } => target_uri.as_str(),
-            },
-            Some(Target::RestCluster(_)) => {
-                return Err(Inexpressible::Transport(ApiType::Rest.name()));
-            }
-            None => return Err(Inexpressible::NoSource),
-        };
+        }
+    }
+
+    fn api_server(
+        &self,
+        api: &ApiConfigSource,
+        streams: Streams,
+    ) -> Result<ManagementServer, Inexpressible> {
+        let uri = api.target(0).ok_or(Inexpressible::NoSource)?.name();
         let variant = match api.api_type.is_incremental() {
             true => Variant::Incremental,
             false => Variant::StateOfTheWorld,
         };
-        let server = ManagementServer::new(uri)
+        let mut server = ManagementServer::new(uri)
             .with_variant(variant)
             .with_streams(streams)
             .with_node_in(api.node)
-            .with_transport(self.transport_id(&api.grpc_services));
-        Ok(match &api.rate_limit {
-            Some(limit) => {
-                server.with_request_rate(RequestRate::new(limit.max_tokens, limit.fill_rate)?)
-            }
-            None => server,
-        })
+            .with_transport(self.transport_id(api));
+        if let Some(rest) = &api.rest {
+            let policy = PollPolicy::envoy(rest.refresh_delay);
+            server = server.with_polls(policy.with_request_timeout(rest.request_timeout));
+        }
+        if let Some(limit) = &api.rate_limit {
+            let rate = RequestRate::new(limit.max_tokens, limit.fill_rate)?;
+            server = server.with_request_rate(rate);
+        }
+        Ok(server)
     }
 }
 

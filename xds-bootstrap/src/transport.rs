@@ -9,7 +9,7 @@ use xds_core::client::TransportId;
 
 use crate::{
     credentials::CallCredentials,
-    envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap, GrpcService, Specifier},
+    envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap, Specifier, Target},
     grpc::Bootstrap,
     server::XdsServer,
 };
@@ -37,29 +37,28 @@ impl Bootstrap {
 }
 
 impl EnvoyBootstrap {
-    /// The services behind the servers of [`EnvoyBootstrap::client_config`], to take turns when one
+    /// The places behind the servers of [`EnvoyBootstrap::client_config`], to take turns when one
     /// fails (B18), each list once and under its name. An adapter has to know them: a cluster's name
     /// alone cannot be dialled.
-    pub fn transports(&self) -> impl Iterator<Item = (TransportId, &[GrpcService])> {
-        let is_first = |(field, api): &(String, &ApiConfigSource)| {
-            self.first_use(&api.grpc_services).is_some_and(|first| first == *field)
-        };
+    pub fn transports(&self) -> impl Iterator<Item = (TransportId, Vec<Target<'_>>)> {
+        let is_first = |(field, api): &(String, &ApiConfigSource)| self.first_use(api) == *field;
         self.apis()
             .filter(is_first)
-            .filter(|(_, api)| !api.grpc_services.is_empty())
-            .map(|(field, api)| (field.into(), &*api.grpc_services))
+            .map(|(field, api)| (field.into(), api.targets().collect::<Vec<_>>()))
+            .filter(|(_, targets)| !targets.is_empty())
     }
 
-    /// The name of a list of services: the field that has it first.
-    pub(crate) fn transport_id(&self, services: &[GrpcService]) -> TransportId {
-        self.first_use(services).map_or_else(TransportId::default, TransportId::from)
+    /// The name of a list of places: the field that has it first.
+    pub(crate) fn transport_id(&self, api: &ApiConfigSource) -> TransportId {
+        self.first_use(api).into()
     }
 
-    fn first_use(&self, services: &[GrpcService]) -> Option<String> {
-        self.apis().find(|(_, api)| api.grpc_services == services).map(|(field, _)| field)
+    fn first_use(&self, api: &ApiConfigSource) -> String {
+        let first = self.apis().find(|(_, other)| other.targets().eq(api.targets()));
+        first.map(|(field, _)| field).unwrap_or_default()
     }
 
-    /// Everything that names services, with its field.
+    /// Everything that names places, with its field.
     fn apis(&self) -> impl Iterator<Item = (String, &ApiConfigSource)> {
         let ads = self.ads.as_ref().map(|ads| ("dynamic_resources.ads_config".to_owned(), ads));
         let own = [

@@ -2,7 +2,7 @@
 
 mod support;
 
-use core::{net::SocketAddr, time::Duration};
+use core::{convert::Infallible, net::SocketAddr, time::Duration};
 use std::{
     io,
     sync::{Arc, Mutex},
@@ -15,7 +15,7 @@ use tokio::{
     time::timeout,
 };
 use tonic::Status;
-use xds_bootstrap::envoy::{EnvoyBootstrap, GrpcService, GrpcTarget};
+use xds_bootstrap::envoy::{EnvoyBootstrap, GrpcTarget, Target};
 use xds_core::client::{
     ClientConfig, ManagementServer, OpaqueType, ReadGate, Streams, TransportId, WatchErrorKind,
 };
@@ -158,7 +158,8 @@ async fn services_behind_a_server_take_turns_when_one_fails() {
     let refusing = Deaf::new();
     let nobody = refusing.address();
     let addresses = (one.address, two.address);
-    let service = move |service: &GrpcService| {
+    let service = move |target: Target<'_>| {
+        let Target::Service(service) = target else { return Err("nobody is polled") };
         let GrpcTarget::Envoy { cluster_name, authority, .. } = &service.target else {
             return Err("only clusters are known");
         };
@@ -223,16 +224,11 @@ async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows()
     }"#;
     let bootstrap = EnvoyBootstrap::from_json(text).expect("it is right");
     let addresses = (small.address, large.address);
-    let service = move |service: &GrpcService| match &service.target {
-        GrpcTarget::Envoy { cluster_name, .. } => {
-            let is_small = cluster_name == "small";
-            let address = if is_small { addresses.0 } else { addresses.1 };
-            Ok(Service::new(address.to_string(), Credentials::insecure()))
-        }
-        _ => Err("only clusters are known"),
+    let service = move |target: Target<'_>| -> Result<_, Infallible> {
+        let address = if target.name() == "small" { addresses.0 } else { addresses.1 };
+        Ok(Service::new(address.to_string(), Credentials::insecure()))
     };
-    let options =
-        ClientOptions::default().with_envoy_bootstrap(&bootstrap, service).expect("all are known");
+    let Ok(options) = ClientOptions::default().with_envoy_bootstrap(&bootstrap, service);
     let mut config = bootstrap.client_config().expect("it can");
     config.profile.backoff.initial = Duration::from_millis(20);
     config.profile.backoff.max = Duration::from_millis(50);

@@ -300,15 +300,42 @@ impl ApiConfigSource {
     /// for a source made without any.
     #[must_use]
     pub fn target(&self, attempt: usize) -> Option<Target<'_>> {
-        match &self.rest {
-            Some(rest) => cycle(&rest.cluster_names, attempt).map(|name| Target::RestCluster(name)),
-            None => cycle(&self.grpc_services, attempt).map(Target::Service),
-        }
+        let attempt = attempt.checked_rem(self.targets().count())?;
+        self.targets().nth(attempt)
+    }
+
+    /// The places, in the order in which they are gone to.
+    pub fn targets(&self) -> impl Iterator<Item = Target<'_>> {
+        let clusters = self.rest.iter().flat_map(|rest| &rest.cluster_names);
+        let clusters = clusters.map(|name| Target::RestCluster(name));
+        clusters.chain(self.grpc_services.iter().map(Target::Service))
     }
 }
 
-fn cycle<T>(all: &[T], attempt: usize) -> Option<&T> {
-    attempt.checked_rem(all.len()).and_then(|index| all.get(index))
+impl<'a> Target<'a> {
+    /// The cluster's name, or the target that has no cluster.
+    #[must_use]
+    pub fn name(self) -> &'a str {
+        match self {
+            Self::RestCluster(name) => name,
+            Self::Service(service) => match &service.target {
+                GrpcTarget::Envoy { cluster_name, .. } => cluster_name,
+                GrpcTarget::Google { target_uri, .. } => target_uri,
+            },
+        }
+    }
+
+    /// The longest response that is taken from there, in bytes; `None` where the configuration sets no limit.
+    #[must_use]
+    pub fn max_response_bytes(self) -> Option<u32> {
+        match self {
+            Self::Service(GrpcService {
+                target: GrpcTarget::Envoy { max_receive_message_length, .. },
+                ..
+            }) => *max_receive_message_length,
+            _ => None,
+        }
+    }
 }
 
 fn read_cluster_names(message: &Message<'_>) -> Result<Vec<String>, BootstrapError> {

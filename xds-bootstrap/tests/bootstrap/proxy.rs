@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use xds_bootstrap::{
     BootstrapError, ErrorKind, Inexpressible,
-    envoy::{EnvoyBootstrap, GrpcService, GrpcTarget, Specifier},
+    envoy::{EnvoyBootstrap, Specifier, Target},
 };
 use xds_core::{
     Client, Time, TypeUrl,
-    client::{ClientConfig, Interest, OpaqueType, Streams},
+    client::{ClientConfig, Exchange, Interest, OpaqueType, PollPolicy, Streams},
     service::Variant,
     types::{CLUSTER, LISTENER, ROUTE_CONFIGURATION as ROUTE},
 };
@@ -141,35 +141,68 @@ fn other_authorities_have_the_default_source() {
     api["grpc_services"] = services(&["own"]);
     let own = json!({ "api_config_source": api, "authorities": [{ "name": "a" }] });
     value["config_sources"] = json!([own]);
-    let bootstrap = envoy(&value).expect("it is right");
-    assert_eq!(bootstrap.authority("b"), Ok(None), "nobody is asked for it");
+    let watches = |value: &Value| {
+        let bootstrap = envoy(value).expect("it is right");
+        let config = bootstrap.client_config().expect("it can");
+        let others = config.other_authorities.clone();
+        let config = config.with_type(OpaqueType::new(CLUSTER));
+        let mut client = Client::new(config, 1, Time::ZERO);
+        let mut watch = |authority: &str| {
+            let name = format!("xdstp://{authority}/envoy.config.cluster.v3.Cluster/web");
+            client.watch(&TypeUrl::from(CLUSTER), Interest::Name(&name), Time::ZERO).is_ok()
+        };
+        ((watch("a"), watch("b")), others)
+    };
+    assert_eq!(watches(&value), ((true, false), Vec::new()), "nobody is asked for others");
 
     let mut other = grpc("AGGREGATED_GRPC");
     other["grpc_services"] = services(&["default"]);
     value["default_config_source"] = json!({ "api_config_source": other });
+    let (are_watched, others) = watches(&value);
+    assert_eq!((are_watched, &*others[0].uri), ((true, true), "default"));
     let bootstrap = envoy(&value).expect("it is right");
-    let authority =
-        |name| bootstrap.authority(name).expect("it is gRPC").expect("there is a source");
-    assert_eq!(&*authority("a").servers[0].uri, "own");
-    let default = authority("b");
-    let server = &default.servers[0];
-    assert_eq!((&*default.name, &*server.uri), ("b", "default"));
-    let is_known = bootstrap.transports().any(|(transport, _)| transport == server.transport);
+    let is_known = bootstrap.transports().any(|(transport, _)| transport == others[0].transport);
     assert!(is_known, "an adapter is told how to reach it");
 
-    // A client watches its names once it has been added.
-    let config = bootstrap.client_config().expect("it can");
-    let config = config.with_type(OpaqueType::new(CLUSTER)).with_authority(default);
-    let mut client = Client::new(config, 1, Time::ZERO);
-    let mut watch = |authority: &str| {
-        let name = format!("xdstp://{authority}/envoy.config.cluster.v3.Cluster/web");
-        client.watch(&TypeUrl::from(CLUSTER), Interest::Name(&name), Time::ZERO).is_ok()
-    };
-    assert_eq!((watch("a"), watch("b"), watch("c")), (true, true, false));
-
     value["default_config_source"] = json!({ "api_config_source": rest() });
-    let bootstrap = envoy(&value).expect("it is right");
-    assert_eq!(bootstrap.authority("b"), Err(Inexpressible::Transport("REST")));
+    let (_, others) = watches(&value);
+    assert!(matches!(others[0].exchange, Exchange::Polls(_)));
+}
+
+#[test]
+fn listeners_and_clusters_come_each_from_their_source() {
+    println!("covers: B18 S0.052 S0.053");
+    let config = |lds: Value, cds: Value| {
+        let mut proxy = proxy();
+        proxy["dynamic_resources"]["lds_config"] = lds;
+        proxy["dynamic_resources"]["cds_config"] = cds;
+        envoy(&proxy).expect("it is right").client_config().expect("it can")
+    };
+    let ads = || json!({ "ads": {} });
+    let same = config(ads(), ads());
+    assert!(same.sources.is_empty(), "one server for all");
+
+    // Over REST: what is asked for, how often, and how long an answer may take.
+    let rested = config(json!({ "api_config_source": rest() }), ads());
+    assert_eq!(rested.servers, same.servers, "for all other types it is the aggregated stream");
+    let listeners = &rested.sources[&TypeUrl::from(LISTENER)][0];
+    assert_eq!((rested.sources.len(), &*listeners.uri), (1, "one"));
+    let expected = PollPolicy::envoy(Duration::from_secs(5));
+    assert_eq!(listeners.exchange, Exchange::Polls(expected));
+    assert_eq!(listeners.streams, Streams::PerType);
+
+    // The same server with one stream for each type.
+    let apart = config(ads(), json!({ "api_config_source": grpc("GRPC") }));
+    let clusters = &apart.sources[&TypeUrl::from(CLUSTER)][0];
+    assert_eq!((apart.sources.len(), clusters.streams), (1, Streams::PerType));
+    assert_eq!(clusters.transport, apart.servers[0].transport, "it is reached in the same way");
+
+    // Without an aggregated stream, other types come from where listeners come from.
+    let mut value = proxy();
+    value["dynamic_resources"] = json!({ "lds_config": { "api_config_source": rest() } });
+    let listeners_only = envoy(&value).expect("it is right").client_config().expect("it can");
+    assert_eq!(&*listeners_only.servers[0].uri, "one");
+    assert!(listeners_only.sources.is_empty());
 }
 
 #[test]
@@ -178,7 +211,9 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
         let mut proxy = proxy();
         proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
         let config = envoy(&proxy).expect("it is right").client_config().expect("it can");
-        (first_server(&config).variant, first_server(&config).streams)
+        let own = config.sources.get(&TypeUrl::from(LISTENER));
+        let server = own.map_or(first_server(&config), |own| &own[0]);
+        (server.variant, server.streams)
     };
     let api = |api_type| json!({ "api_config_source": grpc(api_type) });
     let (full, changes) = (Variant::StateOfTheWorld, Variant::Incremental);
@@ -196,25 +231,6 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
 
 #[test]
 fn what_the_core_cannot_do_is_said() {
-    let config = |key: &str, value: Value| {
-        let mut proxy = proxy();
-        proxy["dynamic_resources"][key] = value;
-        envoy(&proxy).expect("it is right").client_config().err()
-    };
-    assert_eq!(
-        config("lds_config", json!({ "api_config_source": rest() })),
-        Some(Inexpressible::Transport("REST"))
-    );
-    for other in [grpc("GRPC"), {
-        let mut other = grpc("AGGREGATED_GRPC");
-        other["grpc_services"] = services(&["other"]);
-        other
-    }] {
-        assert_eq!(
-            config("lds_config", json!({ "api_config_source": other })),
-            Some(Inexpressible::SeveralSources)
-        );
-    }
     let none = envoy(&json!({})).expect("nothing is wrong with nothing");
     assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));
     let kind = source(json!({})).expect_err("nothing is said");
@@ -232,14 +248,14 @@ fn services_that_take_turns_are_told_under_the_name_of_their_servers_transport()
         json!({ "api_config_source": api, "authorities": [{ "name": authority }] })
     };
     value["config_sources"] = json!([own(&["one", "two"], "same"), own(&["one"], "other")]);
+    let mut polled = rest();
+    polled["cluster_names"] = json!(["one"]);
+    let polled = json!({ "api_config_source": polled, "authorities": [{ "name": "polled" }] });
+    value["config_sources"].as_array_mut().expect("a list").push(polled);
     let bootstrap = envoy(&value).expect("it is right");
     let transports: Vec<_> = bootstrap.transports().collect();
-    let names = |services: &[GrpcService]| -> Vec<String> {
-        let name = |service: &GrpcService| match &service.target {
-            GrpcTarget::Envoy { cluster_name, .. } => cluster_name.clone(),
-            other => panic!("unexpected {other:?}"),
-        };
-        services.iter().map(name).collect()
+    let names = |targets: &[Target<'_>]| -> Vec<String> {
+        targets.iter().map(|target| target.name().to_owned()).collect()
     };
     let listed: Vec<_> = transports.iter().map(|(id, list)| (id.as_str(), names(list))).collect();
     assert_eq!(
@@ -247,7 +263,9 @@ fn services_that_take_turns_are_told_under_the_name_of_their_servers_transport()
         [
             ("dynamic_resources.ads_config", vec!["one".to_owned(), "two".to_owned()]),
             ("config_sources[1]", vec!["one".to_owned()]),
-        ]
+            ("config_sources[2]", vec!["one".to_owned()]),
+        ],
+        "a service and a cluster of the same name are reached in different ways"
     );
     let config = bootstrap.client_config().expect("it can");
     let server = first_server(&config);

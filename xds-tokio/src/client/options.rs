@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds_bootstrap::{
     Bootstrap,
-    envoy::{EnvoyBootstrap, GrpcService, GrpcTarget},
+    envoy::{EnvoyBootstrap, Target},
 };
 use xds_core::client::TransportId;
 
@@ -105,7 +105,7 @@ impl ClientOptions {
         })
     }
 
-    /// Takes the services of every server of a proxy's bootstrap. What the name of a cluster stands for,
+    /// Takes the places of every server of a proxy's bootstrap. What the name of a cluster stands for,
     /// and what the credentials in a service of Google's form are, only `service` knows. A bound on
     /// responses that the bootstrap states for a cluster holds beside any that `service` sets.
     ///
@@ -115,21 +115,17 @@ impl ClientOptions {
     pub fn with_envoy_bootstrap<E>(
         self,
         bootstrap: &EnvoyBootstrap,
-        mut service: impl FnMut(&GrpcService) -> Result<Service, E>,
+        mut service: impl FnMut(Target<'_>) -> Result<Service, E>,
     ) -> Result<Self, E> {
-        bootstrap.transports().try_fold(self, |options, (transport, services)| {
-            let bounded = |from: &GrpcService| {
-                let made = service(from)?;
-                Ok(match from.target {
-                    GrpcTarget::Envoy { max_receive_message_length: Some(bytes), .. } => {
-                        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                        let bytes = made.max_response_bytes().min(bytes);
-                        made.with_max_response_bytes(bytes)
-                    }
-                    _ => made,
-                })
+        bootstrap.transports().try_fold(self, |options, (transport, targets)| {
+            let bounded = |target: Target<'_>| {
+                let made = service(target)?;
+                let bytes = target.max_response_bytes();
+                let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+                let bytes = bytes.unwrap_or(usize::MAX).min(made.max_response_bytes());
+                Ok(made.with_max_response_bytes(bytes))
             };
-            let services: Vec<_> = services.iter().map(bounded).collect::<Result<_, E>>()?;
+            let services: Vec<_> = targets.into_iter().map(bounded).collect::<Result<_, E>>()?;
             Ok(options.with_services(transport, services))
         })
     }
