@@ -270,10 +270,14 @@ impl Client {
     /// The server that an authority relies on for these types has failed: turns to the next one that
     /// has not, if something is wanted of which nothing is known.
     pub(super) fn fall_back(&mut self, authority: usize, types: &[usize], now: Time) {
+        let may_turn = |&type_index: &usize| self.has_next_server(authority, type_index);
+        let lacks = |type_index| self.lacks_something(authority, type_index);
         if self.config.profile.fallback != Fallback::On
-            || !types.iter().any(|&type_index| self.has_next_server(authority, type_index))
-            || !types.iter().any(|&type_index| self.lacks_something(authority, type_index))
-                && !zoo::is(Bug::FallbackThoughCached)
+            || !types
+                .iter()
+                .copied()
+                .filter(may_turn)
+                .any(|type_index| lacks(type_index) || zoo::is(Bug::FallbackThoughCached))
         {
             return;
         }

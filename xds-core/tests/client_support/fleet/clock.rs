@@ -10,7 +10,7 @@ use xds_core::{
 
 use super::{
     super::watcher::{Watcher, timeouts},
-    Servers, World,
+    AUTHORITIES, Servers, World,
     oracle::{Statuses, statuses},
     peer::Peer,
     reach::Situation,
@@ -240,10 +240,13 @@ impl World {
         attempts.not_before = self.now.after(pause(*series));
         if peer.first_response.is_none() {
             self.talk.failing.insert(place);
-            match self.is_anything_unknown(place, &statuses(&self.client)) {
-                true => self.talk.content.remove(&place),
-                false => self.talk.content.insert(place),
-            };
+            let known = statuses(&self.client);
+            for group in (0..AUTHORITIES).map(|authority| (place, authority)) {
+                match self.is_anything_unknown(group, &known) {
+                    true => self.talk.content.remove(&group),
+                    false => self.talk.content.insert(group),
+                };
+            }
             if self.watchers.iter().any(|it| self.setup.place_of_watch(it) == place) {
                 self.talk.trouble.insert(place);
             }
@@ -271,7 +274,7 @@ impl World {
         let known = statuses(&self.client);
         for watcher in &self.watchers {
             let name = watcher.name.as_deref().unwrap_or_default();
-            let order = self.setup.servers_of(name);
+            let order = self.setup.servers_of(watcher.kind, name);
             self.talk.preferred.insert(order[0]);
             let key = (watcher.kind, name.to_owned());
             let is_unknown = match watcher.name {

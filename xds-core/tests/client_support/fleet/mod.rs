@@ -41,6 +41,14 @@ use self::{
 };
 use super::{Picky, TYPES, told::Told, watcher::Watcher};
 
+/// Where those stand whom a name may be asked of.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    pub authority: usize,
+    pub preferred: Place,
+    pub behind: Option<Place>,
+}
+
 /// How a client is configured.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -59,7 +67,8 @@ pub struct Setup {
 pub enum Servers {
     /// One server for everything.
     One,
-    /// Two servers in order, an authority that prefers the second, and one with a server of its own.
+    /// Two servers in order, in the other order for the second type, an authority that prefers the second
+    /// server, and one with a server of its own.
     Fallback,
 }
 
@@ -78,6 +87,14 @@ pub fn name_of(kind: usize, name: u8) -> String {
     }
 }
 
+/// Whose servers answer for a name, by number: those of names without an authority, of `x` and of `y`.
+pub fn authority_of(name: &str) -> usize {
+    ["xdstp://x/", "xdstp://y/"].iter().position(|it| name.starts_with(it)).map_or(0, |at| at + 1)
+}
+
+/// How many authorities there are, that of names without one included.
+pub const AUTHORITIES: usize = 3;
+
 impl Setup {
     fn to_config(self) -> ClientConfig {
         let server = |uri| {
@@ -90,6 +107,8 @@ impl Setup {
         let (mut shared, mut apart) = (Authority::new("x"), Authority::new("y"));
         if self.servers == Servers::Fallback {
             config = config.with_fallback(server(URIS[1]));
+            config = config.with_source(TYPES[1], server(URIS[1]));
+            config = config.with_source(TYPES[1], server(URIS[0]));
             shared = shared.with_server(server(URIS[1])).with_server(server(URIS[0]));
             apart = apart.with_server(server(URIS[APART]));
         }
@@ -125,12 +144,12 @@ impl Setup {
     }
 
     /// The positions of the servers that answer for a name, the preferred first.
-    pub fn servers_of(self, name: &str) -> &'static [usize] {
-        match self.servers {
-            Servers::One => &[0],
-            Servers::Fallback if name.starts_with("xdstp://x/") => &[1, 0],
-            Servers::Fallback if name.starts_with("xdstp://y/") => &[2],
-            Servers::Fallback => &[0, 1],
+    pub fn servers_of(self, kind: usize, name: &str) -> &'static [usize] {
+        match (self.servers, authority_of(name)) {
+            (Servers::One, _) => &[0],
+            (Servers::Fallback, 2) => &[APART],
+            (Servers::Fallback, 0) if kind == 0 => &[0, 1],
+            (Servers::Fallback, _) => &[1, 0],
         }
     }
 
@@ -141,17 +160,18 @@ impl Setup {
 
     /// Where the stream leads that a name is asked for on, at best.
     pub fn place_of(self, kind: usize, name: &str) -> Place {
-        (self.preferred(name), self.only(kind))
+        (self.preferred(kind, name), self.only(kind))
     }
 
-    /// Where it leads when that one does not answer.
-    pub fn place_behind(self, kind: usize, name: &str) -> Option<Place> {
-        Some((*self.servers_of(name).get(1)?, self.only(kind)))
+    /// Where it leads, and where when that one does not answer.
+    fn places_of(self, kind: usize, name: &str) -> Places {
+        let behind = self.servers_of(kind, name).get(1).map(|&server| (server, self.only(kind)));
+        Places { authority: authority_of(name), preferred: self.place_of(kind, name), behind }
     }
 
     /// The position of the server that is preferred for a name.
-    pub fn preferred(self, name: &str) -> usize {
-        self.servers_of(name)[0]
+    pub fn preferred(self, kind: usize, name: &str) -> usize {
+        self.servers_of(kind, name)[0]
     }
 }
 
@@ -307,7 +327,10 @@ impl World {
             self.note_breath();
             self.note_ended(watcher.id);
             // What it was turned for may have been this.
-            self.talk.content.extend(self.talk.failing.iter().copied());
+            for authority in 0..AUTHORITIES {
+                let failing = self.talk.failing.iter().map(|place| (*place, authority));
+                self.talk.content.extend(failing);
+            }
         }
     }
 
@@ -347,9 +370,8 @@ impl World {
                             is_in_use(&self.client, watcher.kind, resource)?;
                         }
                         let name = watcher.name.as_deref().unwrap_or_default();
-                        let place = self.setup.place_of(watcher.kind, name);
-                        let behind = self.setup.place_behind(watcher.kind, name);
-                        self.talk.is_known_trouble(place, behind, notice_error(&notice))?;
+                        let places = self.setup.places_of(watcher.kind, name);
+                        self.talk.is_known_trouble(places, notice_error(&notice))?;
                         watcher.hear(notice, responses)?;
                     }
                     None => prop_assert!(false, "a notice for {}, which has ended (IC39)", id),
@@ -404,9 +426,8 @@ impl World {
             is_in_use(&self.client, watcher.kind, resource)?;
         }
         if let Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error)) = &change {
-            let place = self.setup.place_of(watcher.kind, "");
-            let behind = self.setup.place_behind(watcher.kind, "");
-            self.talk.is_known_trouble(place, behind, Some(error))?;
+            let places = self.setup.places_of(watcher.kind, "");
+            self.talk.is_known_trouble(places, Some(error))?;
         }
         watcher.step(change, self.talk.responses())?;
         Ok(true)

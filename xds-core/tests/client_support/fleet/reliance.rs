@@ -7,7 +7,7 @@ use xds_core::{Time, client::EntryState};
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    Servers, World,
+    Servers, World, authority_of,
     oracle::{Statuses, statuses},
     peer::Peer,
     reach::Situation,
@@ -33,7 +33,7 @@ impl World {
         let known = statuses(&self.client);
         for watcher in &self.watchers {
             let (kind, name) = (watcher.kind, watcher.name.as_deref().unwrap_or("*"));
-            let order = self.setup.servers_of(name);
+            let order = self.setup.servers_of(kind, name);
             let place = self.setup.place_of_watch(watcher);
             self.is_asked_or_waited_for(place, kind, name)?;
             let is_in_trouble = self.talk.trouble.contains(&place);
@@ -41,7 +41,7 @@ impl World {
             let behind = order.get(1).map(|&server| (server, place.1));
             if let Some(behind) = behind
                 && is_in_trouble
-                && self.is_anything_unknown(place, &known)
+                && self.is_anything_unknown((place, authority_of(name)), &known)
             {
                 self.is_asked_or_waited_for(behind, kind, name)?;
                 self.reached.note(Situation::TurnedToTheNext, true);
@@ -58,7 +58,7 @@ impl World {
         for peer in &self.peers {
             for kind in 0..TYPES.len() {
                 for name in peer.subscribed(kind) {
-                    let order = self.setup.servers_of(name);
+                    let order = self.setup.servers_of(kind, name);
                     prop_assert!(order.contains(&peer.server), "{} of {:?} (IC30)", name, peer);
                     let best = self.setup.place_of(kind, name);
                     let mut others = self.peers.iter();
@@ -94,8 +94,11 @@ impl World {
     }
 
     /// Whether a watched name of those that prefer a place is unknown: a reason to turn to the next one.
-    pub fn is_anything_unknown(&self, place: Place, known: &Statuses) -> bool {
-        let prefers = |it: &&Watcher| self.setup.place_of_watch(it) == place;
+    pub fn is_anything_unknown(&self, group: (Place, usize), known: &Statuses) -> bool {
+        let prefers = |it: &&Watcher| {
+            let authority = authority_of(it.name.as_deref().unwrap_or_default());
+            (self.setup.place_of_watch(it), authority) == group
+        };
         self.watchers.iter().filter(prefers).any(|watcher| match &watcher.name {
             Some(name) => {
                 let known = known.get(&(watcher.kind, name.clone()));

@@ -114,7 +114,7 @@ impl World {
         (0..TYPES.len()).any(|kind| {
             let wanted = Self::wanted(&self.watchers, kind);
             wanted.iter().any(|name| {
-                let server = self.setup.preferred(name);
+                let server = self.setup.preferred(kind, name);
                 let carries = |only: Option<usize>| only.is_none_or(|only| only == kind);
                 !self.peers.iter().any(|peer| peer.server == server && carries(peer.only))
             })
@@ -129,7 +129,7 @@ impl World {
         }
         for kind in 0..TYPES.len() {
             for name in Self::wanted(&self.watchers, kind) {
-                let server = self.setup.preferred(&name);
+                let server = self.setup.preferred(kind, &name);
                 let mut knowing =
                     self.peers.iter().filter(|peer| peer.subscribed(kind).contains(&name));
                 prop_assert!(knowing.next().is_some_and(|peer| peer.server == server), "{}", name);
@@ -138,7 +138,9 @@ impl World {
         }
         for (kind, type_url) in TYPES.into_iter().enumerate() {
             let wants_all = Self::wanted(&self.watchers, kind).contains("*");
-            for name in self.stores[0].of(kind).keys().filter(|_| wants_all) {
+            for name in
+                self.stores[self.setup.preferred(kind, "*")].of(kind).keys().filter(|_| wants_all)
+            {
                 let mut known = self.client.status();
                 let is_known =
                     known.any(|it| *it.type_url == *type_url && it.name.as_str() == name);
@@ -154,7 +156,7 @@ impl World {
     /// A server that was told that everything is held may have nothing to say, and only a response ends
     /// the error of the stream before.
     fn has_heard_from_its_server(&self, watcher: &Watcher) -> bool {
-        let server = self.setup.preferred(watcher.name.as_deref().unwrap_or_default());
+        let (server, _) = self.setup.place_of_watch(watcher);
         self.peers.iter().any(|peer| {
             let carries = peer.only.is_none_or(|only| only == watcher.kind);
             peer.server == server && carries && peer.has_responded
@@ -168,7 +170,7 @@ impl World {
         if !is_named && name.starts_with("xdstp:") {
             return Ok(()); // A wildcard asks nobody for it.
         }
-        match self.stores[self.setup.preferred(name)].of(kind).get(name) {
+        match self.stores[self.setup.preferred(kind, name)].of(kind).get(name) {
             Some(held) => {
                 let bytes = status.bytes.map(|bytes| bytes.to_vec());
                 prop_assert_eq!(bytes, Some(held.to_bytes(name)), "{} (IL1)", status);

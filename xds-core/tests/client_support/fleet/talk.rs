@@ -11,7 +11,7 @@ use xds_core::{
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    APART, Servers, World,
+    APART, Places, Servers, World,
     clock::Attempts,
     oracle::{Known, Said, Statuses, Word, statuses},
     peer::{Listing, Peer, Stated},
@@ -46,7 +46,7 @@ pub struct Talk {
     pub trouble: BTreeSet<Place>,
     /// Those of them where nothing was wanted, at that moment, that was not known: no reason to turn to
     /// the server behind.
-    pub content: BTreeSet<Place>,
+    pub content: BTreeSet<(Place, usize)>,
     /// When a stream was last seen to have ended, if another one may take over.
     pub last_end: Time,
     /// Until when the client may wait for no reason that shows.
@@ -96,16 +96,16 @@ impl Talk {
     /// there was a reason to turn to, only while that does not either (IC29).
     pub fn is_known_trouble(
         &self,
-        place: Place,
-        behind: Option<Place>,
+        places: Places,
         error: Option<&WatchError>,
     ) -> Result<(), TestCaseError> {
+        let Places { authority, preferred: place, behind } = places;
         let is_unavailable =
             error.is_some_and(|error| matches!(error.kind(), WatchErrorKind::Unavailable(_)));
         let is_known = !is_unavailable || self.has_lied || self.failing.contains(&place);
         prop_assert!(is_known, "{:?}, though it answers (IC27, IC29)", error);
         let all_fail = behind.is_none_or(|behind| self.failing.contains(&behind));
-        let is_final = all_fail || self.content.contains(&place);
+        let is_final = all_fail || self.content.contains(&(place, authority));
         prop_assert!(
             !is_unavailable || self.has_lied || is_final,
             "{:?}, though {:?} may answer (IC29)",
@@ -253,7 +253,9 @@ impl World {
             let is_heartbeat = matches!(word, Word::Heartbeat { .. });
             // On its way out of everything, a client passes over what it is sent.
             let is_wanted = is_watched || Self::wanted(&self.watchers, said.kind).contains("*");
-            self.setup.preferred(name) == server && is_wanted && (is_watched || !is_heartbeat)
+            self.setup.preferred(said.kind, name) == server
+                && is_wanted
+                && (is_watched || !is_heartbeat)
         })
     }
 
@@ -271,7 +273,7 @@ impl World {
         let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         for key in names {
             let (kind, name) = key;
-            let is_its_business = self.setup.servers_of(name).contains(&peer.server);
+            let is_its_business = self.setup.servers_of(*kind, name).contains(&peer.server);
             let is_asked = *kind == said.kind && is_its_business && peer.covers(*kind, name);
             let (before, after) = (before.get(key), after.get(key));
             // A name that was given up, and never came, goes with the last stream that had not heard of that.
@@ -287,7 +289,7 @@ impl World {
             }
             if !is_asked {
                 prop_assert_eq!(before, after, "{} is not for this server (IC13, IC30)", name);
-            } else if self.setup.preferred(name) == peer.server {
+            } else if self.setup.preferred(*kind, name) == peer.server {
                 let expected = said.expected(name, before, self.setup.policy());
                 expected.compare(name, before, after)?;
             }
@@ -298,7 +300,7 @@ impl World {
     fn note_leases(&mut self, server: usize, said: &Said, after: &Statuses) {
         for (name, word) in &said.words {
             let key = (said.kind, name.clone());
-            let giver = match self.setup.preferred(name) == server {
+            let giver = match self.setup.preferred(said.kind, name) == server {
                 true => Giver::Preferred,
                 false => Giver::Another,
             };
@@ -440,7 +442,7 @@ impl World {
             prop_assert!(before.eq(after), "nothing was understood (IC36)");
         }
         for (key, after) in &after {
-            let is_its_business = self.setup.servers_of(&key.1).contains(&server);
+            let is_its_business = self.setup.servers_of(key.0, &key.1).contains(&server);
             if !is_its_business {
                 prop_assert_eq!(before.get(key), Some(after), "another server's (IC30)");
             }
