@@ -238,9 +238,15 @@ async fn a_service_is_taken_no_longer_responses_from_than_its_bootstrap_allows()
     let long = "x".repeat(200);
     let mut stream = small.stream().await;
     stream.request().await;
-    stream.respond(CLUSTER, "1", "n1", &[("a", &long)]);
+    // That it has answered well before makes no difference.
+    stream.respond(CLUSTER, "1", "n1", &[("a", "short")]);
+    value(&mut watch).await;
+    watch.handled();
+    stream.request().await;
+    stream.respond(CLUSTER, "2", "n2", &[("a", &long)]);
     // It has had its turn.
     let mut stream = large.stream().await;
+    assert_eq!(client.stats().await.expect("it runs").malformed, 1);
     stream.request().await;
     stream.respond(CLUSTER, "1", "n1", &[("a", &long)]);
     value(&mut watch).await;

@@ -5,7 +5,6 @@
 
 use core::{
     future::{pending, poll_fn},
-    task::Poll,
     time::Duration,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,6 +25,7 @@ use super::{
     link::{Link, News, Reads},
     log::Log,
     options::ClientOptions,
+    rotation::Rotation,
 };
 use crate::{
     clock::Clock,
@@ -46,6 +46,8 @@ pub(crate) struct Driver {
     log: Log,
     frame: Frame,
     stall: Stall,
+    /// Which of the links has its turn.
+    rotation: Rotation,
 }
 
 /// How many turns of commands in a row may put off rendering.
@@ -68,6 +70,7 @@ impl Driver {
             log,
             frame: Frame::default(),
             stall: Stall::default(),
+            rotation: Rotation::default(),
         }
     }
 
@@ -89,12 +92,9 @@ impl Driver {
                     }
                 }
                 (at, news) = poll_fn(|cx| {
-                    for (at, link) in self.links.iter_mut().enumerate() {
-                        if let Poll::Ready(news) = link.poll(reading(&self.client, link.id), cx) {
-                            return Poll::Ready((at, news));
-                        }
-                    }
-                    Poll::Pending
+                    self.rotation.poll(&mut self.links, |link| {
+                        link.poll(reading(&self.client, link.id), cx)
+                    })
                 }) => self.take_news(at, news),
                 () = wait_until(alarm) => self.client.handle_timeout(self.clock.now()),
             }
@@ -154,10 +154,12 @@ impl Driver {
             }
             News::Ended(status) => {
                 let link = self.links.swap_remove(at);
-                if link.responses == 0 {
+                let too_long = over_size_limit(&status, link.max_response_bytes);
+                // Who answers with what is no answer is not to be asked again at once.
+                if link.responses == 0 || too_long.is_some() {
                     self.next_turn(&link);
                 }
-                match over_size_limit(&status, self.max_response_bytes) {
+                match too_long {
                     Some(why) => {
                         self.log.undeliverable(&link, why);
                         ChannelEvent::Malformed(id, why.into())
@@ -202,7 +204,6 @@ impl Driver {
                     if let Some(at) = self.links.iter().position(|link| link.id == id) {
                         let link = self.links.swap_remove(at);
                         self.log.closed(&link, fault.as_ref());
-                        // Who answers with what is no answer is not to be asked again at once.
                         if fault.is_some() {
                             self.next_turn(&link);
                         }

@@ -56,7 +56,8 @@ pub(crate) struct Link {
     /// The method to call; `None` if there is none, and then nothing is dialled.
     path: Option<PathAndQuery>,
     requests: mpsc::Sender<Bytes>,
-    max_response_bytes: usize,
+    /// The longest response that it takes.
+    pub(crate) max_response_bytes: usize,
     stage: Stage,
 }
 

@@ -7,6 +7,7 @@
 //! | `polling.rs` | the same for a server that is polled (feature `rest`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
 //! | `address.rs`, `resolve.rs` | the forms of a server's address, and the addresses behind a name |
+//! | `rotation.rs` | whose turn it is among links that all have news |
 //! | `service.rs` | which services stand behind a server, and whose turn it is |
 //! | `log.rs` | what is logged at which level |
 //! | `options.rs` | timeouts, keepalive, limits |
@@ -20,6 +21,7 @@ mod options;
 #[cfg(feature = "rest")]
 mod polling;
 mod resolve;
+mod rotation;
 mod service;
 
 use xds_core::client::ClientConfig;

@@ -1,0 +1,55 @@
+//! Whose turn it is among several that may have news at the same time.
+
+use core::task::Poll;
+
+/// Goes around: after one has had its turn, those behind it come first. However much news one of them has, the
+/// others are come to.
+#[derive(Debug, Default)]
+pub(crate) struct Rotation {
+    next: usize,
+}
+
+impl Rotation {
+    /// The first of them that is ready, with its position.
+    pub(crate) fn poll<T, N>(
+        &mut self,
+        all: &mut [T],
+        mut poll: impl FnMut(&mut T) -> Poll<N>,
+    ) -> Poll<(usize, N)> {
+        let begin = if self.next < all.len() { self.next } else { 0 };
+        for at in (begin..all.len()).chain(0..begin) {
+            let Some(one) = all.get_mut(at) else { continue };
+            if let Poll::Ready(news) = poll(one) {
+                self.next = at + 1;
+                return Poll::Ready((at, news));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_always_has_news_leaves_the_others_their_turn() {
+        let mut rotation = Rotation::default();
+        // How much news each of them has.
+        let mut all = [u32::MAX, 2, 0, 1];
+        let mut turns = Vec::new();
+        for _ in 0..7 {
+            let turn = rotation.poll(&mut all, |left| match *left {
+                0 => Poll::Pending,
+                _ => Poll::Ready(*left -= 1),
+            });
+            let Poll::Ready((at, ())) = turn else { panic!("there is always some") };
+            turns.push(at);
+        }
+        assert_eq!(turns, [0, 1, 3, 0, 1, 0, 0]);
+        // The last ones have gone.
+        let mut fewer = [1];
+        assert!(rotation.poll(&mut fewer, |_| Poll::Ready(())).is_ready());
+        assert!(rotation.poll(&mut [0_u32; 0], |_| Poll::Ready(())).is_pending());
+    }
+}
