@@ -1,6 +1,7 @@
 //! Resources as the application wants them: decoded when they arrive, once, for all their watches.
 
-use core::{any::Any, fmt, marker::PhantomData};
+use core::{any::Any, fmt, marker::PhantomData, panic::AssertUnwindSafe};
+use std::panic::catch_unwind;
 
 use bytes::Bytes;
 use prost::{Message, Name};
@@ -21,7 +22,8 @@ pub trait Decode: Any + Send + Sync + Sized {
     ///
     /// # Errors
     ///
-    /// The reason for which the resource is rejected; it reaches the server in a NACK.
+    /// The reason for which the resource is rejected; it reaches the server in a NACK. A panic rejects the
+    /// resource as well (AN-12), where panics unwind.
     fn decode(resource: &Bytes, context: &Context<'_>) -> Result<Self, Rejection>;
 }
 
@@ -95,6 +97,14 @@ impl<T: Decode> ResourceType for Typed<T> {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        T::decode(resource, context).map(|decoded| Some(Value::new(decoded)))
+        // One resource that a decoder cannot stand must not take all the others with it (AN-12).
+        let decoding = AssertUnwindSafe(|| T::decode(resource, context));
+        let decoded = catch_unwind(decoding).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let text = text.unwrap_or("for no reason that it states");
+            Err(Rejection::new(format!("the decoder panicked: {text}")))
+        });
+        decoded.map(|decoded| Some(Value::new(decoded)))
     }
 }

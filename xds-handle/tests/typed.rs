@@ -47,6 +47,22 @@ impl Decode for Length {
     }
 }
 
+/// Whose decoder cannot stand some of them.
+#[derive(Debug, PartialEq)]
+struct Fragile;
+
+impl Decode for Fragile {
+    fn type_url() -> TypeUrl {
+        ENDPOINTS.into()
+    }
+
+    fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+        let cluster = <Cluster as Message>::decode(resource.clone()).expect("a message");
+        assert!(cluster.extra != "worse", "text {:?} is too much for it", cluster.extra);
+        Ok(Self)
+    }
+}
+
 /// Never registered.
 #[derive(Debug)]
 struct Other;
@@ -165,6 +181,30 @@ fn a_watch_of_a_glob_yields_its_members_decoded() {
         panic!("unexpected {taken:?}");
     };
     assert_eq!(*why, InvalidStructuredName::NotAGlob);
+}
+
+#[test]
+fn a_decoder_that_panics_rejects_its_resource_and_no_other() {
+    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("server"))
+        .with_type(Typed::<Cluster>::new())
+        .with_type(Typed::<Fragile>::new());
+    let mut rig = Rig::opened_as(config);
+    let mut good = rig.handle.watch::<Fragile>("good");
+    let mut bad = rig.handle.watch::<Fragile>("bad");
+    rig.drive();
+    rig.requests.clear();
+    rig.respond(ENDPOINTS, "1", &[("good", ""), ("bad", "worse")]);
+    let bell = Bell::default();
+    let good = bell.poll(&mut good);
+    assert!(matches!(good, Poll::Ready(Some(Ok(TypedNotice::Changed(Ok(_)))))), "{good:?}");
+    let Poll::Ready(Some(Ok(TypedNotice::Changed(Err(error))))) = bell.poll(&mut bad) else {
+        panic!("no error");
+    };
+    let why = "the decoder panicked: text \"worse\" is too much for it";
+    assert!(error.to_string().contains(why), "{error}");
+    let nack = rig.requests[0].error_detail.as_ref().expect("it is a NACK");
+    assert!(nack.message.contains(why), "{}", nack.message);
+    println!("covers: AN-12");
 }
 
 #[test]
