@@ -114,8 +114,9 @@
 //! a server: which resources a resource refers to, and whether a set of them is consistent.
 //!
 //! The client follows any number of servers, with authorities and fallback between servers, over an
-//! aggregated stream or one per type. The server serves the state-of-the-world variant over an
-//! aggregated stream. The crate is `no_std` with `alloc`, has no features and no unsafe code.
+//! aggregated stream, one per type, or by polling. The server serves the same to any number of clients, whose
+//! views of the resources differ. Both speak the state-of-the-world and the incremental variant. The crate is
+//! `no_std` with `alloc`, has no features that a user needs and no unsafe code.
 
 #![no_std]
 #![forbid(unsafe_code)]
