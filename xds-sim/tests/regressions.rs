@@ -3,7 +3,7 @@
 use xds_sim::{Config, Tape, replay};
 
 /// What was wrong, and the tape.
-const MENDED: [(&str, &str); 9] = [
+const MENDED: [(&str, &str); 10] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "AAAAAAAAAQIAAAAAAAAAAAEAAAEAAAEAAQAAAAAAAAAAAAABAAABAAAAAAEAAAAAAQABAAAAAAEAAQAAAAEAAAEAAAAAAQABAAAAAAEAAQAAAAABAAEACAAAAAABAAAAAAIAAQAJAAAAAAEDAAAAAQABAAgAAAAAAQ",
@@ -39,6 +39,10 @@ const MENDED: [(&str, &str); 9] = [
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
         "AAADAAAAAQEAAAQAAAAAAAEBAAEAAAEBAAEBAAAAAAAAAAAAAAAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACQABABABAAQBAQAAAQcAAAAAAAEACgABAQEBCAoAAQAAAQc",
+    ),
+    (
+        "a first answer is given though all of it was deleted while it was held back (M39, IL1)",
+        "AAAAAAAAAgABAAAAAAAAAwEAAAEBAQAAAQEBAAABAQAAAAAAAAAAAAAAAAEAAQACAAABAAAAAAAAAQAAAAIAAAABAAMAAAAAAQAMAAAAAAEHBQAC",
     ),
 ];
 

@@ -1,7 +1,7 @@
-//! Names that do not exist and may come a little later (M127): a session that waits for some has an alarm
-//! for the first of them.
+//! Names that do not exist and may come a little later (M127, M39): a session that waits for some, or whose
+//! first answer is held, has an alarm for the first of them.
 
-use super::{Server, alarms::Alarm};
+use super::{Server, alarms::Alarm, session::Session};
 use crate::{slab::Slot, time::Time};
 
 impl Server {
@@ -9,6 +9,19 @@ impl Server {
     pub(super) fn grace_alarm(&self, session: Slot) -> Option<(Time, Alarm)> {
         let until = self.subscriptions.sessions.at(session)?.grace_ends()?;
         Some((until, Alarm::Absence(self.subscriptions.sessions.key(session)?)))
+    }
+
+    /// A session has less to say than before, perhaps nothing: its first answer is held then (M39).
+    pub(super) fn hold_first_answer(&mut self, session: Slot) {
+        let state = self.subscriptions.sessions.at(session);
+        if !state.is_some_and(Session::lacks_first_answer) {
+            return;
+        }
+        let (before, now) = (self.grace_alarm(session), self.clock.now());
+        if let Some(mut turn) = self.subscriptions.turn(session) {
+            turn.hold_first_answer(now);
+        }
+        self.alarms.replace(before, self.grace_alarm(session));
     }
 
     pub(super) fn grace_is_over(&mut self, session: Slot) {

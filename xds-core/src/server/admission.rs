@@ -62,6 +62,7 @@ impl Server {
         self.watch_views();
         for (arena, session) in left {
             self.leave_waits(arena, session);
+            self.hold_first_answer(session);
             self.note_progress(session, 0);
             self.announce(session);
         }

@@ -45,6 +45,7 @@ impl Server {
             if let Some(mut turn) = self.subscriptions.turn(session) {
                 turn.resource_changed(edge, touch);
             }
+            self.hold_first_answer(session);
             self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
             edge = next;

@@ -15,6 +15,7 @@ mod delta_model;
 mod delta_rows;
 mod errors;
 mod fetches;
+mod first_answers;
 mod globs;
 mod heartbeats;
 mod hostile;

@@ -50,10 +50,10 @@ pub enum Missing {
     /// Nothing: the request is held, and the resource sent when it is created (S0.133).
     Hold,
     /// The same. But where absence is deletion ([`SotwResponse::FullState`]), a first request is answered
-    /// after this time even if there is still nothing: a client may have used a part of a response that it
-    /// rejected, and states no version when it comes back, so that nothing tells it from one that never had
-    /// anything; no other message would ever end its use of what was deleted meanwhile (M76). Those that
-    /// know of no resource have given it up by themselves after 15 seconds.
+    /// after this time even if there is still nothing, or nothing any more: a client may have used a part of
+    /// a response that it rejected, and states no version when it comes back, so that nothing tells it from
+    /// one that never had anything; no other message would ever end its use of what was deleted meanwhile
+    /// (M76). Those that know of no resource have given it up by themselves after 15 seconds.
     HoldFor(Duration),
     /// A first request is answered, if need be without any resource. Of a client's view nothing is said
     /// before it is [assigned](super::super::Server::assign) one (M38).

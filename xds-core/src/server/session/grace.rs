@@ -1,6 +1,6 @@
 //! Names that do not exist when an incremental client asks for them, and may come a little later (M127).
 
-use super::{Session, Turn, edge::Grace};
+use super::{First, Session, Turn, edge::Grace};
 use crate::{
     server::config::AbsenceGrace,
     slab::{Key, Slot},
@@ -18,11 +18,9 @@ impl Session {
         rare.graces.front().map(|&(until, _)| until).into_iter().chain(rare.first_hold).min()
     }
 
-    /// The first answer is held until then, unless it is already, or there is something to answer (M39).
-    pub(super) fn hold_first_answer(&mut self, until: Time) {
-        if self.due.is_empty() && self.wildcard.is_none() {
-            self.rare_mut().first_hold.get_or_insert(until);
-        }
+    /// Whether the client waits for its first answer, and nothing that it names is to be sent.
+    pub(crate) fn lacks_first_answer(&self) -> bool {
+        self.first == First::Unanswered && self.due.is_empty()
     }
 
     fn take_first_hold(&mut self, now: Time) -> bool {

@@ -78,15 +78,23 @@ impl Turn<'_> {
         if self.session.first == First::Answered {
             return;
         }
-        match self.arena.config.missing {
-            Missing::EmptyResponse => {
-                self.session.first =
-                    if self.asks_for_something() { First::Owed } else { First::Unanswered };
-            }
-            Missing::HoldFor(time) if self.absence_is_told() && self.asks_for_something() => {
-                self.session.hold_first_answer(now.after(time));
-            }
-            _ => {}
+        if self.arena.config.missing == Missing::EmptyResponse {
+            self.session.first =
+                if self.asks_for_something() { First::Owed } else { First::Unanswered };
+        }
+        self.hold_first_answer(now);
+    }
+
+    /// A first answer that would say nothing is held from now on, unless it is already (M39): none of what
+    /// the client asks for exists, or it was deleted before it could be sent.
+    pub(crate) fn hold_first_answer(&mut self, now: Time) {
+        let Missing::HoldFor(time) = self.arena.config.missing else { return };
+        let has_nothing_to_say = self.session.lacks_first_answer()
+            && self.session.wildcard.is_none()
+            && self.session.named > 0;
+        if has_nothing_to_say && self.absence_is_told() {
+            let until = now.after(time);
+            self.session.rare_mut().first_hold.get_or_insert(until);
         }
     }
 
