@@ -83,6 +83,68 @@ fn errors_are_told_once_to_who_asks_by_name() {
             3d> cds
             3d< cds first a=1 b=1",
         ),
+        // Who was told an error has not what he had before it, and everything has that.
+        (
+            "M178",
+            "
+            set eds a=1 b=1
+            > eds a b
+            < eds first a=1 b=1
+            > eds a b
+            set eds !b=7
+            < eds changed !b=7
+            > eds a b
+            > eds * b
+            < eds resubscribed b=1
+            > eds * b
+            <
+            set eds !b=13
+            <",
+        ),
+        (
+            "M178",
+            "
+            set eds a=1 b=1
+            > eds a b
+            < eds first a=1 b=1
+            > eds a b
+            set eds !b=7
+            < eds changed !b=7
+            > eds a b
+            > eds *
+            < eds resubscribed b=1
+            > eds *
+            <",
+        ),
+        (
+            "M178",
+            "
+            set cds a=1 b=1
+            d> cds +a +b
+            d< cds first a=1 b=1
+            d> cds ack
+            set cds !b=7
+            d< cds changed !b=7
+            d> cds ack
+            d> cds +*
+            d< cds resubscribed b=1
+            d> cds ack
+            d<",
+        ),
+        (
+            "M223",
+            "
+            set eds a=1 b=1
+            set @v eds a=1 b=1
+            > eds a b
+            < eds first a=1 b=1
+            > eds a b
+            set eds !b=7
+            < eds changed !b=7
+            > eds a b
+            assign 1 v
+            < eds changed b=1",
+        ),
         (
             "M179",
             "

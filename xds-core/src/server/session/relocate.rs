@@ -56,8 +56,10 @@ impl Turn<'_> {
         while let Some(edge) = self.edges.at(slot) {
             if let Some(resource) = self.arena.at(edge.resource) {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
+                // Who was told an error instead may have let go of the resource.
+                let holds = self.session.holds(edge) && self.error_of(edge.resource).is_none();
                 let known = match (edge.sent != 0, hash, edge.due.is_some()) {
-                    (true, Some(hash), _) if self.session.holds(edge) => Known::Exactly(hash),
+                    (true, Some(hash), _) if holds => Known::Exactly(hash),
                     (true, ..) => Known::Something,
                     // Unless it stands for another one.
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,

@@ -148,8 +148,11 @@ impl Turn<'_> {
     /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.
     pub(super) fn gather(&mut self, wildcard: Wildcard, parts: &mut Parts) -> Stamp {
         let (edges, session, own) = (&*self.edges, &*self.session, self.slot);
-        self.arena.gather(wildcard.cursor, parts, |resource| {
-            wildcard.catch_up == CatchUp::Everything || !session.has(own, resource, edges)
+        self.arena.gather(wildcard.cursor, parts, |slot, resource| {
+            // Who was told an error by name may have let go of the resource (M178).
+            wildcard.catch_up == CatchUp::Everything
+                || resource.error.is_some()
+                || !session.has(own, slot, edges)
         })
     }
 

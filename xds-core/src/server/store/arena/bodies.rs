@@ -80,7 +80,7 @@ impl Arena {
             return tail.clone();
         }
         let mut parts = Parts::new(form, limit);
-        let to = self.gather(from, &mut parts, |_| true);
+        let to = self.gather(from, &mut parts, |_, _| true);
         if let Some(told) = told {
             self.gather_graves(told, from, &mut parts, Spelling::Names, |_| true);
         }
@@ -100,12 +100,12 @@ impl Arena {
         &mut self,
         from: Stamp,
         parts: &mut Parts,
-        wanted: impl Fn(Slot) -> bool,
+        wanted: impl Fn(Slot, &Resource) -> bool,
     ) -> Stamp {
         let mut to = from;
         let mut slot = self.first_after(from);
         while let Some(resource) = self.at(slot) {
-            if let Some(payload) = resource.payload.as_ref().filter(|_| wanted(slot))
+            if let Some(payload) = resource.payload.as_ref().filter(|_| wanted(slot, resource))
                 && parts.push(&resource.name, payload) == Room::Full
             {
                 self.stopped = Stopped { at: to, next: slot };
