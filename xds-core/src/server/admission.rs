@@ -63,6 +63,7 @@ impl Server {
         for (arena, session) in left {
             self.leave_waits(arena, session);
             self.hold_first_answer(session);
+            self.forgive(session);
             self.note_progress(session, 0);
             self.announce(session);
         }

@@ -14,9 +14,14 @@ impl Server {
     /// Makes what was touched due to its subscribers.
     pub(super) fn tell(&mut self, touched: Touched) {
         self.hold_back(&touched.arenas);
+        let mut rejecting = BTreeSet::new();
         for (arena, resource, touch) in touched.resources {
             self.plan_heartbeats(arena, resource, touch);
-            self.tell_subscribers(arena, resource, touch);
+            self.tell_subscribers(arena, resource, touch, &mut rejecting);
+        }
+        for session in rejecting {
+            self.forgive(session);
+            self.announce(session);
         }
         for arena in touched.restated {
             self.send_again(arena);
@@ -36,7 +41,14 @@ impl Server {
         }
     }
 
-    fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch) {
+    /// Adds to `rejecting` those who may have rejected the resource, if anything waits for them.
+    fn tell_subscribers(
+        &mut self,
+        arena: Slot,
+        resource: Slot,
+        touch: Touch,
+        rejecting: &mut BTreeSet<Slot>,
+    ) {
         self.join_globs(arena, resource);
         let mut edge = self.subscriptions.first_subscriber(arena, resource);
         while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
@@ -44,11 +56,21 @@ impl Server {
             let next = self.subscriptions.edges.next(Chain::Resource, edge);
             if let Some(mut turn) = self.subscriptions.turn(session) {
                 turn.resource_changed(edge, touch);
+                if turn.session.is_held_to_answers() && turn.session.is_rejected() {
+                    rejecting.insert(session);
+                }
             }
             self.hold_first_answer(session);
             self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
             edge = next;
+        }
+    }
+
+    /// What a session has rejected may be there no longer.
+    pub(super) fn forgive(&mut self, session: Slot) {
+        if let Some(mut turn) = self.subscriptions.turn(session) {
+            turn.forgive();
         }
     }
 

@@ -405,7 +405,8 @@ impl Gate {
 
     /// Whether the client has rejected for good what was set up to a position.
     fn has_refused(&self, rank: usize, view: View<'_>, to: Stamp) -> bool {
-        self.marks.get(rank).is_some_and(|marks| marks.refused.has_any(view.arena, to))
+        let has_any = |marks: &Marks| marks.refused.has_any(view.arena, to);
+        view.session.has_wildcard() && self.marks.get(rank).is_some_and(has_any)
     }
 
     fn accepted(&self, rank: usize) -> Mark {

@@ -31,6 +31,7 @@ mod order;
 mod overdue;
 mod policies;
 mod presets;
+mod rejected_and_gone;
 mod responses;
 mod store;
 mod streams;

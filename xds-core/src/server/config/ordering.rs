@@ -82,7 +82,8 @@ impl Default for AckGated {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnStuck {
-    /// It waits on: the client keeps what it has, which is consistent.
+    /// It waits on: the client keeps what it has, which is consistent. What it does not ask for any more, or
+    /// what has gone, holds up nothing.
     #[default]
     Hold,
     /// It goes on, as if the client had accepted.

@@ -51,6 +51,9 @@ impl Turn<'_> {
         if self.session.interest() != before || is_first {
             self.observe_interest(around);
         }
+        if changes > 0 {
+            self.forgive();
+        }
         if changes > 0 || is_first { Asked::Something } else { Asked::Nothing }
     }
 

@@ -148,6 +148,11 @@ impl Session {
         false
     }
 
+    /// Whether other types wait for what the client says to this one.
+    pub(crate) fn is_held_to_answers(&self) -> bool {
+        matches!(self.staging, Staging::Staged | Staging::Lingering)
+    }
+
     pub(crate) fn staging(&self) -> Staging {
         self.staging
     }

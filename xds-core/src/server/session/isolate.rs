@@ -212,6 +212,18 @@ impl Turn<'_> {
         found
     }
 
+    /// Nobody is blamed any more whom the client does not subscribe to, or who has changed.
+    pub(super) fn forgive_suspects(&mut self) {
+        let isolation = self.session.rare.as_deref_mut().and_then(|it| it.isolation.take());
+        let Some(mut isolation) = isolation else { return };
+        let is_current =
+            |it: &Suspect| self.arena.has(&it.name, it.hash) && self.is_subscribed(&it.name);
+        isolation.suspects.retain(is_current);
+        isolation.culprits.retain(is_current);
+        self.session.rare_mut().isolation = Some(isolation);
+        self.session.forget_idle_isolation();
+    }
+
     /// Whose state the client has rejected before, while it accepted that state without it, is to blame.
     fn convict_by_elimination(&self, isolation: &mut Isolation, limit: usize) -> Vec<ResourceName> {
         let mut found = Vec::new();

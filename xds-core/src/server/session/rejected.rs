@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use super::{
-    Sends, Turn,
+    Sends, Turn, Wildcard,
     answer::Rejection,
     edge::{Chain, Edge},
     window::Sent,
@@ -169,6 +169,38 @@ impl Turn<'_> {
             covered || self.named_in(*span).next().is_some()
         });
         held.rides.is_some() || !held.rests.is_empty()
+    }
+
+    /// Nobody rejects what he no longer subscribes to, nor what has gone without a word: nothing waits any
+    /// longer for that to be accepted (M148). Costs what was sent since the client last accepted something.
+    pub(crate) fn forgive(&mut self) {
+        if !self.session.is_held_to_answers() || !self.session.is_rejected() {
+            return;
+        }
+        self.forgive_suspects();
+        if !self.lacks_what_was_rejected() {
+            self.session.with_rare(|rare| rare.suspects = None);
+            self.session.forget_verdict();
+        }
+    }
+
+    /// Whether there is anything that was sent since the client last accepted something.
+    fn lacks_what_was_rejected(&self) -> bool {
+        let accepted = self.session.accepted_response(self.arena, Stamp::START);
+        let (first, from) = accepted.map_or((1, Stamp::START), |it| (it.nonce.get() + 1, it.to));
+        let since = Span { first, last: u64::MAX, from, to: Stamp::MAX };
+        let span = match self.session.suspects() {
+            Some(suspects) => Span {
+                first: first.min(suspects.first.get()),
+                from: from.min(suspects.from),
+                ..since
+            },
+            None => since,
+        };
+        let is_covered = |wildcard: Wildcard| {
+            self.arena.slots_between(span.from, wildcard.cursor).next().is_some()
+        };
+        self.session.wildcard.is_some_and(is_covered) || self.named_in(span).next().is_some()
     }
 
     /// Whether the client still subscribes to a name, in whatever way.

@@ -47,6 +47,7 @@ impl Turn<'_> {
         };
         if asked == Asked::Something {
             self.observe_interest(around);
+            self.forgive();
         }
         self.owe_answer(around.now);
         if is_first && has.is_empty() {

@@ -114,6 +114,13 @@ impl Session {
         verdict
     }
 
+    /// Nothing is left of what the client rejected.
+    pub(super) fn forget_verdict(&mut self) {
+        if let Some(newest) = self.newest.as_mut().filter(|it| it.verdict == Answer::Nack) {
+            newest.verdict = Answer::Ack;
+        }
+    }
+
     /// The newest response has an alarm now.
     pub(crate) fn set_alarm(&mut self, alarm: Slot) {
         if let Some(newest) = &mut self.newest {
