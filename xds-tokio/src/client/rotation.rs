@@ -41,7 +41,10 @@ mod tests {
         for _ in 0..7 {
             let turn = rotation.poll(&mut all, |left| match *left {
                 0 => Poll::Pending,
-                _ => Poll::Ready(*left -= 1),
+                _ => {
+                    *left -= 1;
+                    Poll::Ready(())
+                }
             });
             let Poll::Ready((at, ())) = turn else { panic!("there is always some") };
             turns.push(at);
