@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use prost::{Message as _, Name as _};
 use xds_core::{
-    client::{Resource, Update},
+    client::{RequestCause, Resource, Transmit, Update},
     proto,
     server::{Observation, SubscriptionStatus},
     types,
@@ -33,6 +33,17 @@ pub fn request(bytes: &[u8]) -> String {
         let _ = write!(line, " NACK {}: {}", status.code, status.message);
     }
     line
+}
+
+/// What the adapter of a file makes of what is rendered for it.
+pub(crate) fn about_a_file(transmit: &Transmit) -> String {
+    match &transmit.cause {
+        RequestCause::Ack => format!("accepted version {}", transmit.version),
+        RequestCause::Nack { rejected, message } => {
+            format!("rejected version {rejected}: {message}")
+        }
+        _ => "is to be read".into(),
+    }
 }
 
 /// A response in one line, with what it carries beside the four fields; resources as `name=text`.

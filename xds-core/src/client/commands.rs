@@ -10,6 +10,7 @@ use super::{
     interest::{Collection, Subscription, SubscriptionState},
     names,
     status::EntryState,
+    upstream::Turns,
     watches::{Link, News, Target},
 };
 use crate::{
@@ -353,9 +354,11 @@ impl Client {
                 && let Some(channel) = self.upstreams.channel_mut(id)
             {
                 channel.idle_since.get_or_insert(now);
-                // A request that is under way is given up with what it was for (RJ-09).
-                let is_polled = channel.polls.is_some();
-                if is_polled || self.config.profile.idle_close == Some(core::time::Duration::ZERO) {
+                // A request that is under way is given up with what it was for (RJ-09), and a file need not
+                // be watched for nobody.
+                let is_stream = matches!(channel.turns, Turns::Free);
+                if !is_stream || self.config.profile.idle_close == Some(core::time::Duration::ZERO)
+                {
                     self.close_idle(lane, now);
                 }
             }

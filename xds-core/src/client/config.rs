@@ -11,6 +11,7 @@ pub(super) use super::profile::{
 };
 use super::{
     features::{ServerFeature, ServerFeatures},
+    files::FilePolicy,
     pace::RequestRate,
     polls::PollPolicy,
     resource_type::ResourceType,
@@ -131,6 +132,10 @@ impl ClientConfig {
         server: &ManagementServer,
         type_index: usize,
     ) -> Option<Duration> {
+        // A file says at once what it does not have (FS-11).
+        if server.exchange.is_of_files() {
+            return None;
+        }
         let known = self.types.get(type_index);
         let own = known.and_then(|known| self.does_not_exist_after.get(known.type_url()));
         own.copied().unwrap_or_else(|| self.profile.missing_after(server))
@@ -270,7 +275,7 @@ impl ManagementServer {
 
     /// The URI as it may be shown. What comes before an `@` is left out up to the scheme, unless it is a path.
     pub(crate) fn name(&self) -> Arc<str> {
-        let is_path = self.uri.starts_with("unix:");
+        let is_path = self.uri.starts_with("unix:") || self.exchange.is_of_files();
         let Some((secret, rest)) = self.uri.rsplit_once('@').filter(|_| !is_path) else {
             return Arc::clone(&self.uri);
         };
@@ -326,6 +331,16 @@ impl ManagementServer {
             .with_node_in(NodeIn::EveryRequest)
     }
 
+    /// Takes the server's URI for the path of a file, which says what there is of each type (S0.010). It is
+    /// read at first, and again whenever it changes. Absence from it is what it is in a response of the
+    /// state of the world, except that a name of which nothing is known does not exist as soon as the file
+    /// was read without it.
+    #[must_use]
+    pub fn with_files(mut self, policy: FilePolicy) -> Self {
+        self.exchange = Exchange::Files(policy);
+        self.with_variant(Variant::StateOfTheWorld).with_streams(Streams::PerType)
+    }
+
     /// Chooses how the adapter reaches the server.
     #[must_use]
     pub fn with_transport(mut self, transport: impl Into<TransportId>) -> Self {
@@ -376,6 +391,8 @@ pub enum Exchange {
     Stream,
     /// Each request is answered once, and after a pause comes the next: REST (S0.199-S0.202).
     Polls(PollPolicy),
+    /// The server is a file: there are responses only (S0.010-S0.018).
+    Files(FilePolicy),
 }
 
 /// How resource types share streams (S0.164).

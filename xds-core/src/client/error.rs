@@ -34,6 +34,10 @@ pub enum ChannelError {
     /// The transport refused to deliver a response.
     #[error("undeliverable response: {0}")]
     Undeliverable(Arc<str>),
+    /// A file cannot be read, or does not hold resources; the text names it, and the place in it where one
+    /// is known (S0.017).
+    #[error("{0}")]
+    Unreadable(Arc<str>),
     /// The version or the nonce of a response was longer than the limit.
     #[error("version or nonce of {bytes} bytes exceeds the limit of {limit}")]
     TokenTooLong {
@@ -69,6 +73,7 @@ impl ChannelError {
             Self::Unreachable(_) | Self::Status { .. } => false,
             Self::Malformed(_)
             | Self::Undeliverable(_)
+            | Self::Unreadable(_)
             | Self::TooLong { .. }
             | Self::TokenTooLong { .. } => true,
         }

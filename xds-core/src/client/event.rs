@@ -27,7 +27,8 @@ pub enum ChannelEvent {
     Opened(ChannelId),
     /// One response arrived.
     Message(ChannelId, Bytes),
-    /// A response arrived that the transport could not deliver, as one over its size limit.
+    /// A response arrived that the transport could not deliver, as one over its size limit. Of a server
+    /// that is a file: it is missing, or what is in it cannot be read; the channel stays then.
     Malformed(ChannelId, Arc<str>),
     /// The answer to a request says that there is nothing new, and has no response in it: status 304 over
     /// REST (RJ-03). Only a server that is polled says so.

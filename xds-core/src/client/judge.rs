@@ -96,6 +96,7 @@ impl Judge<'_> {
         if is_complete && !(zoo::is(Bug::RemovalsLostOnNack) && reading.faults.count() > 0) {
             self.delete_absent();
         }
+        self.conclude_what_the_file_lacks();
         self.cache.end_response();
         self.note_collection(self.cache.sequence() != before);
         self.stats.resources_invalid += reading.faults.count();

@@ -11,7 +11,7 @@ use super::{
     machine::Machine,
     pace::Bucket,
     polls::Polls,
-    upstream::{Carries, Channel, Link},
+    upstream::{Carries, Channel, Link, Turns},
     watches::{Debts, News, Target},
 };
 use crate::{
@@ -107,9 +107,10 @@ impl Client {
                     let rate = server.server.request_rate;
                     channel.answers = self.config.profile.answers;
                     channel.bucket = rate.map(|rate| Bucket::full(rate, now));
-                    channel.polls = match &server.server.exchange {
-                        Exchange::Stream => None,
-                        Exchange::Polls(policy) => Some(Polls::new(policy, now)),
+                    channel.turns = match &server.server.exchange {
+                        Exchange::Stream => Turns::Free,
+                        Exchange::Polls(policy) => Turns::Polled(Polls::new(policy, now)),
+                        Exchange::Files(_) => Turns::OfAFile,
                     };
                     server.tally.opened();
                 }
@@ -144,14 +145,14 @@ impl Client {
     pub(super) fn note_answer(&mut self, id: ChannelId, now: Time) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         channel.responded.get_or_insert(now);
-        if let Some(polls) = &mut channel.polls {
+        if let Some(polls) = channel.polls_mut() {
             polls.note_answer(&mut self.rng, now);
         }
         let lane = channel.lane;
         server.tally.responded();
         let Some(answering) = self.upstreams.lanes.get_mut(lane) else { return };
         (answering.has_answered, answering.failures) = (true, 0);
-        if answering.error.take().is_some() {
+        if answering.error.take().is_some_and(|error| self.is_reported(&error)) {
             for authority in 0..self.upstreams.authorities.len() {
                 let relying = self.relying_on(lane, authority);
                 self.tell_of_the_server(authority, &relying);
@@ -161,6 +162,9 @@ impl Client {
     }
 
     pub(super) fn on_malformed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
+        if self.is_of_a_file(id) {
+            return self.on_unreadable(id, error);
+        }
         if self.upstreams.channel(id).is_some() {
             self.stats.malformed += 1;
             self.outbox.close(id, Some(error.clone()));
@@ -199,18 +203,7 @@ impl Client {
         let is_told =
             channel.responded.is_none() || error.is_fault() || zoo::is(Bug::PlannedEndIsAnError);
         if is_wanted && is_told {
-            self.stats.server_failures += 1;
-            let is_news = !lane.error.as_ref().is_some_and(|last| last.is_like(&error));
-            lane.error = Some(error);
-            let carried = lane.types(self.types.len());
-            if let Some(server) = self.upstreams.servers.get_mut(channel.upstream) {
-                let wanted = self.types.iter().enumerate().map(|(type_index, known)| {
-                    let scope = server.serves.of(type_index);
-                    carried.contains(&type_index) && known.interest.is_wanted_in(scope)
-                });
-                server.tally.failed(wanted);
-            }
-            self.on_server_failure(channel.lane, is_news, now);
+            self.note_failure(channel.lane, error);
         }
         if is_wanted {
             self.fail_over(channel.lane, now);
@@ -218,6 +211,24 @@ impl Client {
         // Other streams of the server may have waited for this one to open.
         self.connect_if_wanted(now);
         self.announce();
+    }
+
+    /// The server of a lane cannot be used, until the next sound answer.
+    pub(super) fn note_failure(&mut self, position: usize, error: ChannelError) {
+        let Some(lane) = self.upstreams.lanes.get_mut(position) else { return };
+        self.stats.server_failures += 1;
+        let is_news = !lane.error.as_ref().is_some_and(|last| last.is_like(&error));
+        lane.error = Some(error);
+        let carried = lane.types(self.types.len());
+        if let Some(server) = self.upstreams.servers.get_mut(lane.upstream) {
+            let wanted = self.types.iter().enumerate().map(|(type_index, known)| {
+                let scope = server.serves.of(type_index);
+                carried.contains(&type_index) && known.interest.is_wanted_in(scope)
+            });
+            server.tally.failed(wanted);
+        }
+        let now = self.clock.now();
+        self.on_server_failure(position, is_news, now);
     }
 
     /// Whoever relies on the server turns to the next one, or hears of it (FB-02, FB-03).
@@ -266,19 +277,22 @@ impl Client {
         authority: usize,
         type_index: usize,
     ) -> Option<&ChannelError> {
-        match self.config.profile.connectivity_errors {
-            ConnectivityErrors::Reported => {
-                self.upstreams.active(authority, type_index)?.1.error.as_ref()
-            }
-            ConnectivityErrors::Hidden => None,
-        }
+        let error = self.upstreams.active(authority, type_index)?.1.error.as_ref();
+        error.filter(|error| self.is_reported(error))
+    }
+
+    /// Whether watchers are told. That a file is of no use is not about a connection, and nothing else ends
+    /// the wait for what would be in it (FS-02).
+    fn is_reported(&self, error: &ChannelError) -> bool {
+        let is_of_a_file = matches!(error, ChannelError::Unreadable(_));
+        is_of_a_file || self.config.profile.connectivity_errors == ConnectivityErrors::Reported
     }
 
     /// The connectivity error came or went: beside a resource in use it is ambient, otherwise it is
     /// the reason why there is none (S3.032, S3.033, X16).
     pub(super) fn tell_of_the_server(&mut self, authority: usize, types: &[usize]) {
         let is_hidden = self.config.profile.connectivity_errors == ConnectivityErrors::Hidden;
-        if types.is_empty() || is_hidden {
+        if types.is_empty() || (is_hidden && !self.has_files()) {
             return;
         }
         let ids: Vec<_> = self.watches.ids().collect();

@@ -17,6 +17,7 @@
 //! | the notice is made when it is polled | `notify.rs` |
 //! | the ACK or NACK is rendered when the transport has room | `requests.rs`; `sotw.rs` or `delta.rs`, chosen by `machine.rs` |
 //! | where a server is polled, it is part of the next request | `polls.rs` |
+//! | where the server is a file, nobody is told | `files.rs` |
 //!
 //! What the client holds and counts is told in `status.rs`, `csds.rs`, `tally.rs` and `metrics.rs`.
 //!
@@ -41,6 +42,7 @@ mod expiry;
 mod faults;
 mod features;
 mod fetch;
+mod files;
 mod frames;
 mod glob_watches;
 mod globs;
@@ -92,6 +94,7 @@ pub use self::{
     },
     event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit, Update},
     features::{FeatureWarning, ServerFeature, ServerFeatures},
+    files::FilePolicy,
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
     pace::{InvalidRequestRate, RequestRate},

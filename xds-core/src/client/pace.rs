@@ -99,9 +99,9 @@ impl Client {
             let server = self.upstreams.servers.get(channel.upstream)?;
             let has_to_wait = !channel.announced
                 && channel.is_open
-                && (channel.bucket.is_some() || channel.polls.is_some());
+                && (channel.bucket.is_some() || channel.polls().is_some());
             let at = has_to_wait.then(|| channel.next_request(&self.types, &server.serves))??;
-            let why = match channel.polls {
+            let why = match channel.polls() {
                 Some(_) => Timer::Poll,
                 None => Timer::RequestRate,
             };

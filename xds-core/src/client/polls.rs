@@ -16,7 +16,7 @@ use core::time::Duration;
 
 use super::{
     Client, TypeState,
-    upstream::{Ack, Channel, Scopes},
+    upstream::{Ack, Channel, Scopes, Turns},
 };
 use crate::{id::ChannelId, rng::Rng, text::TypeUrl, time::Time};
 
@@ -166,9 +166,12 @@ impl Channel {
         is_asked_for.then(|| polls.next(machine.lacks(interest, scope))).flatten()
     }
 
-    /// The one type that a channel carries which polls; a response over it need not name its type.
-    pub(crate) fn polled_type<'t>(&self, types: &'t [TypeState]) -> Option<&'t TypeUrl> {
-        self.polls.as_ref()?;
+    /// The one type that a channel carries which polls, or is of a file; a response over it need not name its
+    /// type.
+    pub(crate) fn one_type<'t>(&self, types: &'t [TypeState]) -> Option<&'t TypeUrl> {
+        if matches!(self.turns, Turns::Free) {
+            return None;
+        }
         let (type_index, _) = self.machines().next()?;
         Some(types.get(type_index)?.resource_type.type_url())
     }
@@ -177,8 +180,7 @@ impl Channel {
 impl Client {
     /// The server has nothing new. That it works counts as after any response.
     pub(super) fn on_unchanged(&mut self, id: ChannelId, now: Time) {
-        let is_awaited =
-            |channel: &Channel| channel.polls.as_ref().is_some_and(Polls::is_outstanding);
+        let is_awaited = |channel: &Channel| channel.polls().is_some_and(Polls::is_outstanding);
         if !self.upstreams.channel(id).is_some_and(is_awaited) {
             self.stats.ignored_events += 1;
             return;

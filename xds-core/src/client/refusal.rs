@@ -79,6 +79,7 @@ impl Judge<'_> {
             self.reject(slot, Rejection::new(DUPLICATE));
         }
         self.forget_what_was_refused_before();
+        self.conclude_what_the_file_lacks();
         self.cache.end_response();
         // The server has spoken, but nothing of it counts: what there is remains unknown.
         self.interest.collection_timer = 0;

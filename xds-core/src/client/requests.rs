@@ -107,7 +107,7 @@ impl Client {
         channel.settle_timers(now);
         let type_index = match &ack {
             Some(ack) => Some(ack.type_index),
-            None if channel.polls.is_some() => channel.machines().next().map(|(index, _)| index),
+            None if channel.polls().is_some() => channel.machines().next().map(|(index, _)| index),
             None => channel.next_dirty(types, &server.serves),
         };
         let Some(type_index) = type_index else {
@@ -117,10 +117,22 @@ impl Client {
         if let Some(bucket) = &mut channel.bucket {
             bucket.take(now);
         }
-        if let Some(polls) = &mut channel.polls {
+        if let Some(polls) = channel.polls_mut() {
             ack = polls.take_turn(ack);
         }
-        self.render(id, type_index, ack, now, frame)
+        if !channel.is_of_a_file() {
+            return self.render(id, type_index, ack, now, frame);
+        }
+        if let Some(ack) = ack {
+            *frame = Frame::default();
+            return self.note_judgement(ack);
+        }
+        // That something is no longer wanted is a matter between a client and a server that sends it.
+        let lacks_something = channel
+            .machine(type_index)?
+            .lacks(&types.get(type_index)?.interest, server.serves.of(type_index));
+        let request = self.render(id, type_index, None, now, frame);
+        request.filter(|_| lacks_something).or_else(|| self.render_request(id, now, frame))
     }
 
     fn render(
@@ -151,7 +163,7 @@ impl Client {
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
-        let says_only_version = channel.polls.as_ref().is_some_and(Polls::says_only_version);
+        let says_only_version = channel.polls().is_some_and(Polls::says_only_version);
         let machine = channel.machine_mut(type_index)?;
         let (version, nonce, cause) = match ack {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {

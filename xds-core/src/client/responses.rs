@@ -39,10 +39,10 @@ impl Client {
         }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
         let variant = server.server.variant;
-        let polled_type = self.upstreams.channel(id).and_then(|it| it.polled_type(&self.types));
-        let polled_type = polled_type.cloned().unwrap_or_default();
+        let one_type = self.upstreams.channel(id).and_then(|it| it.one_type(&self.types));
+        let one_type = one_type.cloned().unwrap_or_default();
         let response = match AnyResponse::parse(variant, frame) {
-            Ok(response) => response.of_type_unless_stated(polled_type.as_str()),
+            Ok(response) => response.of_type_unless_stated(one_type.as_str()),
             Err(why) => return self.on_malformed(id, ChannelError::Malformed(why), now),
         };
         let limit = self.config.limits.token_bytes;

@@ -167,10 +167,19 @@ pub(crate) struct Channel {
     pub(crate) answers: AnswerTiming,
     /// `None` where requests may go as fast as they come.
     pub(crate) bucket: Option<Bucket>,
-    /// `None` where requests and responses follow each other as they please.
-    pub(crate) polls: Option<Polls>,
+    pub(crate) turns: Turns,
     /// `None` where reading does not wait for watchers.
     pub(crate) debts: Option<Debts>,
+}
+
+/// How requests and responses follow each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Turns {
+    /// As they please.
+    #[default]
+    Free,
+    Polled(Polls),
+    OfAFile,
 }
 
 /// The answer to one response.
@@ -389,8 +398,22 @@ impl Channel {
             reviews: Reviews::default(),
             answers: AnswerTiming::OnJudgement,
             bucket: None,
-            polls: None,
+            turns: Turns::default(),
             debts: None,
+        }
+    }
+
+    pub(crate) fn polls(&self) -> Option<&Polls> {
+        match &self.turns {
+            Turns::Polled(polls) => Some(polls),
+            Turns::Free | Turns::OfAFile => None,
+        }
+    }
+
+    pub(crate) fn polls_mut(&mut self) -> Option<&mut Polls> {
+        match &mut self.turns {
+            Turns::Polled(polls) => Some(polls),
+            Turns::Free | Turns::OfAFile => None,
         }
     }
 
@@ -433,11 +456,11 @@ impl Channel {
     /// When the next request may be sent, which may be in the past; `None` if there is nothing to say, or
     /// something else has to happen first.
     pub(crate) fn next_request(&self, types: &[TypeState], serves: &Scopes) -> Option<Time> {
-        let due = match &self.polls {
+        let due = match &self.turns {
             _ if self.is_applying() => return None,
-            Some(polls) => self.next_poll(polls, types, serves)?,
-            None if self.has_something_to_say(types, serves) => Time::ZERO,
-            None => return None,
+            Turns::Polled(polls) => self.next_poll(polls, types, serves)?,
+            _ if self.has_something_to_say(types, serves) => Time::ZERO,
+            Turns::Free | Turns::OfAFile => return None,
         };
         Some(self.bucket.map_or(due, |bucket| due.max(bucket.next())))
     }

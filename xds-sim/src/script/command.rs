@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [servers=A,B] [authority=NAME:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [servers=A,B] [authority=NAME:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
 //! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
@@ -19,7 +19,7 @@
 //! | `settle [NAME=REASON..]` | the verdict on the last update that was handed out, with `@` on the last of that stream: all is used but these |
 //! | `end [CODE [MESSAGE]]` | the server ends the stream |
 //! | `unchanged` | it answers that there is nothing new, without a response |
-//! | `undeliverable TEXT` | the transport cannot deliver a response |
+//! | `undeliverable TEXT` | the transport cannot deliver a response, or a file cannot be read |
 //! | `stale TYPE v=VERSION n=NONCE ITEM..` | a response of the channel before the current one arrives |
 //! | `stale-end CODE MESSAGE` | so does the end of that channel, once more |
 //! | `link up\|down\|silent`, `latency 10ms` | what the network does |

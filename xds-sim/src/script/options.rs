@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Duplicates, Fallback, FeatureWarning, Federation,
-        ManagementServer, NackVersion, Node, NodeIn, PollPolicy, Profile, ReadGate, ReportedErrors,
-        RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
+        FilePolicy, ManagementServer, NackVersion, Node, NodeIn, PollPolicy, Profile, ReadGate,
+        ReportedErrors, RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -51,6 +51,7 @@ pub(super) fn client_config(
         "duplicates",
         "waits",
         "polls",
+        "exchange",
     ];
     let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
@@ -119,6 +120,7 @@ pub(super) fn client_config(
         _ => NodeIn::FirstRequest,
     };
     let polls = option("polls").map(poll_policy).transpose()?;
+    let is_of_files = option("exchange") == Some("files");
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
@@ -130,6 +132,7 @@ pub(super) fn client_config(
         let server = server.with_streams(streams).with_variant(variant);
         match &polls {
             Some(policy) => server.with_polls(policy.clone()),
+            None if is_of_files => server.with_files(FilePolicy::default()),
             None => server,
         }
     };

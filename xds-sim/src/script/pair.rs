@@ -40,7 +40,7 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     ChannelId, Client, Frame, Time, UpdateId, WatchId,
-    client::{Call, ChannelError, ChannelEvent, Output},
+    client::{Call, ChannelError, ChannelEvent, Exchange, Output},
     server::{Server, ServerOutput, StreamEvent, Via},
     service::Variant,
 };
@@ -308,7 +308,11 @@ impl Pair {
             return;
         }
         let mut frame = Frame::default();
-        while self.client.poll_transmit(channel, self.now, &mut frame).is_some() {
+        while let Some(transmit) = self.client.poll_transmit(channel, self.now, &mut frame) {
+            if self.is_of_a_file(channel) {
+                self.note(format!("{channel} {}", wire_text::about_a_file(&transmit)));
+                continue;
+            }
             let message = frame.to_bytes();
             let text = match self.variant_on(channel) {
                 Variant::StateOfTheWorld => wire_text::request(&message),
@@ -317,6 +321,11 @@ impl Pair {
             self.note(format!("{channel} -> {text}"));
             self.deliver_later(channel, Payload::Request(message));
         }
+    }
+
+    fn is_of_a_file(&self, channel: ChannelId) -> bool {
+        let exchange = self.channels.get(&channel).map(|it| &it.call.server.exchange);
+        matches!(exchange, Some(Exchange::Files(_)))
     }
 
     fn variant_on(&self, channel: ChannelId) -> Variant {

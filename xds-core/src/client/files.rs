@@ -1,0 +1,136 @@
+//! Servers that are files (S0.010-S0.018).
+//!
+//! A file says everything there is of a type, and says it again whenever it changes. Nothing goes the other
+//! way (FS-11): what is rendered is for the adapter alone. A request means that the file is to be read, which
+//! happens again when a name comes to be wanted, since what nobody wanted before was not kept. An answer says
+//! what became of a content, for logs (S0.017).
+//!
+//! ```text
+//!                      request: read it
+//!   core ◀──────────────────────────────▶ adapter ◀──── the file has changed
+//!            a content, or why there is none
+//! ```
+//!
+//! A content that cannot be read is trouble with the server, and what was accepted before stays in use, as it
+//! does beside resources that are rejected (S0.018). The channel stays through both: it ends when nothing is
+//! wanted of it.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::{
+    Client,
+    config::Exchange,
+    error::ChannelError,
+    event::{RequestCause, Transmit},
+    judge::Judge,
+    status::EntryState,
+    upstream::{Ack, Channel, Turns},
+};
+use crate::{id::ChannelId, slab::Slot};
+
+/// How a server that is a file is watched. It is the adapter's to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FilePolicy {
+    /// The directory in which changes count, instead of those of the file itself and of the links on the way
+    /// to it: `watched_directory` of a proxy's `PathConfigSource` (B18, FS-05).
+    pub watched_directory: Option<Arc<str>>,
+    /// How long nothing may happen before the file is read: whoever saves it in place empties it first.
+    pub quiet: Duration,
+    /// After this time it is read although something is always happening.
+    pub patience: Duration,
+    /// How often it is looked at though nothing was noticed: some file systems, above all those over a
+    /// network, tell nothing.
+    pub look_anyway: Duration,
+}
+
+impl Default for FilePolicy {
+    fn default() -> Self {
+        Self {
+            watched_directory: None,
+            quiet: Duration::from_millis(100),
+            patience: Duration::from_secs(1),
+            look_anyway: Duration::from_secs(30),
+        }
+    }
+}
+
+impl FilePolicy {
+    /// Has the file read when something happens in this directory, and otherwise only to look anyway.
+    #[must_use]
+    pub fn with_watched_directory(mut self, directory: impl Into<Arc<str>>) -> Self {
+        self.watched_directory = Some(directory.into());
+        self
+    }
+}
+
+impl Exchange {
+    pub(crate) fn is_of_files(&self) -> bool {
+        matches!(self, Self::Files(_))
+    }
+}
+
+impl Channel {
+    pub(crate) fn is_of_a_file(&self) -> bool {
+        matches!(self.turns, Turns::OfAFile)
+    }
+}
+
+impl Client {
+    pub(super) fn is_of_a_file(&self, id: ChannelId) -> bool {
+        self.upstreams.channel(id).is_some_and(Channel::is_of_a_file)
+    }
+
+    pub(super) fn has_files(&self) -> bool {
+        self.upstreams.servers.iter().any(|server| server.server.exchange.is_of_files())
+    }
+
+    /// What became of a content. Nobody is told, and so it says nothing of what is wanted.
+    pub(super) fn note_judgement(&self, ack: Ack) -> Option<Transmit> {
+        let type_url = self.types.get(ack.type_index)?.resource_type.type_url().clone();
+        let cause = match ack.rejection {
+            Some((rejected, message)) => RequestCause::Nack { rejected, message },
+            None => RequestCause::Ack,
+        };
+        Some(Transmit { type_url, version: ack.version, nonce: ack.nonce, cause })
+    }
+
+    /// The file is not there, or what is in it cannot be read. The next content may be good.
+    pub(super) fn on_unreadable(&mut self, id: ChannelId, error: ChannelError) {
+        let Some(lane) = self.upstreams.channel(id).map(|channel| channel.lane) else { return };
+        let error = ChannelError::Unreadable(match error {
+            ChannelError::Undeliverable(why) => why,
+            other => alloc::format!("{other}").into(),
+        });
+        self.stats.malformed += 1;
+        self.upstreams.epoch += 1;
+        let epoch = self.upstreams.epoch;
+        if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
+            lane.failures = lane.failures.saturating_add(1);
+            lane.ended = epoch;
+        }
+        self.note_failure(lane, error);
+        self.announce();
+    }
+}
+
+impl Judge<'_> {
+    /// What was asked for, is not in the file, and of which nothing is in use does not exist, whatever the
+    /// type is: no further response could bring it (FS-10, FS-11). What is in use and missing is for the
+    /// type to say.
+    pub(crate) fn conclude_what_the_file_lacks(&mut self) {
+        if !self.context.server.exchange.is_of_files() || self.cache.is_complete() {
+            return;
+        }
+        let lacking = self.cache.iter().filter(|&(slot, entry)| {
+            let is_unknown = matches!(entry.state, EntryState::Requested | EntryState::Nacked);
+            let is_absent = entry.bytes.is_none() && !self.cache.is_in_response(slot);
+            is_unknown && is_absent && self.asked.means_absence(entry, self.interest)
+        });
+        let lacking: alloc::vec::Vec<Slot> = lacking.map(|(slot, _)| slot).collect();
+        for slot in lacking {
+            self.conclude_absent(slot);
+        }
+    }
+}
