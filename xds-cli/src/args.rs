@@ -214,8 +214,13 @@ pub(crate) enum ServeOutput {
 pub(crate) struct WatchArgs {
     /// The management server, as in 127.0.0.1:18000 or unix:/run/xds.sock; with https:// before it
     /// over TLS.
-    #[arg(long, value_name = "ADDR", required_unless_present = "bootstrap")]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["bootstrap", "file"])]
     pub(crate) server: Option<String>,
+
+    /// Read a file and follow its changes instead of asking a server: JSON, YAML, proto text or binary, by
+    /// its suffix.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "fallback", "delta", "per_type", "poll"])]
+    pub(crate) file: Option<String>,
 
     /// Take servers, authorities, credentials and node from a bootstrap of gRPC, a file in JSON, and
     /// do as gRPC does rather than a proxy.

@@ -174,6 +174,29 @@ fn text_shows_which_fields_changed() {
 }
 
 #[test]
+fn a_file_is_followed_without_a_server() {
+    let directory = TempDir::new();
+    let path = directory.path().join("cds.yaml");
+    let path = path.to_str().unwrap();
+    let watch = Xds::spawn(&["watch", "--file", path, "-o", "ndjson", "cds"]);
+    let missing = watch.wait_event("error", |event| event["event"] == "error");
+    assert!(missing["error"].as_str().unwrap().contains(path), "{missing}");
+    directory.save("cds.yaml", &clusters("one two"));
+    watch.wait_count("changed", 2);
+    directory.save("cds.yaml", "resources: [{}]");
+    let broken = watch
+        .wait_event("ambient", |event| event["event"] == "ambient" && !event["error"].is_null());
+    let place = format!("{path}:1:13: resources[0]: missing");
+    assert!(broken["error"].as_str().unwrap().contains(&place), "{broken}");
+    watch.wait_stderr("cannot read a file");
+    directory.replace("cds.yaml", &clusters("two bad=0s"));
+    watch.wait_stderr("rejected a response");
+    directory.replace("cds.yaml", &clusters("two"));
+    let removed = watch.wait_event("removed", |event| event["event"] == "removed");
+    assert_eq!(removed["name"], json!("one"), "not by the content that was rejected");
+}
+
+#[test]
 fn it_stops_by_itself() {
     let ended = support::run(&["watch", "--server", "127.0.0.1:1", "--for", "100ms", "cds"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);

@@ -15,6 +15,8 @@ pub struct Document {
     pub version_info: Option<String>,
     /// `type_url` of the response. `None` if the file holds several responses of different types.
     pub type_url: Option<String>,
+    /// How many responses the file consists of; none if its resources stand by themselves.
+    pub responses: usize,
     /// `nonce` of the response; no transport of files has a use for it, REST bodies may carry one.
     pub nonce: Option<String>,
     /// The resources, in the order of the file; no two have the same type and name.

@@ -211,18 +211,19 @@ class XdsServe:
 
 
 class XdsWatch:
-    """`xds watch` on a management server, with the events that it prints."""
+    """`xds watch` on a management server, or on a file, with the events that it prints."""
 
     def __init__(
         self,
         scenario: Scenario,
         binary: Path,
-        server: str,
+        server: str | Path,
         node: str,
         subscriptions: Sequence[str],
         options: Sequence[str] = (),
     ) -> None:
-        argv: Argv = [binary, "watch", "--server", server, "--node", node, "-o", "ndjson", "--for", _LIFETIME]
+        where = "--file" if isinstance(server, Path) else "--server"
+        argv: Argv = [binary, "watch", where, server, "--node", node, "-o", "ndjson", "--for", _LIFETIME]
         self._process = scenario.spawn(EventProcess, "xds-watch", [*argv, *options, *subscriptions])
 
     @property

@@ -5,10 +5,11 @@ use std::io;
 use clap::ColorChoice;
 use serde_json::{Value as Json, json};
 use xds_core::references::Severity;
+use xds_fs::list;
 
 use crate::{
     args::{CheckArgs, CheckOutput},
-    directory::{FileError, FileFinding, Sources, findings, list},
+    directory::{FileError, FileFinding, Sources, findings},
     failure::Failure,
     output,
     style::Style,

@@ -1,6 +1,5 @@
 //! Keeps a management server at what the files of a directory say.
 
-use core::time::Duration;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -8,18 +7,16 @@ use std::{
 };
 
 use tokio::{
-    sync::mpsc,
+    sync::{Notify, mpsc},
     task::{JoinHandle, spawn_blocking},
-    time::sleep,
 };
-use xds_core::{references::Consistency, server::Applied};
+use xds_core::{client::FilePolicy, references::Consistency, server::Applied};
+use xds_fs::{File, Place, Watch, list_saved};
 use xds_tokio::{ServerHandle, server::ApplyError};
 
 use super::{
-    files::{File, list},
     findings::{FileFinding, dangling},
     sources::{FileError, Sources},
-    watcher::DirectoryWatcher,
 };
 
 /// What came of looking at the directory once.
@@ -56,8 +53,13 @@ impl Followed {
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
         let directory: Arc<Path> = directory.into();
+        let changed = Arc::new(Notify::new());
+        let for_watch = Arc::clone(&changed);
+        let place = Place::Directory(directory.to_path_buf());
+        let watch = Watch::start(place, &FilePolicy::default(), move |_| for_watch.notify_one())?;
         let mut follower = Follower {
-            watcher: DirectoryWatcher::new(&directory)?,
+            changed,
+            _watch: watch,
             directory,
             sources: Sources::default(),
             consistency: consistency.into(),
@@ -65,6 +67,7 @@ impl Followed {
             trouble: None,
             server,
         };
+        // What happens before the directory is watched is seen when it is.
         let files = follower.read().await?;
         let first = follower.take(files).await;
         let (sender, reloads) = mpsc::channel(1);
@@ -87,7 +90,9 @@ impl Drop for Followed {
 #[derive(Debug)]
 struct Follower {
     directory: Arc<Path>,
-    watcher: DirectoryWatcher,
+    /// Something may have happened.
+    changed: Arc<Notify>,
+    _watch: Watch,
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
     /// The references that lead nowhere, as far as they were told.
@@ -100,7 +105,7 @@ struct Follower {
 impl Follower {
     async fn run(mut self, reloads: mpsc::Sender<Reload>) {
         loop {
-            self.watcher.changed().await;
+            self.changed.notified().await;
             let reload = match self.read().await {
                 Ok(files) => self.take(files).await,
                 Err(why) => self.report(format!("{}: {why}", self.directory.display())),
@@ -114,22 +119,9 @@ impl Follower {
         }
     }
 
-    /// Reads all files, and again if one of them is empty: somebody is saving it just now.
-    async fn read(&mut self) -> io::Result<Vec<File>> {
-        for _ in 0..EMPTY_LOOKS {
-            self.watcher.renew();
-            let files = self.read_once().await?;
-            if !files.iter().any(|file| file.content.as_ref().is_ok_and(|it| it.is_empty())) {
-                return Ok(files);
-            }
-            sleep(EMPTY_PAUSE).await;
-        }
-        self.read_once().await
-    }
-
-    async fn read_once(&self) -> io::Result<Vec<File>> {
+    async fn read(&self) -> io::Result<Vec<File>> {
         let directory = Arc::clone(&self.directory);
-        spawn_blocking(move || list(&directory)).await?
+        spawn_blocking(move || list_saved(&directory)).await?
     }
 
     async fn take(&mut self, files: Vec<File>) -> Reload {
@@ -181,7 +173,3 @@ impl Follower {
         Reload { errors, dangling: Vec::new(), resources, applied: None }
     }
 }
-
-/// How often, and after which pause, an empty file is looked at again before it counts as broken.
-const EMPTY_LOOKS: u32 = 5;
-const EMPTY_PAUSE: Duration = Duration::from_millis(100);

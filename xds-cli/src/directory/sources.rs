@@ -14,11 +14,9 @@ use std::{
 use blake3::Hash;
 use bytes::Bytes;
 use xds_core::server::Transaction;
+use xds_fs::File;
 
-use super::{
-    files::File,
-    parse::{Key, Resources, parse},
-};
+use super::parse::{Key, Resources, parse};
 use crate::text::type_name;
 
 /// The state of all files.

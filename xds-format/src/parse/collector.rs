@@ -22,7 +22,6 @@ pub(crate) struct Collector<'s> {
     seen: HashSet<(String, String)>,
     /// The type that the current response announces.
     expected_type: String,
-    responses: usize,
 }
 
 /// Where a resource stands, for errors.
@@ -45,7 +44,6 @@ impl<'s> Collector<'s> {
             document: Document::default(),
             seen: HashSet::new(),
             expected_type: String::new(),
-            responses: 0,
         }
     }
 
@@ -72,10 +70,10 @@ impl<'s> Collector<'s> {
         self.expected_type = string(RESPONSE_TYPE_URL)?.to_owned();
         let announced = Some(self.expected_type.clone()).filter(|type_url| !type_url.is_empty());
         self.document.type_url = match self.document.type_url.take() {
-            first if self.responses == 0 || first == announced => announced,
+            first if self.document.responses == 0 || first == announced => announced,
             _ => None,
         };
-        self.responses += 1;
+        self.document.responses += 1;
         Ok(())
     }
 

@@ -123,6 +123,8 @@ impl Driver {
                 ChannelEvent::Opened(id)
             }
             News::Message(message) => {
+                #[cfg(feature = "files")]
+                link.is_news(None);
                 self.log.received(link, &message);
                 ChannelEvent::Message(id, message)
             }
@@ -145,6 +147,12 @@ impl Driver {
                 }
                 self.log.failed(&link, &error);
                 ChannelEvent::Closed(id, error)
+            }
+            #[cfg(feature = "files")]
+            News::Unreadable(why) => {
+                let is_news = link.is_news(Some(&why));
+                self.log.unreadable(link, &why, is_news);
+                ChannelEvent::Malformed(id, why)
             }
             News::Unreachable(why) => {
                 self.log.unreachable(link, &why);
@@ -242,6 +250,11 @@ impl Driver {
                     break;
                 }
                 self.log.sent(link, &transmit, &message);
+                #[cfg(feature = "files")]
+                if link.is_of_a_file() {
+                    link.read_if_asked(&transmit.cause);
+                    continue;
+                }
                 link.send(message);
             }
         }

@@ -29,11 +29,15 @@ use tokio::time::timeout;
 use tonic::{Request, Status, Streaming, client::Grpc, metadata::MetadataMap, transport::Channel};
 #[cfg(feature = "rest")]
 use xds_core::client::ChannelError;
+#[cfg(feature = "files")]
+use xds_core::client::RequestCause;
 use xds_core::{
     ChannelId,
     client::{Call, Exchange, ManagementServer},
 };
 
+#[cfg(feature = "files")]
+use super::file::FileLink;
 #[cfg(feature = "rest")]
 use super::polling::Polling;
 use super::{address::without_credentials, dial::dial, options::ClientOptions, service::Service};
@@ -67,6 +71,11 @@ enum Stage {
     Preparing(Future<Result<Polling, String>>),
     #[cfg(feature = "rest")]
     Polling(Box<Polling>),
+    /// A server that is a file: opened at once.
+    #[cfg(feature = "files")]
+    OpeningFile(Box<FileLink>),
+    #[cfg(feature = "files")]
+    File(Box<FileLink>),
     Dialing(Future<Result<Connection, String>>, mpsc::Receiver<Bytes>),
     Connected(Box<Connection>, mpsc::Receiver<Bytes>),
     Calling(Channel, Future<Result<Streaming<Bytes>, Status>>),
@@ -99,6 +108,9 @@ pub(crate) enum News {
     /// A request was not answered.
     #[cfg(feature = "rest")]
     Failed(ChannelError),
+    /// A file cannot be read. The next content may be good.
+    #[cfg(feature = "files")]
+    Unreadable(Arc<str>),
     /// Dialling failed.
     Unreachable(String),
     /// The call is over.
@@ -115,10 +127,10 @@ impl Link {
     ) -> Self {
         // One sender always has a slot of its own; there is no other.
         let (requests, queue) = mpsc::channel(0);
-        let is_polled = matches!(target.server.exchange, Exchange::Polls(_));
-        let path = match is_polled {
-            true => target.rest_path(),
-            false => target.grpc_path(),
+        let path = match &target.server.exchange {
+            Exchange::Polls(_) => target.rest_path(),
+            Exchange::Files(_) => None,
+            _ => target.grpc_path(),
         };
         let path = path.map(PathAndQuery::from_static);
         let service = options.transports.service(&target.server, turn);
@@ -129,13 +141,21 @@ impl Link {
         let address = service.as_ref().ok().and_then(stands_in);
         let own_limit = service.as_ref().map_or(usize::MAX, Service::max_response_bytes);
         let max_response_bytes = max_response_bytes.min(own_limit);
-        let stage = match is_polled {
-            false => {
-                let connecting = connect(service, path.clone(), options.clone());
-                Stage::Dialing(Box::pin(connecting), queue)
+        let fails = |why: &str| -> Future<Result<Connection, String>> {
+            Box::pin(core::future::ready(Err(why.to_owned())))
+        };
+        let stage = match &target.server.exchange {
+            #[cfg(feature = "files")]
+            Exchange::Files(policy) => match FileLink::new(&target, policy, options) {
+                Some(link) => Stage::OpeningFile(Box::new(link)),
+                None => Stage::Dialing(fails("a file is read for one type"), queue),
+            },
+            #[cfg(not(feature = "files"))]
+            Exchange::Files(_) => {
+                Stage::Dialing(fails("the feature `files` of xds-tokio is off"), queue)
             }
             #[cfg(feature = "rest")]
-            true => {
+            Exchange::Polls(_) => {
                 let options = options.clone();
                 Stage::Preparing(Box::pin(Polling::prepare(
                     target.clone(),
@@ -145,9 +165,12 @@ impl Link {
                 )))
             }
             #[cfg(not(feature = "rest"))]
-            true => {
-                let why = "the feature `rest` of xds-tokio is off, so nothing is polled";
-                Stage::Dialing(Box::pin(core::future::ready(Err(why.into()))), queue)
+            Exchange::Polls(_) => {
+                Stage::Dialing(fails("the feature `rest` of xds-tokio is off"), queue)
+            }
+            _ => {
+                let connecting = connect(service, path.clone(), options.clone());
+                Stage::Dialing(Box::pin(connecting), queue)
             }
         };
         Self {
@@ -174,12 +197,36 @@ impl Link {
         self.path.is_some()
     }
 
+    /// Whether the server is a file, and what is rendered for it goes nowhere.
+    pub(crate) fn is_of_a_file(&self) -> bool {
+        matches!(self.server.exchange, Exchange::Files(_))
+    }
+
+    /// Does what something rendered for a file means.
+    #[cfg(feature = "files")]
+    pub(crate) fn read_if_asked(&mut self, cause: &RequestCause) {
+        if let (Stage::File(file), RequestCause::Subscription) = (&mut self.stage, cause) {
+            file.read();
+        }
+    }
+
+    /// Whether something else, or for the first time something, is wrong with a file.
+    #[cfg(feature = "files")]
+    pub(crate) fn is_news(&mut self, trouble: Option<&Arc<str>>) -> bool {
+        match &mut self.stage {
+            Stage::File(file) => file.is_news(trouble),
+            _ => false,
+        }
+    }
+
     /// Whether the call goes on and brings responses.
     pub(crate) fn is_streaming(&self) -> bool {
         match &self.stage {
             Stage::Streaming(..) => true,
             #[cfg(feature = "rest")]
             Stage::Polling(polling) => polling.has_response(),
+            #[cfg(feature = "files")]
+            Stage::File(_) => true,
             _ => false,
         }
     }
@@ -206,6 +253,19 @@ impl Link {
                     self.stage = Stage::Polling(polling);
                     let news = ready!(answer);
                     self.responses += u64::from(matches!(news, News::Message(_) | News::Unchanged));
+                    return Poll::Ready(news);
+                }
+                #[cfg(feature = "files")]
+                Stage::OpeningFile(file) => {
+                    self.stage = Stage::File(file);
+                    return Poll::Ready(News::Opened);
+                }
+                #[cfg(feature = "files")]
+                Stage::File(mut file) => {
+                    let content = file.poll(reads, cx);
+                    self.stage = Stage::File(file);
+                    let news = ready!(content);
+                    self.responses += u64::from(matches!(news, News::Message(_)));
                     return Poll::Ready(news);
                 }
                 Stage::Dialing(mut dial, queue) => match dial.as_mut().poll(cx) {
@@ -279,6 +339,10 @@ impl Link {
     pub(crate) fn has_room(&mut self) -> bool {
         #[cfg(feature = "rest")]
         if let Stage::Polling(_) = &self.stage {
+            return true;
+        }
+        #[cfg(feature = "files")]
+        if let Stage::File(_) = &self.stage {
             return true;
         }
         let mut cx = Context::from_waker(core::task::Waker::noop());

@@ -39,6 +39,7 @@ impl Log {
     pub(crate) fn dialing(&self, link: &Link) {
         let (node, server, stream) = (&self.node, link.server_name(), link.id);
         match &link.target {
+            _ if link.is_of_a_file() => {}
             None => debug!(%node, %server, %stream, "connecting"),
             // One of several services behind the server.
             Some(target) => debug!(%node, %server, %stream, %target, "connecting"),
@@ -46,7 +47,8 @@ impl Log {
     }
 
     pub(crate) fn opened(&self, link: &Link) {
-        info!(node = %self.node, server = %link.server_name(), stream = %link.id, "connected");
+        let what = if link.is_of_a_file() { "reading a file" } else { "connected" };
+        info!(node = %self.node, server = %link.server_name(), stream = %link.id, "{what}");
     }
 
     pub(crate) fn received(&mut self, link: &Link, message: &Bytes) {
@@ -77,6 +79,9 @@ impl Log {
                 reason = %reason.escape_debug(),
                 "rejected a response (NACK)"
             );
+        }
+        if link.is_of_a_file() {
+            return debug!(%node, %server, %stream, "{}", about_a_file(&transmit.cause));
         }
         debug!(%node, %server, %stream, "sent {}", Request(variant, message, Names::Few));
         trace!(%node, %server, %stream, "sent {}", Request(variant, message, Names::All));
@@ -130,6 +135,18 @@ impl Log {
         }
     }
 
+    /// A file is missing, or what is in it cannot be read.
+    #[cfg(feature = "files")]
+    pub(crate) fn unreadable(&mut self, link: &Link, why: &str, is_news: bool) {
+        self.turned(&link.server, Health::Fails);
+        let (node, stream, reason) = (&self.node, link.id, Printable(why));
+        if is_news {
+            warn!(%node, %stream, %reason, "cannot read a file");
+        } else {
+            debug!(%node, %stream, %reason, "still cannot read a file");
+        }
+    }
+
     pub(crate) fn undeliverable(&self, link: &Link, why: &str) {
         let (node, server) = (&self.node, link.server_name());
         warn!(%node, %server, stream = %link.id, reason = why, "undeliverable response");
@@ -166,5 +183,13 @@ impl Log {
     /// Notes how a server fares, and tells how it fared before.
     fn turned(&mut self, server: &ManagementServer, now: Health) -> Option<Health> {
         self.health.insert((Arc::clone(&server.uri), server.transport.clone()), now)
+    }
+}
+
+fn about_a_file(cause: &RequestCause) -> &'static str {
+    match cause {
+        RequestCause::Ack => "accepted the file",
+        RequestCause::Nack { .. } => "rejected the file",
+        _ => "the file is to be read",
     }
 }

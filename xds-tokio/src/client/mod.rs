@@ -5,6 +5,7 @@
 //! | `driver.rs` | the loop: commands, news, deadlines in; outputs obeyed, requests rendered |
 //! | `link.rs` | one channel: dial, call, one queued request, responses when they are wanted |
 //! | `polling.rs` | the same for a server that is polled (feature `rest`) |
+//! | `file.rs` | the same for a server that is a file (feature `files`) |
 //! | `dial.rs` | one attempt to connect: addresses in turn, TLS, HTTP/2 |
 //! | `address.rs`, `resolve.rs` | the forms of a server's address, and the addresses behind a name |
 //! | `rotation.rs` | whose turn it is among links that all have news |
@@ -15,6 +16,8 @@
 mod address;
 mod dial;
 mod driver;
+#[cfg(feature = "files")]
+mod file;
 mod link;
 mod log;
 mod options;

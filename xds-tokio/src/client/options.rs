@@ -41,7 +41,7 @@ pub struct ClientOptions {
     pub(crate) printer: Printer,
     pub(crate) transports: Transports,
     pub(crate) resolver: Arc<dyn Resolve>,
-    #[cfg(feature = "rest")]
+    #[cfg(any(feature = "files", feature = "rest"))]
     pub(crate) schema: Option<&'static xds_format::Schema>,
 }
 
@@ -55,7 +55,7 @@ impl Default for ClientOptions {
             printer: Printer::default(),
             transports: Transports::default(),
             resolver: Arc::new(SystemResolver),
-            #[cfg(feature = "rest")]
+            #[cfg(any(feature = "files", feature = "rest"))]
             schema: None,
         }
     }
@@ -130,9 +130,9 @@ impl ClientOptions {
         })
     }
 
-    /// Sets the types of resources that servers which are polled can send; by default those of the Envoy
-    /// API.
-    #[cfg(feature = "rest")]
+    /// Sets the types of resources that servers which are polled can send, and that files can have; by
+    /// default those of the Envoy API.
+    #[cfg(any(feature = "files", feature = "rest"))]
     #[must_use]
     pub fn with_schema(mut self, schema: &'static xds_format::Schema) -> Self {
         self.schema = Some(schema);

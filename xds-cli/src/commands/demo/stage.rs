@@ -17,6 +17,7 @@ use xds_core::{
     types,
 };
 use xds_format::Format;
+use xds_fs::File;
 use xds_tokio::{
     Client, ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions,
 };
@@ -26,7 +27,7 @@ use super::{
     follower::{Follower, Known},
 };
 use crate::{
-    directory::{File, Key, Sources},
+    directory::{Key, Sources},
     resource_types::EnvoyType,
     server_table::Row,
 };

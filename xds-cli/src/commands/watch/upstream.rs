@@ -8,8 +8,8 @@ use xds_bootstrap::{
 };
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, ManagementServer, Node, PollPolicy, Profile,
-        Streams, TransportId,
+        Authority, ClientConfig, DataErrorPolicy, FilePolicy, ManagementServer, Node, PollPolicy,
+        Profile, Streams, TransportId,
     },
     service::Variant,
 };
@@ -34,11 +34,12 @@ pub(super) struct Upstream {
 
 /// Reads what there is to read, so that mistakes are told before anything is dialled.
 pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
-    let mut upstream = match (&args.bootstrap, &args.server) {
-        (Some(file), _) => of_bootstrap(file, args.node.as_deref()).await?,
-        (None, Some(server)) => of_flags(args, server).await?,
+    let mut upstream = match (&args.bootstrap, &args.server, &args.file) {
+        (Some(file), _, _) => of_bootstrap(file, args.node.as_deref()).await?,
+        (None, Some(server), _) => of_flags(args, server).await?,
+        (None, None, Some(file)) => of_file(args, file),
         // The definition of the arguments refuses it.
-        (None, None) => return Err(Failure::NoServer),
+        (None, None, None) => return Err(Failure::NoServer),
     };
     let config = &mut upstream.config;
     let of_authorities = config.authorities.iter_mut().flat_map(|it| &mut it.servers);
@@ -67,15 +68,9 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropDeleted;
     profile.idle_close = None;
-    let node = Node::new(args.node.as_deref().unwrap_or(NODE));
-    let config = ClientConfig::new(node, ManagementServer::new(server)).with_profile(profile);
+    let config = config_of(args, ManagementServer::new(server)).with_profile(profile);
     let fallback = args.fallback.iter().map(|address| ManagementServer::new(address.as_str()));
     let config = fallback.fold(config, ClientConfig::with_fallback);
-    // There is nobody else who could answer for the names.
-    let authorities: BTreeSet<_> =
-        args.subscriptions.iter().filter_map(Subscription::authority).collect();
-    let authorities = authorities.into_iter().map(Authority::new);
-    let config = authorities.fold(config, ClientConfig::with_authority);
     let mut options = ClientOptions::default();
     if let Some(credentials) = credentials(&args.channel)? {
         let named = |why| Failure::Credentials { field: args.channel.flag_of(&why), why };
@@ -85,6 +80,23 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
         options = options.with_credentials(TransportId::default(), credentials);
     }
     Ok(Upstream { config, options, server: server.to_owned() })
+}
+
+/// A client that does with a file what a proxy does: all of a content is used, or nothing.
+fn of_file(args: &WatchArgs, file: &str) -> Upstream {
+    let server = ManagementServer::new(file).with_files(FilePolicy::default());
+    let config = config_of(args, server).with_profile(Profile::envoy());
+    Upstream { config, options: ClientOptions::default(), server: file.to_owned() }
+}
+
+fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
+    let node = Node::new(args.node.as_deref().unwrap_or(NODE));
+    let config = ClientConfig::new(node, server);
+    // There is nobody else who could answer for the names.
+    let authorities: BTreeSet<_> =
+        args.subscriptions.iter().filter_map(Subscription::authority).collect();
+    let authorities = authorities.into_iter().map(Authority::new);
+    authorities.fold(config, ClientConfig::with_authority)
 }
 
 /// Who to say we are unless told otherwise.

@@ -1,11 +1,13 @@
-//! The files of a directory that can hold resources, as they are at one moment.
+//! What is in files that can hold resources, at one moment.
 
+use core::time::Duration;
 use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs,
     io::{self, ErrorKind, Read as _},
     path::{Path, PathBuf},
+    thread,
 };
 
 use bytes::Bytes;
@@ -15,14 +17,20 @@ use xds_format::Format;
 /// and little enough that a log or an image under such a name does not fill the memory.
 const LARGEST: u64 = 256 << 20;
 
-/// One file.
+/// How often, and after which pause, an empty file is read again before it counts as empty: whoever saves it
+/// in place empties it first.
+const EMPTY_LOOKS: u32 = 5;
+const EMPTY_PAUSE: Duration = Duration::from_millis(100);
+
+/// One file of a directory.
 #[derive(Clone, Debug)]
-pub(crate) struct File {
+pub struct File {
     /// Where it is, and what errors call it.
-    pub(crate) path: PathBuf,
-    pub(crate) format: Format,
+    pub path: PathBuf,
+    /// What it is written in, by its suffix.
+    pub format: Format,
     /// What is in it, or why that cannot be read.
-    pub(crate) content: Result<Bytes, String>,
+    pub content: Result<Bytes, String>,
 }
 
 /// How often files are read that go on changing places. Whoever is that busy has the next look to come.
@@ -32,8 +40,38 @@ const MOST_READS: usize = 8;
 /// over: editors and the kubelet hide what is not ready.
 ///
 /// The kubelet swaps one link on the way to all files: all that is returned is from before, or from after.
-pub(crate) fn list(directory: &Path) -> io::Result<Vec<File>> {
+///
+/// # Errors
+///
+/// The directory cannot be read. That a file cannot is part of what is returned.
+pub fn list(directory: &Path) -> io::Result<Vec<File>> {
     settled(|| places(directory), || read_all(directory))
+}
+
+/// The same, after up to half a second in which whoever has just emptied a file may fill it.
+///
+/// # Errors
+///
+/// Those of [`list`].
+pub fn list_saved(directory: &Path) -> io::Result<Vec<File>> {
+    let is_empty = |file: &File| file.content.as_ref().is_ok_and(Bytes::is_empty);
+    saved(|| list(directory), |files| files.iter().any(is_empty))
+}
+
+/// What is in one file, after the same while.
+pub(crate) fn read_saved(path: &Path) -> io::Result<Bytes> {
+    saved(|| read(path), Bytes::is_empty)
+}
+
+fn saved<T>(read: impl Fn() -> io::Result<T>, is_empty: impl Fn(&T) -> bool) -> io::Result<T> {
+    for _ in 0..EMPTY_LOOKS {
+        let content = read()?;
+        if !is_empty(&content) {
+            return Ok(content);
+        }
+        thread::sleep(EMPTY_PAUSE);
+    }
+    read()
 }
 
 /// What is read while no place changes.
@@ -69,7 +107,7 @@ fn read_all(directory: &Path) -> io::Result<Vec<File>> {
             continue;
         }
         if let Ok(format) = Format::from_path(&path)
-            && let Some(content) = read(&path)
+            && let Some(content) = read_entry(&path)
         {
             files.push(File { path, format, content });
         }
@@ -78,15 +116,12 @@ fn read_all(directory: &Path) -> io::Result<Vec<File>> {
 }
 
 /// `None` if there is no such file: it is a directory or the like, or has just been deleted.
-fn read(path: &Path) -> Option<Result<Bytes, String>> {
-    let content = match fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => return None,
-        Ok(metadata) if metadata.len() > LARGEST => return Some(Err(too_large(metadata.len()))),
-        Ok(metadata) => read_limited(path, metadata.len()),
-        Err(error) => Err(error),
-    };
-    match content {
-        Ok(content) => Some(Ok(content.into())),
+fn read_entry(path: &Path) -> Option<Result<Bytes, String>> {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return None;
+    }
+    match read(path) {
+        Ok(content) => Some(Ok(content)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let is_dangling_link = path.symlink_metadata().is_ok_and(|link| link.is_symlink());
             is_dangling_link.then(|| Err("the link leads nowhere".to_owned()))
@@ -95,18 +130,26 @@ fn read(path: &Path) -> Option<Result<Bytes, String>> {
     }
 }
 
-/// Reads no more than the limit, whatever has become of the file since it was measured.
-fn read_limited(path: &Path, length: u64) -> io::Result<Vec<u8>> {
-    let mut content = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+/// Reads no more than the limit, whatever becomes of the file after it was measured. Nothing but a file is
+/// read at all: a pipe would never end.
+fn read(path: &Path) -> io::Result<Bytes> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("this is not a file"));
+    }
+    let too_large = |length: u64| {
+        let why = format!("the file has {length} B, and no more than {LARGEST} B are read");
+        io::Error::other(why)
+    };
+    if metadata.len() > LARGEST {
+        return Err(too_large(metadata.len()));
+    }
+    let mut content = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
     fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut content)?;
     match content.len() as u64 {
-        length if length > LARGEST => Err(io::Error::other(too_large(length))),
-        _ => Ok(content),
+        length if length > LARGEST => Err(too_large(length)),
+        _ => Ok(content.into()),
     }
-}
-
-fn too_large(length: u64) -> String {
-    format!("the file has {length} B, and no more than {LARGEST} B are read")
 }
 
 #[cfg(test)]

@@ -1,0 +1,185 @@
+//! The thread that waits until something happened, and then nothing more for a moment.
+
+use core::time::Duration;
+use std::{
+    fmt, io,
+    path::PathBuf,
+    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    thread,
+    time::Instant,
+};
+
+use xds_core::client::FilePolicy;
+
+use crate::watcher::Watcher;
+
+/// How often to look if watching is not possible at all.
+const LOOK_OFTEN: Duration = Duration::from_secs(2);
+
+/// What is watched. It need not be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// One file, and the links on the way to it.
+    File(PathBuf),
+    /// All that lies directly in a directory, and the links on the way there and from there.
+    Directory(PathBuf),
+}
+
+/// Why it is time to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// It is the first time, or somebody [asked](Watch::look).
+    Asked,
+    /// Something happened.
+    Happened,
+    /// Nothing was noticed for [`look_anyway`](FilePolicy::look_anyway).
+    Anyway,
+}
+
+/// A watch on a place, until it is dropped.
+pub struct Watch {
+    signals: Sender<Signal>,
+}
+
+/// What the thread wakes up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Happened,
+    Look,
+    Stop,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+impl Watch {
+    /// Calls `look` as soon as the place is watched, and then whenever it is time to look again. What
+    /// happens while it looks makes it look once more. It is called in a thread of its own, in which it may
+    /// take its time.
+    ///
+    /// # Errors
+    ///
+    /// There can be no more threads.
+    pub fn start(
+        place: Place,
+        policy: &FilePolicy,
+        look: impl FnMut(Cause) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (signals, received) = mpsc::channel();
+        let (for_events, policy) = (signals.clone(), policy.clone());
+        thread::Builder::new().name("xds-fs".into()).spawn(move || {
+            let happened = move || {
+                let _ = for_events.send(Signal::Happened);
+            };
+            run(Watcher::new(place, happened), &received, &policy, look);
+        })?;
+        Ok(Self { signals })
+    }
+
+    /// Has the place looked at.
+    pub fn look(&self) {
+        // The thread ends after this only.
+        let _ = self.signals.send(Signal::Look);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.signals.send(Signal::Stop);
+    }
+}
+
+fn run(
+    mut watcher: Watcher,
+    signals: &Receiver<Signal>,
+    policy: &FilePolicy,
+    mut look: impl FnMut(Cause),
+) {
+    let mut cause = Cause::Asked;
+    loop {
+        // First watched, then looked at: nothing happens unseen in between.
+        watcher.renew();
+        look(cause);
+        let longest = if watcher.is_blind() { LOOK_OFTEN } else { policy.look_anyway };
+        cause = match signals.recv_timeout(longest) {
+            Err(RecvTimeoutError::Timeout) => Cause::Anyway,
+            Ok(Signal::Look) => Cause::Asked,
+            Ok(Signal::Happened) => match wait_for_quiet(signals, policy) {
+                Some(cause) => cause,
+                None => return,
+            },
+            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+        };
+    }
+}
+
+/// Waits until nothing has happened for a moment, but not for ever. `None` if it is time to stop.
+fn wait_for_quiet(signals: &Receiver<Signal>, policy: &FilePolicy) -> Option<Cause> {
+    let started = Instant::now();
+    loop {
+        let left = policy.patience.saturating_sub(started.elapsed());
+        match signals.recv_timeout(policy.quiet.min(left)) {
+            Ok(Signal::Happened) if left.is_zero() => return Some(Cause::Happened),
+            Ok(Signal::Happened) => {}
+            Ok(Signal::Look) => return Some(Cause::Asked),
+            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => return Some(Cause::Happened),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    fn policy(quiet: u64, patience: u64) -> FilePolicy {
+        let mut policy = FilePolicy::default();
+        policy.quiet = Duration::from_millis(quiet);
+        policy.patience = Duration::from_millis(patience);
+        policy
+    }
+
+    #[test]
+    fn what_happens_again_is_waited_for() {
+        let (sender, signals) = mpsc::channel();
+        for _ in 0..5 {
+            sender.send(Signal::Happened).unwrap();
+        }
+        let started = Instant::now();
+        let policy = policy(20, 60_000);
+        assert_eq!(wait_for_quiet(&signals, &policy), Some(Cause::Happened));
+        assert!(started.elapsed() >= policy.quiet);
+        assert!(signals.try_recv().is_err(), "all of it is one change");
+    }
+
+    #[test]
+    fn patience_ends_though_something_always_happens() {
+        let (sender, signals) = mpsc::channel();
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = sender.send(Signal::Happened);
+                    thread::yield_now();
+                }
+            });
+            assert_eq!(wait_for_quiet(&signals, &policy(60_000, 50)), Some(Cause::Happened));
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn who_asks_or_stops_does_not_wait() {
+        let (sender, signals) = mpsc::channel();
+        let policy = policy(60_000, 60_000);
+        sender.send(Signal::Look).unwrap();
+        assert_eq!(wait_for_quiet(&signals, &policy), Some(Cause::Asked));
+        sender.send(Signal::Stop).unwrap();
+        assert_eq!(wait_for_quiet(&signals, &policy), None);
+    }
+}

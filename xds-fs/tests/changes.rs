@@ -1,0 +1,168 @@
+//! In whatever way a file changes, what it says in the end is read.
+
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, reason = "a test")]
+
+mod support;
+
+use std::{fs, os::unix::fs::symlink};
+
+use support::{Folder, Reader, clusters, noticing};
+use xds_core::types;
+
+#[test]
+fn what_is_there_is_read_when_it_is_asked_for() {
+    let folder = Folder::new("asked");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
+    reader.wait_for_names(&["a"]);
+    reader.0.read();
+    reader.wait_for_names(&["a"]);
+    println!("covers: S0.010 FS-01");
+}
+
+#[test]
+fn another_file_may_take_its_place() {
+    let folder = Folder::new("rename");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
+    reader.wait_for_names(&["a"]);
+    for name in ["b", "c"] {
+        folder.replace("cds.yaml", clusters(&[name]));
+        reader.wait_for_names(&[name]);
+    }
+    println!("covers: S0.011 FS-03");
+}
+
+#[test]
+fn it_may_be_saved_in_place_and_deleted_and_created_again() {
+    let folder = Folder::new("in-place");
+    let path = folder.path("cds.yaml");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::of_clusters(&path);
+    reader.wait_for_names(&["a"]);
+    folder.write("cds.yaml", clusters(&["b"]));
+    reader.wait_for_names(&["b"]);
+    fs::remove_file(&path).unwrap();
+    let why = reader.wait_for_trouble();
+    assert!(why.starts_with(path.to_str().unwrap()), "{why}");
+    folder.write("cds.yaml", clusters(&["c"]));
+    reader.wait_for_names(&["c"]);
+}
+
+#[test]
+fn a_config_map_is_swapped_as_a_whole() {
+    let folder = Folder::new("config-map");
+    let revise = |number: u32, name: &str| {
+        let revision = format!("..revision-{number}");
+        fs::create_dir(folder.path(&revision)).unwrap();
+        folder.write(&format!("{revision}/cds.yaml"), clusters(&[name]));
+        symlink(&revision, folder.path("..data_tmp")).unwrap();
+        fs::rename(folder.path("..data_tmp"), folder.path("..data")).unwrap();
+        if number > 1 {
+            fs::remove_dir_all(folder.path(&format!("..revision-{}", number - 1))).unwrap();
+        }
+    };
+    revise(1, "a");
+    symlink("..data/cds.yaml", folder.path("cds.yaml")).unwrap();
+    let path = folder.path("cds.yaml");
+    let mut by_link = Reader::of_clusters(&path);
+    let watched = noticing().with_watched_directory(folder.path("").to_str().unwrap());
+    let mut by_directory = Reader::of(&path, types::CLUSTER, watched);
+    for reader in [&mut by_link, &mut by_directory] {
+        reader.wait_for_names(&["a"]);
+    }
+    for (number, name) in [(2, "b"), (3, "c")] {
+        revise(number, name);
+        by_link.wait_for_names(&[name]);
+        by_directory.wait_for_names(&[name]);
+    }
+    println!("covers: FS-05 B18");
+}
+
+#[test]
+fn only_the_watched_directory_counts_where_there_is_one() {
+    let folder = Folder::new("watched");
+    fs::create_dir(folder.path("signals")).unwrap();
+    folder.write("cds.yaml", clusters(&["a"]));
+    let watched = noticing().with_watched_directory(folder.path("signals").to_str().unwrap());
+    let mut reader = Reader::of(&folder.path("cds.yaml"), types::CLUSTER, watched);
+    reader.wait_for_names(&["a"]);
+    folder.write("cds.yaml", clusters(&["b"]));
+    folder.write("cds.yaml", clusters(&["c"]));
+    folder.write("signals/now", "");
+    assert_eq!(support::names_in(&reader.next()).unwrap(), ["c"], "the first that is noticed");
+}
+
+#[test]
+fn neither_it_nor_its_folders_need_be_there_at_first() {
+    let folder = Folder::new("missing");
+    let path = folder.path("one/two/cds.yaml");
+    let mut reader = Reader::of_clusters(&path);
+    let why = reader.wait_for_trouble();
+    assert!(why.contains("one/two/cds.yaml: No such file"), "{why}");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, clusters(&["a"])).unwrap();
+    reader.wait_for_names(&["a"]);
+    // Nor do they have to stay.
+    fs::remove_dir_all(folder.path("one")).unwrap();
+    reader.wait_for_trouble();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, clusters(&["b"])).unwrap();
+    reader.wait_for_names(&["b"]);
+    println!("covers: FS-02");
+}
+
+#[test]
+fn a_folder_may_take_the_place_of_its_folder() {
+    let folder = Folder::new("folders");
+    for (name, cluster) in [("now", "a"), ("next", "b")] {
+        fs::create_dir(folder.path(name)).unwrap();
+        folder.write(&format!("{name}/cds.yaml"), clusters(&[cluster]));
+    }
+    let mut reader = Reader::of_clusters(&folder.path("now/cds.yaml"));
+    reader.wait_for_names(&["a"]);
+    fs::rename(folder.path("now"), folder.path("before")).unwrap();
+    fs::rename(folder.path("next"), folder.path("now")).unwrap();
+    reader.wait_for_names(&["b"]);
+    folder.write("now/cds.yaml", clusters(&["c"]));
+    reader.wait_for_names(&["c"]);
+}
+
+#[test]
+fn of_many_changes_the_last_counts() {
+    let folder = Folder::new("many");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
+    reader.wait_for_names(&["a"]);
+    for number in 0..500 {
+        folder.replace("cds.yaml", clusters(&[&format!("b{number}")]));
+    }
+    folder.replace("cds.yaml", clusters(&["last"]));
+    reader.wait_for_names(&["last"]);
+    println!("covers: FS-16");
+}
+
+#[test]
+fn what_is_not_noticed_is_looked_at_now_and_then_and_told_if_it_has_changed() {
+    let folder = Folder::new("anyway");
+    fs::create_dir(folder.path("elsewhere")).unwrap();
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut policy = noticing().with_watched_directory(folder.path("elsewhere").to_str().unwrap());
+    policy.look_anyway = std::time::Duration::from_millis(10);
+    let mut reader = Reader::of(&folder.path("cds.yaml"), types::CLUSTER, policy);
+    reader.wait_for_names(&["a"]);
+    folder.replace("cds.yaml", clusters(&["b"]));
+    assert_eq!(support::names_in(&reader.next()).unwrap(), ["b"], "the same is told once");
+}
+
+#[test]
+fn the_same_content_again_is_told_again() {
+    let folder = Folder::new("same");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
+    reader.wait_for_names(&["a"]);
+    folder.replace("cds.yaml", clusters(&["a"]));
+    reader.wait_for_names(&["a"]);
+    println!("covers: FS-09");
+}

@@ -1,0 +1,101 @@
+//! A client of files, over the driver of xds-tokio: from its watches to the disk.
+
+#![cfg(target_os = "linux")]
+#![allow(missing_docs, reason = "a test")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Folder, clusters};
+use tokio::time::timeout;
+use xds_core::{
+    client::{
+        ClientConfig, FilePolicy, ManagementServer, Node, Notice, OpaqueType, Profile, WatchError,
+    },
+    types,
+};
+use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
+
+fn client(path: &str, profile: Profile) -> ClientHandle {
+    let server = ManagementServer::new(path).with_files(FilePolicy::default());
+    let config = ClientConfig::new(Node::new("n"), server)
+        .with_profile(profile)
+        .with_type(OpaqueType::new(types::CLUSTER))
+        .with_type(OpaqueType::new(types::CLUSTER_LOAD_ASSIGNMENT));
+    Client::connect(config, ClientOptions::default())
+}
+
+/// What a watch is told, in a few words.
+async fn next(watch: &mut Watch) -> String {
+    let notice = timeout(Duration::from_secs(30), watch.next()).await.expect("soon");
+    let notice = notice.expect("the client is there").expect("a sound watch");
+    watch.handled();
+    let about = |error: &WatchError| error.kind().to_string();
+    match notice {
+        Notice::Changed(Ok(resource)) => format!("version {}", resource.version),
+        Notice::Changed(Err(error)) => format!("none: {}", about(&error)),
+        Notice::Ambient(Some(error)) => format!("beside it: {}", about(&error)),
+        Notice::Ambient(None) => "all is well".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn of_version(version: &str, names: &[&str]) -> String {
+    clusters(names).replace("version_info: v", &format!("version_info: {version}"))
+}
+
+#[tokio::test]
+async fn the_last_good_state_stays_until_there_is_a_good_one() {
+    let folder = Folder::new("client");
+    let path = folder.path("cds.yaml").to_str().unwrap().to_owned();
+    for profile in [Profile::grpc(), Profile::envoy()] {
+        let client = client(&path, profile);
+        let mut watch = client.watch_untyped(types::CLUSTER, "a");
+        let missing = next(&mut watch).await;
+        assert!(missing.starts_with(&format!("none: {path}: No such file")), "{missing}");
+        folder.replace("cds.yaml", of_version("one", &["a", "b"]));
+        assert_eq!(next(&mut watch).await, "version one");
+
+        folder.write("cds.yaml", clusters(&["a, lb_polcy: MAGLEV"]));
+        let broken = next(&mut watch).await;
+        assert!(broken.starts_with(&format!("beside it: {path}:3:")), "{broken}");
+        assert!(broken.contains("resources[0]") && broken.contains("lb_polcy"), "{broken}");
+        let status = client.status().await.expect("it runs");
+        assert_eq!(status[0].version.as_str(), "one");
+
+        folder.replace(
+            "cds.yaml",
+            of_version("two", &["b"]).replace("name: b", "name: a, type: EDS"),
+        );
+        assert_eq!(next(&mut watch).await, "version two");
+        // One that nobody wanted before.
+        let mut other = client.watch_untyped(types::CLUSTER_LOAD_ASSIGNMENT, "a");
+        let about_another = next(&mut other).await;
+        assert!(about_another.starts_with("none: "), "{about_another}");
+        std::fs::remove_file(&path).unwrap();
+        let gone = next(&mut watch).await;
+        assert!(gone.starts_with("beside it: ") && gone.contains("No such file"), "{gone}");
+    }
+    println!("covers: S0.017 S0.018 IS32");
+}
+
+#[tokio::test]
+async fn what_became_of_each_content_is_counted() {
+    let folder = Folder::new("counted");
+    let path = folder.path("cds.yaml").to_str().unwrap().to_owned();
+    let client = client(&path, Profile::grpc());
+    let mut watch = client.watch_untyped(types::CLUSTER, "a");
+    next(&mut watch).await;
+    folder.write("cds.yaml", of_version("one", &["a"]));
+    assert_eq!(next(&mut watch).await, "version one");
+    let listener = format!("- {{'@type': {}, name: l}}\n", types::LISTENER);
+    folder.write(
+        "cds.yaml",
+        of_version("two", &["a"]).replace("}\n", ", alt_stat_name: s}\n") + &listener,
+    );
+    assert_eq!(next(&mut watch).await, "version two", "the rest of the response is good");
+    let stats = client.stats().await.expect("it runs");
+    assert_eq!((stats.server_failures, stats.acks, stats.nacks), (1, 1, 1));
+    println!("covers: S0.017");
+}

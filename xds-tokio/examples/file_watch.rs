@@ -1,0 +1,44 @@
+//! Follows the clusters in a file, without any server, until Ctrl-C.
+//!
+//! `cargo run -p xds-tokio --features files --example file_watch -- examples/config/clusters.yaml`
+
+use std::{env, error::Error};
+
+use tokio::{select, signal};
+use xds_core::{
+    client::{Change, ClientConfig, FilePolicy, ManagementServer, Node, OpaqueType, Profile},
+    types,
+};
+use xds_tokio::{Client, ClientOptions};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let path = env::args().nth(1).unwrap_or_else(|| "examples/config/clusters.yaml".into());
+
+    // In place of an address the server has a path. Other types could come from other files, or from servers:
+    // `ClientConfig::with_source`.
+    let server = ManagementServer::new(path).with_files(FilePolicy::default());
+    let config = ClientConfig::new(Node::new("example"), server)
+        .with_profile(Profile::envoy())
+        .with_type(OpaqueType::new(types::CLUSTER));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut clusters = client.watch_all_untyped(types::CLUSTER);
+    loop {
+        select! {
+            _ = signal::ctrl_c() => return Ok(()),
+            Some(change) = clusters.next() => match change? {
+                Change::Resource { name, result: Ok(resource) } => {
+                    println!("{name} version {}: {} bytes", resource.version, resource.bytes.len());
+                }
+                Change::Resource { name, result: Err(error) } => println!("{name} is gone: {error}"),
+                Change::Ambient { name, error: Some(error) } => {
+                    println!("{name} stays as it was: {error}");
+                }
+                Change::CollectionAmbient(Some(error)) => println!("all stay as they were: {error}"),
+                Change::Collection(Err(error)) => println!("nothing yet: {error}"),
+                Change::Collection(Ok(())) => println!("that is all for now"),
+                _ => {}
+            },
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A channel to a server that is a file.
+
+use core::task::{Context, Poll, ready};
+use std::sync::Arc;
+
+use xds_core::client::{Call, FilePolicy};
+use xds_format::Schema;
+use xds_fs::{Content, FileSubscription};
+
+use super::{
+    link::{News, Reads},
+    options::ClientOptions,
+};
+
+/// A subscription, and what was last said of it.
+#[derive(Debug)]
+pub(crate) struct FileLink {
+    subscription: FileSubscription,
+    trouble: Option<Arc<str>>,
+}
+
+impl FileLink {
+    /// Nothing is read or watched yet. `None` if the call is for no type.
+    pub(crate) fn new(call: &Call, policy: &FilePolicy, options: &ClientOptions) -> Option<Self> {
+        let path = Arc::clone(&call.server.uri);
+        let schema = options.schema.unwrap_or_else(|| Schema::envoy());
+        let type_url = call.type_url.clone()?;
+        let subscription = FileSubscription::new(path, type_url, policy.clone(), schema);
+        Some(Self { subscription, trouble: None })
+    }
+
+    pub(crate) fn read(&mut self) {
+        self.subscription.read();
+    }
+
+    pub(crate) fn poll(&mut self, reads: Reads, cx: &mut Context<'_>) -> Poll<News> {
+        if reads == Reads::No {
+            return Poll::Pending;
+        }
+        Poll::Ready(match ready!(self.subscription.poll(cx)) {
+            Content::Response(response) => News::Message(response),
+            Content::Unreadable(why) => News::Unreadable(why),
+            _ => return Poll::Pending,
+        })
+    }
+
+    /// Whether that was not the last thing that was said of the file.
+    pub(crate) fn is_news(&mut self, trouble: Option<&Arc<str>>) -> bool {
+        let is_news = self.trouble.as_ref() != trouble;
+        self.trouble = trouble.cloned();
+        is_news
+    }
+}
