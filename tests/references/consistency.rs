@@ -54,7 +54,7 @@ fn what_leads_somewhere_is_consistent() {
         let yaml = if set.is_empty() { "[]".to_owned() } else { set.concat() };
         assert_eq!(check_with(&Consistency::default(), &yaml), [""; 0], "{yaml}");
     }
-    println!("covers: M205");
+    println!("covers: M205 B56");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use xds_core::{
 };
 
 use crate::{
-    envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap, Specifier},
+    envoy::{ApiConfigSource, ApiVersion, ConfigSource, EnvoyBootstrap, Specifier},
     grpc::Bootstrap,
     guards::Guards,
     node::NodeIdentity,
@@ -90,6 +90,9 @@ pub enum Inexpressible {
     /// The source is a file.
     #[error("resources come from files")]
     File,
+    /// The source asks for version 2 of the protocol or of the resources, which nobody serves any more (B14).
+    #[error("{0}: version 2 is not spoken")]
+    Version2(&'static str),
     /// The rate at which requests may be sent is none.
     #[error("rate_limit_settings: {0}")]
     RequestRate(#[from] InvalidRequestRate),
@@ -154,6 +157,9 @@ impl EnvoyBootstrap {
 
     /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).
     fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
+        if source.resource_api_version == ApiVersion::V2 {
+            return Err(Inexpressible::Version2("resource_api_version"));
+        }
         match &source.specifier {
             Specifier::Path(_) => Err(Inexpressible::File),
             Specifier::Api(api) if api.api_type.is_aggregated() => {
@@ -172,6 +178,9 @@ impl EnvoyBootstrap {
         api: &ApiConfigSource,
         streams: Streams,
     ) -> Result<ManagementServer, Inexpressible> {
+        if api.transport_api_version == ApiVersion::V2 {
+            return Err(Inexpressible::Version2("transport_api_version"));
+        }
         let uri = api.target(0).ok_or(Inexpressible::NoSource)?.name();
         let variant = match api.api_type.is_incremental() {
             true => Variant::Incremental,

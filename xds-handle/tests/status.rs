@@ -44,7 +44,7 @@ fn status_has_the_resource_in_use_and_the_update_that_failed() {
 
 #[test]
 fn client_status_has_dates_of_the_wall_clock() {
-    println!("covers: CM-01 CM-09 B31");
+    println!("covers: CM-01 B31");
     let mut rig = Rig::opened();
     let _watches =
         (rig.handle.watch_untyped(CLUSTER, "a"), rig.handle.watch_untyped(ENDPOINTS, "e"));

@@ -96,6 +96,7 @@ async fn what_the_suite_sets_its_client_is_served() {
         () = serve => panic!("it ended"),
         () = play(at, serving) => {}
     }
+    println!("covers: B62");
 }
 
 async fn play(at: SocketAddr, serving: SocketAddr) {

@@ -230,6 +230,24 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
 }
 
 #[test]
+fn version_3_is_spoken_and_version_2_refused() {
+    let config = |resources: &str, transport: &str| {
+        let mut api = grpc("GRPC");
+        api["transport_api_version"] = transport.into();
+        let mut proxy = proxy();
+        let source = json!({ "api_config_source": api, "resource_api_version": resources });
+        proxy["dynamic_resources"]["lds_config"] = source;
+        envoy(&proxy).expect("it is right").client_config().err()
+    };
+    assert_eq!(config("AUTO", "AUTO"), None);
+    assert_eq!(config("V3", "V3"), None);
+    let refused = |field| Some(Inexpressible::Version2(field));
+    assert_eq!(config("V2", "V3"), refused("resource_api_version"));
+    assert_eq!(config("V3", "V2"), refused("transport_api_version"));
+    println!("covers: B14 X38");
+}
+
+#[test]
 fn what_the_core_cannot_do_is_said() {
     let none = envoy(&json!({})).expect("nothing is wrong with nothing");
     assert_eq!(none.client_config().err(), Some(Inexpressible::NoSource));

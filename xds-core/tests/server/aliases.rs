@@ -297,7 +297,7 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
     run_all_with(
         &config,
         &[(
-            "M137 M133",
+            "M137 M133 X05",
             "
             d> vhds +r/x
             d< vhds first ?r/x

@@ -204,7 +204,7 @@ fn layers_that_cannot_be_are_refused() {
     let error = rig.server.set_snapshot(&view("v"), Snapshot::new(), rig.now);
     assert_eq!(error, Err(TransactionError::LayeredView { view: view("v") }));
     assert_eq!(rig.server.stats().resources, 3, "nothing has changed");
-    println!("covers: M218 M224");
+    println!("covers: M218 M224 B57");
 }
 
 /// M222, M224: layered views cost nothing until somebody subscribes, and nothing once nobody does.
