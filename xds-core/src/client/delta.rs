@@ -95,15 +95,14 @@ impl Delta {
         }
     }
 
-    /// Writes the request that tells what changed, and takes it for sent. `upstream` is the server, of
-    /// whose resources the first request states the versions.
+    /// Writes the request that tells what changed, and takes it for sent. The first one states the
+    /// versions of what is held from the server.
     pub(crate) fn render(
         &mut self,
         envelope: &Envelope<'_>,
         interest: &mut TypeInterest,
         cache: &Cache,
         form: Form<'_>,
-        upstream: usize,
         out: &mut Vec<u8>,
     ) -> Rendered {
         let had_wildcard = self.has_wildcard();
@@ -147,7 +146,7 @@ impl Delta {
         rendered.wildcard = WildcardStep::between(had_wildcard, self.has_wildcard());
 
         if is_first {
-            rendered.states_held = self.write_versions(interest, cache, upstream, out);
+            rendered.states_held = self.write_versions(interest, cache, form.upstream, out);
         }
         encode::string(out, RESPONSE_NONCE, envelope.nonce.as_str());
         if let Some((code, message)) = envelope.error {

@@ -1,10 +1,11 @@
 //! What was let go of since the last response, in requests that a further response may cross.
 //!
-//! A server drops a request whose nonce is not that of its newest response (S0.097, M58). What such a
+//! A server drops a request whose nonce is not that of its newest response (S0.147, M58). What such a
 //! request said is said again by the answer to the response that crossed it, but not that something ended
 //! and was taken up again meanwhile: the answer lists it as if nothing had happened. To the server the
-//! subscription never ended and there is nothing to send, while the client dropped what it held. So the
-//! answer leaves out what is wanted again and has not come, and the request behind it asks for it anew.
+//! subscription never ended and there is nothing to send, while the client dropped what it held, or passed
+//! over what came when nobody wanted it. So the answer leaves out what is wanted again and has not come, and
+//! the request behind it asks for it anew.
 //!
 //! ```text
 //! client                                   server
@@ -16,10 +17,11 @@
 //!   │  [a, b]  nonce 2 ────────┼────────────▶ │  b is sent
 //! ```
 //!
-//! That is exact with servers that wait for the answer before they send more. With one that does not, the
-//! answer may be crossed as well.
+//! That is exact with servers that wait for the answer before they send more. With one that does not, as
+//! Istio's, the answer may be crossed as well: then what it left out is asked for again only when it ends once
+//! more, and an empty list that ended in an answer may go on to mean everything on that stream.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{entry::Entry, status::EntryState};
 use crate::{
@@ -42,13 +44,21 @@ pub(crate) struct LetGo {
 /// What the server may take for subscribed all along, and for sent.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
-    names: BTreeSet<ResourceName>,
-    /// Whether it may be anything: what a wildcard or a glob covered, or too much to remember.
-    is_anything: bool,
+    names: BTreeMap<ResourceName, AtItsEnd>,
+    /// Whether it may be anything: what a wildcard covered, or too much to remember.
+    pub(crate) is_anything: bool,
     /// The subscriptions that were said since the first of these ended.
     since: BTreeSet<Slot>,
     /// Whether a wildcard of an empty list ended, so that an empty list may still mean everything.
     pub(crate) is_legacy: bool,
+}
+
+/// What was known of a name when it was no longer asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum AtItsEnd {
+    /// Nothing: the server had yet to send it, and does so unless it has heard of the end.
+    Unknown,
+    Known,
 }
 
 impl LetGo {
@@ -64,7 +74,7 @@ impl LetGo {
         core::mem::take(&mut self.lost)
     }
 
-    /// A request made good that an empty list meant everything; the rest is for the next one.
+    /// A request made good that an empty list meant everything; the rest is for the one behind it.
     pub(crate) fn put_back(&mut self, lost: Lost) {
         self.lost = Lost { is_legacy: false, ..lost };
     }
@@ -79,17 +89,21 @@ impl LetGo {
     /// A name is no longer asked for.
     pub(crate) fn note_ended(&mut self, subscription: Slot, entry: &Entry) {
         self.lost.since.remove(&subscription);
-        if entry.is_glob || self.lost.names.len() >= MAX_NAMES {
-            self.note_anything();
-        } else if entry.state != EntryState::Requested {
-            self.lost.names.insert(entry.name.clone());
+        if self.lost.names.len() >= MAX_NAMES {
+            return self.note_anything();
         }
+        let at_its_end = match entry.state {
+            EntryState::Requested => AtItsEnd::Unknown,
+            _ => AtItsEnd::Known,
+        };
+        let known = self.lost.names.entry(entry.name.clone()).or_insert(at_its_end);
+        *known = at_its_end.max(*known);
     }
 
     /// Everything is no longer asked for.
     pub(crate) fn note_anything(&mut self) {
         self.lost.is_anything = true;
-        self.lost.names = BTreeSet::new();
+        self.lost.names = BTreeMap::new();
     }
 
     /// An empty list no longer means everything.
@@ -104,11 +118,20 @@ impl Lost {
     }
 
     /// Whether the server may take a name for subscribed all along that ended and is wanted again, and for
-    /// sent what is not known here. A glob may always lack some of what it stands for.
-    pub(crate) fn has(&self, subscription: Slot, is_sent: bool, entry: &Entry) -> bool {
-        let is_unknown = entry.is_glob || entry.state == EntryState::Requested;
-        is_unknown
-            && (self.is_anything || self.names.contains(entry.name.as_str()))
-            && (!is_sent || self.since.contains(&subscription))
+    /// sent what is not held from it. What it had yet to send when the name ended it still sends, if the
+    /// name was said again before the response came.
+    pub(crate) fn has(
+        &self,
+        subscription: Slot,
+        is_sent: bool,
+        entry: &Entry,
+        upstream: usize,
+    ) -> bool {
+        if entry.is_held_from(upstream) || (is_sent && !self.since.contains(&subscription)) {
+            return false;
+        }
+        let at_its_end = self.names.get(entry.name.as_str());
+        let is_lost = |at_its_end: &AtItsEnd| *at_its_end == AtItsEnd::Known || !is_sent;
+        self.is_anything || at_its_end.is_some_and(is_lost)
     }
 }

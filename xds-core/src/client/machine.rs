@@ -29,7 +29,7 @@ pub(crate) struct Rendered {
     pub(crate) subscribed: Vec<Slot>,
     /// Subscriptions that it has now been told are over, and that no other server knows of.
     pub(crate) unsubscribed: Vec<Slot>,
-    /// Subscriptions that the request leaves out, and the next one has again.
+    /// Subscriptions that the request leaves out, and one behind it has again.
     pub(crate) left_out: Vec<Slot>,
     pub(crate) wildcard: WildcardStep,
     /// Whether the request says that something is held from before.
@@ -43,7 +43,7 @@ pub(crate) enum WildcardStep {
     None,
     Subscribed,
     Unsubscribed,
-    /// The request leaves it out, and the next one has it again.
+    /// The request leaves it out, and one behind it has it again.
     LeftOut,
 }
 
@@ -65,6 +65,8 @@ pub(crate) struct Form<'a> {
     pub(crate) is_complete: bool,
     /// By authority: whether it uses the server.
     pub(crate) scope: &'a [bool],
+    /// The position of the server.
+    pub(crate) upstream: usize,
 }
 
 impl Machine {

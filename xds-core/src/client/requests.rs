@@ -182,7 +182,7 @@ impl Client {
         };
         let mut message = Vec::new();
         let scope = server.serves.of(type_index);
-        let form = Form { wildcard, is_complete, scope };
+        let form = Form { wildcard, is_complete, scope, upstream };
         let (interest, cache) = (&mut known.interest, &known.cache);
         let rendered = match machine {
             Machine::Sotw(sotw) => {
@@ -193,7 +193,7 @@ impl Client {
             Machine::Delta(delta) => {
                 let nonce = &nonce;
                 let envelope = delta::Envelope { node, type_url: &type_url, nonce, error };
-                delta.render(&envelope, interest, cache, form, upstream, &mut message)
+                delta.render(&envelope, interest, cache, form, &mut message)
             }
         };
         channel.last_rendered = Some(type_index);

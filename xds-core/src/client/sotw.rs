@@ -1,7 +1,8 @@
 //! The state-of-the-world protocol of one type on one channel.
 //!
-//! A SotW request is a function of what is wanted now: every one lists all names, carries the last
-//! accepted version and the newest nonce, and so replaces whatever was said before (S0.095). This
+//! A SotW request is a function of what is wanted now: every one lists all names, but for those that it
+//! [leaves to the next one](LetGo), carries the last accepted version and the newest nonce, and so replaces
+//! whatever was said before (S0.095). This
 //! file keeps what the *server* believes is subscribed and renders the request that brings it up to
 //! date. It does not know whether the stream carries other types as well.
 //!
@@ -16,7 +17,7 @@
 //! ```
 //!
 //! There is no way from `Legacy` to nothing in one request, so a wildcard that ends without names
-//! goes through `["*"]`.
+//! goes through `["*"]`. Where a response has crossed that, the way is gone once more (`LeavingLegacy`).
 //!
 //! Of requests that a response crosses, and that the server drops for their nonce, the answer makes good what
 //! its list can say. [`LetGo`] is about the rest.
@@ -162,7 +163,7 @@ impl Sotw {
                 }
             } else if let Some(entry) = cache.get(subscription.entry) {
                 let is_sent = self.sent.has(slot);
-                if lost.has(slot, is_sent, entry) {
+                if lost.has(slot, is_sent, entry, form.upstream) {
                     if is_sent {
                         self.unsay(slot, subscription);
                     }
@@ -232,11 +233,11 @@ impl Sotw {
         let may_lack_some = !self.has_wildcard() || !form.is_complete;
         let wants_wildcard = interest.wants_wildcard_in(scope)
             && self.wire != OnWire::LeavingLegacy
-            && (lost.is_nothing() || !may_lack_some);
+            && (!lost.is_anything || !may_lack_some);
         let has_names = match lost.is_nothing() {
             true => interest.names_in(scope) > 0,
             false => interest.subscriptions.iter().any(|(slot, subscription)| {
-                let is_lost = |entry| lost.has(slot, self.sent.has(slot), entry);
+                let is_lost = |entry| lost.has(slot, self.sent.has(slot), entry, form.upstream);
                 let entry = cache.get(subscription.entry);
                 subscription.is_wanted_in(scope) && entry.is_some_and(|entry| !is_lost(entry))
             }),
@@ -253,7 +254,9 @@ impl Sotw {
     /// What the list about to be sent ends, where a response may have crossed it.
     fn note_let_go(&mut self, next: OnWire, wants_wildcard: bool, is_answer: bool) {
         let is_without = next == (OnWire::Named { wildcard: false });
-        let ends_wildcard = self.has_wildcard() && is_without && !wants_wildcard;
+        // The server takes `["*"]` for a wildcard, whatever it was said for.
+        let is_leaving = self.wire == OnWire::LeavingLegacy;
+        let ends_wildcard = is_without && (is_leaving || self.has_wildcard() && !wants_wildcard);
         let ends_legacy = self.wire == OnWire::Legacy && next != OnWire::Legacy;
         let Some(let_go) = &mut self.let_go else { return };
         if ends_wildcard {
