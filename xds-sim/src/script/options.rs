@@ -53,7 +53,9 @@ pub(super) fn client_config(
         "polls",
         "exchange",
     ];
-    let is_known = |key: &str| known.contains(&key) || key.starts_with("features@");
+    let of_servers = ["features@", "variant@", "streams@"];
+    let is_known =
+        |key: &str| known.contains(&key) || of_servers.iter().any(|option| key.starts_with(option));
     if let Some((key, _)) = options.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("a client has no option `{key}`"));
     }
@@ -106,14 +108,6 @@ pub(super) fn client_config(
         None => {}
     }
     let node = Node::new(option("node").unwrap_or("test"));
-    let streams = match option("streams") {
-        Some("per-type") => Streams::PerType,
-        _ => Streams::Aggregated,
-    };
-    let variant = match option("variant") {
-        Some("delta") => Variant::Incremental,
-        _ => Variant::StateOfTheWorld,
-    };
     let rate = option("rate").map(request_rate).transpose()?;
     let node_in = match option("node-in") {
         Some("every") => NodeIn::EveryRequest,
@@ -124,7 +118,16 @@ pub(super) fn client_config(
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
-        let own = option(&format!("features@{uri}")).unwrap_or(features);
+        let own = |key: &str| option(&format!("{key}@{uri}")).or(option(key));
+        let streams = match own("streams") {
+            Some("per-type") => Streams::PerType,
+            _ => Streams::Aggregated,
+        };
+        let variant = match own("variant") {
+            Some("delta") => Variant::Incremental,
+            _ => Variant::StateOfTheWorld,
+        };
+        let own = own("features").unwrap_or_default();
         let (own, _) = ServerFeatures::parse(own.split(','));
         let mut server = ManagementServer::new(uri).with_features(own);
         server.request_rate = rate;
