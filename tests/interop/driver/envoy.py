@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ _HTTP_PATIENCE = 5.0
 class Envoy:
     """One Envoy process, bootstrapped from `config/envoy/bootstrap.yaml`."""
 
-    def __init__(self, scenario: Scenario, binary: Path, bootstrap: str, workers: int = 1) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        binary: Path,
+        bootstrap: str,
+        workers: int = 1,
+        options: Sequence[str] = (),
+    ) -> None:
         config = scenario.directory / "bootstrap.yaml"
         config.write_text(bootstrap, encoding="utf-8")
         admin_address = scenario.directory / "admin-address.txt"
@@ -31,6 +39,7 @@ class Envoy:
                 "--admin-address-path", admin_address,
                 "--disable-hot-restart",
                 "--concurrency", str(workers),
+                *options,
             ],
         )  # fmt: skip
         self._admin = eventually("Envoy's admin address", lambda: self._read_admin_address(admin_address))

@@ -20,13 +20,12 @@ from driver.xds import XdsWatch
 
 _CDS = "cluster_manager.cds"
 
-# What makes a content that neither side uses, and where Envoy counts it.
+# What makes a content that neither side uses.
 _UNUSABLE = {
-    "cannot be parsed": ("edits/clusters-broken.yaml", "update_failure"),
-    "has an unknown field": ("edits/clusters-unknown-field.yaml", "update_failure"),
-    "breaks a constraint": ("edits/clusters-invalid.yaml", "update_rejected"),
-    "has a name twice": ("edits/clusters-twice.yaml", "update_rejected"),
-    "has resources of another type": ("edits/clusters-of-another-type.yaml", "update_rejected"),
+    "cannot be parsed": "edits/clusters-broken.yaml",
+    "has an unknown field": "edits/clusters-unknown-field.yaml",
+    "breaks a constraint": "edits/clusters-invalid.yaml",
+    "has resources of another type": "edits/clusters-of-another-type.yaml",
 }
 
 
@@ -46,8 +45,15 @@ class _World:
 
         eventually("the same clusters on both sides", probe)
 
-    def refusals(self) -> int:
-        """How often Envoy could not use a content."""
+    def refuse(self, template: str) -> None:
+        """Waits until both say that they cannot use a content."""
+        before = self._refusals()
+        warnings = self.watch.warnings()
+        self.config.replace("clusters.yaml", template)
+        eventually("a refusal of Envoy", lambda: self._refusals() > before)
+        eventually("a warning of xds watch", lambda: self.watch.warnings() > warnings)
+
+    def _refusals(self) -> int:
         return self.envoy.stat(f"{_CDS}.update_failure") + self.envoy.stat(f"{_CDS}.update_rejected")
 
 
@@ -89,20 +95,22 @@ def _follows(scenario: Scenario, programs: Programs, world: _World) -> None:
     with scenario.check("another file in its place is another state, and what it lacks is gone"):
         config.replace("clusters.yaml", "edits/clusters-others.yaml")
         world.expect_both_to_have({"blue": "2s", "yellow": "3s"})
-    for what, (template, counter) in _UNUSABLE.items():
+    for what, template in _UNUSABLE.items():
         with scenario.check(f"neither uses anything of a content that {what}"):
-            mark, before = world.watch.mark(), world.refusals()
-            config.replace("clusters.yaml", template)
-            eventually(f"a refusal of Envoy ({counter})", lambda before=before: world.refusals() > before)
-            eventually("an error of xds watch", lambda mark=mark: _complaints(world.watch, mark))
+            world.refuse(template)
             world.expect_both_to_have({"blue": "2s", "yellow": "3s"})
+    with scenario.check("of a name that stands twice Envoy uses the first, and xds watch nothing of the content"):
+        world.refuse("edits/clusters-twice.yaml")
+        expect(_clusters_of_envoy(envoy) == {"blue": "6s"}, f"Envoy has {_clusters_of_envoy(envoy)}")
+        ours = _clusters_of_watch(world.watch)
+        expect(ours == {"blue": "2s", "yellow": "3s"}, f"xds watch has {ours}")
     with scenario.check("the next good content is used by both"):
         config.replace("clusters.yaml", "edits/clusters-repaired.yaml")
         world.expect_both_to_have({"blue": "8s", "green": "9s"})
     with scenario.check("a file that is deleted takes nothing away"):
         mark = world.watch.mark()
         config.remove("clusters.yaml")
-        eventually("an error of xds watch", lambda: _complaints(world.watch, mark))
+        eventually("an error told by xds watch", lambda: _errors(world.watch, mark))
         world.expect_both_to_have({"blue": "8s", "green": "9s"})
     with scenario.check("one that comes back empty of resources takes all away"):
         config.replace("clusters.yaml", "edits/clusters-none.yaml")
@@ -137,7 +145,9 @@ def _world(scenario: Scenario, programs: Programs, config: ConfigDir, watched: d
     bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", values)
     clusters: Path = config.path / "clusters.yaml"
     watch = XdsWatch(scenario, programs.xds, clusters, NODE, ["cds"])
-    yield _World(config, Envoy(scenario, programs.envoy, bootstrap), watch)
+    # Without this a field that Envoy does not know is passed over, and the rest of the content is used.
+    envoy = Envoy(scenario, programs.envoy, bootstrap, options=["--reject-unknown-dynamic-fields"])
+    yield _World(config, envoy, watch)
 
 
 def _clusters_of_envoy(envoy: Envoy) -> dict[str, str]:
@@ -160,5 +170,5 @@ def _last_changes(watch: XdsWatch) -> dict[str, Any]:
     return in_use
 
 
-def _complaints(watch: XdsWatch, mark: int) -> list[dict[str, Any]]:
+def _errors(watch: XdsWatch, mark: int) -> list[dict[str, Any]]:
     return [event for event in watch.events[mark:] if event["event"] in ("ambient", "error") and event["error"]]

@@ -236,6 +236,11 @@ class XdsWatch:
         """A place in the stream of events, for `changes`."""
         return len(self.events)
 
+    def warnings(self) -> int:
+        """How many warnings it has logged."""
+        self._process.expect_running()
+        return self._process.stderr_log.read_text(errors="replace").count(" WARN ")
+
     def changes(self, mark: int) -> list[Event]:
         """What was printed after a mark, but for errors that leave all resources as they are."""
         return [event for event in self.events[mark:] if event["event"] != "ambient"]
