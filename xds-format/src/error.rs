@@ -291,6 +291,15 @@ pub enum ErrorKind {
         /// What is wrong with them.
         reason: String,
     },
+    /// The value is well-formed, but a constraint of the schema forbids it: the option
+    /// `validate.rules`.
+    #[error("{reason}")]
+    Constraint {
+        /// The constraint, by its name in that option: `min_len`, `lte`, `required`.
+        rule: &'static str,
+        /// What has to be so, and what is.
+        reason: String,
+    },
     /// A descriptor set cannot be read or contradicts itself.
     #[error("invalid descriptor set: {reason}")]
     Descriptors {

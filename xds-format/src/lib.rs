@@ -63,6 +63,11 @@
 //! them (`on` is a boolean), with `<<` merged. Everything else is an error, most of all what would
 //! otherwise be lost silently: unknown fields, types and enum values, keys that stand twice.
 //!
+//! # Beyond the encoding
+//!
+//! [`Validator`] holds resources against the constraints that the schema states (`validate.rules`),
+//! for those who ask for it.
+//!
 //! # Limits
 //!
 //! No input panics, whatever it is. Texts nest at most 200 lists and objects, messages at most 100
@@ -83,6 +88,7 @@ mod schema;
 mod suggest;
 mod time;
 mod tree;
+mod validate;
 mod wire;
 
 /// The reflection library whose descriptors [`Schema::pool`] and [`Schema::message`] give.
@@ -100,3 +106,4 @@ pub use print::{
     to_text, to_yaml,
 };
 pub use schema::Schema;
+pub use validate::Validator;

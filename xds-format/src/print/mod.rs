@@ -210,7 +210,7 @@ enum Privacy {
 
 /// The entries of a map field in the order of their keys: a hash map would print in a new order
 /// every time.
-fn sorted(map: &std::collections::HashMap<MapKey, Value>) -> Vec<(&MapKey, &Value)> {
+pub(crate) fn sorted(map: &std::collections::HashMap<MapKey, Value>) -> Vec<(&MapKey, &Value)> {
     let mut entries: Vec<_> = map.iter().collect();
     entries.sort_by(|(a, _), (b, _)| key_order(a).cmp(&key_order(b)));
     entries

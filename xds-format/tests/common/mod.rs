@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part")]
 
+pub mod protos;
+
 use prost_reflect::prost::Message as _;
 use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage as _, Value,

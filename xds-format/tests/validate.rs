@@ -1,0 +1,475 @@
+//! Constraints of the schema, checked against resources.
+
+#![cfg(feature = "envoy")]
+
+mod common;
+
+use common::protos::schema;
+use xds_format::{ErrorKind, Format, Schema, Validator, encode_message, parse};
+
+/// A message `Thing` with one field of this type and these rules.
+fn thing(of_type: &str, rules: &str) -> Validator {
+    let text = format!(
+        "message Thing {{ {of_type} it = 1 [(validate.rules).{rules}]; }}\n\
+         enum Colour {{ UNSPECIFIED = 0; RED = 1; }}\nmessage Part {{ string name = 1 [(validate.rules).string.min_len = 1]; }}"
+    );
+    let schema = schema(&text);
+    SCHEMA.set(Some(schema.clone()));
+    Validator::new(&schema).unwrap()
+}
+
+thread_local! {
+    static SCHEMA: std::cell::RefCell<Option<Schema>> = const { std::cell::RefCell::new(None) };
+}
+
+/// All that is wrong with a `Thing` in JSON.
+#[track_caller]
+fn faults(validator: &Validator, json: &str) -> Vec<String> {
+    let schema = SCHEMA.with_borrow(|it| it.clone()).unwrap();
+    let bytes =
+        encode_message(&schema, "f", "acme.v1.Thing", Format::Json, json.as_bytes()).unwrap();
+    let faults = validator.violations("t/acme.v1.Thing", &bytes).unwrap();
+    let first = validator.check("t/acme.v1.Thing", &bytes).err();
+    assert_eq!(first.as_ref(), faults.first());
+    faults.iter().map(ToString::to_string).collect()
+}
+
+/// What a field of this type and with these rules takes, and what it does not, with the reason.
+#[track_caller]
+fn expect(of_type: &str, rules: &str, good: &[&str], bad: &[(&str, &str)]) {
+    let validator = thing(of_type, rules);
+    let value = |value: &str| match value {
+        "" => "{}".to_owned(),
+        value => format!("{{\"it\": {value}}}"),
+    };
+    for good in good {
+        assert_eq!(faults(&validator, &value(good)), [""; 0], "{of_type} {rules}: {good}");
+    }
+    for (bad, reason) in bad {
+        assert_eq!(faults(&validator, &value(bad)), [*reason], "{of_type} {rules}: {bad}");
+    }
+}
+
+#[test]
+fn numbers_lie_in_an_interval() {
+    expect(
+        "uint32",
+        "uint32 = { gte: 3, lt: 56 }",
+        &["3", "55"],
+        &[
+            ("2", "it: must be at least 3, is 2"),
+            ("56", "it: must be less than 56, is 56"),
+            ("", "it: must be at least 3, is 0"),
+        ],
+    );
+    println!("covers: S4.028");
+}
+
+#[test]
+fn numbers_of_all_kinds() {
+    expect("int64", "int64.gt = -1", &["0", ""], &[("-1", "it: must be greater than -1, is -1")]);
+    expect(
+        "uint64",
+        "uint64.lte = 18446744073709551614",
+        &["0"],
+        &[(
+            "18446744073709551615",
+            "it: must be at most 18446744073709551614, is 18446744073709551615",
+        )],
+    );
+    expect(
+        "double",
+        "double = { gte: 0, lte: 100 }",
+        &["0", "99.5", "\"NaN\""],
+        &[("100.5", "it: must be at most 100, is 100.5")],
+    );
+    expect("float", "float.gt = 0", &["1.5"], &[("", "it: must be greater than 0, is 0")]);
+    expect("uint32", "uint32 = { in: [1, 4] }", &["4"], &[("2", "it: must be one of 1, 4, is 2")]);
+    expect(
+        "uint32",
+        "uint32 = { not_in: [1, 4] }",
+        &["2"],
+        &[("4", "it: must not be one of 1, 4, is 4")],
+    );
+    expect("sint32", "sint32.const = -7", &["-7"], &[("7", "it: must be -7, is 7")]);
+    expect(
+        "uint32",
+        "uint32 = { gt: 9, ignore_empty: true }",
+        &["", "10"],
+        &[("9", "it: must be greater than 9, is 9")],
+    );
+    // What lies between the bounds is forbidden.
+    expect(
+        "uint32",
+        "uint32 = { lt: 3, gt: 9 }",
+        &["2", "10"],
+        &[("5", "it: must be greater than 9 or be less than 3, is 5")],
+    );
+    expect("bool", "bool.const = true", &["true"], &[("", "it: must be true")]);
+    // A wrapper that is not there is not looked at.
+    expect(
+        "google.protobuf.UInt32Value",
+        "uint32.gte = 1",
+        &["", "1"],
+        &[("0", "it: must be at least 1, is 0")],
+    );
+    expect(
+        "optional uint32",
+        "uint32.gte = 1",
+        &["", "1"],
+        &[("0", "it: must be at least 1, is 0")],
+    );
+}
+
+#[test]
+fn strings_are_not_empty() {
+    expect("string", "string.min_len = 1", &["\"a\""], &[("", "it: must not be empty")]);
+    expect("string", "string.min_bytes = 1", &["\"a\""], &[("", "it: must not be empty")]);
+    println!("covers: S4.029");
+}
+
+#[test]
+fn strings_and_bytes_look_as_they_must() {
+    expect(
+        "string",
+        "string.max_len = 2",
+        &["\"äö\""],
+        &[("\"äöü\"", "it: must have at most 2 characters, is \"äöü\"")],
+    );
+    expect(
+        "string",
+        "string.max_bytes = 2",
+        &["\"ä\""],
+        &[("\"äb\"", "it: must have at most 2 bytes, is \"äb\"")],
+    );
+    expect(
+        "string",
+        "string.len = 2",
+        &["\"ab\""],
+        &[("\"a\"", "it: must have at least 2 characters, is \"a\"")],
+    );
+    expect(
+        "string",
+        "string.pattern = \"^[a-z]+$\"",
+        &["\"ab\""],
+        &[("\"aB\"", "it: must match `^[a-z]+$`, is \"aB\"")],
+    );
+    expect(
+        "string",
+        "string.prefix = \"a\"",
+        &["\"ab\""],
+        &[("\"b\"", "it: must begin with \"a\", is \"b\"")],
+    );
+    expect(
+        "string",
+        "string.suffix = \"b\"",
+        &["\"ab\""],
+        &[("\"a\"", "it: must end in \"b\", is \"a\"")],
+    );
+    expect(
+        "string",
+        "string.contains = \"b\"",
+        &["\"abc\""],
+        &[("\"a\"", "it: must contain \"b\", is \"a\"")],
+    );
+    expect(
+        "string",
+        "string.not_contains = \"b\"",
+        &["\"a\""],
+        &[("\"abc\"", "it: must not contain \"b\", is \"abc\"")],
+    );
+    expect(
+        "string",
+        "string = { in: [\"a\", \"b\"] }",
+        &["\"b\""],
+        &[("\"c\"", "it: must be one of \"a\", \"b\", is \"c\"")],
+    );
+    expect(
+        "string",
+        "string = { not_in: [\"a\"] }",
+        &["\"b\""],
+        &[("\"a\"", "it: must not be one of \"a\", is \"a\"")],
+    );
+    expect(
+        "string",
+        "string = { min_len: 3, ignore_empty: true }",
+        &["", "\"abc\""],
+        &[("\"a\"", "it: must have at least 3 characters, is \"a\"")],
+    );
+    expect(
+        "bytes",
+        "bytes.min_len = 2",
+        &["\"YWI=\""],
+        &[("\"YQ==\"", "it: must have at least 2 bytes, is 1 byte")],
+    );
+    expect(
+        "bytes",
+        "bytes.ipv4 = true",
+        &["\"fwAAAQ==\""],
+        &[("\"YQ==\"", "it: must be an IPv4 address, is 1 byte")],
+    );
+}
+
+#[test]
+fn well_known_forms() {
+    let forms: [(&str, &str, &[&str], &[&str]); 12] = [
+        (
+            "well_known_regex = HTTP_HEADER_NAME",
+            "the name of an HTTP header",
+            &["x-a", ":path"],
+            &["a b", "a:", ":", "ä"],
+        ),
+        (
+            "well_known_regex = HTTP_HEADER_VALUE",
+            "the value of an HTTP header",
+            &["a b\\t", "ä"],
+            &["a\\nb", "\\u0000"],
+        ),
+        ("hostname = true", "a host name", &["a.example", "1.example."], &["a..b", "-a", "a_b"]),
+        ("ip = true", "an IP address", &["127.0.0.1", "::1"], &["127.0.0.256", "a"]),
+        ("ipv4 = true", "an IPv4 address", &["127.0.0.1"], &["::1"]),
+        ("ipv6 = true", "an IPv6 address", &["::1"], &["127.0.0.1"]),
+        ("address = true", "a host name or an IP address", &["::1", "a.example"], &["a b"]),
+        ("uri = true", "a URI", &["http://a/b", "urn:x"], &["/b", "a b:"]),
+        ("uri_ref = true", "a URI reference", &["/b"], &["/b c"]),
+        ("email = true", "an e-mail address", &["a@b.example"], &["a", "@b"]),
+        ("uuid = true", "a UUID", &["00112233-4455-6677-8899-aabbccddeeff"], &["00112233"]),
+        ("well_known_regex = UNKNOWN", "", &["anything"], &[]),
+    ];
+    for (rule, what, good, bad) in forms {
+        let good: Vec<_> = good.iter().map(|it| format!("\"{it}\"")).collect();
+        let good: Vec<_> = good.iter().map(String::as_str).collect();
+        expect("string", &format!("string.{rule}"), &good, &[]);
+        for bad in bad {
+            let found = faults(
+                &thing("string", &format!("string.{rule}")),
+                &format!("{{\"it\": \"{bad}\"}}"),
+            );
+            assert!(
+                found.len() == 1 && found[0].starts_with(&format!("it: must be {what}, is ")),
+                "{rule} {bad}: {found:?}"
+            );
+        }
+    }
+    let loose = "string = { well_known_regex: HTTP_HEADER_NAME, strict: false }";
+    expect("string", loose, &["\"a b\""], &[("", "it: must be the name of an HTTP header")]);
+}
+
+#[test]
+fn durations_are_not_zero() {
+    expect(
+        "google.protobuf.Duration",
+        "duration = { required: true, gt: {} }",
+        &["\"0.001s\""],
+        &[("\"0s\"", "it: must be greater than 0s, is 0s"), ("", "it: must be set")],
+    );
+    expect(
+        "google.protobuf.Duration",
+        "duration = { gte: { nanos: 1000000 }, lt: { seconds: 4 } }",
+        &["", "\"0.001s\""],
+        &[
+            ("\"-1s\"", "it: must be at least 0.001s, is -1s"),
+            ("\"4s\"", "it: must be less than 4s, is 4s"),
+        ],
+    );
+    println!("covers: S4.030");
+}
+
+#[test]
+fn a_oneof_has_a_value() {
+    let schema = schema(
+        "message Thing { oneof kind { option (validate.required) = true; bool a = 1; uint32 b = 2 [(validate.rules).uint32.gt = 1]; } \
+         Thing inner = 3; }",
+    );
+    let validator = Validator::new(&schema).unwrap();
+    SCHEMA.set(Some(schema));
+    assert_eq!(faults(&validator, "{\"a\": false}"), [""; 0], "set to its default is set");
+    assert_eq!(faults(&validator, "{\"b\": 0}"), ["b: must be greater than 1, is 0"]);
+    assert_eq!(faults(&validator, "{}"), ["must have one of `a`, `b` set"]);
+    assert_eq!(
+        faults(&validator, "{\"a\": true, \"inner\": {\"a\": true, \"inner\": {}}}"),
+        ["inner.inner: must have one of `a`, `b` set"]
+    );
+    println!("covers: S4.031");
+}
+
+#[test]
+fn messages_lists_and_maps() {
+    let inner = "it: must be set";
+    expect(
+        "Part",
+        "message.required = true",
+        &["{\"name\": \"a\"}"],
+        &[("", inner), ("{}", "it.name: must not be empty")],
+    );
+    expect("Part", "message.skip = true", &["", "{}"], &[]);
+    expect(
+        "repeated Part",
+        "repeated.min_items = 1",
+        &["[{\"name\": \"a\"}]"],
+        &[
+            ("", "it: must not be empty, has 0"),
+            ("[{\"name\": \"a\"}, {}]", "it[1].name: must not be empty"),
+        ],
+    );
+    expect("repeated Part", "repeated.items.message.skip = true", &["[{}]"], &[]);
+    expect(
+        "repeated string",
+        "repeated = { max_items: 2, unique: true, items { string { min_len: 1 } } }",
+        &["", "[\"a\", \"b\"]"],
+        &[
+            ("[\"a\", \"a\"]", "it[1]: stands in the list twice"),
+            ("[\"a\", \"\"]", "it[1]: must not be empty"),
+            ("[\"a\", \"b\", \"c\"]", "it: must have at most 2 elements, has 3"),
+        ],
+    );
+    expect(
+        "repeated uint32",
+        "repeated = { min_items: 2, ignore_empty: true }",
+        &["", "[1, 2]"],
+        &[("[1]", "it: must have at least 2 elements, has 1")],
+    );
+    expect(
+        "map<string, uint32>",
+        "map = { min_pairs: 1, keys { string { min_len: 1 } }, values { uint32 { lt: 4 } } }",
+        &["{\"a\": 3}"],
+        &[
+            ("", "it: must not be empty, has 0"),
+            ("{\"\": 3}", "it[\"\"]: must not be empty"),
+            ("{\"a\": 3, \"b\": 4}", "it[\"b\"]: must be less than 4, is 4"),
+        ],
+    );
+    expect(
+        "map<string, Part>",
+        "map.max_pairs = 1",
+        &["{\"a\": {\"name\": \"x\"}}"],
+        &[("{\"a\": {}}", "it[\"a\"].name: must not be empty")],
+    );
+    expect(
+        "Colour",
+        "enum.defined_only = true",
+        &["\"RED\"", ""],
+        &[("7", "it: must be a value of the enum `acme.v1.Colour`, is 7")],
+    );
+    expect(
+        "Colour",
+        "enum = { not_in: [0] }",
+        &["\"RED\""],
+        &[("", "it: must not be one of 0, is UNSPECIFIED (0)")],
+    );
+}
+
+#[test]
+fn any_says_what_it_holds() {
+    let url = "{\"@type\": \"t/acme.v1.Part\", \"name\": \"a\"}";
+    expect(
+        "google.protobuf.Any",
+        "any.required = true",
+        &[url],
+        &[
+            ("", "it: must be set"),
+            ("{\"@type\": \"t/acme.v1.Part\"}", "it.name: must not be empty"),
+        ],
+    );
+    expect(
+        "google.protobuf.Any",
+        "any = { in: [\"t/acme.v1.Part\"] }",
+        &["", url],
+        &[(
+            "{\"@type\": \"t/acme.v1.Thing\"}",
+            "it: must be of type t/acme.v1.Part, is `t/acme.v1.Thing`",
+        )],
+    );
+    expect(
+        "google.protobuf.Any",
+        "any = { not_in: [\"t/acme.v1.Part\"] }",
+        &["{\"@type\": \"t/acme.v1.Thing\"}"],
+        &[(url, "it: must not be of type `t/acme.v1.Part`")],
+    );
+}
+
+#[test]
+fn what_is_disabled_is_not_looked_at() {
+    for option in ["disabled", "ignored"] {
+        let schema = schema(&format!(
+            "message Thing {{ Part it = 1; message Part {{ option (validate.{option}) = true; \
+             string name = 1 [(validate.rules).string.min_len = 1]; }} }}"
+        ));
+        let validator = Validator::new(&schema).unwrap();
+        SCHEMA.set(Some(schema));
+        assert_eq!(faults(&validator, "{\"it\": {}}"), [""; 0], "{option}");
+    }
+}
+
+/// The rules stand next to the fields that they are about: no list of ours could fall behind.
+#[test]
+fn the_constraints_are_those_of_the_schema() {
+    let file = br#"
+- "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
+  connect_timeout: 0s
+  load_assignment:
+    cluster_name: c
+    endpoints:
+    - lb_endpoints:
+      - endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 80800}}}
+      - load_balancing_weight: 0
+"#;
+    let document = parse(Schema::envoy(), "f", Format::Yaml, file).map(|it| it.resources);
+    // Without a name it is none for a server.
+    assert!(document.is_err());
+    let named = String::from_utf8_lossy(file).replace("  connect", "  name: c\n  connect");
+    let cluster =
+        parse(Schema::envoy(), "f", Format::Yaml, named.as_bytes()).unwrap().resources.remove(0);
+    let faults = Validator::envoy().violations(&cluster.type_url, &cluster.bytes).unwrap();
+    assert_eq!(
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "connect_timeout: must be greater than 0s, is 0s",
+            "load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address.port_value: \
+             must be at most 65535, is 80800",
+            "load_assignment.endpoints[0].lb_endpoints[1].load_balancing_weight: must be at least 1, is 0",
+        ]
+    );
+    assert_eq!(faults[0].path(), "connect_timeout");
+    assert!(matches!(faults[1].kind(), ErrorKind::Constraint { rule: "lte", .. }), "{faults:?}");
+    println!("covers: S4.027 S4.032 S4.033");
+}
+
+/// Whoever does not ask for it does not get it (B15): reading and decoding know no constraints.
+#[test]
+fn nobody_is_made_to_validate() {
+    let file =
+        br#"{"@type": "t/envoy.config.cluster.v3.Cluster", "name": "c", "connectTimeout": "0s"}"#;
+    let cluster = parse(Schema::envoy(), "f", Format::Json, file).unwrap().resources.remove(0);
+    assert!(xds_format::decode_check(Schema::envoy(), &cluster.type_url, &cluster.bytes).is_ok());
+    assert!(Validator::envoy().check(&cluster.type_url, &cluster.bytes).is_err());
+    println!("covers: B15 X39");
+}
+
+#[test]
+fn odd_input_is_an_error_or_passes_and_never_panics() {
+    let validator = Validator::envoy();
+    assert!(
+        validator.check("t/acme.Unknown", b"\xff").is_ok(),
+        "an unknown type has no constraints"
+    );
+    let corrupt = validator.check("t/envoy.config.cluster.v3.Cluster", b"\x0a\x05").unwrap_err();
+    assert!(matches!(corrupt.kind(), ErrorKind::Corrupt { .. }), "{corrupt}");
+    // No constraints in a schema without the file that defines them.
+    let bare = Schema::from_descriptor_set(b"").unwrap();
+    assert!(Validator::new(&bare).unwrap().check("t/a.B", b"").is_ok());
+    let broken =
+        schema("message Thing { string it = 1 [(validate.rules).string.pattern = \"(\"]; }");
+    let error = Validator::new(&broken).unwrap_err().to_string();
+    assert!(
+        error.starts_with("invalid descriptor set: the pattern of acme.v1.Thing.it: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_resource_full_of_faults_is_told_briefly() {
+    let validator = thing("repeated Part", "repeated.min_items = 0");
+    let parts = vec!["{}"; 1_000].join(",");
+    assert_eq!(faults(&validator, &format!("{{\"it\": [{parts}]}}")).len(), 100);
+}
