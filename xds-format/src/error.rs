@@ -34,6 +34,13 @@ impl FormatError {
         &self.0.source_name
     }
 
+    /// The same error, of an input that had no name: this is its name.
+    #[must_use]
+    pub fn in_file(mut self, source_name: &str) -> Self {
+        source_name.clone_into(&mut self.0.source_name);
+        self
+    }
+
     /// Line and column, for the formats that have them.
     #[must_use]
     pub fn position(&self) -> Option<Position> {

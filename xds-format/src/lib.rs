@@ -66,7 +66,7 @@
 //! # Beyond the encoding
 //!
 //! [`Validator`] holds resources against the constraints that the schema states (`validate.rules`),
-//! for those who ask for it.
+//! for those who ask for it. [`compare`] tells what breaks between two versions of a schema.
 //!
 //! # Limits
 //!
@@ -77,6 +77,7 @@
 #![deny(missing_docs)]
 
 mod check;
+mod compat;
 mod document;
 mod encode;
 mod error;
@@ -95,6 +96,7 @@ mod wire;
 pub use prost_reflect;
 
 pub use check::decode_check;
+pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
 pub use document::{Document, Resource, Wrapper};
 pub use encode::UnknownFields;
 pub use error::{ErrorKind, FormatError, Position};

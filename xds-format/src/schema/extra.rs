@@ -4,7 +4,7 @@
 
 use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
-use prost_reflect::{DescriptorError, DescriptorPool};
+use prost_reflect::{DescriptorError, DescriptorPool, FileDescriptor};
 
 const STRUCT_FILE: &str = "google/protobuf/struct.proto";
 const STRUCT: &str = ".google.protobuf.Struct";
@@ -26,6 +26,11 @@ pub(crate) fn add_missing(pool: &mut DescriptorPool) -> Result<(), DescriptorErr
         }
     }
     Ok(())
+}
+
+/// Whether a file was added here and is none of the schema's own.
+pub(crate) fn is_added(file: &FileDescriptor) -> bool {
+    TYPED_STRUCT.into_iter().any(|name| *file.file_descriptor_proto() == typed_struct_file(name))
 }
 
 fn typed_struct_file(full_name: &str) -> FileDescriptorProto {

@@ -3,7 +3,7 @@
 mod extra;
 mod sensitive;
 
-pub(crate) use extra::TYPED_STRUCT;
+pub(crate) use extra::{TYPED_STRUCT, is_added};
 
 use core::fmt;
 use std::collections::HashSet;

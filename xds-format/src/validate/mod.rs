@@ -5,9 +5,12 @@ mod number;
 mod plan;
 mod rules;
 mod text;
+mod tighten;
 mod walk;
 
+pub(crate) use plan::Options;
 pub(crate) use rules::FieldRules;
+pub(crate) use tighten::tightened;
 
 use std::sync::Arc;
 #[cfg(feature = "envoy")]

@@ -1,0 +1,299 @@
+//! One field before and after.
+
+use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
+
+use super::kinds::{Retype, name, retyped};
+use super::pairs::Pairs;
+use super::{Axes, Axis, Change, Comparison, Exemption, Rule};
+use crate::validate::tightened;
+
+impl Comparison<'_> {
+    pub(super) fn field(
+        &mut self,
+        old: &FieldDescriptor,
+        new: &FieldDescriptor,
+        exemption: Option<Exemption>,
+    ) {
+        let changes = [
+            renumbered(old, new),
+            renamed(old, new),
+            self.retype(old, new),
+            shape(old, new),
+            self.oneof(old, new),
+            presence(old, new),
+            default(old, new),
+            self.constraints(old, new),
+        ];
+        for change in changes.into_iter().flatten() {
+            self.report(old.full_name(), exemption, change);
+        }
+    }
+
+    fn retype(&self, old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+        if old.is_map() != new.is_map() {
+            return None;
+        }
+        let (old_type, new_type) = (type_of(old), type_of(new));
+        let Retype { same_bytes, same_text } = retype_of(old, new, &self.pairs)?;
+        let rule = if same_bytes { Rule::FieldRetypedCompatibly } else { Rule::FieldRetyped };
+        let broken = Axes::from([Axis::Code])
+            .with_if(!same_bytes, Axis::Binary)
+            .with_if(!same_text, Axis::Text);
+        let words = format!("type {old_type} is now {new_type}");
+        Some(Change { rule, words, broken })
+    }
+
+    fn oneof(&self, old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+        let (was, is) = (oneof_of(old), oneof_of(new));
+        // What can no longer, or newly, be set beside it: only what was there before counts.
+        let old_message = old.parent_message();
+        let companions = |oneof: &OneofDescriptor, other: &MessageDescriptor, self_name: &str| {
+            oneof
+                .fields()
+                .filter(|it| it.name() != self_name)
+                .filter_map(|it| {
+                    other.get_field_by_name(it.name()).or_else(|| other.get_field(it.number()))
+                })
+                .collect::<Vec<_>>()
+        };
+        let everything = Axes::from([Axis::Binary, Axis::Text, Axis::Code]);
+        match (was, is) {
+            (None, None) => None,
+            (None, Some(is)) => {
+                let others = companions(&is, old_message, new.name());
+                Some(match others.as_slice() {
+                    [] => Change {
+                        rule: Rule::FieldIntoOneof,
+                        words: format!("moved into the oneof `{}`", is.name()),
+                        broken: Axes::from([Axis::Code]),
+                    },
+                    [other, ..] => joined(&is, other, everything),
+                })
+            }
+            (Some(was), None) => {
+                let others = companions(&was, new.parent_message(), old.name());
+                Some(Change {
+                    rule: Rule::FieldOutOfOneof,
+                    words: format!("moved out of the oneof `{}`", was.name()),
+                    broken: if others.is_empty() { Axes::from([Axis::Code]) } else { everything },
+                })
+            }
+            (Some(was), Some(is)) => {
+                let stranger = companions(&is, old_message, new.name())
+                    .into_iter()
+                    .find(|it| oneof_of(it).is_none_or(|it| it.name() != was.name()));
+                if let Some(stranger) = stranger {
+                    return Some(joined(&is, &stranger, everything));
+                }
+                (was.name() != is.name()).then(|| Change {
+                    rule: Rule::OneofRenamed,
+                    words: format!("the oneof `{}` is now `{}`", was.name(), is.name()),
+                    broken: Axes::from([Axis::Code]),
+                })
+            }
+        }
+    }
+
+    fn constraints(&self, old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+        // A constraint that cannot be read is no constraint: `Validator` complains of it.
+        let old = self.old_options.field(old).ok().flatten().unwrap_or_default();
+        let new = self.new_options.field(new).ok().flatten();
+        tightening(&tightened(&old, &new.unwrap_or_default()))
+    }
+
+    /// Constraints that stand on a message or on a oneof of it.
+    pub(super) fn message_constraints(
+        &mut self,
+        old: &MessageDescriptor,
+        new: &MessageDescriptor,
+        exemption: Option<Exemption>,
+    ) {
+        let required = |oneof: &OneofDescriptor| {
+            let before = old.oneofs().find(|it| it.name() == oneof.name());
+            self.new_options.requires(oneof)
+                && !before.is_some_and(|it| self.old_options.requires(&it))
+        };
+        let mut rules: Vec<_> = new
+            .oneofs()
+            .filter(required)
+            .map(|oneof| format!("{}.required", oneof.name()))
+            .collect();
+        if self.old_options.disables(old) && !self.new_options.disables(new) {
+            rules.push("disabled".to_owned());
+        }
+        if let Some(change) = tightening(&rules) {
+            self.report(old.full_name(), exemption, change);
+        }
+    }
+}
+
+fn tightening(rules: &[String]) -> Option<Change> {
+    (!rules.is_empty()).then(|| Change {
+        rule: Rule::ConstraintTightened,
+        words: format!("the constraint {} refuses what was allowed", rules.join(", ")),
+        broken: Axes::from([Axis::Validation]),
+    })
+}
+
+fn joined(oneof: &OneofDescriptor, other: &FieldDescriptor, broken: Axes) -> Change {
+    Change {
+        rule: Rule::FieldsJoinedInOneof,
+        words: format!("excludes `{}` in the oneof `{}`", other.name(), oneof.name()),
+        broken,
+    }
+}
+
+/// Whether two fields hold the same: type, and one, many or a map of it.
+pub(super) fn same_kind(old: &FieldDescriptor, new: &FieldDescriptor, pairs: &Pairs) -> bool {
+    old.is_map() == new.is_map()
+        && old.is_list() == new.is_list()
+        && retype_of(old, new, pairs).is_none()
+}
+
+/// The change of type, of maps that of keys and values.
+fn retype_of(old: &FieldDescriptor, new: &FieldDescriptor, pairs: &Pairs) -> Option<Retype> {
+    let (Some((old_key, old_value)), Some((new_key, new_value))) = (entry_of(old), entry_of(new))
+    else {
+        return retyped(old, new, pairs);
+    };
+    let retypes = [retyped(&old_key, &new_key, pairs), retyped(&old_value, &new_value, pairs)];
+    retypes.into_iter().flatten().reduce(|one, other| Retype {
+        same_bytes: one.same_bytes && other.same_bytes,
+        same_text: one.same_text && other.same_text,
+    })
+}
+
+fn entry_of(field: &FieldDescriptor) -> Option<(FieldDescriptor, FieldDescriptor)> {
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => {
+            Some((entry.map_entry_key_field(), entry.map_entry_value_field()))
+        }
+        _ => None,
+    }
+}
+
+/// A type as a .proto file writes it.
+fn type_of(field: &FieldDescriptor) -> String {
+    match entry_of(field) {
+        Some((key, value)) => format!("map<{}, {}>", name(&key.kind()), name(&value.kind())),
+        None => name(&field.kind()),
+    }
+}
+
+/// A field with presence of its own has a oneof only in its descriptor.
+fn oneof_of(field: &FieldDescriptor) -> Option<OneofDescriptor> {
+    field.containing_oneof().filter(|oneof| !oneof.is_synthetic())
+}
+
+fn renumbered(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+    (old.number() != new.number()).then(|| Change {
+        rule: Rule::FieldRenumbered,
+        words: format!("number {} is now {}", old.number(), new.number()),
+        broken: Axes::from([Axis::Binary]),
+    })
+}
+
+fn renamed(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+    if old.name() != new.name() {
+        return Some(Change {
+            rule: Rule::FieldRenamed,
+            words: format!("is now called `{}`", new.name()),
+            broken: Axes::from([Axis::Text, Axis::Code]),
+        });
+    }
+    (old.json_name() != new.json_name()).then(|| Change {
+        rule: Rule::FieldJsonNameChanged,
+        words: format!("`{}` in JSON is now `{}`", old.json_name(), new.json_name()),
+        broken: Axes::from([Axis::Text]),
+    })
+}
+
+/// One value, a list or a map.
+fn shape(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+    let names = Axes::from([Axis::Text, Axis::Code]);
+    let (was_list, is_list) = (old.is_list() || old.is_map(), new.is_list() || new.is_map());
+    if old.is_map() != new.is_map() {
+        let shown = |field: &FieldDescriptor| {
+            let many = if field.is_list() { "repeated " } else { "" };
+            format!("{many}{}", type_of(field))
+        };
+        return Some(Change {
+            rule: Rule::FieldMapChanged,
+            words: format!("{} is now {}", shown(old), shown(new)),
+            broken: names.with_if(!(was_list && is_list && same_entries(old, new)), Axis::Binary),
+        });
+    }
+    match (was_list, is_list) {
+        (false, true) => {
+            let is_packed = new.is_packed();
+            Some(Change {
+                rule: Rule::FieldToRepeated,
+                words: if is_packed {
+                    "is now repeated, and packed".to_owned()
+                } else {
+                    "is now repeated".to_owned()
+                },
+                // Whoever expects one number does not read several in one run of bytes.
+                broken: names.with_if(is_packed, Axis::Binary),
+            })
+        }
+        (true, false) => Some(Change {
+            rule: Rule::FieldToSingular,
+            words: "is no longer repeated".to_owned(),
+            broken: names.with(Axis::Binary),
+        }),
+        _ => None,
+    }
+}
+
+/// Whether the entries of a map and the messages of a list are encoded alike.
+fn same_entries(one: &FieldDescriptor, other: &FieldDescriptor) -> bool {
+    let (Kind::Message(one), Kind::Message(other)) = (one.kind(), other.kind()) else {
+        return false;
+    };
+    [1, 2].into_iter().all(|number| {
+        let kinds = one.get_field(number).zip(other.get_field(number));
+        kinds.is_some_and(|(one, other)| one.kind() == other.kind())
+    })
+}
+
+fn presence(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+    let is_required = |field: &FieldDescriptor| field.cardinality() == Cardinality::Required;
+    if is_required(old) != is_required(new) {
+        let words = if is_required(new) { "is now required" } else { "is no longer required" };
+        return Some(Change {
+            rule: Rule::FieldRequiredChanged,
+            words: words.to_owned(),
+            broken: Axes::from([Axis::Binary, Axis::Text]),
+        });
+    }
+    let is_single = |field: &FieldDescriptor| {
+        !field.is_list()
+            && !field.is_map()
+            && oneof_of(field).is_none()
+            && !matches!(field.kind(), Kind::Message(_))
+    };
+    let changes =
+        is_single(old) && is_single(new) && old.supports_presence() != new.supports_presence();
+    changes.then(|| Change {
+        rule: Rule::FieldPresenceChanged,
+        words: if new.supports_presence() {
+            "now tells absence from its default".to_owned()
+        } else {
+            "no longer tells absence from its default".to_owned()
+        },
+        broken: Axes::from([Axis::Code]),
+    })
+}
+
+fn default(old: &FieldDescriptor, new: &FieldDescriptor) -> Option<Change> {
+    let default = |field: &FieldDescriptor| field.field_descriptor_proto().default_value.clone();
+    let (was, is) = (default(old), default(new));
+    let shown =
+        |it: &Option<String>| it.as_ref().map_or_else(|| "none".to_owned(), |it| format!("`{it}`"));
+    (was != is).then(|| Change {
+        rule: Rule::FieldDefaultChanged,
+        words: format!("default {} is now {}", shown(&was), shown(&is)),
+        broken: Axes::from([Axis::Binary, Axis::Text]),
+    })
+}

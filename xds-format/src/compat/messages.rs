@@ -1,0 +1,239 @@
+//! Messages: whether they are still there, under which name, and what became of their fields.
+
+use prost_reflect::{FieldDescriptor, MessageDescriptor};
+
+use super::fields::same_kind;
+use super::{Axes, Axis, Change, Comparison, Exemption, Rule, in_progress, is_compared};
+
+impl Comparison<'_> {
+    pub(super) fn messages(&mut self) {
+        for old in self.old.all_messages() {
+            if old.is_map_entry() || !is_compared(&old.parent_file()) {
+                continue;
+            }
+            let exemption = self.message_exemption(&old);
+            let new_name = self.pairs.message(old.full_name()).to_owned();
+            let Some(new) = self.new.get_message_by_name(&new_name) else {
+                let broken = Axes::from([Axis::TypeUrl, Axis::Code]);
+                let was_deprecated = is_deprecated(&old);
+                let change = removed(Rule::MessageRemoved, was_deprecated, broken);
+                self.report(old.full_name(), exemption, change);
+                continue;
+            };
+            if new_name != old.full_name() {
+                let change = Change {
+                    rule: Rule::MessageMoved,
+                    words: format!("is now `{new_name}`"),
+                    broken: Axes::from([Axis::TypeUrl, Axis::Code]),
+                };
+                self.report(old.full_name(), exemption, change);
+            }
+            self.message(&old, &new, exemption);
+        }
+    }
+
+    /// What exempts everything in a message.
+    pub(super) fn message_exemption(&self, message: &MessageDescriptor) -> Option<Exemption> {
+        let [_, of_messages, _] = &self.work_in_progress;
+        let own = || {
+            message.descriptor_proto().options.as_ref()?;
+            in_progress(&message.options(), of_messages)
+        };
+        let outer = || match message.parent_message() {
+            Some(parent) => self.message_exemption(&parent),
+            None => self.file_exemption(&message.parent_file()),
+        };
+        own().or_else(outer)
+    }
+
+    fn message(
+        &mut self,
+        old: &MessageDescriptor,
+        new: &MessageDescriptor,
+        exemption: Option<Exemption>,
+    ) {
+        for field in old.fields() {
+            let exemption = exemption.or_else(|| self.field_exemption(&field));
+            match self.successor(&field, old, new) {
+                Successor::Same(successor) => {
+                    self.field(&field, &successor, exemption);
+                    self.heir(&field, &successor, old, new, exemption);
+                }
+                Successor::Gone(taken_by) => {
+                    self.field_gone(&field, new, taken_by.as_ref(), exemption);
+                }
+            }
+        }
+        for field in new.fields() {
+            let is_known = old.get_field(field.number()).is_some()
+                || old.get_field_by_name(field.name()).is_some();
+            if !is_known {
+                self.new_field(&field, old, exemption);
+            }
+        }
+        self.message_constraints(old, new, exemption);
+    }
+
+    fn field_exemption(&self, field: &FieldDescriptor) -> Option<Exemption> {
+        let [.., of_fields] = &self.work_in_progress;
+        field.field_descriptor_proto().options.as_ref()?;
+        in_progress(&field.options(), of_fields)
+    }
+
+    /// What became of a field. The name decides first, then the number.
+    fn successor(
+        &self,
+        field: &FieldDescriptor,
+        old: &MessageDescriptor,
+        new: &MessageDescriptor,
+    ) -> Successor {
+        if let Some(same_name) = new.get_field_by_name(field.name()) {
+            return Successor::Same(same_name);
+        }
+        match new.get_field(field.number()) {
+            None => Successor::Gone(None),
+            // Under another name it is the same field, unless that name or another type says that
+            // it is not.
+            Some(it)
+                if old.get_field_by_name(it.name()).is_none()
+                    && same_kind(field, &it, &self.pairs) =>
+            {
+                Successor::Same(it)
+            }
+            Some(it) => Successor::Gone(Some(it)),
+        }
+    }
+
+    /// A field that left its number to one that is new.
+    fn heir(
+        &mut self,
+        field: &FieldDescriptor,
+        successor: &FieldDescriptor,
+        old: &MessageDescriptor,
+        new: &MessageDescriptor,
+        exemption: Option<Exemption>,
+    ) {
+        if let Some(heir) = new.get_field(field.number())
+            && heir.number() != successor.number()
+            && old.get_field_by_name(heir.name()).is_none()
+        {
+            self.report(field.full_name(), exemption, number_reused(field, &heir));
+        }
+    }
+
+    fn field_gone(
+        &mut self,
+        field: &FieldDescriptor,
+        new: &MessageDescriptor,
+        taken_by: Option<&FieldDescriptor>,
+        exemption: Option<Exemption>,
+    ) {
+        if let Some(heir) = taken_by {
+            self.report(field.full_name(), exemption, number_reused(field, heir));
+            return;
+        }
+        let deprecated =
+            field.field_descriptor_proto().options.as_ref().is_some_and(|it| it.deprecated());
+        let was_deprecated = deprecated || is_deprecated(field.parent_message());
+        // Its value is passed over on the wire; readers of text refuse a name that they do not know.
+        let broken = Axes::from([Axis::Text, Axis::Code]);
+        self.report(
+            field.full_name(),
+            exemption,
+            removed(Rule::FieldRemoved, was_deprecated, broken),
+        );
+        let has_number = new.reserved_ranges().any(|range| range.contains(&field.number()));
+        let has_name = new.reserved_names().any(|name| name == field.name());
+        if let Some(change) = not_reserved(field.number(), field.name(), has_number, has_name) {
+            self.report(field.full_name(), exemption, change);
+        }
+    }
+
+    fn new_field(
+        &mut self,
+        field: &FieldDescriptor,
+        old: &MessageDescriptor,
+        exemption: Option<Exemption>,
+    ) {
+        if old.reserved_ranges().any(|range| range.contains(&field.number())) {
+            let change = Change {
+                rule: Rule::NumberReused,
+                words: format!("takes the number {}, which was reserved", field.number()),
+                broken: Axes::from([Axis::Binary, Axis::Policy]),
+            };
+            self.report(field.full_name(), exemption, change);
+        }
+        if old.reserved_names().any(|name| name == field.name()) {
+            let change = Change {
+                rule: Rule::NameReused,
+                words: "takes a name that was reserved".to_owned(),
+                broken: Axes::from([Axis::Text, Axis::Policy]),
+            };
+            self.report(field.full_name(), exemption, change);
+        }
+        if field.cardinality() == prost_reflect::Cardinality::Required {
+            let change = Change {
+                rule: Rule::FieldRequiredChanged,
+                words: "is new and required".to_owned(),
+                broken: Axes::from([Axis::Binary, Axis::Text]),
+            };
+            self.report(field.full_name(), exemption, change);
+        }
+    }
+}
+
+enum Successor {
+    /// The same field, perhaps changed.
+    Same(FieldDescriptor),
+    /// None; perhaps another field has its number.
+    Gone(Option<FieldDescriptor>),
+}
+
+fn is_deprecated(message: &MessageDescriptor) -> bool {
+    let own = message.descriptor_proto().options.as_ref().is_some_and(|it| it.deprecated());
+    let file = message.parent_file();
+    own || file.file_descriptor_proto().options.as_ref().is_some_and(|it| it.deprecated())
+}
+
+fn number_reused(field: &FieldDescriptor, heir: &FieldDescriptor) -> Change {
+    let shown =
+        |it: &FieldDescriptor| format!("`{}` ({})", it.name(), super::kinds::name(&it.kind()));
+    Change {
+        rule: Rule::NumberReused,
+        words: format!("number {} was {} and is {}", field.number(), shown(field), shown(heir)),
+        broken: Axes::from([Axis::Binary, Axis::Text, Axis::Code, Axis::Policy]),
+    }
+}
+
+/// Something is gone: that breaks what it breaks, and the rules too if it had not been deprecated.
+pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change {
+    Change {
+        rule,
+        words: if was_deprecated {
+            "is gone".to_owned()
+        } else {
+            "is gone without having been deprecated".to_owned()
+        },
+        broken: broken.with_if(!was_deprecated, Axis::Policy),
+    }
+}
+
+/// What was removed and can be used again by mistake.
+pub(super) fn not_reserved(
+    number: impl core::fmt::Display,
+    name: &str,
+    has_number: bool,
+    has_name: bool,
+) -> Option<Change> {
+    let what = match (has_number, has_name) {
+        (true, true) => return None,
+        (true, false) => format!("the name `{name}`"),
+        (false, true) => format!("the number {number}"),
+        (false, false) => format!("the number {number} and the name `{name}`"),
+    };
+    Some(Change {
+        rule: Rule::RemovalNotReserved,
+        words: format!("leaves {what} free to be used again"),
+        broken: Axes::from([Axis::Policy]),
+    })
+}

@@ -1,0 +1,157 @@
+//! What a definition that has another full name was called before.
+//!
+//! A message, enum or service that only the old schema has is looked for among those that only the
+//! new schema has. A message may say it itself: `udpa.annotations.versioning` names its predecessor.
+//! Else it is the one of the same name in another package that has most in common, else the one
+//! beside it under another name that is made of exactly the same parts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+
+/// Old full names and the new ones, where they differ.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    messages: BTreeMap<String, String>,
+    enums: BTreeMap<String, String>,
+    services: BTreeMap<String, String>,
+}
+
+/// A definition as far as it is needed to know it again.
+struct Definition {
+    full_name: String,
+    package: String,
+    /// Fields, values or methods.
+    parts: BTreeSet<String>,
+    /// What it says it was called before.
+    previous: Option<String>,
+}
+
+impl Pairs {
+    pub(crate) fn new(old: &DescriptorPool, new: &DescriptorPool) -> Self {
+        Self {
+            messages: paired(messages(old), messages(new)),
+            enums: paired(enums(old), enums(new)),
+            services: paired(services(old), services(new)),
+        }
+    }
+
+    /// The message of the new schema that an old one became.
+    pub(crate) fn message<'n>(&'n self, old: &'n str) -> &'n str {
+        self.messages.get(old).map_or(old, String::as_str)
+    }
+
+    /// The service of the new schema that an old one became.
+    pub(crate) fn service<'n>(&'n self, old: &'n str) -> &'n str {
+        self.services.get(old).map_or(old, String::as_str)
+    }
+
+    /// The enum of the new schema that an old one became.
+    pub(crate) fn enumeration<'n>(&'n self, old: &'n str) -> &'n str {
+        self.enums.get(old).map_or(old, String::as_str)
+    }
+}
+
+fn paired(old: Vec<Definition>, new: Vec<Definition>) -> BTreeMap<String, String> {
+    let names = |list: &[Definition]| -> BTreeSet<String> {
+        list.iter().map(|it| it.full_name.clone()).collect()
+    };
+    let (old_names, new_names) = (names(&old), names(&new));
+    let gone: Vec<_> = old.iter().filter(|it| !new_names.contains(&it.full_name)).collect();
+    let mut fresh: Vec<_> = new.iter().filter(|it| !old_names.contains(&it.full_name)).collect();
+
+    let mut pairs = BTreeMap::new();
+    for likeness in [said_so, same_name_elsewhere, same_parts_beside] {
+        for gone in &gone {
+            if pairs.contains_key(&gone.full_name) {
+                continue;
+            }
+            let best = fresh
+                .iter()
+                .enumerate()
+                .filter_map(|(index, fresh)| Some((likeness(gone, fresh)?, index)))
+                // The first of those that are equally like it.
+                .max_by_key(|(likeness, index)| (*likeness, core::cmp::Reverse(*index)));
+            if let Some((_, index)) = best {
+                pairs.insert(gone.full_name.clone(), fresh.remove(index).full_name.clone());
+            }
+        }
+    }
+    pairs
+}
+
+/// How much two definitions have in common, if they may be one and the same.
+fn said_so(old: &Definition, new: &Definition) -> Option<usize> {
+    (new.previous.as_ref() == Some(&old.full_name)).then_some(0)
+}
+
+fn same_name_elsewhere(old: &Definition, new: &Definition) -> Option<usize> {
+    let common = old.parts.intersection(&new.parts).count();
+    let is_like_it = common * 2 >= old.parts.len().min(new.parts.len());
+    (old.relative_name() == new.relative_name() && is_like_it).then_some(common)
+}
+
+fn same_parts_beside(old: &Definition, new: &Definition) -> Option<usize> {
+    (old.scope() == new.scope() && !old.parts.is_empty() && old.parts == new.parts).then_some(0)
+}
+
+impl Definition {
+    /// The name behind the package.
+    fn relative_name(&self) -> &str {
+        let rest = self.full_name.strip_prefix(&self.package).unwrap_or(&self.full_name);
+        rest.strip_prefix('.').unwrap_or(rest)
+    }
+
+    /// What stands before the last part of the name.
+    fn scope(&self) -> &str {
+        self.full_name.rsplit_once('.').map_or("", |(scope, _)| scope)
+    }
+}
+
+fn messages(pool: &DescriptorPool) -> Vec<Definition> {
+    let previous = |message: &MessageDescriptor| {
+        let versioning = pool.get_extension_by_name("udpa.annotations.versioning")?;
+        message.descriptor_proto().options.as_ref()?;
+        let options = message.options();
+        let annotation = options.get_extension(&versioning);
+        let name = annotation.as_message()?.get_field_by_name("previous_message_type")?;
+        name.as_str().filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    pool.all_messages()
+        .filter(|message| !message.is_map_entry())
+        .map(|message| Definition {
+            full_name: message.full_name().to_owned(),
+            package: message.package_name().to_owned(),
+            parts: message
+                .fields()
+                .map(|field| format!("{} {}", field.number(), field.name()))
+                .collect(),
+            previous: previous(&message),
+        })
+        .collect()
+}
+
+fn enums(pool: &DescriptorPool) -> Vec<Definition> {
+    pool.all_enums()
+        .map(|it| Definition {
+            full_name: it.full_name().to_owned(),
+            package: it.package_name().to_owned(),
+            parts: it
+                .values()
+                .map(|value| format!("{} {}", value.number(), value.name()))
+                .collect(),
+            previous: None,
+        })
+        .collect()
+}
+
+fn services(pool: &DescriptorPool) -> Vec<Definition> {
+    pool.services()
+        .map(|it| Definition {
+            full_name: it.full_name().to_owned(),
+            package: it.package_name().to_owned(),
+            parts: it.methods().map(|method| method.name().to_owned()).collect(),
+            previous: None,
+        })
+        .collect()
+}

@@ -1,0 +1,86 @@
+//! Constraints that grow tighter.
+
+use crate::expect;
+
+#[test]
+fn tighter_constraints_break_on_an_axis_of_their_own() {
+    constraints();
+    println!("covers: S4.062 X40");
+}
+
+pub(crate) fn constraints() {
+    let of = |rules: &str| {
+        let options =
+            if rules.is_empty() { String::new() } else { format!("[(validate.rules).{rules}]") };
+        let (of_type, rules) = rules.split_once(['.', ' ']).unwrap_or(("uint32", ""));
+        let of_type = match of_type {
+            "duration" => "google.protobuf.Duration",
+            "any" => "google.protobuf.Any",
+            "message" => "Thing",
+            "repeated" if rules.contains("string") => "repeated string",
+            "repeated" => "repeated uint32",
+            "map" => "map<string, uint32>",
+            "enum" => "Colour",
+            scalar => scalar,
+        };
+        format!("message Thing {{ {of_type} it = 1 {options}; }} enum Colour {{ A = 0; }}")
+    };
+    for (looser, tighter) in [
+        ("uint32.lt = 56", "uint32.lt = 55"),
+        ("uint32.lt = 56", "uint32 = { lt: 56, gte: 3 }"),
+        ("uint32.gte = 3", "uint32.gt = 3"),
+        ("uint32 = { in: [1, 2] }", "uint32 = { in: [1] }"),
+        ("uint32 = { not_in: [1] }", "uint32 = { not_in: [1, 2] }"),
+        ("uint32 = { gt: 0, ignore_empty: true }", "uint32.gt = 0"),
+        ("double.lte = 1.5", "double.lt = 1.5"),
+        ("string.max_len = 8", "string.min_len = 1"),
+        ("string.max_bytes = 8", "string.max_bytes = 7"),
+        ("string.prefix = \"a\"", "string.pattern = \"^a\""),
+        (
+            "string = { well_known_regex: HTTP_HEADER_NAME, strict: false }",
+            "string.well_known_regex = HTTP_HEADER_NAME",
+        ),
+        ("string.prefix = \"a\"", "string.prefix = \"ab\""),
+        ("bytes.min_len = 1", "bytes.min_len = 2"),
+        ("duration.gte = {}", "duration.gt = {}"),
+        ("duration.gt = {}", "duration = { required: true, gt: {} }"),
+        ("message.skip = true", "message.required = true"),
+        ("repeated.max_items = 4", "repeated.unique = true"),
+        ("repeated.items.string.min_len = 1", "repeated.items.string.min_len = 2"),
+        ("map.min_pairs = 1", "map.keys.string.min_len = 1"),
+        ("map.values.uint32.lt = 4", "map.values.uint32.lt = 3"),
+        ("enum.not_in = 3", "enum.defined_only = true"),
+        ("any.not_in = \"a\"", "any.required = true"),
+        ("bool.const = true", "bool.const = false"),
+    ] {
+        expect(&of(looser), &of(tighter), &["constraint-tightened Thing.it: validation"]);
+    }
+    for (tighter, looser) in [
+        ("uint32.lt = 56", "uint32.lt = 57"),
+        ("uint32.gt = 3", "uint32.gte = 4"),
+        ("uint32.lte = 3", "uint32.lt = 4"),
+        ("uint32 = { gte: 3, lt: 9 }", "uint32.lt = 9"),
+        ("uint32.gt = 0", "uint32 = { gt: 0, ignore_empty: true }"),
+        ("string.min_len = 2", "string.min_bytes = 0"),
+        (
+            "string.well_known_regex = HTTP_HEADER_NAME",
+            "string = { well_known_regex: HTTP_HEADER_NAME, strict: false }",
+        ),
+        ("message.required = true", "message.skip = true"),
+        ("repeated = { min_items: 2, unique: true }", "repeated.min_items = 1"),
+        ("uint32.lt = 56", ""),
+    ] {
+        expect(&of(tighter), &of(looser), &[]);
+    }
+    // On a oneof and on a message.
+    expect(
+        "message Thing { oneof kind { bool a = 1; } }",
+        "message Thing { oneof kind { option (validate.required) = true; bool a = 1; } }",
+        &["constraint-tightened Thing: validation"],
+    );
+    expect(
+        "message Thing { option (validate.disabled) = true; bool a = 1; }",
+        "message Thing { bool a = 1; }",
+        &["constraint-tightened Thing: validation"],
+    );
+}
