@@ -13,6 +13,7 @@ use xds_core::{
     types,
     xdstp::{Authority, XdstpName},
 };
+use xds_format::Axis;
 use xds_tokio::credentials::CredentialsError;
 
 pub(crate) use self::sim::SimCommand;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Watch(WatchArgs),
     Check(CheckArgs),
+    Compat(CompatArgs),
     #[command(subcommand)]
     Sim(SimCommand),
 }
@@ -164,6 +166,41 @@ pub(crate) enum CheckOutput {
     /// One JSON object for each finding.
     Ndjson,
 }
+
+/// Tell what breaks between two versions of a schema.
+///
+/// Whoever has the one version meets those who have the other: on the wire, in JSON and YAML, by the
+/// type URL of an "Any", at the path of a service, in generated code. Each change is told with the
+/// rule that it breaks and where. With a break the exit code is 1. The schemas are descriptor sets,
+/// from protoc --include_imports --descriptor_set_out=FILE or buf build -o FILE.
+#[derive(Args, Debug)]
+pub(crate) struct CompatArgs {
+    /// The descriptor set that is out there.
+    #[arg(value_name = "OLD")]
+    pub(crate) old: PathBuf,
+
+    /// The one that is to follow it.
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+
+    /// What may break: binary, text, type-url, service-path, rest-path, validation, code (the
+    /// programs that use generated code) or policy (removed without a deprecation, a number left
+    /// free). May be given several times.
+    #[arg(long, value_name = "AXIS", value_parser = parse_axis)]
+    pub(crate) ignore: Vec<Axis>,
+
+    /// How to say what was found.
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: CheckOutput,
+}
+
+fn parse_axis(text: &str) -> Result<Axis, InvalidAxis> {
+    Axis::ALL.into_iter().find(|axis| axis.id() == text).ok_or(InvalidAxis)
+}
+
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("expected binary, text, type-url, service-path, rest-path, validation, code or policy")]
+pub(crate) struct InvalidAxis;
 
 /// What is not missing.
 #[derive(Args, Debug)]

@@ -4,6 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use thiserror::Error;
 use xds_bootstrap::BootstrapError;
+use xds_format::FormatError;
 use xds_tokio::{client::InvalidAddress, credentials::CredentialsError};
 
 use crate::{commands::demo::DemoFailure, text::count};
@@ -30,6 +31,14 @@ pub(crate) enum Failure {
     /// What was found has been told.
     #[error("{}", count(*.0, "error"))]
     Found(u32),
+    #[error("cannot read {}: {why}", .file.display())]
+    Unreadable { file: PathBuf, why: io::Error },
+    /// The error names the file.
+    #[error(transparent)]
+    Schema(#[from] FormatError),
+    /// What they are has been told.
+    #[error("{}", count(*.0, "break"))]
+    Incompatible(u32),
     #[error("cannot start: {0}")]
     Runtime(io::Error),
     #[error("the server stopped: {0}")]
@@ -61,6 +70,9 @@ impl Failure {
             | Self::NoServer
             | Self::Directory { .. }
             | Self::Found(_)
+            | Self::Unreadable { .. }
+            | Self::Schema(_)
+            | Self::Incompatible(_)
             | Self::Runtime(_)
             | Self::Serving(_)
             | Self::Output(_)

@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `args.rs` | what can be said on the command line |
-//! | `commands/` | `demo`, `serve`, `watch`, `check`, `sim` |
+//! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `sim` |
 //! | `directory/` | resources in files: which there are, what changed, which are the last good ones |
 //! | `resource_types.rs`, `constraints.rs` | what our clients accept |
 //! | `facts.rs`, `json_diff.rs` | what a resource says, and which of its fields changed |
@@ -51,9 +51,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let quietest = match cli.command {
         // It tells in its own words what goes wrong, and some of it goes wrong on purpose.
         Command::Demo => logging::Quietest::Errors,
-        Command::Serve(_) | Command::Watch(_) | Command::Check(_) | Command::Sim(_) => {
-            logging::Quietest::Warnings
-        }
+        Command::Serve(_)
+        | Command::Watch(_)
+        | Command::Check(_)
+        | Command::Compat(_)
+        | Command::Sim(_) => logging::Quietest::Warnings,
     };
     logging::init(quietest, cli.verbose, cli.color);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -66,6 +68,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Command::Serve(args) => commands::serve::run(args, cli.color).await,
             Command::Watch(args) => commands::watch::run(args, cli.color).await,
             Command::Check(args) => commands::check::run(args, cli.color),
+            Command::Compat(args) => commands::compat::run(args, cli.color),
             Command::Sim(command) => commands::sim::run(command, cli.color),
         }
     });

@@ -1,6 +1,7 @@
 //! The commands.
 
 pub(crate) mod check;
+pub(crate) mod compat;
 pub(crate) mod demo;
 pub(crate) mod serve;
 pub(crate) mod sim;
