@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_channel::{mpsc::UnboundedSender, oneshot};
 use xds_core::{
     Client, ResourceName, Time, TypeUrl, UpdateId,
-    client::{InvalidWatch, Rejection, Update},
+    client::{InvalidWatch, Node, Rejection, Update},
 };
 
 use crate::slot::{AllSlot, DriverView, NamedSlot};
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     PutBack(UpdateId, Arc<Update>),
     Inspect(Inspection),
     ResetBackoff,
+    SetNode(Box<Node>),
     ShutDown,
     /// Never answered: that the sender is dropped is the news.
     AwaitEnd(oneshot::Sender<Infallible>),

@@ -146,6 +146,7 @@ impl DriverSide {
             }
             Command::Inspect(inspection) => inspection.perform(client, now),
             Command::ResetBackoff => client.reset_backoff(now),
+            Command::SetNode(node) => client.set_node(*node, now),
             Command::ShutDown => client.shut_down(now),
             Command::AwaitEnd(guard) => {
                 self.waiting_for_end.retain(|waiting| !waiting.is_canceled());

@@ -6,7 +6,7 @@ use futures_channel::{mpsc::UnboundedSender, oneshot};
 use thiserror::Error;
 use xds_core::{
     Client, ResourceName, Time, TypeUrl,
-    client::{ClientStats, Contents, Metrics},
+    client::{ClientStats, Contents, Metrics, Node},
     proto,
 };
 
@@ -186,6 +186,12 @@ impl ClientHandle {
     /// and the pauses start over (BO-06). Never blocks.
     pub fn reset_backoff(&self) {
         self.send(Command::ResetBackoff);
+    }
+
+    /// Changes who the client says it is (B12): each open stream is told with its next request, and further
+    /// ones begin with it. Never blocks.
+    pub fn set_node(&self, node: Node) {
+        self.send(Command::SetNode(Box::new(node)));
     }
 
     /// Closes the stream to the server and ends every watch (SB-17). Returns at once;

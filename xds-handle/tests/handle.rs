@@ -7,7 +7,7 @@ use core::task::Poll;
 use std::thread;
 
 use rig::{Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
-use xds_core::client::{Change, InvalidWatch, Notice, ReadGate, WatchErrorKind};
+use xds_core::client::{Change, InvalidWatch, Node, Notice, ReadGate, WatchErrorKind};
 use xds_handle::{ClientEnded, Turn};
 
 #[test]
@@ -297,4 +297,17 @@ fn status_and_stats_are_what_watchers_hold() {
     assert!(rows[0].bytes.is_some() && rows[0].error.is_none());
     let Poll::Ready(Ok(stats)) = poll_once(&mut stats) else { panic!("no stats") };
     assert_eq!((stats.responses, stats.acks), (1, 1));
+}
+
+#[test]
+fn a_node_that_changes_is_told() {
+    let mut rig = Rig::opened();
+    let _watch = rig.handle.watch_untyped(CLUSTER, "a");
+    rig.drive();
+    rig.requests.clear();
+    rig.handle.set_node(Node::new("other"));
+    rig.drive();
+    let nodes: Vec<_> = rig.requests.iter().map(|it| it.node.as_ref().map(|it| &*it.id)).collect();
+    assert_eq!(nodes, [Some("other")]);
+    println!("covers: B12");
 }

@@ -46,6 +46,8 @@ pub(crate) struct Cache {
     marks_before: u64,
     versions: Versions,
     entries: usize,
+    /// How long the resources in use are together.
+    bytes: usize,
     /// Deleted entries that some cursor has yet to pass, oldest first.
     tombstones: VecDeque<(u64, Key)>,
     /// The globs that are asked for, which keep their members in an order of their own.
@@ -73,6 +75,7 @@ impl Cache {
             marks_before: 0,
             versions: Versions::default(),
             entries: 0,
+            bytes: 0,
             tombstones: VecDeque::new(),
             globs: Globs::new(seed),
             expiries: BTreeSet::new(),
@@ -83,6 +86,17 @@ impl Cache {
     pub(crate) fn live(&self) -> usize {
         let tombstones = self.tombstones.len() + self.globs.tombstones();
         self.entries.saturating_sub(tombstones + self.globs.len())
+    }
+
+    /// How long all resources in use would be together if this one were so long.
+    pub(crate) fn bytes_with(&self, slot: Slot, length: usize) -> usize {
+        let replaced = self.get(slot).and_then(|entry| entry.bytes.as_ref()).map_or(0, Bytes::len);
+        self.bytes.saturating_sub(replaced).saturating_add(length)
+    }
+
+    /// How long the resources in use are together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many entries the response under judgement has had so far.
@@ -220,6 +234,7 @@ impl Cache {
             self.frames.join(frame, slot, bytes.len());
         }
         self.renew(slot);
+        let length = bytes.len();
         let Some(entry) = self.get_mut(slot) else { return };
         entry.state = EntryState::Acked;
         entry.bytes = Some(bytes);
@@ -228,6 +243,7 @@ impl Cache {
         if value.is_some() || entry.detail.is_some() {
             entry.detail().value = value;
         }
+        self.bytes = self.bytes.saturating_add(length);
     }
 
     /// Stops using the entry's resource, if it has one.
@@ -242,6 +258,7 @@ impl Cache {
         }
         self.versions.release(version, 1);
         let Some(bytes) = bytes else { return };
+        self.bytes = self.bytes.saturating_sub(bytes.len());
         if self.frames.leave(frame, bytes.len()) {
             self.abandon(frame);
         }

@@ -455,6 +455,9 @@ pub struct ClientLimits {
     /// deleted but kept counts until there are more than this many in all; then the newly deleted are
     /// dropped.
     pub resources_per_type: usize,
+    /// How long all resources of one type may be together, in bytes; 2 GiB by default. What would be more is
+    /// invalid. It is for what comes bit by bit: a complete state is no longer than its response.
+    pub bytes_per_type: usize,
     /// How many deleted resources are remembered for a wildcard watch that does not catch up, and how
     /// many for watches of globs together; then they are told to start over.
     pub tombstones_per_type: usize,
@@ -475,6 +478,7 @@ impl Default for ClientLimits {
             token_bytes: 4 << 10,
             name_bytes: 4 << 10,
             resources_per_type: 1 << 20,
+            bytes_per_type: 1 << 31,
             tombstones_per_type: 10_000,
             nack_message_bytes: 4 << 10,
             rejected_resource_bytes: 64 << 10,

@@ -33,6 +33,7 @@ use super::{
     watches::{Debts, News, Watches},
 };
 use crate::{
+    service::Variant,
     slab::Slot,
     text::Version,
     time::Time,
@@ -157,6 +158,13 @@ impl Judge<'_> {
         if self.cache.is_duplicate(slot) {
             return;
         }
+        let verdict = verdict.and_then(|value| match self.has_room_for(slot, bytes.len()) {
+            true => Ok(value),
+            false => {
+                let limit = self.limits.bytes_per_type;
+                Err(Rejection::new(alloc::format!("more than {limit} bytes of this type")))
+            }
+        });
         match verdict {
             Ok(value) => {
                 let bytes = match held.is_none() {
@@ -180,6 +188,14 @@ impl Judge<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a resource of this length can be held beside the others. A complete response leaves nothing but
+    /// what is in it, which its own limit bounds.
+    fn has_room_for(&self, slot: Slot, length: usize) -> bool {
+        let is_sotw = self.context.server.variant == Variant::StateOfTheWorld;
+        let is_complete = is_sotw && self.resource_type.full_state_in_sotw();
+        is_complete || self.cache.bytes_with(slot, length) <= self.limits.bytes_per_type
     }
 
     /// A bad resource counts as present; what becomes of an earlier one is policy (rows 5 to 7 of
@@ -235,8 +251,9 @@ impl Judge<'_> {
     /// its place (S3.028-S3.030).
     pub(crate) fn data_error(&mut self, slot: Slot, state: EntryState, kind: WatchErrorKind) {
         // In a collection, what is deleted but kept must not pile up without end.
-        let is_one_too_many =
-            self.is_in_collection_only(slot) && self.cache.live() > self.limits.resources_per_type;
+        let is_full = self.cache.live() > self.limits.resources_per_type
+            || self.cache.bytes() > self.limits.bytes_per_type;
+        let is_one_too_many = self.is_in_collection_only(slot) && is_full;
         if self.drops(&kind) || is_one_too_many {
             self.cache.drop_resource(slot);
         }

@@ -245,13 +245,36 @@ impl Client {
         self.end_pauses(now);
     }
 
+    /// Changes who the client says it is, as when metadata or dynamic parameters of the node have changed
+    /// (B12). Each open stream is told with its next request, which is sent for that if there is nothing else
+    /// to say; further streams begin with it. Errors of watches go on to name the id with which the client
+    /// began.
+    pub fn set_node(&mut self, node: Node, now: Time) {
+        self.clock.advance(now);
+        let encoded = node.encode(&self.config.profile);
+        self.config.node = node;
+        if self.is_shut_down || encoded == self.node {
+            return;
+        }
+        self.node = encoded;
+        for lane in 0..self.upstreams.lanes.len() {
+            let id = self.upstreams.on_lane(lane);
+            if let Some((channel, _)) = id.and_then(|id| self.upstreams.channel_and_server(id)) {
+                channel.note_new_node();
+            }
+        }
+        self.announce();
+    }
+
     /// Whether an update waits for a verdict. One whose channel has ended does not.
     #[must_use]
     pub fn awaits(&self, update: UpdateId) -> bool {
         self.is_under_review(update)
     }
 
-    /// Closes all channels, ends all watches and does nothing any more (SB-17).
+    /// Closes all channels, ends all watches and does nothing any more (SB-17). Watches end without a notice:
+    /// whoever shuts a client down knows what it watched, and an adapter that hands out streams ends them
+    /// (IC39).
     pub fn shut_down(&mut self, now: Time) {
         self.clock.advance(now);
         self.end_everything();

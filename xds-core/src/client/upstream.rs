@@ -145,6 +145,7 @@ pub(crate) struct Channel {
     pub(crate) started: Time,
     /// When the first sound response arrived (S1.005).
     pub(crate) responded: Option<Time>,
+    /// Whether the server was told who the client is now.
     pub(crate) node_sent: bool,
     /// The type of the last request.
     pub(crate) last_rendered: Option<usize>,
@@ -422,6 +423,13 @@ impl Channel {
         self.machines.get(type_index.checked_sub(self.first_type)?)
     }
 
+    /// The client is somebody else now. Who is polled hears of it soon enough.
+    pub(crate) fn note_new_node(&mut self) {
+        if matches!(self.turns, Turns::Free) {
+            self.node_sent = false;
+        }
+    }
+
     pub(crate) fn machine_mut(&mut self, type_index: usize) -> Option<&mut Machine> {
         self.machines.get_mut(type_index.checked_sub(self.first_type)?)
     }
@@ -435,6 +443,13 @@ impl Channel {
     /// requests have to wait for one another, types take turns: one that keeps changing must not keep the
     /// others from being asked for.
     pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
+        // The node is another one than was said: any type may tell, and one of them does.
+        if !self.node_sent
+            && self.last_rendered.is_some()
+            && let Some((type_index, _)) = self.machines().find(|(_, it)| it.was_requested())
+        {
+            return Some(type_index);
+        }
         let is_dirty = |(type_index, machine): &(usize, &Machine)| {
             let scope = serves.of(*type_index);
             types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))

@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
+//! | `client [profile=grpc\|envoy] [node=ID] [types=lds,cds,..] [wildcard=explicit] [gate=off] [idle=SECONDS\|never] [jitter=PERCENT] [data-errors=keep\|drop-deleted\|drop] [rate=BURST/PER_SECOND] [features=a,b] [features@SERVER=a,b ..] [variant@SERVER=delta ..] [streams@SERVER=per-type ..] [servers=A,B] [authority=NAME:A,B ..] [authority=*:A,B] [source=TYPE:A,B ..] [streams=per-type] [variant=delta] [fallback=off\|failover] [federation=off] [reported-errors=off] [node-in=every] [nack-version=newest] [duplicates=last-wins] [waits=TYPE:SECONDS,TYPE:never,..] [polls=SECONDS[:envoy]] [exchange=files] [external=cds,..]`, limits `[tombstones=N] [resources=N] [bytes=N] [name-bytes=N] [response-bytes=N] [nack-bytes=N] [error-bytes=N] [token-bytes=N]` | starts over with such a client, at time zero |
 //! | `server` | starts over with our management server at the far end instead of a scripted one |
 //! | `watch LABEL TYPE NAME` | watches a resource; `*` watches all, and a glob all that it stands for |
 //! | `watch LABEL TYPE NAME×COUNT` | begins so many watches, called LABEL0 and so on, of NAME0 and so on |
@@ -10,6 +10,7 @@
 //! | `upon LABEL COMMAND` | when the watcher is told something next it does that, a `watch` or an `unwatch`, before it finishes |
 //! | `busy LABEL`, `done LABEL` | the watcher holds on to its notices, or finishes with them |
 //! | `reset-backoff` | the application says that the network is back |
+//! | `node ID` | the client is another node from now on |
 //! | `shut-down` | shuts the client down |
 //! | `respond TYPE v=VERSION n=NONCE [cp=ID] ITEM..` | the scripted server responds; [`response`] lists the items |
 //! | `update TYPE n=NONCE ITEM..` | it responds in the incremental variant; an item is `NAME@VERSION[+ALIAS..][~TTL][=TEXT]` (without `=TEXT` a wrapper without a resource), `-NAME`, which was removed, or `!NAME=CODE[:TEXT]`, an error |
@@ -62,6 +63,7 @@ pub enum Command {
     Busy(String),
     Done(String),
     ResetBackoff,
+    SetNode(String),
     ShutDown,
     Respond(Response),
     Update(Update),
@@ -133,6 +135,7 @@ pub fn parse(line: &str) -> Result<Command, String> {
         }
         ("busy", _) => Command::Busy(one()?),
         ("done", _) => Command::Done(one()?),
+        ("node", [id]) => Command::SetNode((*id).into()),
         ("reset-backoff", []) => Command::ResetBackoff,
         ("shut-down", []) => Command::ShutDown,
         ("respond", [type_name, words @ ..]) => {

@@ -38,6 +38,7 @@ pub(super) fn client_config(
         "error-bytes",
         "token-bytes",
         "resources",
+        "bytes",
         "servers",
         "authority",
         "source",
@@ -118,7 +119,7 @@ pub(super) fn client_config(
     let features = option("features").unwrap_or_default();
     let (_, warnings) = ServerFeatures::parse(features.split(','));
     let server = |uri: &str| {
-        let own = |key: &str| option(&format!("{key}@{uri}")).or(option(key));
+        let own = |key: &str| option(&format!("{key}@{uri}")).or_else(|| option(key));
         let streams = match own("streams") {
             Some("per-type") => Streams::PerType,
             _ => Streams::Aggregated,
@@ -181,6 +182,7 @@ pub(super) fn client_config(
     limits.token_bytes = number("token-bytes")?.unwrap_or(limits.token_bytes);
     limits.response_bytes = number("response-bytes")?.unwrap_or(limits.response_bytes);
     limits.resources_per_type = number("resources")?.unwrap_or(limits.resources_per_type);
+    limits.bytes_per_type = number("bytes")?.unwrap_or(limits.bytes_per_type);
     Ok((config, warnings))
 }
 

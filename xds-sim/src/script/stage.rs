@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     ChannelId, Client, Frame, ResourceName, Time, WatchId,
-    client::{Call, ChannelError, ChannelEvent, Rejection, WallClock},
+    client::{Call, ChannelError, ChannelEvent, Node, Rejection, WallClock},
     proto,
     server::{ResourceOptions, Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
@@ -91,6 +91,7 @@ impl Stage {
             Command::Busy(label) => self.pair.make_busy(self.labelled(&label)?),
             Command::Done(label) => self.pair.make_done(self.labelled(&label)?),
             Command::ResetBackoff => self.pair.client.reset_backoff(self.pair.now()),
+            Command::SetNode(id) => self.pair.client.set_node(Node::new(id), self.pair.now()),
             Command::ShutDown => self.pair.client.shut_down(self.pair.now()),
             Command::Respond(response) => {
                 let channel = self.channel_for(Some(&response.type_name))?;
