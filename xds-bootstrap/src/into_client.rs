@@ -7,16 +7,16 @@
 use thiserror::Error;
 use xds_core::{
     client::{
-        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, InvalidRequestRate,
-        ManagementServer, Node, PollPolicy, Profile, ReportedErrors, RequestRate, ServerFeature,
-        Streams,
+        Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, FilePolicy,
+        InvalidRequestRate, ManagementServer, Node, PollPolicy, Profile, ReportedErrors,
+        RequestRate, ServerFeature, Streams,
     },
     service::Variant,
     types,
 };
 
 use crate::{
-    envoy::{ApiConfigSource, ApiVersion, ConfigSource, EnvoyBootstrap, Specifier},
+    envoy::{ApiConfigSource, ApiVersion, ConfigSource, EnvoyBootstrap, PathSource, Specifier},
     grpc::Bootstrap,
     guards::Guards,
     node::NodeIdentity,
@@ -87,9 +87,6 @@ pub enum Inexpressible {
     /// The node lacks what every request of a proxy must have (BS-15).
     #[error("{0} must not be empty")]
     Node(&'static str),
-    /// The source is a file.
-    #[error("resources come from files")]
-    File,
     /// The source asks for version 2 of the protocol or of the resources, which nobody serves any more (B14).
     #[error("{0}: version 2 is not spoken")]
     Version2(&'static str),
@@ -104,7 +101,7 @@ impl EnvoyBootstrap {
     /// in [`EnvoyBootstrap::transports`], under the name of the server's transport.
     ///
     /// Listeners and clusters come each from their source (S0.052): a server that is asked over gRPC or over
-    /// REST. Resources of other types have sources of their own, which are in listeners and clusters. Until
+    /// REST, or a file. Resources of other types have sources of their own, which are in listeners and clusters. Until
     /// the application tells where these are ([`ClientConfig::with_source`]), they come from the aggregated
     /// stream where there is one, and otherwise from where listeners come from.
     ///
@@ -117,8 +114,8 @@ impl EnvoyBootstrap {
     ///
     /// # Errors
     ///
-    /// The configuration has no source or a source of another kind, or the node has no id or no cluster
-    /// (BS-15).
+    /// The configuration has no source, or one that says what no client can do; or the node has no id or no
+    /// cluster (BS-15), which files do not need.
     pub fn client_config(&self) -> Result<ClientConfig, Inexpressible> {
         let server = |source: &ConfigSource| self.management_server(source);
         let of_types = [(types::LISTENER, &self.lds), (types::CLUSTER, &self.cds)];
@@ -132,7 +129,7 @@ impl EnvoyBootstrap {
             Some(ads) => self.api_server(ads, Streams::Aggregated)?,
             None => first.clone(),
         };
-        if let Some(field) = self.node.missing_for_envoy() {
+        if let Some(field) = self.node.missing_for_envoy().filter(|_| self.asks_servers()) {
             return Err(Inexpressible::Node(field));
         }
         let mut config = ClientConfig::new(self.node.to_node(), of_others.clone());
@@ -155,13 +152,20 @@ impl EnvoyBootstrap {
         Ok(config)
     }
 
+    /// Whether anybody is told the node. Files are not.
+    fn asks_servers(&self) -> bool {
+        let named = [&self.lds, &self.cds, &self.default_config_source].into_iter().flatten();
+        let mut sources = named.chain(&self.config_sources);
+        self.ads.is_some() || sources.any(|it| !matches!(it.specifier, Specifier::Path(_)))
+    }
+
     /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).
     fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
         if source.resource_api_version == ApiVersion::V2 {
             return Err(Inexpressible::Version2("resource_api_version"));
         }
         match &source.specifier {
-            Specifier::Path(_) => Err(Inexpressible::File),
+            Specifier::Path(file) => Ok(file.management_server()),
             Specifier::Api(api) if api.api_type.is_aggregated() => {
                 self.api_server(api, Streams::Aggregated)
             }
@@ -200,6 +204,18 @@ impl EnvoyBootstrap {
             server = server.with_request_rate(rate);
         }
         Ok(server)
+    }
+}
+
+impl PathSource {
+    /// The file as the core sees it: a server at its path, of every type that is asked of it (S0.010).
+    #[must_use]
+    pub fn management_server(&self) -> ManagementServer {
+        let mut policy = FilePolicy::default();
+        if let Some(directory) = &self.watched_directory {
+            policy = policy.with_watched_directory(directory.to_string_lossy());
+        }
+        ManagementServer::new(self.path.to_string_lossy()).with_files(policy)
     }
 }
 

@@ -11,7 +11,8 @@
 //!   files of a directory, for whoever serves them.
 //!
 //! Both work in a thread of their own for each file or directory, so that a disk that hangs holds nobody
-//! up.
+//! up, and have a watcher of the operating system each. Where there are no more of those to be had, they look
+//! every two seconds.
 //!
 //! # What is noticed
 //!

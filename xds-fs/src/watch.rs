@@ -145,6 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn its_thread_ends_with_the_watch() {
+        let (sender, looks) = mpsc::channel();
+        let place = Place::Directory(std::env::temp_dir());
+        let watch = Watch::start(place, &FilePolicy::default(), move |cause| {
+            let _ = sender.send(cause);
+        });
+        let watch = watch.unwrap();
+        assert_eq!(looks.recv(), Ok(Cause::Asked));
+        drop(watch);
+        // The other end goes with the thread.
+        while looks.recv_timeout(Duration::from_secs(30)).is_ok() {}
+        assert_eq!(looks.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    }
+
+    #[test]
     fn what_happens_again_is_waited_for() {
         let (sender, signals) = mpsc::channel();
         for _ in 0..5 {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use support::{Folder, clusters};
 use tokio::time::timeout;
+use xds_bootstrap::envoy::EnvoyBootstrap;
 use xds_core::{
     client::{
         ClientConfig, FilePolicy, ManagementServer, Node, Notice, OpaqueType, Profile, WatchError,
@@ -98,4 +99,36 @@ async fn what_became_of_each_content_is_counted() {
     let stats = client.stats().await.expect("it runs");
     assert_eq!((stats.server_failures, stats.acks, stats.nacks), (1, 1, 1));
     println!("covers: S0.017");
+}
+
+/// A proxy's bootstrap may have one type from one file and another from a ConfigMap's.
+#[tokio::test]
+async fn a_bootstrap_names_a_file_for_each_type() {
+    let folder = Folder::new("bootstrap");
+    let listener = format!("resources: [{{'@type': {}, name: l}}]", types::LISTENER);
+    folder.write("lds.yaml", listener);
+    folder.write("cds.yaml", of_version("one", &["a"]));
+    let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
+    let text = format!(
+        r#"{{ "dynamic_resources": {{
+            "lds_config": {{ "path": "{}" }},
+            "cds_config": {{ "path_config_source": {{
+                "path": "{}", "watched_directory": {{ "path": "{}" }} }} }} }} }}"#,
+        path("lds.yaml"),
+        path("cds.yaml"),
+        path(""),
+    );
+    let bootstrap = EnvoyBootstrap::from_json(&text).expect("it is right");
+    let config = bootstrap.client_config().expect("the core can do that");
+    let config = config
+        .with_type(OpaqueType::new(types::LISTENER))
+        .with_type(OpaqueType::new(types::CLUSTER));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut listeners = client.watch_untyped(types::LISTENER, "l");
+    let mut clusters = client.watch_untyped(types::CLUSTER, "a");
+    assert!(next(&mut listeners).await.starts_with("version "));
+    assert_eq!(next(&mut clusters).await, "version one");
+    folder.replace("cds.yaml", of_version("two", &["b"]));
+    assert_eq!(next(&mut clusters).await, "none: does not exist: deleted by the server");
+    println!("covers: S0.010 B18");
 }

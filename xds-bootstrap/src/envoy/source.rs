@@ -56,7 +56,7 @@ pub struct PathSource {
     /// The file.
     pub path: PathBuf,
     /// The directory in which a move means that the file may be another; `None` watches the file
-    /// itself, for moves only.
+    /// itself, a proxy for moves only, our client for any change.
     pub watched_directory: Option<PathBuf>,
 }
 

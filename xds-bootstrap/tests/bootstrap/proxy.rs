@@ -9,7 +9,7 @@ use xds_bootstrap::{
 };
 use xds_core::{
     Client, Time, TypeUrl,
-    client::{ClientConfig, Exchange, Interest, OpaqueType, PollPolicy, Streams},
+    client::{ClientConfig, Exchange, FilePolicy, Interest, OpaqueType, PollPolicy, Streams},
     service::Variant,
     types::{CLUSTER, LISTENER, ROUTE_CONFIGURATION as ROUTE},
 };
@@ -110,9 +110,30 @@ fn a_proxys_bootstrap_that_cannot_work_is_refused() {
             Some(Inexpressible::Node(if key == "id" { "node.id" } else { "node.cluster" }))
         );
     }
-    let files = json!({ "dynamic_resources": { "lds_config": { "path": "/lds.json" } } });
-    let files = envoy(&files).expect("files need no node");
-    assert_eq!(files.client_config().err(), Some(Inexpressible::File));
+}
+
+#[test]
+fn types_may_come_from_files() {
+    println!("covers: S0.010 B18");
+    let files = json!({ "dynamic_resources": {
+        "lds_config": { "path": "/lds.json" },
+        "cds_config": { "path_config_source": {
+            "path": "/etc/xds/cds.yaml", "watched_directory": { "path": "/etc/xds" } } },
+    } });
+    let config = envoy(&files).expect("it is right").client_config().expect("files need no node");
+    let [listeners] = &config.servers[..] else { panic!("{:?}", config.servers) };
+    assert_eq!(&*listeners.uri, "/lds.json");
+    assert_eq!(listeners.exchange, Exchange::Files(FilePolicy::default()));
+    let [clusters] = &config.sources[CLUSTER][..] else { panic!("{:?}", config.sources) };
+    assert_eq!(&*clusters.uri, "/etc/xds/cds.yaml");
+    let watched = FilePolicy::default().with_watched_directory("/etc/xds");
+    assert_eq!(clusters.exchange, Exchange::Files(watched));
+    // Beside a server there has to be a node all the same.
+    let mut beside = proxy();
+    beside["node"]["id"] = "".into();
+    beside["dynamic_resources"]["lds_config"] = json!({ "path": "/lds.json" });
+    let beside = envoy(&beside).expect("the command line may say it");
+    assert_eq!(beside.client_config().err(), Some(Inexpressible::Node("node.id")));
 }
 
 #[test]
@@ -212,7 +233,7 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
         proxy["dynamic_resources"] = json!({ "lds_config": value, "ads_config": grpc(ads) });
         let config = envoy(&proxy).expect("it is right").client_config().expect("it can");
         let own = config.sources.get(&TypeUrl::from(LISTENER));
-        let server = own.map_or(first_server(&config), |own| &own[0]);
+        let server = own.map_or_else(|| first_server(&config), |own| &own[0]);
         (server.variant, server.streams)
     };
     let api = |api_type| json!({ "api_config_source": grpc(api_type) });

@@ -391,7 +391,11 @@ pub enum Exchange {
     Stream,
     /// Each request is answered once, and after a pause comes the next: REST (S0.199-S0.202).
     Polls(PollPolicy),
-    /// The server is a file: there are responses only (S0.010-S0.018).
+    /// The server is a file: there are responses only (S0.010-S0.018). What is rendered goes nowhere. The
+    /// adapter reads the file when the cause is [`Subscription`](super::RequestCause::Subscription), even
+    /// if it did before, and by itself when the file has changed; each time it passes on what it
+    /// found, as a [message](super::ChannelEvent::Message) or as
+    /// [malformed](super::ChannelEvent::Malformed). Other causes tell what became of that.
     Files(FilePolicy),
 }
 
