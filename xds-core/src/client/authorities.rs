@@ -10,6 +10,7 @@
 //! proxy has a source of its own (S0.052).
 
 use alloc::{sync::Arc, vec::Vec};
+use core::time::Duration;
 
 use super::{
     Client,
@@ -430,6 +431,12 @@ impl Client {
         let mut channel = self.upstreams.end_channel(id)?;
         self.outbox.close(id, None);
         self.forget_what_was_sent(&mut channel);
-        Some(channel.started.after(self.config.profile.backoff.initial))
+        // Nobody has to be spared where there is nobody to connect to.
+        let server = self.upstreams.servers.get(channel.upstream)?;
+        let pause = match server.server.exchange.is_of_files() {
+            true => Duration::ZERO,
+            false => self.config.profile.backoff.initial,
+        };
+        Some(channel.started.after(pause))
     }
 }
