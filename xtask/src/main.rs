@@ -13,6 +13,8 @@ mod codegen;
 mod coverage;
 mod error;
 mod mutants;
+#[cfg(test)]
+mod public_api;
 mod services;
 mod tree;
 

@@ -190,7 +190,7 @@ impl Resource {
     /// # Errors
     ///
     /// The server sent something else in its place.
-    pub fn decode_metadata(&self) -> Result<proto::Metadata, prost::DecodeError> {
+    pub fn decode_metadata(&self) -> Result<proto::Metadata, proto::DecodeError> {
         proto::Metadata::decode(self.metadata.as_deref().unwrap_or_default())
     }
 }

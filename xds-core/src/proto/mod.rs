@@ -52,6 +52,9 @@
 mod generated;
 
 pub(crate) use generated::services;
+/// Why bytes are no message of the schema.
+pub use prost::DecodeError;
+
 pub use generated::{envoy, google, xds};
 
 pub use envoy::admin::v3::{ClientResourceStatus, UpdateFailureState};
