@@ -122,6 +122,14 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert_eq!(text.matches("type_url: None").count(), 1, "the aggregated one");
-        println!("covers: S4.021 S4.023 S4.024 S4.059 B17");
+        // Who has no annotation has no path, and all are of version 3 (X44).
+        let blocks: Vec<_> = text.split("    Service {").skip(1).collect();
+        for block in &blocks {
+            let has_none = ["Aggregated", "VirtualHost"].iter().any(|it| block.contains(it));
+            let rest = if has_none { "rest: \"\"" } else { "rest: \"/v3/discovery:" };
+            assert!(block.contains(rest), "{rest} is not in\n{block}");
+        }
+        assert_eq!(blocks.len(), 10);
+        println!("covers: S4.021 S4.023 S4.024 S4.059 B17 X44");
     }
 }
