@@ -62,11 +62,15 @@ mod review;
 mod slot;
 mod snapshot;
 mod typed;
+#[cfg(feature = "validation")]
+mod validated;
 mod wall_clock;
 mod watch;
 
 use std::sync::Arc;
 
+#[cfg(feature = "validation")]
+pub use self::validated::Validated;
 pub use self::{
     decode::{Decode, Typed},
     driver::{DriverSide, Turn},

@@ -118,6 +118,8 @@ pub use credentials::Credentials;
 pub use keepalive::Keepalive;
 pub use payload::{PayloadPrinter, SizesOnly};
 pub use server::{DiscoveryService, ManagementServer, ServerHandle, ServerOptions};
+#[cfg(feature = "validation")]
+pub use xds_handle::Validated;
 pub use xds_handle::{
     ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
     ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
