@@ -83,6 +83,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) csds: Option<String>,
 
+    /// Take a file for broken if one of its resources breaks a constraint that the API states
+    /// (validate.rules), so that proxies would reject it.
+    #[arg(long)]
+    pub(crate) validate: bool,
+
     /// In what order a change goes to a client.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,
@@ -142,14 +147,19 @@ fn flag_of<const N: usize>(why: &CredentialsError, flags: [(&str, &Option<PathBu
 
 /// Look at the resources in a directory before they are served.
 ///
-/// Tells which files are broken, which resources refer to others that are missing, which proxies
-/// would reject, and which nothing refers to. With an error the exit code is 1; warnings are for what
+/// Tells which files are broken, which resources refer to others that are missing, and which nothing
+/// refers to; with --validate also which of them proxies would reject. With an error the exit code is 1; warnings are for what
 /// may be on purpose. Files are as for `xds serve`.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// The directory.
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+
+    /// Hold resources against the constraints that the API states (validate.rules): what breaks one,
+    /// proxies reject.
+    #[arg(long)]
+    pub(crate) validate: bool,
 
     /// How to say what was found.
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]

@@ -5,14 +5,13 @@
 //! | `args.rs` | what can be said on the command line |
 //! | `commands/` | `demo`, `serve`, `watch`, `check`, `compat`, `sim` |
 //! | `directory/` | resources in files: which there are, what changed, which are the last good ones |
-//! | `resource_types.rs`, `constraints.rs` | what our clients accept |
+//! | `resource_types.rs` | what our clients accept |
 //! | `facts.rs`, `json_diff.rs` | what a resource says, and which of its fields changed |
 //! | `server_table.rs` | who has accepted what, as a table |
 //! | `failure.rs`, `logging.rs`, `output.rs`, `stop.rs`, `style.rs`, `text.rs` | how a command ends, logs, prints |
 
 mod args;
 mod commands;
-mod constraints;
 mod directory;
 mod facts;
 mod failure;

@@ -1,4 +1,5 @@
-//! What our clients accept: what decodes, and no proxy would refuse at once.
+//! What our clients accept: what decodes, and where they play a proxy, what keeps the constraints of the
+//! API.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,12 +8,10 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, Resource, ResourceType, Value},
+    client::{ClientConfig, Context, Rejection, Resource, ResourceType, Value},
 };
-use xds_format::{PrintOptions, Schema, to_json};
-use xds_tokio::PayloadPrinter;
-
-use crate::constraints;
+use xds_format::{PrintOptions, Schema, Validator, to_json};
+use xds_tokio::{PayloadPrinter, Validated};
 
 /// A type of the Envoy API, or any other, whose resources are then taken as bytes.
 #[derive(Debug)]
@@ -37,21 +36,46 @@ impl ResourceType for EnvoyType {
         resource: &Bytes,
         _context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
-        judged(self.type_url.as_str(), resource)
+        printed(self.type_url.as_str(), resource)
             .map(|json| Some(Value::new(json)))
-            .map_err(Rejection::new)
+            .map_err(|why| Rejection::new(why.to_string()))
     }
 }
 
-/// Why clients reject a resource, if they do.
-pub(crate) fn rejection(type_url: &str, resource: &[u8]) -> Option<String> {
-    judged(type_url, resource).err()
+/// Whether resources are held against the constraints of the API, as proxies do (X39).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Validation {
+    #[default]
+    Off,
+    On,
 }
 
-fn judged(type_url: &str, resource: &[u8]) -> Result<Json, String> {
-    let json = printed(type_url, resource).map_err(|error| error.to_string())?;
-    constraints::check(&json)?;
-    Ok(json)
+impl Validation {
+    /// The resource type, with or without the constraints.
+    pub(crate) fn register(self, config: ClientConfig, type_url: TypeUrl) -> ClientConfig {
+        let plain = EnvoyType::new(type_url);
+        match self {
+            Self::Off => config.with_type(plain),
+            Self::On => config.with_type(Validated::new(plain, Validator::envoy())),
+        }
+    }
+
+    /// Why proxies reject a resource: each constraint that it breaks.
+    pub(crate) fn rejections(self, type_url: &str, resource: &[u8]) -> Vec<String> {
+        if self == Self::Off {
+            return Vec::new();
+        }
+        match Validator::envoy().violations(type_url, resource) {
+            Ok(violations) => violations.iter().map(ToString::to_string).collect(),
+            Err(broken) => vec![broken.to_string()],
+        }
+    }
+}
+
+impl From<bool> for Validation {
+    fn from(flag: bool) -> Self {
+        if flag { Self::On } else { Self::Off }
+    }
 }
 
 /// A resource of an [`EnvoyType`] as canonical JSON with its secrets hidden.

@@ -34,7 +34,7 @@ fn findings_name_the_file_the_resource_and_what_is_missing() {
     directory.save("c-rds.yaml", ROUTES);
     directory.save("d-cds.yaml", &clusters("slow=0s"));
     directory.save("e-broken.yaml", "{");
-    let ended = check(&directory, &[]);
+    let ended = check(&directory, &["--validate"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     let shown = shown(&directory, &ended);
     let lines: Vec<_> = shown.lines().collect();
@@ -133,4 +133,52 @@ fn serve_warns_of_each_reference_that_newly_leads_nowhere() {
     let table = Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0"]);
     table.wait_stderr("cds.yaml: cds `cart` refers to eds `cart`, which is missing");
     table.wait_stderr("rds.yaml: rds `r` refers to cds `shop`, which is missing");
+}
+
+#[test]
+fn constraints_are_checked_where_somebody_asks_for_it() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("good=1s slow=0s"));
+    directory.save(
+        "eds.yaml",
+        "'@type': type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment\n\
+         cluster_name: shop\nendpoints: [{ lb_endpoints: [{ load_balancing_weight: 0 }], priority: 200 }]\n",
+    );
+    let elsewhere = ["--elsewhere", "cds"];
+    assert_eq!(check(&directory, &elsewhere).code, Some(0), "control planes leave them alone");
+    let ended = check(&directory, &[&["--validate"], &elsewhere[..]].concat());
+    let shown = shown(&directory, &ended);
+    let lines: Vec<_> = shown.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "error: cds.yaml: clients reject cds `slow`: connect_timeout: must be greater than 0s, is 0s",
+            "error: eds.yaml: clients reject eds `shop`: endpoints[0].lb_endpoints[0].load_balancing_weight: \
+             must be at least 1, is 0",
+            "error: eds.yaml: clients reject eds `shop`: endpoints[0].priority: must be at most 128, is 200",
+        ]
+    );
+    assert_eq!(ended.code, Some(1));
+    println!("covers: S4.028 S4.030 B15 X39");
+}
+
+#[test]
+fn serve_takes_what_breaks_a_constraint_for_a_broken_file_if_told_to() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("shop=1s"));
+    let path = directory.path().to_str().unwrap();
+    let serve =
+        Xds::spawn(&["serve", path, "--listen", "127.0.0.1:0", "-o", "ndjson", "--validate"]);
+    serve.wait_count("serving", 1);
+    directory.save("cds.yaml", &clusters("shop=0s more=1s"));
+    let error = serve.wait_count("file_error", 1);
+    let text = error[0]["error"].as_str().unwrap();
+    assert!(
+        text.ends_with("cds.yaml: cds `shop`: connect_timeout: must be greater than 0s, is 0s"),
+        "{text}"
+    );
+    directory.save("cds.yaml", &clusters("shop=2s more=1s"));
+    let reloaded = serve.wait_count("reloaded", 1);
+    assert_eq!(reloaded[0]["resources"], 2, "{reloaded:?}");
+    println!("covers: X39");
 }

@@ -12,6 +12,7 @@ use crate::{
     directory::{FileError, FileFinding, Sources, findings},
     failure::Failure,
     output,
+    resource_types::Validation,
     style::Style,
     text::{count, escaped, type_name},
 };
@@ -21,8 +22,9 @@ pub(crate) fn run(args: CheckArgs, color: ColorChoice) -> Result<(), Failure> {
         .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?;
     let read = u32::try_from(files.len()).unwrap_or(u32::MAX);
     let mut sources = Sources::default();
+    let validation = Validation::from(args.validate);
     let broken = sources.update(files);
-    let findings = findings(&sources, &args.elsewhere.consistency());
+    let findings = findings(&sources, &args.elsewhere.consistency(), validation);
 
     let errors = broken.len() + findings.iter().filter(|it| is_error(it)).count();
     let warnings = broken.len() + findings.len() - errors;

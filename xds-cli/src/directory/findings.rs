@@ -8,7 +8,7 @@ use std::{
 use xds_core::references::{Consistency, Finding, ResourceId, Severity};
 
 use super::sources::Sources;
-use crate::{resource_types::rejection, text::escaped};
+use crate::{resource_types::Validation, text::escaped};
 
 /// Something that was found about a resource in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +37,18 @@ pub(super) fn dangling(sources: &Sources, consistency: &Consistency<'_>) -> Vec<
 }
 
 /// All that can be found, by file.
-pub(crate) fn findings(sources: &Sources, consistency: &Consistency<'_>) -> Vec<FileFinding> {
-    let rejected = sources.by_file().filter_map(|(file, key, bytes)| {
-        let why = rejection(key.type_url.as_str(), bytes)?;
-        let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
-        let text = format!("clients reject {resource}: {why}");
-        Some(FileFinding { file: file.to_owned(), resource, severity: Severity::Error, text })
+pub(crate) fn findings(
+    sources: &Sources,
+    consistency: &Consistency<'_>,
+    validation: Validation,
+) -> Vec<FileFinding> {
+    let rejected = sources.by_file().flat_map(|(file, key, bytes)| {
+        let reasons = validation.rejections(key.type_url.as_str(), bytes);
+        reasons.into_iter().map(|why| {
+            let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
+            let text = format!("clients reject {resource}: {why}");
+            FileFinding { file: file.to_owned(), resource, severity: Severity::Error, text }
+        })
     });
     let inconsistent =
         inconsistencies(sources, consistency).into_iter().map(|(_, finding)| finding);

@@ -18,6 +18,7 @@ use super::{
     findings::{FileFinding, dangling},
     sources::{FileError, Sources},
 };
+use crate::resource_types::Validation;
 
 /// What came of looking at the directory once.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ pub(crate) struct Followed {
 
 impl Followed {
     /// Brings the server to the state of the directory, and keeps it there. What the check finds
-    /// missing is told.
+    /// missing is told; under validation a file is broken that proxies would reject something of.
     ///
     /// # Errors
     ///
@@ -50,6 +51,7 @@ impl Followed {
     pub(crate) async fn start(
         directory: &Path,
         consistency: Consistency<'static>,
+        validation: Validation,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
         let directory: Arc<Path> = directory.into();
@@ -61,7 +63,7 @@ impl Followed {
             changed,
             _watch: watch,
             directory,
-            sources: Sources::default(),
+            sources: Sources::new(validation),
             consistency: consistency.into(),
             dangling: Vec::new(),
             trouble: None,

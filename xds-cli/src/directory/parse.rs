@@ -6,6 +6,8 @@ use bytes::Bytes;
 use xds_core::{ResourceName, TypeUrl, server::ServerLimits};
 use xds_format::{Format, Resource, Schema};
 
+use crate::{resource_types::Validation, text::type_name};
+
 /// What a resource is known by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
@@ -16,7 +18,12 @@ pub(crate) struct Key {
 pub(crate) type Resources = BTreeMap<Key, Bytes>;
 
 /// The resources of a file, or what is wrong with it, beginning with its path.
-pub(crate) fn parse(path: &Path, format: Format, content: &[u8]) -> Result<Resources, String> {
+pub(crate) fn parse(
+    path: &Path,
+    format: Format,
+    content: &[u8],
+    validation: Validation,
+) -> Result<Resources, String> {
     let shown = path.display().to_string();
     let document = xds_format::parse(Schema::envoy(), &shown, format, content)
         .map_err(|error| error.to_string())?;
@@ -32,6 +39,10 @@ pub(crate) fn parse(path: &Path, format: Format, content: &[u8]) -> Result<Resou
                 resource = resource.name,
                 "time to live and aliases of a resource are not served"
             );
+        }
+        if let Some(why) = validation.rejections(&resource.type_url, &resource.bytes).first() {
+            let (type_name, name) = (type_name(&resource.type_url), &resource.name);
+            return Err(format!("{shown}: {type_name} `{name}`: {why}"));
         }
         let key = Key { type_url: resource.type_url.into(), name: resource.name.into() };
         resources.insert(key, resource.bytes);

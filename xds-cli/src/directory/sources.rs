@@ -17,7 +17,7 @@ use xds_core::server::Transaction;
 use xds_fs::File;
 
 use super::parse::{Key, Resources, parse};
-use crate::text::type_name;
+use crate::{resource_types::Validation, text::type_name};
 
 /// The state of all files.
 #[derive(Debug, Default)]
@@ -25,6 +25,7 @@ pub(crate) struct Sources {
     files: BTreeMap<PathBuf, Source>,
     /// What the server has.
     served: Resources,
+    validation: Validation,
 }
 
 /// The state of one file.
@@ -70,13 +71,18 @@ pub(crate) struct Changes {
 }
 
 impl Sources {
+    /// No files yet. Under validation one whose resources proxies would reject is broken.
+    pub(crate) fn new(validation: Validation) -> Self {
+        Self { validation, ..Self::default() }
+    }
+
     /// Takes the files as they are now: all of them, in any order. Returns what is newly wrong.
     pub(crate) fn update(&mut self, files: Vec<File>) -> Vec<FileError> {
         let mut files: BTreeMap<PathBuf, File> =
             files.into_iter().map(|file| (file.path.clone(), file)).collect();
         self.files.retain(|path, _| files.contains_key(path));
         while let Some((path, file)) = files.pop_first() {
-            self.files.entry(path).or_default().look_at(&file);
+            self.files.entry(path).or_default().look_at(&file, self.validation);
         }
         while self.accept_pending() {}
         self.files.iter_mut().filter_map(|(path, source)| source.complain(path)).collect()
@@ -171,7 +177,7 @@ impl Sources {
 }
 
 impl Source {
-    fn look_at(&mut self, file: &File) {
+    fn look_at(&mut self, file: &File, validation: Validation) {
         let seen = match &file.content {
             Ok(content) => Seen::Content(blake3::hash(content)),
             Err(why) => Seen::Unreadable(why.clone()),
@@ -184,7 +190,7 @@ impl Source {
         self.complaint = None;
         self.pending = None;
         let parsed = match &file.content {
-            Ok(content) => parse(&file.path, file.format, content),
+            Ok(content) => parse(&file.path, file.format, content, validation),
             Err(why) => Err(format!("{}: {why}", file.path.display())),
         };
         match parsed {

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     directory::{Key, Sources},
-    resource_types::EnvoyType,
+    resource_types::Validation,
     server_table::Row,
 };
 
@@ -70,7 +70,7 @@ impl Stage {
         ];
         let config = types.into_iter().fold(
             ClientConfig::new(Node::new("demo-client"), Address::new(address.to_string())),
-            |config, type_url| config.with_type(EnvoyType::new(type_url.into())),
+            |config, type_url| Validation::On.register(config, type_url.into()),
         );
         let client = Client::connect(config, ClientOptions::default());
         let mut stage = Self {

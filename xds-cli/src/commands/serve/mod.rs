@@ -58,7 +58,12 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
-        started = Followed::start(&args.directory, args.elsewhere.consistency(), handle.clone()) => started
+        started = Followed::start(
+            &args.directory,
+            args.elsewhere.consistency(),
+            args.validate.into(),
+            handle.clone(),
+        ) => started
             .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
     };
     let mut status = Status::new(handle.clone());

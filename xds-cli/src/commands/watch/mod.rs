@@ -32,7 +32,7 @@ use self::{
 use crate::{
     args::{Subscription, WatchArgs, WatchOutput},
     failure::Failure,
-    resource_types::{EnvoyType, JsonPayloads},
+    resource_types::{JsonPayloads, Validation},
     stop::Stop,
     style::Style,
 };
@@ -50,7 +50,9 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
         WatchOutput::Yaml => Box::new(Yaml),
     };
 
-    let config = with_types(config, &subscriptions);
+    // gRPC's clients leave constraints alone (X39).
+    let validation = Validation::from(args.bootstrap.is_none());
+    let config = with_types(config, &subscriptions, validation);
     printer.begin(&server, config.node.id(), &subscriptions)?;
     let client = Client::connect(config, options.with_payload_printer(JsonPayloads));
     let mut watches = Watches::new(&client, subscriptions);
@@ -71,10 +73,14 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     Ok(())
 }
 
-fn with_types(config: ClientConfig, subscriptions: &BTreeSet<Subscription>) -> ClientConfig {
+fn with_types(
+    config: ClientConfig,
+    subscriptions: &BTreeSet<Subscription>,
+    validation: Validation,
+) -> ClientConfig {
     let mut types: Vec<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
     types.dedup();
-    types.into_iter().fold(config, |config, type_url| config.with_type(EnvoyType::new(type_url)))
+    types.into_iter().fold(config, |config, type_url| validation.register(config, type_url))
 }
 
 /// How long closing the stream may take.
