@@ -1,0 +1,302 @@
+//! Two versions of a schema in one conversation: an old client with a new server, and the other way
+//! round, in every format.
+
+#![cfg(feature = "envoy")]
+
+mod common;
+
+use common::protos::{schema, schema_of};
+use serde_json::{Value as Json, json};
+use xds_format::{
+    Axis, ErrorKind, Format, PrintOptions, Schema, UnknownFields, compare, decode_check,
+    encode_message, encode_message_with, message_to_json, parse, to_json, to_text,
+};
+
+const THING: &str = "acme.v1.Thing";
+const URL: &str = "type.googleapis.com/acme.v1.Thing";
+
+/// What everybody has today.
+fn old() -> Schema {
+    schema(
+        "message Thing { string name = 1; Colour colour = 2; google.protobuf.Any extension = 3; \
+         oneof kind { bool round = 4; } repeated Colour colours = 6; }\n\
+         enum Colour { UNSPECIFIED = 0; RED = 1; }",
+    )
+}
+
+/// The same with a new field, a new value, a new member of the oneof, and a new type.
+fn new() -> Schema {
+    schema(
+        "message Thing { string name = 1; Colour colour = 2; google.protobuf.Any extension = 3; \
+         oneof kind { bool round = 4; Gadget square = 5; } repeated Colour colours = 6; uint32 size = 7; }\n\
+         enum Colour { UNSPECIFIED = 0; RED = 1; GREEN = 2; }\n\
+         message Gadget { string label = 1; }",
+    )
+}
+
+/// A thing that uses all that is new.
+fn newest() -> Json {
+    json!({
+        "name": "t",
+        "colour": "GREEN",
+        "extension": {"@type": "type.googleapis.com/acme.v1.Gadget", "label": "g"},
+        "square": {"label": "s"},
+        "colours": ["RED", "GREEN"],
+        "size": 7,
+    })
+}
+
+fn bytes(schema: &Schema, json: &Json) -> Vec<u8> {
+    encode_message(schema, "f", THING, Format::Json, json.to_string().as_bytes()).unwrap()
+}
+
+fn read(schema: &Schema, bytes: &[u8]) -> Json {
+    message_to_json(schema, THING, bytes, &PrintOptions::default()).unwrap()
+}
+
+#[test]
+fn an_old_client_reads_what_a_new_server_sends() {
+    let (old, new) = (old(), new());
+    assert_eq!(compare(&old, &new), []);
+    let sent = bytes(&new, &newest());
+    assert!(decode_check(&old, URL, &sent).is_ok());
+    // It sees what it knows; a value without a name is a number, a type without descriptors is bytes.
+    assert_eq!(
+        read(&old, &sent),
+        json!({
+            "name": "t",
+            "colour": 2,
+            "extension": {"@type": "type.googleapis.com/acme.v1.Gadget", "value": "CgFn"},
+            "colours": ["RED", 2],
+        })
+    );
+    println!("covers: S4.036 S4.044 S4.071");
+}
+
+#[test]
+fn what_an_old_client_does_not_know_survives_on_its_way() {
+    let (old, new) = (old(), new());
+    let thing = bytes(&new, &newest());
+    // A response in binary, as a file or a relay has it: Any { type_url, value } in field 2.
+    let mut response = Vec::new();
+    let put = |out: &mut Vec<u8>, tag: u8, value: &[u8]| {
+        out.extend([tag, u8::try_from(value.len()).unwrap()]);
+        out.extend_from_slice(value);
+    };
+    let mut any = Vec::new();
+    put(&mut any, 0x0a, URL.as_bytes());
+    put(&mut any, 0x12, &thing);
+    put(&mut response, 0x12, &any);
+    let envoy = Schema::envoy().with_descriptor_set(&old.pool().encode_to_vec()).unwrap();
+    let document = parse(&envoy, "f", Format::Binary, &response).unwrap();
+    assert_eq!(document.resources[0].bytes, thing, "not a byte is lost");
+    assert_eq!(read(&new, &document.resources[0].bytes), newest());
+    let relayed = parse(&envoy, "f", Format::Binary, &document.to_discovery_response()).unwrap();
+    assert_eq!(read(&new, &relayed.resources[0].bytes), newest());
+    println!("covers: S4.044 S4.050");
+}
+
+/// Text has names: what has none here cannot be kept, and is named.
+#[test]
+fn what_an_old_reader_of_text_does_not_know_is_named() {
+    let old = old();
+    let error = |json: Json, unknown_fields| {
+        let json = json.to_string();
+        encode_message_with(&old, "f", THING, Format::Json, json.as_bytes(), unknown_fields)
+    };
+    let strict = |json| error(json, UnknownFields::Refused).unwrap_err();
+    let unknown_field = strict(json!({"name": "t", "size": 7}));
+    assert!(
+        matches!(unknown_field.kind(), ErrorKind::UnknownField { field, .. } if field == "size")
+    );
+    let unknown_value = strict(json!({"colour": "GREEN"}));
+    assert!(
+        matches!(unknown_value.kind(), ErrorKind::UnknownEnumValue { value, .. } if value == "GREEN")
+    );
+    assert_eq!(unknown_value.path(), "colour");
+    let gadget = json!({"extension": {"@type": "t/acme.v1.Gadget", "label": "g"}});
+    let unknown_type = strict(gadget);
+    assert!(
+        matches!(unknown_type.kind(), ErrorKind::UnknownType { type_url, .. } if type_url == "t/acme.v1.Gadget")
+    );
+    assert_eq!(unknown_type.path(), "extension.@type");
+    // What a program wrote may be newer: then its fields are passed over, as on the wire.
+    let skipped = error(json!({"name": "t", "size": 7}), UnknownFields::Skipped).unwrap();
+    assert_eq!(read(&old, &skipped), json!({"name": "t"}));
+    // A number stands for a value that has no name yet.
+    let numbered = error(json!({"colour": 2}), UnknownFields::Refused).unwrap();
+    assert_eq!(read(&new(), &numbered), json!({"colour": "GREEN"}));
+    println!("covers: S4.044 S4.050");
+}
+
+#[test]
+fn a_new_client_reads_what_an_old_server_sends() {
+    let (old, new) = (old(), new());
+    let thing = json!({"name": "t", "colour": "RED", "round": true, "colours": ["RED"]});
+    let sent = bytes(&old, &thing);
+    assert_eq!(read(&new, &sent), thing);
+    assert_eq!(bytes(&new, &thing), sent, "JSON");
+    for (format, text) in [
+        (Format::Yaml, thing.to_string()),
+        (Format::Text, to_text(&old, URL, &sent, &PrintOptions::default()).unwrap()),
+    ] {
+        let read = encode_message(&new, "f", THING, format, text.as_bytes()).unwrap();
+        assert_eq!(read, sent, "{format}");
+    }
+    println!("covers: S4.036 S4.071");
+}
+
+/// A change, what one side says, and what the other makes of it on the wire; `None` if not what was
+/// meant. Then the same back.
+struct Change {
+    old: &'static str,
+    new: &'static str,
+    there: (Json, Option<Json>),
+    back: (Json, Option<Json>),
+    /// Whether texts can be read both ways.
+    text: bool,
+}
+
+/// Reads the bytes of one version by the other; whatever differs from what was meant is a break.
+#[track_caller]
+fn on_the_wire(from: &Schema, to: &Schema, (said, meant): &(Json, Option<Json>)) -> bool {
+    let sent = bytes(from, said);
+    let heard = message_to_json(to, THING, &sent, &PrintOptions::default());
+    match meant {
+        Some(meant) => {
+            assert_eq!(heard.as_ref(), Ok(meant));
+            true
+        }
+        None => {
+            assert_ne!(heard.as_ref().ok(), Some(said));
+            false
+        }
+    }
+}
+
+fn in_texts(from: &Schema, to: &Schema, said: &Json) -> bool {
+    let json = said.to_string();
+    let text = to_text(from, URL, &bytes(from, said), &PrintOptions::default()).unwrap();
+    [(Format::Json, &json), (Format::Yaml, &json), (Format::Text, &text)]
+        .into_iter()
+        .all(|(format, text)| encode_message(to, "f", THING, format, text.as_bytes()).is_ok())
+}
+
+/// The checker says of each change what really becomes of messages that cross it.
+#[test]
+fn what_the_checker_says_is_what_happens() {
+    let same = |json: Json| (json.clone(), Some(json));
+    let changes = [
+        Change {
+            old: "message Thing { string cluster_name = 1; }",
+            new: "message Thing { string cluster_names = 1; }",
+            there: (json!({"cluster_name": "c"}), Some(json!({"cluster_names": "c"}))),
+            back: (json!({"cluster_names": "c"}), Some(json!({"cluster_name": "c"}))),
+            text: false,
+        },
+        Change {
+            old: "message Thing { int32 size = 2; }",
+            new: "message Thing { int32 size = 3; }",
+            there: (json!({"size": 5}), None),
+            back: (json!({"size": 5}), None),
+            text: true,
+        },
+        Change {
+            old: "message Thing { int32 size = 2; }",
+            new: "message Thing { string size = 2; }",
+            there: (json!({"size": 5}), None),
+            back: (json!({"size": "five"}), None),
+            text: false,
+        },
+        Change {
+            old: "message Thing { int32 size = 2; }",
+            new: "message Thing { int64 size = 2; }",
+            there: (json!({"size": 5}), Some(json!({"size": "5"}))),
+            back: (json!({"size": "5"}), Some(json!({"size": 5}))),
+            text: true,
+        },
+        Change {
+            old: "message Thing { int32 size = 2; }",
+            new: "message Thing { sint32 size = 2; }",
+            there: (json!({"size": 5}), None),
+            back: (json!({"size": 5}), None),
+            text: true,
+        },
+        Change {
+            old: "message Thing { string name = 1; }",
+            new: "message Thing { repeated string name = 1; }",
+            there: (json!({"name": "a"}), Some(json!({"name": ["a"]}))),
+            back: (json!({"name": ["a"]}), Some(json!({"name": "a"}))),
+            text: false,
+        },
+        Change {
+            old: "message Thing { int32 size = 1; }",
+            new: "message Thing { repeated int32 size = 1; }",
+            there: (json!({"size": 1}), Some(json!({"size": [1]}))),
+            back: (json!({"size": [1]}), None),
+            text: false,
+        },
+        Change {
+            old: "message Thing { string name = 1; }",
+            new: "message Thing { oneof kind { string name = 1; bool b = 2; } }",
+            there: same(json!({"name": "a"})),
+            back: same(json!({"name": "a"})),
+            text: true,
+        },
+        Change {
+            old: "message Thing { string name = 1; bool b = 2; }",
+            new: "message Thing { oneof kind { string name = 1; bool b = 2; } }",
+            there: (json!({"name": "a", "b": true}), None),
+            back: same(json!({"name": "a"})),
+            text: false,
+        },
+        Change {
+            old: "message Thing { Colour it = 1; } enum Colour { A = 0; B = 1; }",
+            new: "message Thing { Colour it = 1; } enum Colour { A = 0; B = 2; }",
+            there: (json!({"it": "B"}), None),
+            back: (json!({"it": "B"}), None),
+            text: true,
+        },
+        Change {
+            old: "message Thing { Colour it = 1; } enum Colour { A = 0; B = 1; }",
+            new: "message Thing { Colour it = 1; } enum Colour { A = 0; C = 1; }",
+            there: (json!({"it": "B"}), Some(json!({"it": "C"}))),
+            back: (json!({"it": "C"}), Some(json!({"it": "B"}))),
+            text: false,
+        },
+    ];
+    for change in changes {
+        let (old, new) = (schema(change.old), schema(change.new));
+        let name = format!("{} -> {}", change.old, change.new);
+        let there = on_the_wire(&old, &new, &change.there);
+        let back = on_the_wire(&new, &old, &change.back);
+        let texts = in_texts(&old, &new, &change.there.0) && in_texts(&new, &old, &change.back.0);
+        assert_eq!(texts, change.text, "{name}");
+
+        let found = compare(&old, &new);
+        let breaks = |axis| found.iter().any(|it| it.broken.contains(axis));
+        assert_eq!(breaks(Axis::Binary), !(there && back), "{name}: {found:?}");
+        assert_eq!(breaks(Axis::Text), !texts, "{name}: {found:?}");
+    }
+    println!("covers: S4.052 S4.054 S4.055 S4.071 X40");
+}
+
+/// On the wire a package shows nowhere but in an `Any`.
+#[test]
+fn a_message_that_moved_is_unknown_in_an_any_alone() {
+    let thing = "message Thing { string name = 1; } message User { Thing thing = 1; }";
+    let of = |package: &str| schema_of(&[("thing.proto", &format!("package {package};\n{thing}"))]);
+    let (old, new) = (of("acme.v1"), of("acme.v2"));
+    let user = json!({"thing": {"name": "t"}});
+    let sent = encode_message(&old, "f", "acme.v1.User", Format::Json, user.to_string().as_bytes())
+        .unwrap();
+    let options = PrintOptions::default();
+    assert_eq!(message_to_json(&new, "acme.v2.User", &sent, &options).unwrap(), user);
+
+    let lost = to_json(&new, "t/acme.v1.User", &sent, &options).unwrap();
+    assert_eq!(lost, json!({"@type": "t/acme.v1.User", "value": "CgMKAXQ="}));
+    let unknown = decode_check(&new, "t/acme.v1.User", &sent).unwrap_err();
+    assert_eq!(unknown.to_string(), "unknown type `t/acme.v1.User`, did you mean `acme.v2.User`?");
+    assert!(compare(&old, &new).iter().any(|it| it.broken.contains(Axis::TypeUrl)));
+    println!("covers: S4.048 S4.049 S4.050 S4.071");
+}
