@@ -11,6 +11,7 @@ from driver import workspace
 from driver.checks import PeerReport, Scenario, Skip, play
 from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
+from driver.envoy_constraints_checks import agrees_on_constraints
 from driver.envoy_files_checks import follows_a_mounted_file, follows_files
 from driver.envoy_load_checks import changes_under_load
 from driver.envoy_rest_checks import follows_over_rest
@@ -71,6 +72,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             stories |= changes_under_load(programs, transport)
         scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}
     scenarios["envoy, REST: start, changes, a rejection, a restart"] = partial(follows_over_rest, programs=programs)
+    scenarios["envoy, its own verdict on constraints"] = partial(agrees_on_constraints, programs=programs)
     scenarios["envoy, files: the same is accepted"] = partial(follows_files, programs=programs)
     scenarios["envoy, files: a mounted ConfigMap"] = partial(follows_a_mounted_file, programs=programs)
     play(report, run_dir, scenarios)
