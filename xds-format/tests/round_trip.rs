@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Rng, random_message, random_type};
+use common::{RESOURCE_TYPES, Rng, random_message, random_type};
 use proptest::prelude::*;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
@@ -115,6 +115,20 @@ proptest! {
         let back = DynamicMessage::parse_text_format(message.clone(), &ours).unwrap();
         prop_assert_eq!(&canonical(&message, &back), &bytes, "{}", ours);
     }
+}
+
+/// The types that configurations are made of, each many times, whatever the random runs above come to.
+#[test]
+fn every_resource_type_maps_to_json_and_back() {
+    for name in RESOURCE_TYPES {
+        let message = Schema::envoy().message(name).unwrap();
+        for seed in 0..40 {
+            let bytes = canonical(&message, &random_message(&mut Rng(seed), &message, 5));
+            let json = message_to_json(Schema::envoy(), name, &bytes, &shown()).unwrap();
+            assert_eq!(read(&message, Format::Json, &json.to_string()), bytes, "{name}: {json}");
+        }
+    }
+    println!("covers: S4.022");
 }
 
 /// The generator must not degenerate into empty messages.

@@ -130,6 +130,6 @@ mod tests {
             assert!(block.contains(rest), "{rest} is not in\n{block}");
         }
         assert_eq!(blocks.len(), 10);
-        println!("covers: S4.021 S4.023 S4.024 S4.059 B17 X44");
+        println!("covers: S4.013 S4.014 S4.021 S4.023 S4.024 S4.059 B17 X44");
     }
 }
