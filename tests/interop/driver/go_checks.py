@@ -20,6 +20,13 @@ _CONFIG = workspace.CONFIG / "go-control-plane"
 # All endpoints of all snapshots: a server for aggregated streams answers a request for some of its
 # endpoints only when it names all of them.
 _SUBSCRIPTIONS = ("cds", "lds", "rds:routes", "eds:blue", "eds:green", "eds:yellow")
+# What the third snapshot changes for somebody who has the first.
+_FROM_1_TO_3 = {
+    ("changed", "cds", "blue"),
+    ("changed", "lds", "egress"),
+    ("removed", "lds", "ingress"),
+    ("changed", "rds", "routes"),
+}
 # What each snapshot changes for somebody who has the one before: (event, type, name). An endpoint
 # assignment that is absent from a response is not gone; a listener or a cluster is.
 _CHANGES = {
@@ -75,7 +82,10 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "go-control-plane, one stream a type: the server is killed and started again": peer.reconnects_per_type,
             "go-control-plane, one incremental stream a type: killed and started again": peer.reconnects_delta_per_type,
             "go-control-plane: another server serves while the first is away": peer.falls_back,
+            "go-control-plane, one stream a type: another server serves while the first is away": peer.falls_back_per_type,
             "go-control-plane, incremental: another server serves while the first is away": peer.falls_back_delta,
+            "go-control-plane: nobody is turned to while everything is known": peer.stays_with_what_it_has,
+            "go-control-plane: a name that is unknown when the server dies": peer.turns_for_what_it_lacks,
         },
     )
 
@@ -294,11 +304,17 @@ class _GoPeer:
         _check_conversation(scenario, world, "one stream a type, second snapshot")
 
     def falls_back(self, scenario: Scenario) -> None:
+        self._fall_back(scenario)
+
+    def falls_back_per_type(self, scenario: Scenario) -> None:
+        self._fall_back(scenario, "--per-type")
+
+    def _fall_back(self, scenario: Scenario, *others: str) -> None:
         first = _Server(scenario, self._server)
         second = _Server(scenario, self._server)
         second.serve(1)
         first.kill()
-        options = ("--fallback", second.address)
+        options = ("--fallback", second.address, *others)
         watch = XdsWatch(scenario, self._xds, first.address, _NODE, _SUBSCRIPTIONS, options)
         with scenario.check("with the first server away the second one serves, and no error is told"):
             _wait_changes(watch, 0, snapshot=1)
@@ -354,12 +370,65 @@ class _GoPeer:
             late = stays("the events of xds watch", lambda: watch.events[before:], SILENCE)
             expect(not late, str(late))
 
+    def stays_with_what_it_has(self, scenario: Scenario) -> None:
+        first = _Server(scenario, self._server)
+        second = _Server(scenario, self._server)
+        first.serve(1)
+        second.serve(2)
+        known = [name for name in _SUBSCRIPTIONS if name != "eds:yellow"]
+        watch = XdsWatch(scenario, self._xds, first.address, _NODE, known, ("--fallback", second.address))
+        with scenario.check("the first server serves"):
+            _wait_changes(watch, 0, snapshot=1)
+            first.wait_acknowledged("1")
+        before = watch.mark()
+        first.kill()
+        with scenario.check("it dies: that is told beside what is in use, and nothing is asked of the second one"):
+            eventually("word of it", lambda: _expect_ambient(watch, before), _RECONNECT_PATIENCE)
+            settled("the journal of the second server", lambda: second.journal, SILENCE)
+            opened = [event for event in second.journal if event["event"] == "stream_open"]
+            expect(not opened, str(opened))
+            _expect_no_resource(watch, before)
+        before = watch.mark()
+        back = _Server(scenario, self._server, first.address)
+        back.serve(3)
+        with scenario.check("it comes back, and the client goes on with it"):
+            _wait_keys(watch, before, _FROM_1_TO_3)
+            back.wait_acknowledged("3")
+
+    def turns_for_what_it_lacks(self, scenario: Scenario) -> None:
+        first = _Server(scenario, self._server)
+        second = _Server(scenario, self._server)
+        first.serve(1)
+        second.serve(2)
+        options = ("--fallback", second.address)
+        watch = XdsWatch(scenario, self._xds, first.address, _NODE, _SUBSCRIPTIONS, options)
+        with scenario.check("the first server serves, and says nothing of one name"):
+            _wait_changes(watch, 0, snapshot=1)
+            first.wait_acknowledged("1")
+        before = watch.mark()
+        first.kill()
+        with scenario.check("it dies, and the second one is asked for that name and for everything else"):
+            _wait_changes(watch, before, snapshot=2)
+            second.wait_acknowledged("2")
+        before = watch.mark()
+        back = _Server(scenario, self._server, first.address)
+        back.serve(3)
+        with scenario.check("the first one comes back and serves, and the stream to the second one ends"):
+            _wait_changes(watch, before, snapshot=3)
+            back.wait_acknowledged("3")
+            eventually("the end of the stream", lambda: _expect_closed(second), _RECONNECT_PATIENCE)
+
     def _world(self, scenario: Scenario, *options: str) -> _World:
         """The server with its first snapshot, and our client that watches it."""
         server = _Server(scenario, self._server)
         server.serve(1)
         watch = XdsWatch(scenario, self._xds, server.address, _NODE, _SUBSCRIPTIONS, options)
         return _World(server, watch)
+
+
+def _expect_ambient(watch: XdsWatch, after: int) -> bool:
+    expect(any(event["event"] == "ambient" for event in watch.events[after:]), "nothing was told")
+    return True
 
 
 def _expect_no_resource(watch: XdsWatch, after: int) -> None:
