@@ -187,3 +187,59 @@ fn a_culprit_that_is_dropped_holds_up_nothing() {
     );
     println!("covers: M148 M108");
 }
+
+/// What was rejected is sent again when clusters are warmed, and may be accepted then.
+#[test]
+fn a_rejected_resource_that_is_accepted_for_another_reason_holds_up_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M148 M151",
+                "
+                set lds l=1; cds c=1
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds *
+                set eds e=bad
+                < eds first e=bad
+                > eds nack *
+                > cds c
+                < cds first c=1
+                > cds c
+                set eds e=3
+                < eds changed e=3
+                > eds *
+                set lds l=2
+                < lds changed l=2
+                ",
+            ),
+            (
+                "M148 M151",
+                "
+                set lds l=1; cds c=1
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds e f
+                set eds e=1 f=1
+                < eds first e=1 f=1
+                > eds nack e f           # it has no room for these now
+                > cds c
+                < cds first c=1
+                > cds c
+                set lds l=2
+                <
+                > eds e f
+                < eds warming e=1 f=1
+                > eds e f
+                < lds changed l=2
+                > lds l
+                set eds e=2
+                < eds changed e=2
+                ",
+            ),
+        ],
+    );
+}

@@ -175,6 +175,7 @@ impl Turn<'_> {
         let verdict = self.session.settle(sent, Answer::Ack, around.now);
         if sent.purpose == Purpose::Content {
             around.accepted = Some((sent.from, sent.to));
+            self.settle_suspects(sent);
         }
         let culprits = self.clear_suspects(sent, around.config.limits.suspects);
         let version = sent.version;

@@ -184,6 +184,23 @@ impl Turn<'_> {
         }
     }
 
+    /// A response was accepted. What waited to go along with a change may have been in it for another reason,
+    /// such as that the client warms clusters.
+    pub(super) fn settle_suspects(&mut self, sent: Sent) {
+        let Some(suspects) = self.session.suspects().filter(|it| sent.nonce > it.last) else {
+            return;
+        };
+        let is_left_out = |from, to| self.arena.slots_between(from, to).next().is_some();
+        let is_part_left = self.session.wildcard.is_some()
+            && (is_left_out(suspects.from, sent.from.min(suspects.until))
+                || is_left_out(sent.to.max(suspects.from), suspects.until));
+        let (first, last) = (suspects.first.get(), suspects.last.get());
+        let span = Span { first, last, from: suspects.from, to: suspects.until };
+        if !is_part_left && self.named_in(span).next().is_none() {
+            self.session.with_rare(|rare| rare.suspects = None);
+        }
+    }
+
     /// Whether there is anything that was sent since the client last accepted something.
     fn lacks_what_was_rejected(&self) -> bool {
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
