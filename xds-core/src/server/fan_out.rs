@@ -117,6 +117,7 @@ impl Server {
             let wildcards = &self.subscriptions.store.arena(arena)?.wildcards;
             Some((*wildcards.at(seat)?, wildcards.next(seat)))
         }) {
+            self.forgive(session);
             self.note_progress(session, self.subscriptions.store.sequence());
             self.announce(session);
             seat = Some(next);

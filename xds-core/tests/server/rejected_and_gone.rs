@@ -243,3 +243,130 @@ fn a_rejected_resource_that_is_accepted_for_another_reason_holds_up_nothing() {
         ],
     );
 }
+
+/// Who takes a change back takes back what waits for it, too.
+#[test]
+fn a_rejected_change_that_is_taken_back_holds_up_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M147 M148",
+                "
+                set cds a=1; rds r=1
+                > cds
+                < cds first a=1
+                > cds
+                > rds r
+                < rds first r=1
+                > rds r
+                set cds b=bad; rds r=2
+                < cds changed a=1 b=bad
+                > cds nack
+                <
+                set cds -b; rds r=3
+                < rds changed r=3
+                > rds r
+                < cds changed a=1
+                ",
+            ),
+            (
+                "M147 M148",
+                "
+                set cds a=1; rds r=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> rds +r
+                d< rds first r=1
+                d> rds ack
+                set cds b=bad; rds r=2
+                d< cds changed b=bad
+                d> cds nack
+                d<
+                set cds -b; rds r=3
+                d< rds changed r=3
+                d> rds ack
+                d< cds changed -b
+                ",
+            ),
+            // While it was on its way.
+            (
+                "M147 M148",
+                "
+                set cds a=1; lds l=1
+                > cds a
+                < cds first a=1
+                > lds l
+                set cds -a
+                > cds nack a
+                < lds first l=1
+                > lds l
+                < cds changed
+                ",
+            ),
+            (
+                "M147 M148",
+                "
+                set cds a=1; lds l=1
+                > cds
+                < cds first a=1
+                > lds l
+                set cds -a
+                > cds nack
+                < lds first l=1
+                > lds l
+                < cds changed
+                ",
+            ),
+        ],
+    );
+}
+
+/// What was told to be gone, and rejected, the client may use yet, and so what it refers to.
+#[test]
+fn a_rejected_deletion_goes_on_holding_up_others() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=1; lds l=1 m=1
+                d> cds +*
+                d< cds first a=1 b=1
+                d> cds ack
+                d> lds +*
+                d< lds first l=1 m=1
+                d> lds ack
+                set lds -l; cds -a
+                d< lds changed -l
+                d> lds nack
+                d<
+                d> lds +x -x
+                d< lds resubscribed -x
+                d> lds ack
+                d<
+                ",
+            ),
+            (
+                "M147 M148",
+                "
+                set cds a=1; lds l=1 m=bad
+                > cds
+                < cds first a=1
+                > cds
+                > lds l
+                < lds first l=1
+                > lds l
+                set lds -l; cds -a
+                > lds l m
+                < lds changed m=bad
+                > lds nack l m
+                > lds l
+                <
+                ",
+            ),
+        ],
+    );
+}

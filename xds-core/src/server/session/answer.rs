@@ -225,6 +225,7 @@ impl Turn<'_> {
                 last: sent.nonce,
                 from: sent.from.max(rode),
                 until: sent.at,
+                beside: self.rejected_beside(),
             };
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
             self.session.rare_mut().suspects = Some(suspects);

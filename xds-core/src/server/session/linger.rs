@@ -122,17 +122,29 @@ impl Turn<'_> {
         edge.is_withheld().then_some((&resource.name, payload))
     }
 
-    /// All resources, and what lingers; with the version of just these.
-    pub(super) fn body_of_everything(&mut self) -> (Body, TypeVersion) {
-        let (mut ghosts, mut version) = (Vec::new(), self.arena.version);
+    /// The version of all resources, and what lingers.
+    pub(super) fn version_of_everything(&self) -> TypeVersion {
+        self.for_each_ghost(|_, _| {})
+    }
+
+    fn for_each_ghost(&self, mut take: impl FnMut(&ResourceName, &Payload)) -> TypeVersion {
+        let mut version = self.arena.version;
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
             if let Some((name, payload)) = self.ghost(edge) {
                 version.add(name.as_str(), payload.hash);
-                ghosts.push((name.clone(), payload.clone()));
+                take(name, payload);
             }
             slot = self.edges.next(Chain::Due, slot);
         }
+        version
+    }
+
+    /// All resources, and what lingers; with the version of just these.
+    pub(super) fn body_of_everything(&mut self) -> (Body, TypeVersion) {
+        let mut ghosts = Vec::new();
+        let version =
+            self.for_each_ghost(|name, payload| ghosts.push((name.clone(), payload.clone())));
         let ttls = self.form().ttls;
         match ghosts.is_empty() {
             true => (self.arena.full_body(ttls), version),

@@ -240,6 +240,8 @@ enum Haste {
 pub(crate) struct Turn<'a> {
     /// What goes into the response that is being made.
     errors: Errors,
+    /// Whether it tells that something is gone in full state, where that cannot be seen.
+    tells_deletions: bool,
     /// And what went in, if that is to be known.
     kept: Vec<(ResourceName, Payload)>,
     pub(crate) slot: Slot,
@@ -427,7 +429,8 @@ impl<'a> Turn<'a> {
         wants: &'a mut Wants,
     ) -> Self {
         let (errors, kept) = (Errors::default(), Vec::new());
-        Self { errors, kept, slot, session, arena, edges, wants }
+        let tells_deletions = false;
+        Self { errors, tells_deletions, kept, slot, session, arena, edges, wants }
     }
 
     /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.

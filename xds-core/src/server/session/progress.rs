@@ -27,6 +27,8 @@ pub(super) struct Behind {
     accepted: Option<Accepted>,
     /// What it last rejected a response for, until it accepts one.
     error: Option<Arc<str>>,
+    /// The number of the newest response that told it that something it had is gone; zero if none did.
+    deleting: u64,
 }
 
 /// The response that a client accepted last.
@@ -38,7 +40,8 @@ pub(super) struct Accepted {
 }
 
 impl Behind {
-    const NOTHING: Self = Self { unsent: NEVER, unanswered: NEVER, accepted: None, error: None };
+    const NOTHING: Self =
+        Self { unsent: NEVER, unanswered: NEVER, accepted: None, error: None, deleting: 0 };
 }
 
 impl Session {
@@ -63,6 +66,17 @@ impl Session {
         if !rest {
             behind.unsent = NEVER;
         }
+    }
+
+    /// That response tells that something is gone.
+    pub(super) fn note_deleting(&mut self, nonce: NonZeroU64) {
+        self.behind_mut().deleting = nonce.get();
+    }
+
+    /// Whether the client was told that something is gone since it last accepted a response.
+    pub(super) fn may_have_what_is_gone(&self, accepted: Option<Accepted>) -> bool {
+        let deleting = self.behind.as_deref().map_or(0, |behind| behind.deleting);
+        deleting > accepted.map_or(0, |accepted| accepted.nonce.get())
     }
 
     /// A response was answered; gives the oldest change that was in it.

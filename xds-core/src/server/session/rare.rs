@@ -39,6 +39,15 @@ pub(super) struct Suspects {
     pub(super) from: Stamp,
     /// A change after this takes them along.
     pub(super) until: Stamp,
+    pub(super) beside: Beside,
+}
+
+/// What else there was in rejected responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Beside {
+    Nothing,
+    /// The news that something is gone, which the client may therefore still have.
+    Deletions,
 }
 
 impl Suspects {
@@ -49,6 +58,7 @@ impl Suspects {
             last: self.last.max(other.last),
             from: self.from.min(other.from),
             until: self.until.max(other.until),
+            beside: self.beside.max(other.beside),
         }
     }
 

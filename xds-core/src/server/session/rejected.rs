@@ -6,10 +6,16 @@ use super::{
     Sends, Turn, Wildcard,
     answer::Rejection,
     edge::{Chain, Edge},
+    rare::Beside,
+    stated,
     window::Sent,
 };
 use crate::{
-    server::{config::ServerConfig, rejections::Extent, store::history::Stamp},
+    server::{
+        config::ServerConfig,
+        rejections::Extent,
+        store::{history::Stamp, version::TypeVersion},
+    },
     text::{ResourceName, Version},
 };
 
@@ -174,22 +180,49 @@ impl Turn<'_> {
     /// Nobody rejects what he no longer subscribes to, nor what has gone without a word: nothing waits any
     /// longer for that to be accepted (M148). Costs what was sent since the client last accepted something.
     pub(crate) fn forgive(&mut self) {
-        if !self.session.is_held_to_answers() || !self.session.is_rejected() {
+        let is_over = !self.session.is_held_to_answers() || !self.session.is_rejected();
+        // What is to be sent yet will be answered.
+        if is_over || self.session.is_waiting() || self.session.has_additions(self.arena) {
             return;
         }
         self.forgive_suspects();
-        if !self.lacks_what_was_rejected() {
+        let may_have_what_is_gone = match self.session.wildcard {
+            Some(_) if self.sends_full_state() => !self.has_accepted_everything(),
+            _ => {
+                let suspects = self.session.suspects();
+                self.rejected_beside() == Beside::Deletions
+                    || suspects.is_some_and(|it| it.beside == Beside::Deletions)
+            }
+        };
+        if !may_have_what_is_gone && !self.lacks_what_was_rejected() {
             self.session.with_rare(|rare| rare.suspects = None);
             self.session.forget_verdict();
+        }
+    }
+
+    /// What the responses since the one that was accepted last had beside resources.
+    pub(super) fn rejected_beside(&self) -> Beside {
+        let accepted = self.session.accepted_response(self.arena, Stamp::START);
+        match self.session.may_have_what_is_gone(accepted) {
+            true => Beside::Deletions,
+            false => Beside::Nothing,
+        }
+    }
+
+    /// Whether the full state of everything is the one that the client accepted last.
+    fn has_accepted_everything(&mut self) -> bool {
+        let current = self.version_of_everything();
+        match self.session.accepted_version() {
+            Some(accepted) => accepted == self.state(current, stated::Extent::Subscribed),
+            None => current == TypeVersion::default(),
         }
     }
 
     /// A response was accepted. What waited to go along with a change may have been in it for another reason,
     /// such as that the client warms clusters.
     pub(super) fn settle_suspects(&mut self, sent: Sent) {
-        let Some(suspects) = self.session.suspects().filter(|it| sent.nonce > it.last) else {
-            return;
-        };
+        let suspects = self.session.suspects().filter(|it| sent.nonce > it.last);
+        let Some(suspects) = suspects.filter(|it| it.beside == Beside::Nothing) else { return };
         let is_left_out = |from, to| self.arena.slots_between(from, to).next().is_some();
         let is_part_left = self.session.wildcard.is_some()
             && (is_left_out(suspects.from, sent.from.min(suspects.until))

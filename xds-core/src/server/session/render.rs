@@ -140,6 +140,9 @@ impl Turn<'_> {
         let alarm = Slot::NONE;
         let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
         self.session.note_sent(self.arena, reached);
+        if self.tells_deletions || body.removed > 0 {
+            self.session.note_deleting(nonce);
+        }
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
         Rendered { body, errors: mem::take(&mut self.errors), version: self.print(version), cause }

@@ -38,6 +38,7 @@ impl Turn<'_> {
             }
             let exists = self.arena.payload(resource).is_some();
             let Some(edge) = self.edges.at_mut(slot) else { break };
+            self.tells_deletions |= edge.sent != 0 && !exists;
             edge.sent = if exists { nonce } else { 0 };
             let has_ended = edge.standing == Standing::Covered && !exists;
             if edge.standing.is_passing() || has_ended {

@@ -47,6 +47,8 @@ impl Turn<'_> {
         };
         if asked == Asked::Something {
             self.observe_interest(around);
+        }
+        if asked == Asked::Something || is_rejection {
             self.forgive();
         }
         self.owe_answer(around.now);
