@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use prost_reflect::FileDescriptor;
 use prost_reflect::prost::Message as _;
 use xds_format::{
-    Format, PrintOptions, Schema, decode_check, encode_message, parse, resource_name,
-    to_json_string, to_text, to_yaml,
+    Format, PrintOptions, Schema, Validator, compare, decode_check, encode_message, parse,
+    resource_name, to_json_string, to_text, to_yaml,
 };
 
 const FORMATS: [Format; 4] = [Format::Json, Format::Yaml, Format::Text, Format::Binary];
@@ -38,6 +38,7 @@ fn try_everything(input: &[u8]) {
     for name in NAMES {
         let type_url = format!("t/{name}");
         let _ = decode_check(schema, &type_url, input);
+        let _ = Validator::envoy().violations(&type_url, input);
         let _ = resource_name(schema, &type_url, input);
         let _ = to_json_string(schema, &type_url, input, &options);
         let _ = to_yaml(schema, &type_url, input, &options);
@@ -99,11 +100,16 @@ proptest! {
         if set.len() < 20_000 {
             prop_assert!(Schema::from_descriptor_set(&set).is_ok());
         }
+        let whole = Schema::from_descriptor_set(&set);
         for (at, byte) in damage {
             let at = at.index(set.len());
             set[at] = byte;
         }
-        let _ = Schema::from_descriptor_set(&set);
+        let damaged = Schema::from_descriptor_set(&set);
+        if let (Ok(whole), Ok(damaged)) = (whole, damaged) {
+            let _ = (compare(&whole, &damaged), compare(&damaged, &whole));
+            let _ = Validator::new(&damaged);
+        }
         let _ = Schema::from_descriptor_set(&set[..cut.index(set.len())]);
     }
 }
@@ -189,6 +195,31 @@ fn messages_nest_up_to_the_limit_of_decoders_and_no_further() {
     );
     let error = encode(50).unwrap_err().to_string();
     assert!(error.ends_with(": nested deeper than 100 levels"), "{error}");
+}
+
+/// `Any` in `Any`, as deep as anything may be, on a small stack.
+#[test]
+fn constraints_are_looked_for_as_deep_as_resources_go() {
+    let any = "google.protobuf.Any";
+    let mut nested = Vec::new();
+    for _ in 0..290 {
+        let mut outer = vec![0x0a, u8::try_from(any.len() + 2).unwrap()];
+        outer.extend_from_slice(b"t/");
+        outer.extend_from_slice(any.as_bytes());
+        outer.push(0x12);
+        let mut len = nested.len();
+        while len >= 0x80 {
+            outer.push(len as u8 | 0x80);
+            len >>= 7;
+        }
+        outer.push(len as u8);
+        outer.extend_from_slice(&nested);
+        nested = outer;
+    }
+    let run = move || {
+        assert_eq!(Validator::envoy().check("t/google.protobuf.Any", &nested), Ok(()));
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use prost_reflect::{EnumDescriptor, EnumValueDescriptor};
 
-use super::messages::{not_reserved, removed};
+use super::changes::{moved, not_reserved, removed, taken_back};
 use super::{Axes, Axis, Change, Comparison, Exemption, Rule, is_compared};
 
 impl Comparison<'_> {
@@ -20,11 +20,7 @@ impl Comparison<'_> {
                 continue;
             };
             if new_name != old.full_name() {
-                let change = Change {
-                    rule: Rule::EnumMoved,
-                    words: format!("is now `{new_name}`"),
-                    broken: Axes::from([Axis::Code]),
-                };
+                let change = moved(Rule::EnumMoved, &new_name, Axes::from([Axis::Code]));
                 self.report(old.full_name(), exemption, change);
             }
             self.enumeration(&old, &new, exemption);
@@ -133,20 +129,9 @@ impl Comparison<'_> {
         old: &EnumDescriptor,
         exemption: Option<Exemption>,
     ) {
-        if old.reserved_ranges().any(|range| range.contains(&value.number())) {
-            let change = Change {
-                rule: Rule::NumberReused,
-                words: format!("takes the number {}, which was reserved", value.number()),
-                broken: Axes::from([Axis::Binary, Axis::Policy]),
-            };
-            self.report(value.full_name(), exemption, change);
-        }
-        if old.reserved_names().any(|name| name == value.name()) {
-            let change = Change {
-                rule: Rule::NameReused,
-                words: "takes a name that was reserved".to_owned(),
-                broken: Axes::from([Axis::Text, Axis::Policy]),
-            };
+        let has_number = old.reserved_ranges().any(|range| range.contains(&value.number()));
+        let has_name = old.reserved_names().any(|name| name == value.name());
+        for change in taken_back(value.number(), has_number, has_name) {
             self.report(value.full_name(), exemption, change);
         }
     }

@@ -2,6 +2,7 @@
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
+use super::changes::{moved, not_reserved, removed, taken_back};
 use super::fields::same_kind;
 use super::{Axes, Axis, Change, Comparison, Exemption, Rule, in_progress, is_compared};
 
@@ -21,11 +22,8 @@ impl Comparison<'_> {
                 continue;
             };
             if new_name != old.full_name() {
-                let change = Change {
-                    rule: Rule::MessageMoved,
-                    words: format!("is now `{new_name}`"),
-                    broken: Axes::from([Axis::TypeUrl, Axis::Code]),
-                };
+                let broken = Axes::from([Axis::TypeUrl, Axis::Code]);
+                let change = moved(Rule::MessageMoved, &new_name, broken);
                 self.report(old.full_name(), exemption, change);
             }
             self.message(&old, &new, exemption);
@@ -155,20 +153,9 @@ impl Comparison<'_> {
         old: &MessageDescriptor,
         exemption: Option<Exemption>,
     ) {
-        if old.reserved_ranges().any(|range| range.contains(&field.number())) {
-            let change = Change {
-                rule: Rule::NumberReused,
-                words: format!("takes the number {}, which was reserved", field.number()),
-                broken: Axes::from([Axis::Binary, Axis::Policy]),
-            };
-            self.report(field.full_name(), exemption, change);
-        }
-        if old.reserved_names().any(|name| name == field.name()) {
-            let change = Change {
-                rule: Rule::NameReused,
-                words: "takes a name that was reserved".to_owned(),
-                broken: Axes::from([Axis::Text, Axis::Policy]),
-            };
+        let has_number = old.reserved_ranges().any(|range| range.contains(&field.number()));
+        let has_name = old.reserved_names().any(|name| name == field.name());
+        for change in taken_back(field.number(), has_number, has_name) {
             self.report(field.full_name(), exemption, change);
         }
         if field.cardinality() == prost_reflect::Cardinality::Required {
@@ -203,37 +190,4 @@ fn number_reused(field: &FieldDescriptor, heir: &FieldDescriptor) -> Change {
         words: format!("number {} was {} and is {}", field.number(), shown(field), shown(heir)),
         broken: Axes::from([Axis::Binary, Axis::Text, Axis::Code, Axis::Policy]),
     }
-}
-
-/// Something is gone: that breaks what it breaks, and the rules too if it had not been deprecated.
-pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change {
-    Change {
-        rule,
-        words: if was_deprecated {
-            "is gone".to_owned()
-        } else {
-            "is gone without having been deprecated".to_owned()
-        },
-        broken: broken.with_if(!was_deprecated, Axis::Policy),
-    }
-}
-
-/// What was removed and can be used again by mistake.
-pub(super) fn not_reserved(
-    number: impl core::fmt::Display,
-    name: &str,
-    has_number: bool,
-    has_name: bool,
-) -> Option<Change> {
-    let what = match (has_number, has_name) {
-        (true, true) => return None,
-        (true, false) => format!("the name `{name}`"),
-        (false, true) => format!("the number {number}"),
-        (false, false) => format!("the number {number} and the name `{name}`"),
-    };
-    Some(Change {
-        rule: Rule::RemovalNotReserved,
-        words: format!("leaves {what} free to be used again"),
-        broken: Axes::from([Axis::Policy]),
-    })
 }

@@ -1,5 +1,6 @@
 //! Two versions of a schema against each other: what breaks for those who have the other one.
 
+mod changes;
 mod enums;
 mod fields;
 mod finding;

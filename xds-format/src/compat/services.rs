@@ -6,7 +6,7 @@ use prost_reflect::{
     DynamicMessage, ExtensionDescriptor, MethodDescriptor, ServiceDescriptor, Value,
 };
 
-use super::messages::removed;
+use super::changes::{moved, removed};
 use super::{Axes, Axis, Change, Comparison, Exemption, Rule, is_compared};
 
 impl Comparison<'_> {
@@ -25,11 +25,8 @@ impl Comparison<'_> {
                 continue;
             };
             if new_name != old.full_name() {
-                let change = Change {
-                    rule: Rule::ServiceMoved,
-                    words: format!("is now `{new_name}`"),
-                    broken: Axes::from([Axis::ServicePath, Axis::Code]),
-                };
+                let broken = Axes::from([Axis::ServicePath, Axis::Code]);
+                let change = moved(Rule::ServiceMoved, &new_name, broken);
                 self.report(old.full_name(), exemption, change);
             }
             self.methods(&old, &new, exemption);

@@ -1,0 +1,62 @@
+//! Changes that are told of messages, enums and services alike.
+
+use core::fmt::Display;
+
+use super::{Axes, Axis, Change, Rule};
+
+/// A definition has another full name.
+pub(super) fn moved(rule: Rule, new_name: &str, broken: Axes) -> Change {
+    Change { rule, words: format!("is now `{new_name}`"), broken }
+}
+
+/// Something is gone: that breaks what it breaks, and the rules too if it had not been deprecated.
+pub(super) fn removed(rule: Rule, was_deprecated: bool, broken: Axes) -> Change {
+    Change {
+        rule,
+        words: if was_deprecated {
+            "is gone".to_owned()
+        } else {
+            "is gone without having been deprecated".to_owned()
+        },
+        broken: broken.with_if(!was_deprecated, Axis::Policy),
+    }
+}
+
+/// What was removed and can be used again by mistake.
+pub(super) fn not_reserved(
+    number: impl Display,
+    name: &str,
+    has_number: bool,
+    has_name: bool,
+) -> Option<Change> {
+    let what = match (has_number, has_name) {
+        (true, true) => return None,
+        (true, false) => format!("the name `{name}`"),
+        (false, true) => format!("the number {number}"),
+        (false, false) => format!("the number {number} and the name `{name}`"),
+    };
+    Some(Change {
+        rule: Rule::RemovalNotReserved,
+        words: format!("leaves {what} free to be used again"),
+        broken: Axes::from([Axis::Policy]),
+    })
+}
+
+/// What is new, and takes a number or a name that was reserved.
+pub(super) fn taken_back(
+    number: impl Display,
+    is_number_reserved: bool,
+    is_name_reserved: bool,
+) -> impl Iterator<Item = Change> {
+    let of_number = is_number_reserved.then(|| Change {
+        rule: Rule::NumberReused,
+        words: format!("takes the number {number}, which was reserved"),
+        broken: Axes::from([Axis::Binary, Axis::Policy]),
+    });
+    let of_name = is_name_reserved.then(|| Change {
+        rule: Rule::NameReused,
+        words: "takes a name that was reserved".to_owned(),
+        broken: Axes::from([Axis::Text, Axis::Policy]),
+    });
+    of_number.into_iter().chain(of_name)
+}
