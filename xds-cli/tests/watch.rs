@@ -173,6 +173,27 @@ fn text_shows_which_fields_changed() {
     }
 }
 
+/// A proxy rejects what breaks a constraint of the API, a client of gRPC does not look (X39).
+#[test]
+fn constraints_are_the_business_of_proxies() {
+    let directory = TempDir::new();
+    directory.save("cds.yaml", &clusters("good=1s bad=0s"));
+    let (_serve, address) = Xds::serve(directory.path());
+    let bootstrap = format!(
+        r#"{{"node": {{"id": "n"}}, "xds_servers": [{{"server_uri": "{address}", "channel_creds": [{{"type": "insecure"}}]}}]}}"#
+    );
+    directory.save(".bootstrap", &bootstrap);
+    let file = directory.join(".bootstrap");
+    let grpc = ["watch", "--bootstrap", file.to_str().unwrap(), "-o", "ndjson", "cds"];
+    let grpc = Xds::spawn(&grpc);
+    let taken = grpc.wait_count("changed", 2);
+    assert!(taken.iter().any(|it| it["name"] == "bad"), "{taken:?}");
+    let proxy = Xds::spawn(&["watch", "--server", &address, "-o", "ndjson", "cds"]);
+    proxy.wait_event("error", |event| event["name"] == "bad");
+    proxy.wait_count("changed", 1);
+    println!("covers: X39 B15 S4.032");
+}
+
 #[test]
 fn a_file_is_followed_without_a_server() {
     let directory = TempDir::new();
