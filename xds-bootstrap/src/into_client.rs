@@ -107,10 +107,10 @@ impl EnvoyBootstrap {
     ///
     /// Each of the two types waits as long as its source says (`initial_fetch_timeout`), other types the
     /// 15 s of a source that does not say, unless the application tells the configuration
-    /// ([`ClientConfig::with_does_not_exist_after`]). It is one time for a type, whoever's names it is: that of
-    /// a source for authorities is read, and not used.
+    /// ([`ClientConfig::with_does_not_exist_after`]).
     ///
-    /// Authorities are those that sources name, and all others have `default_config_source` (B20).
+    /// Authorities are those that sources name, each with the time of its source, and all others have
+    /// `default_config_source` (B20), whose time is not told: for them it is that of the type.
     ///
     /// # Errors
     ///
@@ -143,7 +143,9 @@ impl EnvoyBootstrap {
         for source in &self.config_sources {
             for name in &source.authorities {
                 let server = server(source)?;
-                config = config.with_authority(Authority::new(name.as_str()).with_server(server));
+                let authority = Authority::new(name.as_str()).with_server(server);
+                let after = source.initial_fetch_timeout;
+                config = config.with_authority(authority.with_missing_after(after));
             }
         }
         if let Some(source) = &self.default_config_source {

@@ -1,5 +1,7 @@
 //! The part of a proxy's bootstrap that is about xDS (S0.058, S0.059).
 
+use xds_core::client::Interest;
+
 use super::{
     api::ApiConfigSource,
     message::Message,
@@ -32,6 +34,10 @@ pub struct EnvoyBootstrap {
     pub config_sources: Vec<ConfigSource>,
     /// The source for authorities that no other source names.
     pub default_config_source: Option<ConfigSource>,
+}
+
+fn interest(locator: Option<&str>) -> Interest<'_> {
+    locator.map_or(Interest::Wildcard, Interest::Glob)
 }
 
 impl EnvoyBootstrap {
@@ -97,6 +103,19 @@ impl EnvoyBootstrap {
         };
         bootstrap.check()?;
         Ok(bootstrap)
+    }
+
+    /// What a proxy watches of listeners: all of them, or those of the collection that the bootstrap names
+    /// (B20).
+    #[must_use]
+    pub fn listeners(&self) -> Interest<'_> {
+        interest(self.lds_locator.as_deref())
+    }
+
+    /// What a proxy watches of clusters.
+    #[must_use]
+    pub fn clusters(&self) -> Interest<'_> {
+        interest(self.cds_locator.as_deref())
     }
 
     /// The source for names of an authority (B20).

@@ -9,7 +9,9 @@ use xds_bootstrap::{
 };
 use xds_core::{
     Client, Time, TypeUrl,
-    client::{ClientConfig, Exchange, FilePolicy, Interest, OpaqueType, PollPolicy, Streams},
+    client::{
+        ClientConfig, Exchange, FilePolicy, Interest, MissingAfter, OpaqueType, PollPolicy, Streams,
+    },
     service::Variant,
     types::{CLUSTER, LISTENER, ROUTE_CONFIGURATION as ROUTE},
 };
@@ -141,7 +143,7 @@ fn authorities_have_sources_of_their_own() {
     println!("covers: B20");
     let mut value = proxy();
     let own = json!({ "api_config_source": grpc("AGGREGATED_DELTA_GRPC"),
-                      "authorities": [{ "name": "a" }] });
+                      "authorities": [{ "name": "a" }], "initial_fetch_timeout": "3s" });
     value["config_sources"] = json!([own]);
     let bootstrap = envoy(&value).expect("it is right");
     assert!(bootstrap.source_of("a").is_some());
@@ -149,6 +151,7 @@ fn authorities_have_sources_of_their_own() {
     let authorities = bootstrap.client_config().expect("it can").authorities;
     assert_eq!((authorities.len(), &*authorities[0].name), (1, "a"));
     assert_eq!(authorities[0].servers[0].variant, Variant::Incremental);
+    assert_eq!(authorities[0].missing_after, MissingAfter::After(Duration::from_secs(3)));
     value["default_config_source"] = json!({ "ads": {} });
     let bootstrap = envoy(&value).expect("it is right");
     assert_eq!(bootstrap.source_of("b").map(|source| &source.specifier), Some(&Specifier::Ads));
@@ -248,6 +251,19 @@ fn every_grpc_transport_becomes_a_variant_and_a_way_to_share_streams() {
     ] {
         assert_eq!(spoken(value.clone(), ads), expected, "{value}");
     }
+}
+
+#[test]
+fn what_a_proxy_watches_may_be_a_collection() {
+    let mut value = proxy();
+    let bootstrap = envoy(&value).expect("it is right");
+    assert_eq!(bootstrap.listeners(), Interest::Wildcard);
+    let own = "xdstp://a/envoy.config.cluster.v3.Cluster/own/*";
+    value["dynamic_resources"]["cds_resources_locator"] = own.into();
+    let bootstrap = envoy(&value).expect("it is right");
+    assert_eq!(bootstrap.clusters(), Interest::Glob(own));
+    assert_eq!(bootstrap.listeners(), Interest::Wildcard);
+    println!("covers: B20");
 }
 
 #[test]

@@ -40,7 +40,8 @@ pub struct ClientConfig {
     /// The decisions on which implementations differ.
     pub profile: Profile,
     /// How long a subscribed resource of one of these types may be missing, whichever server is asked,
-    /// instead of what the profile says (B18). `None` waits for ever.
+    /// instead of what the profile says (B18). `None` waits for ever. An [`Authority`] may say otherwise of its
+    /// own.
     pub does_not_exist_after: BTreeMap<TypeUrl, Option<Duration>>,
     /// Bounds on what a peer can make the client hold.
     pub limits: ClientLimits,
@@ -126,15 +127,24 @@ impl ClientConfig {
         self.types.iter().filter(|known| known.type_url() == type_url).count() > 1
     }
 
-    /// How long a subscribed resource of the type may be missing at the server.
+    /// How long a subscribed resource of the type may be missing at the server, if its name is of the
+    /// authority at this position among all.
     pub(crate) fn missing_after(
         &self,
+        authority: usize,
         server: &ManagementServer,
         type_index: usize,
     ) -> Option<Duration> {
         // A file says at once what it does not have (FS-11).
         if server.exchange.is_of_files() {
             return None;
+        }
+        // The first is that of names without an authority.
+        let authority = authority.checked_sub(1).and_then(|at| self.authorities.get(at));
+        match authority.map(|authority| authority.missing_after) {
+            Some(MissingAfter::After(after)) => return Some(after),
+            Some(MissingAfter::Never) => return None,
+            Some(MissingAfter::AsType) | None => {}
         }
         let known = self.types.get(type_index);
         let own = known.and_then(|known| self.does_not_exist_after.get(known.type_url()));
@@ -428,13 +438,43 @@ pub struct Authority {
     pub name: Arc<str>,
     /// Its servers, the preferred first. An authority without any uses those of names without one (FE-03).
     pub servers: Vec<ManagementServer>,
+    /// How long a subscribed resource with such a name may be missing.
+    pub missing_after: MissingAfter,
+}
+
+/// How long a subscribed resource may be missing at its server before it does not exist: Envoy's
+/// `initial_fetch_timeout`, which each source has its own of (B18).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MissingAfter {
+    /// As long as others of its type.
+    #[default]
+    AsType,
+    /// This long.
+    After(Duration),
+    /// For ever.
+    Never,
+}
+
+impl From<Option<Duration>> for MissingAfter {
+    /// `None` waits for ever.
+    fn from(after: Option<Duration>) -> Self {
+        after.map_or(Self::Never, Self::After)
+    }
 }
 
 impl Authority {
     /// The authority `name`, answered for by the client's own servers.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), servers: Vec::new() }
+        Self { name: name.into(), servers: Vec::new(), missing_after: MissingAfter::AsType }
+    }
+
+    /// Says how long a subscribed resource with such a name may be missing.
+    #[must_use]
+    pub fn with_missing_after(mut self, after: impl Into<MissingAfter>) -> Self {
+        self.missing_after = after.into();
+        self
     }
 
     /// Adds a server of its own, to use where those before it fail.

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
-    Client,
+    Client, TypeState,
+    authorities::DEFAULT,
     error::{WatchError, WatchErrorKind},
     features::ServerFeature,
     interest::Collection,
@@ -142,9 +143,11 @@ impl Client {
             return;
         }
         let epoch = self.upstreams.epoch;
+        let authority = self.authority_of(&armed);
         let Some(upstream) = self.upstreams.servers.get_mut(position) else { return };
         let server = &upstream.server;
-        let after = self.config.missing_after(server, armed.type_index).unwrap_or(Duration::MAX);
+        let after = self.config.missing_after(authority, server, armed.type_index);
+        let after = after.unwrap_or(Duration::MAX);
         let (state, kind) =
             match server.features.contains(ServerFeature::ResourceTimerIsTransientError) {
                 true => (EntryState::Timeout, WatchErrorKind::Timeout(after)),
@@ -251,11 +254,18 @@ impl Client {
         )
     }
 
+    /// The authority of what a timer is for.
+    fn authority_of(&self, armed: &Armed) -> usize {
+        let known = self.types.get(armed.type_index);
+        let of = |it: &TypeState| it.interest.authority_of(armed.subject, &it.cache.globs);
+        known.map_or(DEFAULT, of)
+    }
+
     fn arm_again(&mut self, id: ChannelId, armed: &Armed, now: Time) {
+        let authority = self.authority_of(armed);
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(after) = self.config.missing_after(&server.server, armed.type_index) else {
-            return;
-        };
+        let after = self.config.missing_after(authority, &server.server, armed.type_index);
+        let Some(after) = after else { return };
         let known = self.types.get_mut(armed.type_index).map(|known| &mut known.interest);
         let Some(running) = known.and_then(|interest| match armed.subject {
             Subject::Subscription(key) => {

@@ -57,11 +57,12 @@ impl Client {
         if self.config.profile.timer_start != TimerStart::Subscription {
             return 0;
         }
-        let Some(authority) = self.upstreams.authorities.get(authority) else { return 0 };
-        let Some(upstream) = self.upstreams.servers.get_mut(authority.active(type_index)) else {
+        let Some(state) = self.upstreams.authorities.get(authority) else { return 0 };
+        let Some(upstream) = self.upstreams.servers.get_mut(state.active(type_index)) else {
             return 0;
         };
-        let Some(after) = self.config.missing_after(&upstream.server, type_index) else { return 0 };
+        let after = self.config.missing_after(authority, &upstream.server, type_index);
+        let Some(after) = after else { return 0 };
         self.upstreams.last_timer += 1;
         upstream.fetches.arm(type_index, subject, after, now, self.upstreams.last_timer)
     }

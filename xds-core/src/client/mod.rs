@@ -85,8 +85,8 @@ pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
     config::{
-        Authority, ClientConfig, ClientLimits, Exchange, ManagementServer, Node, NodeIn, Streams,
-        TransportId,
+        Authority, ClientConfig, ClientLimits, Exchange, ManagementServer, MissingAfter, Node,
+        NodeIn, Streams, TransportId,
     },
     csds::{ClientSnapshot, Contents, WallClock},
     error::{

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Client,
+    authorities::DEFAULT,
     config::NodeIn,
     delta,
     event::{RequestCause, Transmit},
@@ -234,11 +235,15 @@ impl Client {
             return;
         }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
-        let Some(after) = self.config.missing_after(&server.server, type_index) else { return };
+        let (config, server) = (&self.config, Arc::clone(&server.server));
+        let after_of = |authority| config.missing_after(authority, &server, type_index);
+        let mostly = after_of(DEFAULT);
         let Some(known) = self.types.get_mut(type_index) else { return };
         let last_timer = &mut self.upstreams.last_timer;
         let Some(channel) = self.upstreams.channels.get_mut(id.0) else { return };
-        let mut arm = |subject| {
+        let mut arm = |subject, authority| {
+            let after = if authority == DEFAULT { mostly } else { after_of(authority) };
+            let Some(after) = after else { return 0 };
             *last_timer += 1;
             channel.timers.arm(type_index, subject, after, now, *last_timer)
         };
@@ -260,7 +265,7 @@ impl Client {
                 .get(subscription.entry)
                 .is_some_and(|entry| entry.state == EntryState::Requested);
             if is_unknown {
-                subscription.timer = arm(Subject::Subscription(key));
+                subscription.timer = arm(Subject::Subscription(key), subscription.authority);
             }
         }
         let is_collection_unknown = matches!(known.interest.collection, Collection::Requested);
@@ -268,7 +273,7 @@ impl Client {
             && known.interest.wants_wildcard()
             && is_collection_unknown
         {
-            known.interest.collection_timer = arm(Subject::Collection);
+            known.interest.collection_timer = arm(Subject::Collection, DEFAULT);
         }
     }
 }

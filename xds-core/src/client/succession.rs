@@ -48,7 +48,7 @@ impl Client {
     pub(super) fn await_leftovers(&mut self, id: ChannelId, type_index: usize, now: Time) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let upstream = channel.upstream;
-        let after = self.config.missing_after(&server.server, type_index);
+        let after = self.config.missing_after(DEFAULT, &server.server, type_index);
         let is_incremental = server.server.variant == Variant::Incremental;
         if !is_incremental || !self.relies_on(upstream, DEFAULT, type_index) {
             return;
@@ -106,7 +106,8 @@ impl Client {
             return;
         }
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
-        let Some(after) = self.config.missing_after(&server.server, type_index) else { return };
+        let after = self.config.missing_after(wanted.authority, &server.server, type_index);
+        let Some(after) = after else { return };
         let token = &mut self.upstreams.last_timer;
         *token += 1;
         if let Some(channel) = self.upstreams.channels.get_mut(id.0)
@@ -130,7 +131,7 @@ impl Client {
         };
         let leftovers = known.leftovers_of(glob, upstream);
         if self.relies_on(upstream, authority, type_index) {
-            self.conclude_leftovers(upstream, type_index, leftovers);
+            self.conclude_leftovers((upstream, authority), type_index, leftovers);
         }
     }
 
@@ -142,12 +143,18 @@ impl Client {
         let Some(known) = self.types.get_mut(type_index) else { return };
         known.interest.leftover_timer = 0;
         let leftovers = known.leftovers(upstream).collect();
-        self.conclude_leftovers(upstream, type_index, leftovers);
+        self.conclude_leftovers((upstream, DEFAULT), type_index, leftovers);
     }
 
-    fn conclude_leftovers(&mut self, upstream: usize, type_index: usize, leftovers: Vec<Slot>) {
+    fn conclude_leftovers(
+        &mut self,
+        (upstream, authority): (usize, usize),
+        type_index: usize,
+        leftovers: Vec<Slot>,
+    ) {
         let Some(server) = self.upstreams.servers.get(upstream) else { return };
-        let Some(after) = self.config.missing_after(&server.server, type_index) else { return };
+        let after = self.config.missing_after(authority, &server.server, type_index);
+        let Some(after) = after else { return };
         let keeps = server.server.data_errors(&self.config.profile) == DataErrorPolicy::KeepCached;
         let Some(source) = server.sources.get(type_index).cloned() else { return };
         for slot in leftovers {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{
     client::{
         Authority, ClientConfig, DataErrorPolicy, Duplicates, Fallback, FeatureWarning, Federation,
-        FilePolicy, ManagementServer, NackVersion, Node, NodeIn, PollPolicy, Profile, ReadGate,
-        ReportedErrors, RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
+        FilePolicy, ManagementServer, MissingAfter, NackVersion, Node, NodeIn, PollPolicy, Profile,
+        ReadGate, ReportedErrors, RequestRate, ServerFeatures, Streams, Verdict, WildcardForm,
     },
     service::Variant,
 };
@@ -151,7 +151,16 @@ pub(super) fn client_config(
             config = uris.fold(config, |config, uri| config.with_other_authorities(server(uri)));
             continue;
         }
-        let authority = uris.fold(Authority::new(name), |to, uri| to.with_server(server(uri)));
+        // A time behind the name, as in `a~20`, is how long its resources may be missing.
+        let (name, after) = match name.split_once('~') {
+            Some((name, seconds)) => {
+                let seconds = seconds.parse().map_err(|_| format!("`{seconds}` is no time"))?;
+                (name, MissingAfter::After(Duration::from_secs(seconds)))
+            }
+            None => (name, MissingAfter::AsType),
+        };
+        let named = Authority::new(name).with_missing_after(after);
+        let authority = uris.fold(named, |to, uri| to.with_server(server(uri)));
         config = config.with_authority(authority);
     }
     for (_, value) in options.iter().filter(|(key, _)| key == "source") {
