@@ -4,7 +4,10 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::protos::schema;
+use prost_reflect::ReflectMessage as _;
 use xds_format::{ErrorKind, Format, Schema, Validator, encode_message, parse};
 
 /// A message `Thing` with one field of this type and these rules.
@@ -472,4 +475,74 @@ fn a_resource_full_of_faults_is_told_briefly() {
     let validator = thing("repeated Part", "repeated.min_items = 0");
     let parts = vec!["{}"; 1_000].join(",");
     assert_eq!(faults(&validator, &format!("{{\"it\": [{parts}]}}")).len(), 100);
+}
+
+/// The constraints that the API is written with are all among those that are checked: a later edition
+/// with others fails here.
+#[test]
+fn no_constraint_of_the_api_is_passed_over() {
+    const CHECKED: [&str; 32] = [
+        "const",
+        "lt",
+        "lte",
+        "gt",
+        "gte",
+        "in",
+        "not_in",
+        "ignore_empty",
+        "required",
+        "skip",
+        "len",
+        "min_len",
+        "max_len",
+        "len_bytes",
+        "min_bytes",
+        "max_bytes",
+        "pattern",
+        "prefix",
+        "suffix",
+        "contains",
+        "not_contains",
+        "well_known_regex",
+        "strict",
+        "uri",
+        "hostname",
+        "defined_only",
+        "min_items",
+        "max_items",
+        "unique",
+        "min_pairs",
+        "max_pairs",
+        "address",
+    ];
+    let extension = Schema::envoy().pool().get_extension_by_name("validate.rules").unwrap();
+    let mut fields = 0;
+    let mut pending = Vec::new();
+    for field in
+        Schema::envoy().pool().all_messages().flat_map(|it| it.fields().collect::<Vec<_>>())
+    {
+        let options = field.options();
+        if options.has_extension(&extension) {
+            fields += 1;
+            pending.push(options.get_extension(&extension).as_message().unwrap().clone());
+        }
+    }
+    assert!(fields > 800, "{fields}");
+    let mut unknown = BTreeSet::new();
+    while let Some(rules) = pending.pop() {
+        // `string { .. }`, and in lists and maps `items`, `keys` and `values`, hold rules again.
+        for (_, kind) in rules.fields() {
+            for (member, value) in kind.as_message().unwrap().fields() {
+                match value.as_message() {
+                    Some(nested) if nested.descriptor().name() == "FieldRules" => {
+                        pending.push(nested.clone());
+                    }
+                    _ if CHECKED.contains(&member.name()) => {}
+                    _ => drop(unknown.insert(member.name().to_owned())),
+                }
+            }
+        }
+    }
+    assert_eq!(unknown, BTreeSet::new());
+    println!("covers: S4.033");
 }

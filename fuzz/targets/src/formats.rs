@@ -1,7 +1,8 @@
 //! Files of resources.
 
 use xds_format::{
-    Format, PrintOptions, Redaction, Schema, parse, resource_name, to_json_string, to_text, to_yaml,
+    Format, PrintOptions, Redaction, Schema, Validator, parse, resource_name, to_json_string,
+    to_text, to_yaml,
 };
 
 /// A file of JSON.
@@ -35,6 +36,8 @@ fn file(format: Format, bytes: &[u8]) {
     for resource in &document.resources {
         let name = resource_name(schema, &resource.type_url, &resource.bytes);
         assert!(name.is_ok(), "a resource has a name: {name:?}");
+        let violations = Validator::envoy().violations(&resource.type_url, &resource.bytes);
+        assert!(violations.is_ok(), "what was read decodes: {violations:?}");
         let printed = [
             (Format::Json, to_json_string(schema, &resource.type_url, &resource.bytes, &options)),
             (Format::Yaml, to_yaml(schema, &resource.type_url, &resource.bytes, &options)),
