@@ -16,6 +16,7 @@ mod delta_rows;
 mod errors;
 mod fetches;
 mod first_answers;
+mod gated_removals;
 mod globs;
 mod heartbeats;
 mod hostile;

@@ -90,7 +90,7 @@ pub(super) fn server_config(options: &Options) -> ServerConfig {
         Order::AfterAcks => {
             let mut gated = AckGated::default();
             gated.references = Some(Arc::new(ToyReferences));
-            // A client that has rejected something, and wants it no more, is not sent anything to accept.
+            // In full state what is gone lingers, and what of it was rejected is rejected once more.
             gated.on_stuck = OnStuck::Continue;
             OrderingPolicy::AckGated(gated)
         }

@@ -6,10 +6,12 @@
 //! know no aliases: to them it is a name that there is no resource of.
 
 use alloc::vec::Vec;
+use core::mem;
 
 use super::{
     Session, Turn,
     edge::{Chain, Due, Standing},
+    rare::Bereft,
 };
 use crate::{
     server::{event::Cause, store::arena::Arena},
@@ -57,7 +59,7 @@ impl Turn<'_> {
                 && let Some(name) = self.uncover(slot)
                 && self.arena.tells_removals()
             {
-                self.add_farewell(Vec::from([name]));
+                self.lose(name);
             }
             return;
         }
@@ -76,6 +78,27 @@ impl Turn<'_> {
                 false => self.make_due(slot, Cause::Changed),
             }
         }
+    }
+
+    /// The client has a resource that it has no claim to any more: to it that is gone, and told like that.
+    fn lose(&mut self, name: ResourceName) {
+        if !self.session.lets_linger(self.arena) || self.session.wildcard.is_some() {
+            self.add_farewell(Vec::from([name]));
+            return;
+        }
+        let at = self.arena.clock();
+        let bereft = &mut self.session.rare_mut().bereft;
+        if !bereft.names.contains(&name) {
+            bereft.names = bereft.names.iter().cloned().chain([name]).collect();
+        }
+        bereft.at = at;
+    }
+
+    /// What the client lost may be told.
+    pub(super) fn release_bereft(&mut self) {
+        let mut bereft = Bereft::default();
+        self.session.with_rare(|rare| bereft = mem::take(&mut rare.bereft));
+        self.add_farewell(bereft.names.into());
     }
 
     /// Where the client is told that a name is gone which is an alias now, what it stands for goes along,
@@ -146,7 +169,7 @@ impl Turn<'_> {
             return;
         }
         if slot.is_some_and(|slot| self.arena.payload(slot).is_some()) {
-            self.add_farewell(Vec::from([name.clone()]));
+            self.lose(name.clone());
             return;
         }
         let slot = self.arena.slot_of(name.clone());

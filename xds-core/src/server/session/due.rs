@@ -56,7 +56,15 @@ impl Session {
     /// Whether there is something to send, whenever the window is open, other than what
     /// [waits for its own reasons](Self::has_removals).
     pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
-        let is_behind = |wildcard: &Wildcard| match self.sends(arena) {
+        !self.due.is_empty()
+            || self.first == First::Owed
+            || !self.farewell().is_empty()
+            || self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena))
+    }
+
+    /// Whether the wildcard has something to send, whenever the window is open.
+    fn is_behind(&self, wildcard: &Wildcard, arena: &Arena) -> bool {
+        match self.sends(arena) {
             Sends::Changes => arena.newest() > wildcard.cursor,
             Sends::FullState if !arena.absence_deletes() => {
                 wildcard.owed.is_some() && arena.existing() > 0 || arena.newest() > wildcard.cursor
@@ -69,11 +77,7 @@ impl Session {
                 arena.newest() > wildcard.cursor
                     || tells_removals && arena.newest_grave() > wildcard.told
             }
-        };
-        !self.due.is_empty()
-            || self.first == First::Owed
-            || !self.farewell().is_empty()
-            || self.wildcard.as_ref().is_some_and(is_behind)
+        }
     }
 
     /// Whether deletions are to be told that may have to wait (M147).
@@ -85,17 +89,21 @@ impl Session {
             _ => arena.newest_grave() > wildcard.told,
         };
         self.lets_linger(arena)
-            && (!self.due.withheld().is_empty() || self.wildcard.as_ref().is_some_and(lost))
+            && (!self.due.withheld().is_empty()
+                || self.bereft().is_some()
+                || self.wildcard.as_ref().is_some_and(lost))
     }
 
-    /// When the newest of what is to be sent changed, or later.
+    /// When the newest of what is to be sent changed, or later. That a name is gone, or never was, refers to
+    /// nothing (IS7).
     pub(crate) fn newest_due(&self, arena: &Arena, edges: &Edges) -> Stamp {
-        if self.wildcard.is_some() {
+        if self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena)) {
             return arena.clock();
         }
         let (mut newest, mut slot) = (Stamp::START, self.due.first());
         while let Some(edge) = edges.at(slot) {
-            newest = newest.max(arena.at(edge.resource).map_or(newest, |resource| resource.stamp));
+            let resource = arena.at(edge.resource).filter(|resource| resource.is_held());
+            newest = newest.max(resource.map_or(newest, |resource| resource.stamp));
             slot = edges.next(Chain::Due, slot);
         }
         newest
@@ -110,6 +118,7 @@ impl Session {
             Some(resource) if resource.stamp == Stamp::START => Stamp::MAX,
             Some(resource) => resource.stamp,
         };
+        let by_name = by_name.max(self.bereft().map_or(Stamp::START, |bereft| bereft.at));
         if self.wildcard.is_some() { by_name.max(arena.newest_grave()) } else { by_name }
     }
 

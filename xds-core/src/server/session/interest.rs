@@ -10,6 +10,7 @@ use super::{
     CatchUp, First, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
     edge::{Chain, Standing},
     globs::canonical,
+    rare::Bereft,
     window::Sent,
 };
 use crate::{
@@ -232,7 +233,10 @@ impl Turn<'_> {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
         if self.session.follows_graves(self.arena) {
             self.arena.join_mourners();
-            self.session.with_rare(|rare| rare.farewell = Box::default());
+            self.session.with_rare(|rare| {
+                rare.farewell = Box::default();
+                rare.bereft = Bereft::default();
+            });
         }
         let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {

@@ -19,6 +19,8 @@ pub(super) struct Rare {
     pub(super) suspects: Option<Suspects>,
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
     pub(super) farewell: Box<[ResourceName]>,
+    /// The same of what an incremental client lost with an alias, until that may be told (M147).
+    pub(super) bereft: Bereft,
     /// Edges to names that did not exist when the client asked for them, and until when it is not told
     /// (M127).
     pub(super) graces: VecDeque<(Time, Key)>,
@@ -27,6 +29,14 @@ pub(super) struct Rare {
     pub(super) isolation: Option<Box<Isolation>>,
     /// What stated versions of the application read.
     pub(super) texts: Vec<(StatedVersion, Version)>,
+}
+
+/// What a client has, and has no claim to any more.
+#[derive(Debug, Default)]
+pub(super) struct Bereft {
+    pub(super) names: Box<[ResourceName]>,
+    /// When it lost the last of them.
+    pub(super) at: Stamp,
 }
 
 /// The resources of rejected responses, to go along with the next change.

@@ -71,7 +71,10 @@ impl Turn<'_> {
             return None;
         }
         match portion {
-            Portion::Everything => self.edges.release_withheld(&mut self.session.due),
+            Portion::Everything => {
+                self.edges.release_withheld(&mut self.session.due);
+                self.release_bereft();
+            }
             Portion::Additions | Portion::Heartbeats => self.let_graves_linger(),
         }
         if self.session.warming == WarmingState::Armed {

@@ -8,7 +8,7 @@ use core::num::NonZeroU64;
 
 use super::{
     Purpose, Session, Staging, Stamp, Turn,
-    rare::{Rare, Suspects},
+    rare::{Bereft, Rare, Suspects},
 };
 use crate::{
     server::{
@@ -149,6 +149,10 @@ impl Session {
         self.rare.as_deref().map_or(&[], |rare| &rare.farewell)
     }
 
+    pub(super) fn bereft(&self) -> Option<&Bereft> {
+        self.rare.as_deref().map(|rare| &rare.bereft).filter(|bereft| !bereft.names.is_empty())
+    }
+
     pub(super) fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_with(Box::default)
     }
@@ -184,6 +188,7 @@ impl Rare {
         self.earlier.is_empty()
             && self.suspects.is_none()
             && self.farewell.is_empty()
+            && self.bereft.names.is_empty()
             && self.graces.is_empty()
             && self.first_hold.is_none()
             && self.isolation.is_none()

@@ -1,0 +1,117 @@
+//! Make before break: deletions that do not come with a resource, and questions about what is gone.
+
+use crate::support::run_all_with;
+use xds_core::server::{AckGated, OrderingPolicy, ServerConfig};
+
+fn gated() -> ServerConfig {
+    let mut policy = AckGated::default();
+    policy.references = None;
+    let mut config = ServerConfig::default();
+    config.ordering = OrderingPolicy::AckGated(policy);
+    config
+}
+
+/// A resource that loses the alias by which a client has it is gone for that client like any other.
+#[test]
+fn what_loses_its_alias_stays_until_nothing_refers_to_it() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M136 M147",
+                "
+                set cds a=1; eds a+x=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> eds +x
+                d< eds first a+x=1
+                d> eds ack
+                set cds b=1 -a; eds b+x=1 a=1
+                d< cds changed b=1 -a
+                d< eds changed b+x=1
+                d> eds ack
+                d<                       # the cluster is there yet
+                d> cds ack
+                d< eds resubscribed -a
+                d> eds ack
+                d<
+                ",
+            ),
+            // It has the alias again before that is told.
+            (
+                "M136 M149",
+                "
+                set cds a=1; eds a+x=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> eds +x
+                d< eds first a+x=1
+                d> eds ack
+                set cds b=1 -a; eds b+x=1 a=1
+                d< cds changed b=1 -a
+                d< eds changed b+x=1
+                d> eds ack
+                set eds b=1 a+x=1
+                d< eds changed a+x=1
+                d> eds ack
+                d> cds ack
+                d< eds resubscribed -b
+                d> eds ack
+                d<
+                ",
+            ),
+        ],
+    );
+}
+
+/// IS7: who asks about what is gone is told, whatever else waits.
+#[test]
+fn a_question_about_what_is_gone_waits_for_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M96 M127 M146",
+                "
+                set cds a=1; rds r=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> rds +r
+                d< rds first r=1
+                d> rds ack
+                set cds a=2; rds -r
+                d< rds changed -r
+                d> rds ack
+                d< cds changed a=2       # not accepted
+                d> rds +r
+                d< rds resubscribed -r
+                d> rds ack
+                d> rds +s
+                d< rds resubscribed -s
+                d<
+                ",
+            ),
+            (
+                "M147",
+                "
+                set cds a=1; lds l=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds a=2; lds -l
+                d< lds changed -l        # nothing refers to listeners
+                d< cds changed a=2
+                d> lds ack
+                d> lds +l
+                d< lds resubscribed -l
+                ",
+            ),
+        ],
+    );
+}
