@@ -5,7 +5,7 @@ use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor, Oneof
 use super::kinds::{Retype, name, retyped};
 use super::pairs::Pairs;
 use super::{Axes, Axis, Change, Comparison, Exemption, Rule};
-use crate::validate::tightened;
+use crate::validate::{refuses_absence, tightened};
 
 impl Comparison<'_> {
     pub(super) fn field(
@@ -99,6 +99,16 @@ impl Comparison<'_> {
         let old = self.old_options.field(old).ok().flatten().unwrap_or_default();
         let new = self.new_options.field(new).ok().flatten();
         tightening(&tightened(&old, &new.unwrap_or_default()))
+    }
+
+    /// A new field that has to be there, or not to be empty: who does not know it leaves it out.
+    pub(super) fn cannot_be_left_out(&self, field: &FieldDescriptor) -> Option<Change> {
+        let rules = self.new_options.field(field).ok().flatten()?;
+        refuses_absence(self.new_schema, field, &rules).then(|| Change {
+            rule: Rule::ConstraintTightened,
+            words: "is new, and a constraint refuses to do without it".to_owned(),
+            broken: Axes::from([Axis::Validation]),
+        })
     }
 
     /// Constraints that stand on a message or on a oneof of it.

@@ -158,6 +158,9 @@ impl Comparison<'_> {
         for change in taken_back(field.number(), has_number, has_name) {
             self.report(field.full_name(), exemption, change);
         }
+        if let Some(change) = self.cannot_be_left_out(field) {
+            self.report(field.full_name(), exemption, change);
+        }
         if field.cardinality() == prost_reflect::Cardinality::Required {
             let change = Change {
                 rule: Rule::FieldRequiredChanged,

@@ -33,7 +33,7 @@ use crate::validate::Options;
 /// The findings are in the order of elements, then of rules.
 #[must_use]
 pub fn compare(old: &Schema, new: &Schema) -> Vec<Break> {
-    let mut comparison = Comparison::new(old.pool(), new.pool());
+    let mut comparison = Comparison::new(old, new);
     comparison.messages();
     comparison.enums();
     comparison.services();
@@ -47,6 +47,7 @@ pub fn compare(old: &Schema, new: &Schema) -> Vec<Break> {
 struct Comparison<'p> {
     old: &'p DescriptorPool,
     new: &'p DescriptorPool,
+    new_schema: &'p Schema,
     pairs: Pairs,
     old_options: Options,
     new_options: Options,
@@ -65,7 +66,8 @@ struct Change {
 }
 
 impl<'p> Comparison<'p> {
-    fn new(old: &'p DescriptorPool, new: &'p DescriptorPool) -> Self {
+    fn new(old: &'p Schema, new_schema: &'p Schema) -> Self {
+        let (old, new) = (old.pool(), new_schema.pool());
         let statuses = |name| {
             let packages = ["xds.annotations.v3", "udpa.annotations"];
             let names = packages.map(|package| format!("{package}.{name}"));
@@ -74,6 +76,7 @@ impl<'p> Comparison<'p> {
         Self {
             old,
             new,
+            new_schema,
             pairs: Pairs::new(old, new),
             old_options: Options::of(old),
             new_options: Options::of(new),

@@ -11,6 +11,7 @@ mod walk;
 pub(crate) use plan::Options;
 pub(crate) use rules::FieldRules;
 pub(crate) use tighten::tightened;
+pub(crate) use walk::refuses_absence;
 
 use std::sync::Arc;
 #[cfg(feature = "envoy")]

@@ -264,6 +264,19 @@ impl<'s> Walk<'s> {
     }
 }
 
+/// Whether a message that does not have a field breaks the field's constraints.
+pub(crate) fn refuses_absence(
+    schema: &Schema,
+    field: &FieldDescriptor,
+    rules: &FieldRules,
+) -> bool {
+    let plans = Plans::default();
+    let mut walk = Walk::new(schema, &plans, 1);
+    let message = DynamicMessage::new(field.parent_message().clone());
+    walk.field(&message, field, Some(rules), &Path::Root);
+    walk.is_over()
+}
+
 /// A wrapper such as `google.protobuf.StringValue` is as good as what it holds.
 fn unwrapped(value: &Value) -> Cow<'_, Value> {
     match value {

@@ -72,6 +72,24 @@ pub(crate) fn constraints() {
     ] {
         expect(&of(tighter), &of(looser), &[]);
     }
+    // A new field that cannot be left out, by those who do not know it.
+    for (field, is_refused) in [
+        ("string x = 2 [(validate.rules).string.min_len = 1];", true),
+        ("uint32 x = 2 [(validate.rules).uint32.gt = 0];", true),
+        ("Thing x = 2 [(validate.rules).message.required = true];", true),
+        ("repeated string x = 2 [(validate.rules).repeated.min_items = 1];", true),
+        ("uint32 x = 2 [(validate.rules).uint32.lt = 9];", false),
+        ("optional string x = 2 [(validate.rules).string.min_len = 1];", false),
+        ("oneof kind { string x = 2 [(validate.rules).string.min_len = 1]; }", false),
+        ("repeated string x = 2 [(validate.rules).repeated.items.string.min_len = 1];", false),
+    ] {
+        let expected = ["constraint-tightened Thing.x: validation"];
+        expect(
+            "message Thing { string name = 1; }",
+            &format!("message Thing {{ string name = 1; {field} }}"),
+            if is_refused { &expected } else { &[] },
+        );
+    }
     // On a oneof and on a message.
     expect(
         "message Thing { oneof kind { bool a = 1; } }",
