@@ -100,6 +100,9 @@ fn run(
 ) {
     let mut cause = Cause::Asked;
     loop {
+        if cause == Cause::Anyway {
+            watcher.distrust();
+        }
         // First watched, then looked at: nothing happens unseen in between.
         watcher.renew();
         look(cause);

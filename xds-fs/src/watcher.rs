@@ -73,6 +73,11 @@ impl Watcher {
         self.watcher.is_none()
     }
 
+    /// Has all watches renewed: directories further up, which are not watched, may have been replaced.
+    pub(crate) fn distrust(&self) {
+        lock(&self.interest).is_stale = true;
+    }
+
     /// Watches what has to be watched now. To be called before files are read, so that nothing happens
     /// unseen in between.
     pub(crate) fn renew(&mut self) {

@@ -5,10 +5,17 @@
 
 mod support;
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs, iter,
+    os::unix::fs::symlink,
+    sync::mpsc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use support::{Folder, Reader, clusters, noticing};
 use xds_core::types;
+use xds_fs::{Cause, Place, Watch};
 
 #[test]
 fn what_is_there_is_read_when_it_is_asked_for() {
@@ -19,6 +26,20 @@ fn what_is_there_is_read_when_it_is_asked_for() {
     reader.0.read();
     reader.wait_for_names(&["a"]);
     println!("covers: S0.010 FS-01");
+}
+
+#[test]
+fn what_happens_before_it_is_asked_for_is_not_told() {
+    let folder = Folder::new("before");
+    folder.write("cds.yaml", clusters(&["a"]));
+    let mut reader = Reader::unasked(&folder.path("cds.yaml"), types::CLUSTER, noticing());
+    for name in ["b", "c"] {
+        folder.replace("cds.yaml", clusters(&[name]));
+        assert!(reader.0.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    reader.0.read();
+    assert_eq!(support::names_in(&reader.next()).unwrap(), ["c"]);
+    println!("covers: FS-15");
 }
 
 #[test]
@@ -130,6 +151,36 @@ fn a_folder_may_take_the_place_of_its_folder() {
 }
 
 #[test]
+fn a_folder_further_up_may_be_replaced_without_losing_sight_for_ever() {
+    let folder = Folder::new("further-up");
+    for name in ["now", "next"] {
+        fs::create_dir_all(folder.path(name).join("one/two")).unwrap();
+    }
+    let file = folder.path("now/one/two/cds.yaml");
+    let mut policy = noticing();
+    policy.look_anyway = Duration::from_millis(20);
+    let (sender, looks) = mpsc::channel();
+    let look = move |cause| {
+        let _ = sender.send(cause);
+    };
+    let _watch = Watch::start(Place::File(file.clone()), &policy, look).unwrap();
+    let wait_for = |cause| {
+        let mut causes = iter::from_fn(|| looks.recv_timeout(support::LONGEST).ok());
+        // By then it has looked a thousand times.
+        assert!(causes.by_ref().take(1_000).any(|it| it == cause), "{cause:?} does not come");
+    };
+    wait_for(Cause::Asked);
+    fs::rename(folder.path("now"), folder.path("before")).unwrap();
+    fs::rename(folder.path("next"), folder.path("now")).unwrap();
+    while looks.try_recv().is_ok() {}
+    // One look may have been on its way.
+    wait_for(Cause::Anyway);
+    wait_for(Cause::Anyway);
+    fs::write(&file, "").unwrap();
+    wait_for(Cause::Happened);
+}
+
+#[test]
 fn of_many_changes_the_last_counts() {
     let folder = Folder::new("many");
     folder.write("cds.yaml", clusters(&["a"]));
@@ -149,7 +200,7 @@ fn what_is_not_noticed_is_looked_at_now_and_then_and_told_if_it_has_changed() {
     fs::create_dir(folder.path("elsewhere")).unwrap();
     folder.write("cds.yaml", clusters(&["a"]));
     let mut policy = noticing().with_watched_directory(folder.path("elsewhere").to_str().unwrap());
-    policy.look_anyway = std::time::Duration::from_millis(10);
+    policy.look_anyway = Duration::from_millis(10);
     let mut reader = Reader::of(&folder.path("cds.yaml"), types::CLUSTER, policy);
     reader.wait_for_names(&["a"]);
     folder.replace("cds.yaml", clusters(&["b"]));

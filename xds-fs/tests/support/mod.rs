@@ -18,7 +18,7 @@ use xds_format::Schema;
 use xds_fs::{Content, FileSubscription};
 
 /// How long anything may take. Nothing here takes a second on a machine that is not busy.
-const LONGEST: Duration = Duration::from_secs(30);
+pub const LONGEST: Duration = Duration::from_secs(30);
 
 /// A folder that goes with the test.
 pub struct Folder(PathBuf);
@@ -74,11 +74,15 @@ pub struct Reader(pub FileSubscription);
 
 impl Reader {
     pub fn of(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
-        let path = path.to_str().unwrap();
-        let mut subscription =
-            FileSubscription::new(path, TypeUrl::from(type_url), policy, Schema::envoy());
-        subscription.read();
-        Self(subscription)
+        let mut reader = Self::unasked(path, type_url, policy);
+        reader.0.read();
+        reader
+    }
+
+    /// The same before anything was asked for.
+    pub fn unasked(path: &Path, type_url: &str, policy: FilePolicy) -> Self {
+        let (path, type_url) = (path.to_str().unwrap(), TypeUrl::from(type_url));
+        Self(FileSubscription::new(path, type_url, policy, Schema::envoy()))
     }
 
     pub fn of_clusters(path: &Path) -> Self {
