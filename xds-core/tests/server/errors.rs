@@ -69,6 +69,25 @@ fn errors_are_told_once_to_who_asks_by_name() {
             set cds b=1
             < cds changed a=2 b=1",
         ),
+        // Absence ends no error; that there is nothing is an error like others (TP3).
+        (
+            "M171 M173 M177",
+            "
+            set cds a=1
+            > cds a
+            < cds first a=1
+            > cds a
+            set cds !a=14
+            < cds changed !a=14
+            > cds a
+            set cds !a=5
+            < cds changed !a=5
+            > cds a
+            set cds -a
+            < cds changed
+            > cds a
+            <",
+        ),
         (
             "M178",
             "

@@ -237,10 +237,7 @@ impl ServerTalk {
             let is_gone = !exists && !said.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
         }
-        // A full state may be sent to renew what its client is told an error of instead.
-        let has_ttl = |name: &String| talk.fold.covers(name) && beside(name).ttl.is_some();
-        let may_renew = renews(response) || (is_full && has.keys().any(has_ttl));
-        talk.has_news(kind, is_full, may_renew, &said, response, report);
+        talk.has_news(kind, is_full, renews(response), &said, response, report);
         if talk.has_responded && said.len() > 1 {
             report.note(Situation::ChangesCoalesced);
         }

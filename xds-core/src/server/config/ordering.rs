@@ -46,8 +46,13 @@ pub enum OrderingPolicy {
 ///   changes are gone (M77), so there is nothing to delay.
 /// - What a state-of-the-world client still has from an earlier stream, or from another view, is not
 ///   known: it is sent the clusters that exist. An incremental one says what it has.
-/// - An incremental client that was sent a resource, and asks for it once more after it was deleted, is told
-///   that it is gone when it may be.
+/// - An incremental client that asks once more for a resource that was deleted is told at once that it is
+///   gone, unless other resources of the type that wait are due at the same time.
+/// - In full state what is deleted is served until that may be told, also to who has rejected it: such a
+///   client rejects each state meanwhile. Under [`OnStuck::Hold`] that lasts until the resource is set
+///   to what it accepts, or its stream ends.
+/// - News that something is gone which an incremental client has rejected counts as accepted with the next
+///   response that it accepts after a change.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
 ///   stay; of more, the oldest go at once.
 #[derive(Clone, Debug)]

@@ -101,6 +101,10 @@ impl Transaction {
     /// (`NOT_FOUND`), that it is not for them (`PERMISSION_DENIED`), or that there is trouble which will
     /// pass (any other code; TP3). A resource of that name stays with who has it, and with clients of
     /// everything, who cannot be told. Setting or removing the resource ends it (M171-M179).
+    ///
+    /// A state-of-the-world client that keeps what it was told an error of is not told that it was removed
+    /// then: the resource was absent before, for which the error stands until there is another (TP3). To end
+    /// its use set `NOT_FOUND` first.
     pub fn set_error(
         &mut self,
         type_url: impl Into<TypeUrl>,
