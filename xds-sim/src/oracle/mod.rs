@@ -36,7 +36,7 @@
 //! | IS26: responses under the size limit | resources are small | `xds-core/tests/server/store.rs` |
 //! | IS29: who has accepted a version | nobody asks | `xds-core/tests/server/convergence.rs` |
 //! | IS31: REST | links are streams | `xds-core/tests/server/fetches.rs`, `xds-rest/tests` |
-//! | IS32: files | clients read none | `xds-format` for what is served from them |
+//! | IS32: files | links are streams | `xds-core/tests/client_files.rs`, `xds-fs/tests`; `xds-format` for what is served from them |
 //! | IS33: drain | servers restart at once | `xds-core/tests/server/lifecycle.rs` |
 //! | IL6: relays | no server of a world has a client of its own | `tests/relay` |
 //!
