@@ -109,8 +109,8 @@ impl EnvoyBootstrap {
     /// 15 s of a source that does not say, unless the application tells the configuration
     /// ([`ClientConfig::with_does_not_exist_after`]).
     ///
-    /// Authorities are those that sources name, each with the time of its source, and all others have
-    /// `default_config_source` (B20), whose time is not told: for them it is that of the type.
+    /// Authorities are those that sources name, and all others have `default_config_source` (B20), each with
+    /// the time of its source.
     ///
     /// # Errors
     ///
@@ -150,6 +150,7 @@ impl EnvoyBootstrap {
         }
         if let Some(source) = &self.default_config_source {
             config = config.with_other_authorities(server(source)?);
+            config.others_missing_after = source.initial_fetch_timeout.into();
         }
         Ok(config)
     }

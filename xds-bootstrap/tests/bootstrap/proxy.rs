@@ -185,6 +185,8 @@ fn other_authorities_have_the_default_source() {
     let (are_watched, others) = watches(&value);
     assert_eq!((are_watched, &*others[0].uri), ((true, true), "default"));
     let bootstrap = envoy(&value).expect("it is right");
+    let config = bootstrap.client_config().expect("it can");
+    assert_eq!(config.others_missing_after, MissingAfter::After(Duration::from_secs(15)));
     let is_known = bootstrap.transports().any(|(transport, _)| transport == others[0].transport);
     assert!(is_known, "an adapter is told how to reach it");
 

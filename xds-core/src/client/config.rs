@@ -35,6 +35,8 @@ pub struct ClientConfig {
     /// The management servers for names that state an authority which `authorities` does not have (B20), the
     /// preferred first. Without any, such names cannot be watched (FE-05).
     pub other_authorities: Vec<ManagementServer>,
+    /// How long a subscribed resource with such a name may be missing.
+    pub others_missing_after: MissingAfter,
     /// The resource types that can be watched.
     pub types: Vec<Arc<dyn ResourceType>>,
     /// The decisions on which implementations differ.
@@ -57,6 +59,7 @@ impl ClientConfig {
             sources: BTreeMap::new(),
             authorities: Vec::new(),
             other_authorities: Vec::new(),
+            others_missing_after: MissingAfter::AsType,
             types: Vec::new(),
             profile: Profile::grpc(),
             does_not_exist_after: BTreeMap::new(),
@@ -139,9 +142,10 @@ impl ClientConfig {
         if server.exchange.is_of_files() {
             return None;
         }
-        // The first is that of names without an authority.
-        let authority = authority.checked_sub(1).and_then(|at| self.authorities.get(at));
-        match authority.map(|authority| authority.missing_after) {
+        // The first is that of names without an authority, and the last one that of all others.
+        let named = authority.checked_sub(1).map(|at| self.authorities.get(at));
+        let own = named.map(|it| it.map_or(self.others_missing_after, |it| it.missing_after));
+        match own {
             Some(MissingAfter::After(after)) => return Some(after),
             Some(MissingAfter::Never) => return None,
             Some(MissingAfter::AsType) | None => {}

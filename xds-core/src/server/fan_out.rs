@@ -69,6 +69,10 @@ impl Server {
 
     /// What a session has rejected may be there no longer.
     pub(super) fn forgive(&mut self, session: Slot) {
+        let state = self.subscriptions.sessions.at(session);
+        if !state.is_some_and(|it| it.is_held_to_answers() && it.is_rejected()) {
+            return;
+        }
         if let Some(mut turn) = self.subscriptions.turn(session) {
             turn.forgive();
         }

@@ -147,10 +147,6 @@ pub(super) fn client_config(
     for (_, value) in options.iter().filter(|(key, _)| key == "authority") {
         let (name, uris) = value.split_once(':').unwrap_or((value, ""));
         let uris = uris.split(',').filter(|uri| !uri.is_empty());
-        if name == "*" {
-            config = uris.fold(config, |config, uri| config.with_other_authorities(server(uri)));
-            continue;
-        }
         // A time behind the name, as in `a~20`, is how long its resources may be missing.
         let (name, after) = match name.split_once('~') {
             Some((name, seconds)) => {
@@ -159,6 +155,11 @@ pub(super) fn client_config(
             }
             None => (name, MissingAfter::AsType),
         };
+        if name == "*" {
+            config.others_missing_after = after;
+            config = uris.fold(config, |config, uri| config.with_other_authorities(server(uri)));
+            continue;
+        }
         let named = Authority::new(name).with_missing_after(after);
         let authority = uris.fold(named, |to, uri| to.with_server(server(uri)));
         config = config.with_authority(authority);
