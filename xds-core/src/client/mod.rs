@@ -53,6 +53,7 @@ mod judge_globs;
 mod let_go;
 mod link;
 mod machine;
+mod management_server;
 mod metrics;
 mod names;
 mod naming;
@@ -84,10 +85,7 @@ use alloc::{sync::Arc, vec::Vec};
 pub use self::{
     backoff::BackoffPolicy,
     commands::Interest,
-    config::{
-        Authority, ClientConfig, ClientLimits, Exchange, ManagementServer, MissingAfter, Node,
-        NodeIn, Streams, TransportId,
-    },
+    config::{ClientConfig, ClientLimits, Node},
     csds::{ClientSnapshot, Contents, WallClock},
     error::{
         ChannelError, ErrorCategory, InvalidSettlement, InvalidWatch, WatchError, WatchErrorKind,
@@ -95,6 +93,9 @@ pub use self::{
     event::{Call, Change, ChannelEvent, Notice, Output, RequestCause, Resource, Transmit, Update},
     features::{FeatureWarning, ServerFeature, ServerFeatures},
     files::FilePolicy,
+    management_server::{
+        Authority, Exchange, ManagementServer, MissingAfter, NodeIn, Streams, TransportId,
+    },
     metrics::{CacheState, Instrument, Metrics, MetricsExporter},
     names::InvalidStructuredName,
     pace::{InvalidRequestRate, RequestRate},
