@@ -16,7 +16,7 @@ use xds_sim::{
     options::{Action, Actions, Faults, Lies},
     replay, run_seed, shrink,
     storm::settle,
-    world::Party,
+    world::{Party, message::Text},
 };
 
 #[path = "../examples/control_plane.rs"]
@@ -71,7 +71,7 @@ fn every_process_says_the_same() {
     println!("covers: IC37 IS34");
 }
 
-type Views = Vec<Vec<BTreeMap<String, Bytes>>>;
+type Views = Vec<Vec<BTreeMap<Text, Bytes>>>;
 
 /// What the watches of every client hold when all is well again, after a storm in which `before` was done
 /// before each part.

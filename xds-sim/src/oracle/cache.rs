@@ -20,7 +20,7 @@ use crate::{
     situations::Situation,
     world::{
         LinkId, World,
-        message::{Names, Response},
+        message::{Names, Response, Text},
     },
 };
 
@@ -61,10 +61,10 @@ const PERMISSION_DENIED: i32 = 7;
 struct Known {
     state: EntryState,
     bytes: Option<Bytes>,
-    version: String,
+    version: Text,
 }
 
-type Knowledge = BTreeMap<String, Known>;
+type Knowledge = BTreeMap<Text, Known>;
 
 /// Judges what becomes of responses.
 #[derive(Debug, Default)]
@@ -79,9 +79,12 @@ fn knowledge(world: &World, client: usize, kind: usize) -> Knowledge {
     let Some(type_url) = world.types().get(kind) else { return Knowledge::new() };
     let known = world.client(client).status().filter(|it| it.type_url == type_url);
     let known = known.map(|it| {
-        let known =
-            Known { state: it.state, bytes: it.bytes.cloned(), version: it.version.to_string() };
-        (it.name.to_string(), known)
+        let known = Known {
+            state: it.state,
+            bytes: it.bytes.cloned(),
+            version: it.version.as_str().into(),
+        };
+        (it.name.as_str().into(), known)
     });
     known.collect()
 }
@@ -186,7 +189,7 @@ impl CacheModel {
     fn stated(
         link: LinkId,
         kind: usize,
-        stated: &[(String, String)],
+        stated: &[(Text, Text)],
         world: &World,
         report: &mut Report,
     ) {

@@ -11,7 +11,7 @@ use crate::{
     situations::Situation,
     world::{
         LinkId, World,
-        message::{Names, Request, Response},
+        message::{Names, Request, Response, Text},
     },
 };
 
@@ -51,10 +51,10 @@ const NEWS: Rule = Rule::new("IC40", "a request says something that the server d
 pub(super) struct ClientTalk {
     streams: BTreeMap<LinkId, Stream>,
     /// The version of each type that a client accepted last, by client, server and type.
-    accepted: BTreeMap<(usize, usize, usize), String>,
+    accepted: BTreeMap<(usize, usize, usize), Text>,
     /// The same of those that were read on a stream that ended before they were answered: only the client
     /// knows whether it accepted them.
-    unsaid: BTreeMap<(usize, usize, usize), Vec<String>>,
+    unsaid: BTreeMap<(usize, usize, usize), Vec<Text>>,
 }
 
 #[derive(Debug, Default)]
@@ -66,16 +66,16 @@ struct Stream {
 /// One type on one stream.
 #[derive(Debug, Default)]
 struct Talk {
-    last: Option<Vec<String>>,
+    last: Option<Vec<Text>>,
     /// The nonces and versions of responses that were read and not answered yet.
-    unanswered: VecDeque<(String, String)>,
+    unanswered: VecDeque<(Text, Text)>,
     /// The nonce that was answered last.
-    newest: String,
+    newest: Text,
     /// What ended in requests since the newest answer: a response that crosses these makes the server drop
     /// them, so the answer to it may say the end again.
-    ended: BTreeSet<String>,
+    ended: BTreeSet<Text>,
     /// What of it the request at hand may say again.
-    crossed: BTreeSet<String>,
+    crossed: BTreeSet<Text>,
     /// Whether everything was subscribed by an empty list.
     was_legacy: bool,
 }
@@ -206,7 +206,7 @@ impl ClientTalk {
 /// What the watches of a client ask of a server.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wanted {
-    pub(super) names: BTreeSet<String>,
+    pub(super) names: BTreeSet<Text>,
     pub(super) all: bool,
 }
 
@@ -223,10 +223,10 @@ impl Wanted {
 
     /// Whether a list is just this, or leaves out some of what a response `crossed`. A change is judged by
     /// what it comes to.
-    fn states(&self, names: &Names, crossed: &BTreeSet<String>) -> bool {
+    fn states(&self, names: &Names, crossed: &BTreeSet<Text>) -> bool {
         let Names::Whole(list) = names else { return true };
         let listed: BTreeSet<&str> =
-            list.iter().map(String::as_str).filter(|name| *name != "*").collect();
+            list.iter().map(Text::as_str).filter(|name| *name != "*").collect();
         let may_miss = |name: &str| crossed.contains(name) || crossed.contains("*");
         listed.iter().all(|name| self.names.contains(*name))
             && self.names.iter().all(|name| listed.contains(name.as_str()) || may_miss(name))
@@ -241,7 +241,7 @@ impl Talk {
         request: &Request,
         is_answer: bool,
         wanted: &Wanted,
-        crossed: &BTreeSet<String>,
+        crossed: &BTreeSet<Text>,
         report: &mut Report,
     ) {
         let is_first = fold.is_first;

@@ -8,7 +8,7 @@ use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
     options::{Action, Lies, ProfileName},
     trace::Phase,
-    world::{LinkId, Watch, World},
+    world::{LinkId, Watch, World, message::Text},
 };
 
 const CONVERGENCE: Rule = Rule::new(
@@ -27,7 +27,7 @@ pub(super) struct Convergence {
     phase: Option<Phase>,
     has_converged: bool,
     /// Heartbeats that were not answered yet: these go on as long as there is somebody to hear them.
-    beats: BTreeSet<(LinkId, String)>,
+    beats: BTreeSet<(LinkId, Text)>,
 }
 
 impl Oracle for Convergence {

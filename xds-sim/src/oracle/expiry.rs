@@ -15,7 +15,10 @@ use crate::{
     options::ProfileName,
     situations::Situation,
     trace::Phase,
-    world::{LinkId, World, message::Response},
+    world::{
+        LinkId, World,
+        message::{Response, Text},
+    },
 };
 
 const IN_TIME: Rule = Rule::new(
@@ -28,7 +31,7 @@ const RENEWED: Rule = Rule::new(
 );
 
 /// A resource of a client: its position, that of the type, and the name.
-type Subject = (usize, usize, String);
+type Subject = (usize, usize, Text);
 
 /// Judges how long resources last. A client that refuses responses whole keeps to it as well, but what it
 /// makes of each is not seen from outside.
@@ -37,16 +40,16 @@ pub(super) struct Expiry {
     /// When what is in use expires.
     deadlines: BTreeMap<Subject, Time>,
     /// What was in use before a response was read, of the names in it.
-    before: BTreeMap<String, Bytes>,
+    before: BTreeMap<Text, Bytes>,
     phase: Option<Phase>,
     is_settled: bool,
 }
 
 /// What a client uses of a type.
-fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<String, (EntryState, Bytes)> {
+fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, (EntryState, Bytes)> {
     let type_url = &world.types()[kind];
     let known = world.client(client).status().filter(|it| it.type_url == type_url);
-    known.filter_map(|it| Some((it.name.to_string(), (it.state, it.bytes?.clone())))).collect()
+    known.filter_map(|it| Some((it.name.as_str().into(), (it.state, it.bytes?.clone())))).collect()
 }
 
 impl Expiry {
@@ -98,7 +101,7 @@ impl Expiry {
         report.note(Situation::Expired);
         let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
         let Some(name) = error.name() else { return };
-        let deadline = self.deadlines.get(&(client, watch.kind, name.to_string()));
+        let deadline = self.deadlines.get(&(client, watch.kind, name.as_str().into()));
         let is_due = deadline.is_some_and(|at| *at <= world.now());
         report.ensure(is_due, IN_TIME, || format!("{name} has gone, and lasts to {deadline:?}"));
         let is_lost = self.is_settled && self.phase == Some(Phase::Converge);

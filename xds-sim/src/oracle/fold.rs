@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::message::{Names, Request};
+use crate::world::message::{Names, Request, Text};
 
 /// What nobody has to name.
 pub(crate) const ALL: &str = "*";
@@ -18,11 +18,11 @@ pub(crate) struct Fold {
     pub(crate) has_listed: bool,
     /// The same before the newest request.
     pub(crate) had_listed: bool,
-    pub(crate) subscribed: BTreeSet<String>,
+    pub(crate) subscribed: BTreeSet<Text>,
     /// What the newest request added to it.
-    pub(crate) gained: Vec<String>,
+    pub(crate) gained: Vec<Text>,
     /// What the newest request took out of it.
-    pub(crate) lost: Vec<String>,
+    pub(crate) lost: Vec<Text>,
 }
 
 impl Fold {
@@ -35,7 +35,7 @@ impl Fold {
         match &request.names {
             Names::Whole(names) => {
                 self.has_listed |= !names.is_empty();
-                let all = [ALL.to_owned()];
+                let all = [Text::from(ALL)];
                 self.replace(if self.has_listed { names } else { &all });
             }
             Names::Change { subscribe, unsubscribe, .. } => {
@@ -53,9 +53,9 @@ impl Fold {
         }
     }
 
-    fn replace(&mut self, names: &[String]) {
+    fn replace(&mut self, names: &[Text]) {
         let gone = self.subscribed.iter().filter(|name| !names.contains(name));
-        let gone: Vec<String> = gone.cloned().collect();
+        let gone: Vec<Text> = gone.cloned().collect();
         gone.iter().for_each(|name| self.lose(name));
         names.iter().for_each(|name| self.gain(name));
     }
@@ -64,10 +64,10 @@ impl Fold {
         if self.subscribed.contains(name) {
             return;
         }
-        self.subscribed.insert(name.to_owned());
+        self.subscribed.insert(name.into());
         match self.lost.iter().position(|lost| lost == name) {
             Some(at) => drop(self.lost.swap_remove(at)),
-            None => self.gained.push(name.to_owned()),
+            None => self.gained.push(name.into()),
         }
     }
 
@@ -86,7 +86,7 @@ impl Fold {
 
     /// Whether a name was subscribed before the newest request.
     pub(crate) fn had(&self, name: &str) -> bool {
-        let is_in = |names: &[String]| names.iter().any(|it| it == name);
+        let is_in = |names: &[Text]| names.iter().any(|it| it == name);
         (self.subscribed.contains(name) && !is_in(&self.gained)) || is_in(&self.lost)
     }
 

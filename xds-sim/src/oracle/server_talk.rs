@@ -18,7 +18,7 @@ use crate::{
     trace::Phase,
     world::{
         Beside, LinkId, World,
-        message::{Names, Request, Response},
+        message::{Names, Request, Response, Text},
     },
 };
 
@@ -67,11 +67,11 @@ const WARMED: usize = 1;
 #[derive(Debug, Default)]
 pub(super) struct ServerTalk {
     streams: BTreeMap<LinkId, Vec<Talk>>,
-    nonces: BTreeSet<(LinkId, String)>,
+    nonces: BTreeSet<(LinkId, Text)>,
     /// What each version of a resource is, by type and name: incremental, and all servers agree.
-    contents: BTreeMap<(usize, String, String), Bytes>,
+    contents: BTreeMap<(usize, Text, Text), Bytes>,
     /// The same of versions of the whole: state of the world.
-    states: BTreeMap<(usize, String), BTreeMap<String, Bytes>>,
+    states: BTreeMap<(usize, Text), BTreeMap<Text, Bytes>>,
     phase: Option<Phase>,
 }
 
@@ -80,22 +80,22 @@ pub(super) struct ServerTalk {
 struct Talk {
     fold: Fold,
     /// What the client is taken to have.
-    sent: BTreeMap<String, Bytes>,
+    sent: BTreeMap<Text, Bytes>,
     /// What the client was sent and does not subscribe to any more.
-    left: BTreeSet<String>,
+    left: BTreeSet<Text>,
     /// What was created or deleted since it was last told of: it may have come and gone in between.
-    touched: BTreeSet<String>,
+    touched: BTreeSet<Text>,
     /// The errors that it was told of single resources.
-    reported: BTreeMap<String, i32>,
+    reported: BTreeMap<Text, i32>,
     /// Names of which something has to be said.
-    owed: BTreeSet<String>,
-    newest: String,
+    owed: BTreeSet<Text>,
+    newest: Text,
     is_answered: bool,
     is_rejected: bool,
     /// Whether any response was.
     was_rejected: bool,
     /// What the newest response renews, if it does nothing else: such go on for ever.
-    beating: Vec<String>,
+    beating: Vec<Text>,
     /// What the first request said that the client has may be all there is.
     states_version: bool,
     has_responded: bool,
@@ -193,7 +193,7 @@ impl ServerTalk {
         });
         let resources =
             response.resources.iter().filter_map(|item| Some((item, item.bytes.clone()?)));
-        let said: BTreeMap<String, Bytes> =
+        let said: BTreeMap<Text, Bytes> =
             resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
         let server = world.link(link).server;
         let beside = |name: &str| world.beside(server, kind, name);
@@ -207,14 +207,14 @@ impl ServerTalk {
         talk.errors(kind, response, &said, &beside, report);
         if is_full {
             // Whoever names a resource that has an error may be told that in its stead.
-            let is_sent = |name: &String| {
+            let is_sent = |name: &Text| {
                 talk.fold.has_all() && talk.fold.covers(name) || beside(name).error.is_none()
             };
             let mut expected =
                 has.iter().filter(|(name, _)| talk.fold.covers(name) && is_sent(name));
             let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
             // What is gone may stay until what refers to it has gone as well (M147).
-            let may_be_there = |name: &String| {
+            let may_be_there = |name: &Text| {
                 // It was there when it was last told of, or has come and gone since.
                 let lingers = talk.sent.contains_key(name) || talk.touched.contains(name);
                 talk.fold.covers(name) && (has.contains_key(name) || lingers)
@@ -245,7 +245,7 @@ impl ServerTalk {
     }
 
     /// Something of a type before this one that could be sent on the stream.
-    fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, String)> {
+    fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, Text)> {
         let server = world.link(link).server;
         let talks = self.streams.get(&link)?.iter().enumerate().take(kind);
         let free = talks.filter(|(_, talk)| {
@@ -254,7 +254,7 @@ impl ServerTalk {
         });
         let mut due = free.filter_map(|(kind, talk)| {
             let mut has = world.has(server)[kind].iter();
-            let is_due = |(name, bytes): &(&String, &Bytes)| {
+            let is_due = |(name, bytes): &(&Text, &Bytes)| {
                 let is_plain = world.beside(server, kind, name) == Beside::default();
                 talk.fold.covers(name) && is_plain && talk.sent.get(*name) != Some(bytes)
             };
@@ -268,7 +268,7 @@ impl ServerTalk {
             self.streams.iter_mut().filter(|(link, _)| world.link(**link).server == server);
         for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
             if talk.fold.covers(name) {
-                talk.touched.insert(name.to_owned());
+                talk.touched.insert(name.into());
             }
         }
     }
@@ -294,7 +294,7 @@ impl ServerTalk {
         if !is_full {
             return; // A part of the state has the version of all of it.
         }
-        let state: BTreeMap<String, Bytes> = response
+        let state: BTreeMap<Text, Bytes> = response
             .resources
             .iter()
             .filter_map(|item| Some((item.name.clone(), item.bytes.clone()?)))
@@ -365,7 +365,7 @@ impl Talk {
     fn heartbeats(
         &self,
         response: &Response,
-        has: &BTreeMap<String, Bytes>,
+        has: &BTreeMap<Text, Bytes>,
         beside: &dyn Fn(&str) -> Beside,
         report: &mut Report,
     ) {
@@ -385,7 +385,7 @@ impl Talk {
         &mut self,
         kind: usize,
         response: &Response,
-        said: &BTreeMap<String, Bytes>,
+        said: &BTreeMap<Text, Bytes>,
         beside: &dyn Fn(&str) -> Beside,
         report: &mut Report,
     ) {
@@ -414,11 +414,11 @@ impl Talk {
         kind: usize,
         is_full: bool,
         may_renew: bool,
-        said: &BTreeMap<String, Bytes>,
+        said: &BTreeMap<Text, Bytes>,
         response: &Response,
         report: &mut Report,
     ) {
-        let is_new = |(name, bytes): (&String, &Bytes)| {
+        let is_new = |(name, bytes): (&Text, &Bytes)| {
             self.sent.get(name) != Some(bytes)
                 || self.owed.contains(name)
                 || self.touched.contains(name)
@@ -437,7 +437,7 @@ impl Talk {
         report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
     }
 
-    fn take(&mut self, is_full: bool, said: BTreeMap<String, Bytes>, response: &Response) {
+    fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
         if is_full {
             self.owed.clear();
             self.touched.clear();

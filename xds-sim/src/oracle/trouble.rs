@@ -15,7 +15,10 @@ use crate::{
     options::{Fault, ProfileName},
     situations::Situation,
     trace::Phase,
-    world::{LinkId, World, message::Response},
+    world::{
+        LinkId, World,
+        message::{Response, Text},
+    },
 };
 
 const PATIENCE: Rule = Rule::new(
@@ -58,7 +61,7 @@ pub(super) struct Trouble {
     attempts: BTreeMap<Place, Attempts>,
     streams: BTreeMap<LinkId, Stream>,
     /// Since when each name has been asked for on a stream, longest first; also of streams that have ended.
-    waits: BTreeMap<(usize, usize, String), Duration>,
+    waits: BTreeMap<(usize, usize, Text), Duration>,
     phase: Option<Phase>,
 }
 
@@ -84,9 +87,9 @@ struct Stream {
     began: Time,
     is_open: bool,
     has_responded: bool,
-    since: BTreeMap<(usize, String), Time>,
+    since: BTreeMap<(usize, Text), Time>,
     /// Names of which the server has said something since they were asked for.
-    heard: BTreeSet<(usize, String)>,
+    heard: BTreeSet<(usize, Text)>,
 }
 
 fn place(link: LinkId, world: &World) -> Place {

@@ -13,7 +13,10 @@ use crate::{
     situations::Situation,
     storm::SHORTEST_TTL,
     trace::Phase,
-    world::{LinkId, World, message::Request},
+    world::{
+        LinkId, World,
+        message::{Request, Text},
+    },
 };
 
 const OWN_NAME: Rule =
@@ -46,18 +49,18 @@ pub(super) struct Watching {
     /// How many responses each client has read.
     responses: BTreeMap<usize, u64>,
     /// Names of which servers were told that they are not wanted any more, by client and type.
-    released: BTreeSet<(usize, usize, String)>,
+    released: BTreeSet<(usize, usize, Text)>,
     phase: Option<Phase>,
 }
 
 /// What a watch was told.
 #[derive(Debug, Default)]
 struct Told {
-    name: Option<String>,
+    name: Option<Text>,
     /// By name, the values in use.
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<Text, Held>,
     /// The value that was told last, in use or not, and how many responses there had been by then, and when.
-    last: BTreeMap<String, (Resource, u64, Time)>,
+    last: BTreeMap<Text, (Resource, u64, Time)>,
     collection: Option<Ambient>,
     was_missing: bool,
     /// Nothing may be known of its resource as long as no more responses than these were read.
@@ -80,7 +83,7 @@ enum Ambient {
 
 impl Told {
     fn value(&mut self, resource: &Resource, responses: u64, now: Time, report: &mut Report) {
-        let name = resource.name.to_string();
+        let name = Text::from(resource.name.as_str());
         if let Some(held) = self.held.get(&name)
             && held.ambient == Ambient::Well
             && held.resource == *resource
@@ -213,7 +216,7 @@ impl Oracle for Watching {
                     name.is_some_and(|name| self.is_released(client, kind, name, world));
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let told = Told {
-                    name: name.map(str::to_owned),
+                    name: name.map(Text::from),
                     unknown_until: is_released.then_some(responses),
                     ..Told::default()
                 };
@@ -278,7 +281,7 @@ impl Watching {
             watches.any(|(_, it)| it.name.as_deref().is_none_or(|own| own == name))
                 || links.any(|fold| fold.covers(name))
         };
-        let was_released = self.released.remove(&(client, kind, name.to_owned()));
+        let was_released = self.released.remove(&(client, kind, name.into()));
         was_released && !is_covered()
     }
 

@@ -8,7 +8,7 @@ use crate::{
     Toy,
     options::{Action, Fault, Lie, ProfileName},
     storm::lie,
-    world::{Beside, LinkId, Party, Reach, World},
+    world::{Beside, LinkId, Party, Reach, World, message::Text},
 };
 
 /// What is done.
@@ -168,7 +168,7 @@ impl Operation {
                 }
             }
             Action::Empty => {
-                let names: Vec<String> = world.truth()[kind].keys().cloned().collect();
+                let names: Vec<Text> = world.truth()[kind].keys().cloned().collect();
                 names.iter().for_each(|name| world.delete(kind, name));
             }
             Action::SlowWatcher => {
@@ -239,13 +239,13 @@ impl Operation {
 pub(super) fn make_good(world: &mut World) {
     let is_whole = world.options().profile == ProfileName::Envoy;
     for kind in 0..world.types().len() {
-        let is_due = |(name, bytes): &(&String, &bytes::Bytes)| {
+        let is_due = |(name, bytes): &(&Text, &bytes::Bytes)| {
             let Beside { ttl, error } = world.truth_beside(kind, name);
             let will_pass = error == Some(StatusCode::Unavailable);
             is_whole || ttl.is_some() || will_pass || Toy::text_of(bytes).starts_with("bad")
         };
         let due = world.truth()[kind].iter().filter(is_due);
-        let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
+        let due: Vec<Text> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
             match world.truth_beside(kind, &name).ttl.filter(|ttl| *ttl >= LASTING_TTL) {
                 Some(ttl) => world.set_for(kind, &name, "good", ttl),

@@ -309,7 +309,7 @@ impl super::Watch {
     fn step(&mut self, change: &Change) {
         match change {
             Change::Resource { name, result: Ok(resource) } => {
-                self.view.insert(name.to_string(), resource.bytes.clone());
+                self.view.insert(name.as_str().into(), resource.bytes.clone());
             }
             Change::Resource { name, result: Err(_) } => drop(self.view.remove(name.as_str())),
             Change::Resync => self.view.clear(),

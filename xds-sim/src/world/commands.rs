@@ -5,7 +5,9 @@ use std::{mem, time::Duration};
 use xds_core::{Client, WatchId, client::Interest};
 
 use super::{
-    World, names,
+    World,
+    message::Text,
+    names,
     parts::{Act, Item, Watch},
     texts,
 };
@@ -19,7 +21,7 @@ use crate::{
 impl World {
     /// Watches a resource of a client's, or with no name everything of the type.
     pub fn watch(&mut self, client: usize, kind: usize, name: Option<&str>) -> Option<WatchId> {
-        let watch = self.begin_watch(client, kind, name.map(str::to_owned));
+        let watch = self.begin_watch(client, kind, name.map(Text::from));
         self.drain_client(client);
         watch
     }
@@ -28,7 +30,7 @@ impl World {
         &mut self,
         client: usize,
         kind: usize,
-        name: Option<String>,
+        name: Option<Text>,
     ) -> Option<WatchId> {
         let now = self.now;
         let node = self.clients.get_mut(client)?;
@@ -108,7 +110,7 @@ impl World {
         kind: usize,
         name: Option<&str>,
     ) {
-        self.act_when_told(client, watch, Act::Watch { kind, name: name.map(str::to_owned) });
+        self.act_when_told(client, watch, Act::Watch { kind, name: name.map(Text::from) });
     }
 
     /// The watcher ends its watch when it is told something next.

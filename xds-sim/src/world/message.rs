@@ -8,6 +8,9 @@ use xds_core::{TypeUrl, proto, service::Variant};
 
 use crate::trace::MessageId;
 
+/// A name, a nonce or a version. Most are so short that they need no memory of their own.
+pub type Text = smol_str::SmolStr;
+
 /// A message, as it goes from one end of a stream to the other.
 #[derive(Debug)]
 pub struct Message {
@@ -54,13 +57,13 @@ pub struct Request {
     /// The position of the type among those of the world; `None` for another one.
     pub kind: Option<usize>,
     /// The nonce of the response that it answers or goes along with.
-    pub nonce: String,
+    pub nonce: Text,
     /// State of the world: the version that was accepted last.
-    pub version: String,
+    pub version: Text,
     /// The code of the error, if it rejects a response.
     pub error: Option<i32>,
     /// The id of the node, if it states one.
-    pub node: Option<String>,
+    pub node: Option<Text>,
     /// What is wanted.
     pub names: Names,
 }
@@ -69,15 +72,15 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Names {
     /// State of the world: all of it.
-    Whole(Vec<String>),
+    Whole(Vec<Text>),
     /// Incremental: how it changes.
     Change {
         /// What is wanted from now on.
-        subscribe: Vec<String>,
+        subscribe: Vec<Text>,
         /// What is not wanted any more.
-        unsubscribe: Vec<String>,
+        unsubscribe: Vec<Text>,
         /// What the client has, with its versions, by name.
-        versions: Vec<(String, String)>,
+        versions: Vec<(Text, Text)>,
     },
 }
 
@@ -85,7 +88,7 @@ impl Names {
     /// The names from which something is wanted now, or newly.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let (Self::Whole(names) | Self::Change { subscribe: names, .. }) = self;
-        names.iter().map(String::as_str)
+        names.iter().map(Text::as_str)
     }
 }
 
@@ -95,24 +98,24 @@ pub struct Response {
     /// The position of the type among those of the world; `None` for another one.
     pub kind: Option<usize>,
     /// What the answer is to state.
-    pub nonce: String,
+    pub nonce: Text,
     /// The version of the whole.
-    pub version: String,
+    pub version: Text,
     /// Resources.
     pub resources: Vec<Item>,
     /// Incremental: names of what does not exist.
-    pub removed: Vec<String>,
+    pub removed: Vec<Text>,
     /// Names of what cannot be had, with the code of the reason.
-    pub errors: Vec<(String, i32)>,
+    pub errors: Vec<(Text, i32)>,
 }
 
 /// A resource in a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// Its name.
-    pub name: String,
+    pub name: Text,
     /// Its own version, if it has one.
-    pub version: String,
+    pub version: Text,
     /// Its bytes; `None` renews what was sent before.
     pub bytes: Option<Bytes>,
     /// How long it may be used.
@@ -127,6 +130,10 @@ struct Named {
 }
 
 const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+fn texts(names: Vec<String>) -> Vec<Text> {
+    names.into_iter().map(Text::from).collect()
+}
 
 fn kind_of(types: &[TypeUrl], type_url: &str) -> Option<usize> {
     types.iter().position(|known| known.as_str() == type_url)
@@ -146,28 +153,32 @@ pub(crate) fn read_request(
 ) -> Option<Request> {
     Some(match variant {
         Variant::StateOfTheWorld => {
-            let it = proto::DiscoveryRequest::decode(&**bytes).ok()?;
+            let it = proto::DiscoveryRequest::decode(bytes.clone()).ok()?;
             Request {
                 kind: kind_or(types, &it.type_url, only),
-                nonce: it.response_nonce,
-                version: it.version_info,
+                nonce: it.response_nonce.into(),
+                version: it.version_info.into(),
                 error: it.error_detail.map(|status| status.code),
-                node: it.node.map(|node| node.id),
-                names: Names::Whole(it.resource_names),
+                node: it.node.map(|node| node.id.into()),
+                names: Names::Whole(texts(it.resource_names)),
             }
         }
         Variant::Incremental => {
-            let it = proto::DeltaDiscoveryRequest::decode(&**bytes).ok()?;
+            let it = proto::DeltaDiscoveryRequest::decode(bytes.clone()).ok()?;
             Request {
                 kind: kind_or(types, &it.type_url, only),
-                nonce: it.response_nonce,
-                version: String::new(),
+                nonce: it.response_nonce.into(),
+                version: Text::default(),
                 error: it.error_detail.map(|status| status.code),
-                node: it.node.map(|node| node.id),
+                node: it.node.map(|node| node.id.into()),
                 names: Names::Change {
-                    subscribe: it.resource_names_subscribe,
-                    unsubscribe: it.resource_names_unsubscribe,
-                    versions: it.initial_resource_versions.into_iter().collect(),
+                    subscribe: texts(it.resource_names_subscribe),
+                    unsubscribe: texts(it.resource_names_unsubscribe),
+                    versions: it
+                        .initial_resource_versions
+                        .into_iter()
+                        .map(|(name, version)| (name.into(), version.into()))
+                        .collect(),
                 },
             }
         }
@@ -182,25 +193,25 @@ pub(crate) fn read_response(
 ) -> Option<Response> {
     Some(match variant {
         Variant::StateOfTheWorld => {
-            let it = proto::DiscoveryResponse::decode(&**bytes).ok()?;
+            let it = proto::DiscoveryResponse::decode(bytes.clone()).ok()?;
             let resources = it.resources.into_iter().map(|any| item_of_any(&any));
             Response {
                 kind: kind_of(types, &it.type_url),
-                nonce: it.nonce,
-                version: it.version_info,
+                nonce: it.nonce.into(),
+                version: it.version_info.into(),
                 resources: resources.collect::<Option<_>>()?,
                 removed: Vec::new(),
                 errors: it.resource_errors.into_iter().map(error_of).collect(),
             }
         }
         Variant::Incremental => {
-            let it = proto::DeltaDiscoveryResponse::decode(&**bytes).ok()?;
+            let it = proto::DeltaDiscoveryResponse::decode(bytes.clone()).ok()?;
             Response {
                 kind: kind_of(types, &it.type_url),
-                nonce: it.nonce,
-                version: it.system_version_info,
+                nonce: it.nonce.into(),
+                version: it.system_version_info.into(),
                 resources: it.resources.into_iter().map(item_of_wrapper).collect(),
-                removed: it.removed_resources,
+                removed: texts(it.removed_resources),
                 errors: it.resource_errors.into_iter().map(error_of).collect(),
             }
         }
@@ -209,10 +220,10 @@ pub(crate) fn read_response(
 
 fn item_of_any(any: &proto::Any) -> Option<Item> {
     if any.type_url == WRAPPER {
-        return Some(item_of_wrapper(proto::Resource::decode(&*any.value).ok()?));
+        return Some(item_of_wrapper(proto::Resource::decode(any.value.clone()).ok()?));
     }
-    let name = Named::decode(&*any.value).ok()?.name;
-    Some(Item { name, version: String::new(), bytes: Some(any.value.clone()), ttl: None })
+    let name = Named::decode(any.value.clone()).ok()?.name.into();
+    Some(Item { name, version: Text::default(), bytes: Some(any.value.clone()), ttl: None })
 }
 
 fn item_of_wrapper(wrapper: proto::Resource) -> Item {
@@ -221,14 +232,14 @@ fn item_of_wrapper(wrapper: proto::Resource) -> Item {
         Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
     });
     Item {
-        name: wrapper.name,
-        version: wrapper.version,
+        name: wrapper.name.into(),
+        version: wrapper.version.into(),
         bytes: wrapper.resource.map(|any| any.value),
         ttl,
     }
 }
 
-fn error_of(error: proto::ResourceError) -> (String, i32) {
-    let name = error.resource_name.map(|name| name.name).unwrap_or_default();
+fn error_of(error: proto::ResourceError) -> (Text, i32) {
+    let name = error.resource_name.map(|name| name.name.into()).unwrap_or_default();
     (name, error.error_detail.map(|status| status.code).unwrap_or_default())
 }

@@ -60,7 +60,7 @@ pub struct World {
     /// What is true, whichever server knows of it yet.
     truth: Resources,
     /// And what is true beside resources.
-    truth_beside: Vec<BTreeMap<String, Beside>>,
+    truth_beside: Vec<BTreeMap<message::Text, Beside>>,
     /// How often anything was set: part of what resources say, so that no two are equal by accident.
     revision: u64,
     /// How much longer messages take at present.

@@ -15,7 +15,7 @@ use xds_core::{
 
 use super::{
     Application, ControlPlane,
-    message::{Message, Request},
+    message::{Message, Request, Text},
 };
 use crate::{
     oracle::Fold,
@@ -63,9 +63,9 @@ pub struct Watch {
     /// The position of the type.
     pub kind: usize,
     /// The name; `None` watches everything of the type.
-    pub name: Option<String>,
+    pub name: Option<Text>,
     /// The resources in use, by name.
-    pub view: BTreeMap<String, Bytes>,
+    pub view: BTreeMap<Text, Bytes>,
     /// Whether the watcher was told that there is no value, of a watch of one name.
     pub is_missing: bool,
     pub(super) lane: LaneId,
@@ -79,7 +79,7 @@ pub struct Watch {
 /// What a watcher does in the middle of being told something.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    Watch { kind: usize, name: Option<String> },
+    Watch { kind: usize, name: Option<Text> },
     Unwatch,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct ServerNode {
     /// What it was told to have, by type and name.
     pub(super) has: Resources,
     /// And what it was told beside them.
-    pub(super) beside: Vec<BTreeMap<String, Beside>>,
+    pub(super) beside: Vec<BTreeMap<Text, Beside>>,
     /// It is not told of changes.
     pub(super) is_lagging: bool,
     pub(super) reach: Reach,
@@ -102,7 +102,7 @@ pub(super) struct ServerNode {
 }
 
 /// Resources by the position of their type, and by name.
-pub type Resources = Vec<BTreeMap<String, Bytes>>;
+pub type Resources = Vec<BTreeMap<Text, Bytes>>;
 
 /// What there is of a name beside the bytes of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,8 +136,8 @@ impl Word {
     pub(super) fn take_effect(
         &self,
         name: &str,
-        resources: &mut BTreeMap<String, Bytes>,
-        beside: &mut BTreeMap<String, Beside>,
+        resources: &mut BTreeMap<Text, Bytes>,
+        beside: &mut BTreeMap<Text, Beside>,
     ) {
         match self {
             Self::Set(bytes, ttl) => {

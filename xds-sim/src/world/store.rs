@@ -6,7 +6,9 @@ use bytes::Bytes;
 use xds_core::server::{ResourceOptions, StatusCode, Transaction};
 
 use super::{
-    World, names,
+    World,
+    message::Text,
+    names,
     parts::{Beside, Plane, Word},
     texts,
 };
@@ -100,7 +102,7 @@ impl World {
             let node = &self.servers[server];
             let has = &node.has[kind];
             // The end of an error is told with the resource, or with its absence.
-            let is_over = |name: &String| {
+            let is_over = |name: &Text| {
                 let is_reported = |beside: &Beside| beside.error.is_some();
                 node.beside[kind].get(name).is_some_and(is_reported)
                     && !self.truth_beside[kind].get(name).is_some_and(is_reported)
@@ -123,7 +125,7 @@ impl World {
         let mut errors = Vec::new();
         for (kind, beside) in self.truth_beside.iter().enumerate() {
             let known = &self.servers[server].beside[kind];
-            let told = |name: &String| known.get(name).and_then(|beside| beside.error);
+            let told = |name: &Text| known.get(name).and_then(|beside| beside.error);
             let new = beside.iter().filter_map(|(name, beside)| {
                 let code = beside.error.filter(|code| told(name) != Some(*code))?;
                 names::serves(server, name).then(|| (kind, name.clone(), Word::Error(code)))
@@ -133,7 +135,7 @@ impl World {
         self.apply(server, &errors);
     }
 
-    fn apply(&mut self, server: usize, changes: &[(usize, String, Word)]) {
+    fn apply(&mut self, server: usize, changes: &[(usize, Text, Word)]) {
         if changes.is_empty() {
             return;
         }
