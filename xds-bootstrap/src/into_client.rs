@@ -16,7 +16,7 @@ use xds_core::{
 };
 
 use crate::{
-    envoy::{ApiConfigSource, ApiVersion, ConfigSource, EnvoyBootstrap, PathSource, Specifier},
+    envoy::{ApiConfigSource, ConfigSource, EnvoyBootstrap, PathSource, Specifier},
     grpc::Bootstrap,
     guards::Guards,
     node::NodeIdentity,
@@ -87,9 +87,6 @@ pub enum Inexpressible {
     /// The node lacks what every request of a proxy must have (BS-15).
     #[error("{0} must not be empty")]
     Node(&'static str),
-    /// The source asks for version 2 of the protocol or of the resources, which nobody serves any more (B14).
-    #[error("{0}: version 2 is not spoken")]
-    Version2(&'static str),
     /// The rate at which requests may be sent is none.
     #[error("rate_limit_settings: {0}")]
     RequestRate(#[from] InvalidRequestRate),
@@ -125,9 +122,14 @@ impl EnvoyBootstrap {
             .map(|(type_url, source)| Ok((type_url, source, server(source)?)))
             .collect::<Result<Vec<_>, Inexpressible>>()?;
         let (_, _, first) = of_types.first().ok_or(Inexpressible::NoSource)?;
-        let of_others = match &self.ads {
-            Some(ads) => self.api_server(ads, Streams::Aggregated)?,
-            None => first.clone(),
+        // One stream speaks of types in one version: that of whoever is on it already.
+        let aggregated = |(_, source, _): &&(_, &ConfigSource, _)| {
+            matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. })
+        };
+        let of_others = match (&self.ads, of_types.iter().find(aggregated)) {
+            (Some(_), Some((_, _, server))) => server.clone(),
+            (Some(ads), None) => self.api_server(ads, Streams::Aggregated)?,
+            (None, _) => first.clone(),
         };
         if let Some(field) = self.node.missing_for_envoy().filter(|_| self.asks_servers()) {
             return Err(Inexpressible::Node(field));
@@ -164,20 +166,19 @@ impl EnvoyBootstrap {
 
     /// The server that a source stands for, and how it is spoken to (S0.053, S0.054).
     fn management_server(&self, source: &ConfigSource) -> Result<ManagementServer, Inexpressible> {
-        if source.resource_api_version == ApiVersion::V2 {
-            return Err(Inexpressible::Version2("resource_api_version"));
-        }
-        match &source.specifier {
-            Specifier::Path(file) => Ok(file.management_server()),
+        let mut server = match &source.specifier {
+            Specifier::Path(file) => file.management_server(),
             Specifier::Api(api) if api.api_type.is_aggregated() => {
-                self.api_server(api, Streams::Aggregated)
+                self.api_server(api, Streams::Aggregated)?
             }
-            Specifier::Api(api) => self.api_server(api, Streams::PerType),
+            Specifier::Api(api) => self.api_server(api, Streams::PerType)?,
             Specifier::Ads | Specifier::SelfServer { .. } => {
                 let ads = self.ads.as_ref().ok_or(Inexpressible::NoSource)?;
-                self.api_server(ads, Streams::Aggregated)
+                self.api_server(ads, Streams::Aggregated)?
             }
-        }
+        };
+        server.resource_api = source.resource_api_version.spoken();
+        Ok(server)
     }
 
     fn api_server(
@@ -185,9 +186,6 @@ impl EnvoyBootstrap {
         api: &ApiConfigSource,
         streams: Streams,
     ) -> Result<ManagementServer, Inexpressible> {
-        if api.transport_api_version == ApiVersion::V2 {
-            return Err(Inexpressible::Version2("transport_api_version"));
-        }
         let uri = api.target(0).ok_or(Inexpressible::NoSource)?.name();
         let variant = match api.api_type.is_incremental() {
             true => Variant::Incremental,
@@ -198,6 +196,7 @@ impl EnvoyBootstrap {
             .with_streams(streams)
             .with_node_in(api.node)
             .with_transport(self.transport_id(api));
+        server.transport_api = api.transport_api_version.spoken();
         if let Some(rest) = &api.rest {
             let policy = PollPolicy::envoy(rest.refresh_delay);
             server = server.with_polls(policy.with_request_timeout(rest.request_timeout));

@@ -14,7 +14,7 @@ use xds_core::{
         WatchErrorKind,
     },
     proto,
-    service::Variant,
+    service::{ApiVersion, Variant},
     types,
 };
 
@@ -167,7 +167,7 @@ fn grpc_uses_the_aggregated_stream_of_the_bootstraps_server_for_everything() {
     assert_eq!(config.servers.len(), 1);
     assert_eq!((&*config.servers[0].uri, config.servers[0].streams), ("a", Streams::Aggregated));
     let driven = Driven::new(config);
-    let aggregated = xds_core::service::grpc_path(None, Variant::StateOfTheWorld);
+    let aggregated = xds_core::service::grpc_path(None, Variant::StateOfTheWorld, ApiVersion::V3);
     assert_eq!(driven.paths, [aggregated], "one stream for clusters and listeners");
 
     // What else a Listener or a Cluster may say of where its children come from.
@@ -190,7 +190,8 @@ fn a_source_with_a_grpc_api_has_a_stream_for_each_type() {
     });
     let bootstrap = EnvoyBootstrap::from_json(&bootstrap.to_string()).expect("it is right");
     let driven = Driven::new(bootstrap.client_config().expect("the core can do that"));
-    let path = |url| xds_core::service::grpc_path(Some(url), Variant::StateOfTheWorld);
+    let path =
+        |url| xds_core::service::grpc_path(Some(url), Variant::StateOfTheWorld, ApiVersion::V3);
     assert_eq!(driven.paths, [path(types::CLUSTER), path(types::LISTENER)]);
     println!("covers: S0.053 S0.055");
 }

@@ -1,6 +1,9 @@
 //! The discovery services: which methods there are, and what each carries (S0.164-S0.180).
 
-use crate::proto::services::{SERVICES, Service};
+use crate::{
+    proto::services::{SERVICES, Service},
+    types,
+};
 
 /// A variant of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -10,6 +13,17 @@ pub enum Variant {
     StateOfTheWorld,
     /// Incremental, also called delta: requests and responses tell what changed.
     Incremental,
+}
+
+/// A version of the API: what services, paths and types are called. The messages of the transport read and
+/// write the same bytes in both (S4.014, S4.051).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApiVersion {
+    /// The version before, which current peers have dropped.
+    V2,
+    /// The current one.
+    #[default]
+    V3,
 }
 
 /// A gRPC method of the discovery services.
@@ -32,7 +46,8 @@ pub enum Method {
     },
 }
 
-/// The method at a path of gRPC, as `/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters`.
+/// The method at a path of gRPC, as `/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters`. Its type
+/// is called what the version of the path calls it.
 ///
 /// `None` if the discovery services have no such method: the aggregated service cannot be fetched
 /// from, and that of virtual hosts has its incremental stream alone (S0.042).
@@ -64,23 +79,24 @@ pub fn rest_type_at(path: &str) -> Option<&'static str> {
     SERVICES.iter().find(|service| service.rest == path)?.type_url
 }
 
-/// The path over plain HTTP at which resources of a type are fetched.
+/// The path over plain HTTP at which resources of a type are fetched, in a version of the API. The type may be
+/// called as in either.
 ///
-/// `None` if there is no such path: the type is not one of the v3 API's, or its service has the incremental
+/// `None` if there is no such path: the type is not one of that version, or its service has the incremental
 /// method alone, as that of virtual hosts does (X44).
 #[must_use]
-pub fn rest_path(type_url: &str) -> Option<&'static str> {
-    let service = SERVICES.iter().find(|service| service.type_url == Some(type_url))?;
-    Some(service.rest).filter(|path| !path.is_empty())
+pub fn rest_path(type_url: &str, api: ApiVersion) -> Option<&'static str> {
+    service_of(Some(type_url), api).map(|service| service.rest).filter(|path| !path.is_empty())
 }
 
-/// The path of the gRPC method that fetches resources of a type with one request and one response.
+/// The path of the gRPC method that does the same as a POST to a path of plain HTTP, as
+/// `/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters` and `/v3/discovery:clusters`.
 ///
-/// `None` where there is no [`rest_path`] either.
+/// `None` if nothing is fetched at that path.
 #[must_use]
-pub fn fetch_path(type_url: &str) -> Option<&'static str> {
-    let service = SERVICES.iter().find(|service| service.type_url == Some(type_url))?;
-    Some(service.fetch).filter(|path| !path.is_empty())
+pub fn fetch_path_at(rest_path: &str) -> Option<&'static str> {
+    let rest_path = Some(rest_path).filter(|path| !path.is_empty())?;
+    SERVICES.iter().find(|service| service.rest == rest_path).map(|service| service.fetch)
 }
 
 /// The full names of the discovery services.
@@ -89,18 +105,30 @@ pub fn service_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The path of the gRPC method that streams one type, or for `None` all types, in a variant of the
-/// protocol.
+/// protocol and a version of the API. The type may be called as in either.
 ///
-/// `None` if there is no such method: the type is not one of the v3 API's, or its service lacks the
+/// `None` if there is no such method: the type is not one of that version, or its service lacks the
 /// variant, as that of virtual hosts does (NA-05).
 #[must_use]
-pub fn grpc_path(type_url: Option<&str>, variant: Variant) -> Option<&'static str> {
-    let service = SERVICES.iter().find(|service| service.type_url == type_url)?;
+pub fn grpc_path(
+    type_url: Option<&str>,
+    variant: Variant,
+    api: ApiVersion,
+) -> Option<&'static str> {
+    let service = service_of(type_url, api)?;
     let path = match variant {
         Variant::StateOfTheWorld => service.stream,
         Variant::Incremental => service.delta,
     };
     Some(path).filter(|path| !path.is_empty())
+}
+
+/// The service of a type, or for `None` of all types.
+fn service_of(type_url: Option<&str>, api: ApiVersion) -> Option<&'static Service> {
+    let current = type_url.map(types::current_name);
+    SERVICES
+        .iter()
+        .find(|service| service.api == api && service.type_url.map(types::current_name) == current)
 }
 
 #[cfg(test)]
@@ -112,11 +140,18 @@ mod tests {
     fn methods_exist_where_the_api_has_them() {
         for (short, state_of_the_world) in [("cds", true), ("vhds", false), ("rtds", true)] {
             let url = types::by_short_name(short);
-            assert_eq!(grpc_path(url, Variant::StateOfTheWorld).is_some(), state_of_the_world);
-            assert!(grpc_path(url, Variant::Incremental).is_some());
+            for api in [ApiVersion::V2, ApiVersion::V3] {
+                let path = |variant| grpc_path(url, variant, api);
+                assert_eq!(path(Variant::StateOfTheWorld).is_some(), state_of_the_world);
+                assert!(path(Variant::Incremental).is_some());
+                assert!(grpc_path(None, Variant::Incremental, api).is_some());
+            }
         }
-        assert_eq!(grpc_path(Some("type.googleapis.com/x"), Variant::Incremental), None);
-        assert!(grpc_path(None, Variant::Incremental).is_some());
+        let unknown = Some("type.googleapis.com/x");
+        assert_eq!(grpc_path(unknown, Variant::Incremental, ApiVersion::V3), None);
+        // Extensions have a service since version 3.
+        let extensions = Some(types::EXTENSION_CONFIG);
+        assert_eq!(grpc_path(extensions, Variant::Incremental, ApiVersion::V2), None);
     }
 
     #[test]
@@ -126,14 +161,18 @@ mod tests {
             (types::SCOPED_ROUTE_CONFIGURATION, "/v3/discovery:scoped-routes"),
             (types::EXTENSION_CONFIG, "/v3/discovery:extension_configs"),
         ] {
-            assert_eq!(rest_path(url), Some(path));
+            assert_eq!(rest_path(url, ApiVersion::V3), Some(path));
             assert_eq!(rest_type_at(path), Some(url));
-            let fetch = fetch_path(url).expect("what has a path has a method");
+            let fetch = fetch_path_at(path).expect("what has a path has a method");
             assert_eq!(method_at(fetch), Some(Method::Fetch { type_url: url }));
         }
-        assert_eq!(fetch_path(types::VIRTUAL_HOST), None);
-        assert_eq!(rest_path(types::VIRTUAL_HOST), None);
-        assert_eq!(rest_type_at(""), None);
+        for api in [ApiVersion::V2, ApiVersion::V3] {
+            assert_eq!(rest_path(types::VIRTUAL_HOST, api), None);
+        }
+        let older = rest_path(types::CLUSTER, ApiVersion::V2);
+        assert_eq!(older, Some("/v2/discovery:clusters"));
+        assert_eq!(older.and_then(rest_type_at), types::older_name(types::CLUSTER));
+        assert_eq!((rest_type_at(""), fetch_path_at("")), (None, None));
         assert_eq!(rest_type_at("/v3/discovery:everything"), None);
     }
 
@@ -141,7 +180,9 @@ mod tests {
     fn what_a_method_carries_is_what_it_was_found_by() {
         for service in &SERVICES {
             for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
-                let Some(path) = grpc_path(service.type_url, variant) else { continue };
+                let Some(path) = grpc_path(service.type_url, variant, service.api) else {
+                    continue;
+                };
                 let expected = match service.type_url {
                     Some(type_url) => Method::Single { type_url, variant },
                     None => Method::Aggregated(variant),

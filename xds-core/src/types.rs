@@ -1,4 +1,4 @@
-//! The resource types of the v3 API by name. The cores take any other type as well.
+//! The resource types of the API by name, those of version 3, and what they were called in version 2. The cores take any other type as well.
 
 /// The type URL of a listener (LDS).
 pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
@@ -22,47 +22,84 @@ pub const RUNTIME: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime"
 /// The type URL of an extension's configuration (ECDS).
 pub const EXTENSION_CONFIG: &str = "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig";
 
-/// Short name and type URL, in the order in which changes must reach a client so that nothing it
-/// routes to is unknown to it (S0.161-S0.165, M144).
-const KNOWN: [(&str, &str); 9] = [
-    ("cds", CLUSTER),
-    ("eds", CLUSTER_LOAD_ASSIGNMENT),
-    ("lds", LISTENER),
-    ("rds", ROUTE_CONFIGURATION),
-    ("srds", SCOPED_ROUTE_CONFIGURATION),
-    ("vhds", VIRTUAL_HOST),
-    ("sds", SECRET),
-    ("ecds", EXTENSION_CONFIG),
-    ("rtds", RUNTIME),
+/// A resource type of the API: the short name of its discovery service, its type URL, and what that was in
+/// version 2, empty where the type is younger.
+struct Known {
+    short: &'static str,
+    url: &'static str,
+    older: &'static str,
+}
+
+const fn known(short: &'static str, url: &'static str, older: &'static str) -> Known {
+    Known { short, url, older }
+}
+
+/// In the order in which changes must reach a client so that nothing it routes to is unknown to it
+/// (S0.161-S0.165, M144).
+const KNOWN: [Known; 9] = [
+    known("cds", CLUSTER, "type.googleapis.com/envoy.api.v2.Cluster"),
+    known("eds", CLUSTER_LOAD_ASSIGNMENT, "type.googleapis.com/envoy.api.v2.ClusterLoadAssignment"),
+    known("lds", LISTENER, "type.googleapis.com/envoy.api.v2.Listener"),
+    known("rds", ROUTE_CONFIGURATION, "type.googleapis.com/envoy.api.v2.RouteConfiguration"),
+    known(
+        "srds",
+        SCOPED_ROUTE_CONFIGURATION,
+        "type.googleapis.com/envoy.api.v2.ScopedRouteConfiguration",
+    ),
+    known("vhds", VIRTUAL_HOST, "type.googleapis.com/envoy.api.v2.route.VirtualHost"),
+    known("sds", SECRET, "type.googleapis.com/envoy.api.v2.auth.Secret"),
+    known("ecds", EXTENSION_CONFIG, ""),
+    known("rtds", RUNTIME, "type.googleapis.com/envoy.service.discovery.v2.Runtime"),
 ];
+
+impl Known {
+    /// The type that is called so in any version of the API.
+    fn of(type_url: &str) -> Option<&'static Self> {
+        let is_it = |known: &&Self| known.url == type_url || known.older == type_url;
+        KNOWN.iter().find(is_it).filter(|_| !type_url.is_empty())
+    }
+}
+
+/// What a type of version 2 of the API is called in version 3 (S4.051); any other name as it is.
+#[must_use]
+pub fn current_name(type_url: &str) -> &str {
+    Known::of(type_url).map_or(type_url, |known| known.url)
+}
+
+/// What a type of version 3 of the API was called in version 2; `None` if it was not there.
+#[must_use]
+pub fn older_name(type_url: &str) -> Option<&'static str> {
+    let known = Known::of(type_url).filter(|known| known.url == type_url)?;
+    Some(known.older).filter(|older| !older.is_empty())
+}
 
 /// The type URL that a discovery service's short name stands for, as in `cds`; case is ignored.
 #[must_use]
 pub fn by_short_name(name: &str) -> Option<&'static str> {
-    KNOWN.iter().find(|(short, _)| short.eq_ignore_ascii_case(name)).map(|&(_, url)| url)
+    KNOWN.iter().find(|known| known.short.eq_ignore_ascii_case(name)).map(|known| known.url)
 }
 
-/// The short name of a known type, as in `cds`.
+/// The short name of a known type, as in `cds`, whichever version of the API the name is of.
 #[must_use]
 pub fn short_name(type_url: &str) -> Option<&'static str> {
-    KNOWN.iter().find(|&&(_, url)| url == type_url).map(|&(short, _)| short)
+    Known::of(type_url).map(|known| known.short)
 }
 
 /// Whether a SotW response of this type is the complete state (S0.112): listeners and clusters.
 #[must_use]
 pub fn is_full_state_in_sotw(type_url: &str) -> bool {
-    type_url == LISTENER || type_url == CLUSTER
+    [LISTENER, CLUSTER].contains(&current_name(type_url))
 }
 
 /// Whether a wrapper without a resource can renew one of this type, rather than say that there is none.
 /// All but virtual hosts, which are asked for on demand (NA-05).
 pub(crate) fn has_heartbeats(type_url: &str) -> bool {
-    type_url != VIRTUAL_HOST
+    current_name(type_url) != VIRTUAL_HOST
 }
 
 /// The type at a place in the order of a make-before-break update.
 pub(crate) fn by_rank(rank: usize) -> Option<&'static str> {
-    KNOWN.get(rank).map(|&(_, url)| url)
+    KNOWN.get(rank).map(|known| known.url)
 }
 
 /// The places of types in that order.
@@ -79,8 +116,9 @@ pub(crate) mod rank {
 
 /// Where the type stands in the order of a make-before-break update; unknown types come last.
 pub(crate) fn update_rank(type_url: &str) -> u8 {
-    let mut ranks = (0..).zip(KNOWN);
-    ranks.find_map(|(rank, (_, url))| (url == type_url).then_some(rank)).unwrap_or(u8::MAX)
+    let type_url = current_name(type_url);
+    let mut ranks = (0..).zip(&KNOWN);
+    ranks.find_map(|(rank, known)| (known.url == type_url).then_some(rank)).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]
@@ -89,9 +127,9 @@ mod tests {
 
     #[test]
     fn short_names_and_type_urls_stand_for_each_other() {
-        for (short, url) in KNOWN {
-            assert_eq!(by_short_name(short), Some(url));
-            assert_eq!(short_name(url), Some(short));
+        for Known { short, url, .. } in &KNOWN {
+            assert_eq!(by_short_name(short), Some(*url));
+            assert_eq!(short_name(url), Some(*short));
         }
         assert_eq!(by_short_name("EDS"), Some(CLUSTER_LOAD_ASSIGNMENT));
         assert_eq!(by_short_name("xyz"), None);
@@ -105,5 +143,24 @@ mod tests {
         assert_eq!(by_rank(rank::SECRETS), Some(SECRET));
         assert_eq!(by_rank(rank::EXTENSIONS), Some(EXTENSION_CONFIG));
         assert!(update_rank("t/custom") > update_rank(RUNTIME));
+    }
+
+    #[test]
+    fn a_type_of_version_2_is_the_same_type_under_another_name() {
+        for Known { short, url, older } in &KNOWN {
+            assert_eq!(older_name(url).unwrap_or_default(), *older);
+            assert_eq!(current_name(url), *url);
+            if older.is_empty() {
+                continue;
+            }
+            assert_eq!(current_name(older), *url);
+            assert_eq!(short_name(older), Some(*short));
+            assert_eq!(older_name(older), None);
+            assert_eq!(is_full_state_in_sotw(older), is_full_state_in_sotw(url));
+            assert_eq!(update_rank(older), update_rank(url));
+        }
+        assert_eq!(current_name("t/custom"), "t/custom");
+        assert_eq!(current_name(""), "");
+        assert_eq!(short_name(""), None);
     }
 }

@@ -9,7 +9,7 @@ use xds_core::{
         ChannelEvent, ClientConfig, Interest, ManagementServer, Node, OpaqueType, Output, Streams,
     },
     proto,
-    service::{Variant, grpc_path},
+    service::{ApiVersion, Variant, grpc_path},
     types,
 };
 
@@ -113,14 +113,16 @@ fn every_service_has_the_methods_of_the_api() {
     for service in &SERVICES {
         for &variant in BOTH {
             let expected = path(service, variant);
-            assert_eq!(grpc_path(service.type_url, variant).map(str::to_owned), expected);
+            let found = grpc_path(service.type_url, variant, ApiVersion::V3);
+            assert_eq!(found.map(str::to_owned), expected);
         }
         println!("covers: {}", service.id);
     }
     // The version of the transport is a part of the path, by which a server knows it.
     for &variant in BOTH {
         assert!(SERVICES.iter().all(|it| path(it, variant).is_none_or(|it| it.contains(".v3."))));
-        assert_eq!(grpc_path(Some("type.googleapis.com/custom.Type"), variant), None);
+        let custom = Some("type.googleapis.com/custom.Type");
+        assert_eq!(grpc_path(custom, variant, ApiVersion::V3), None);
     }
     println!("covers: S0.047 S0.063 S0.064 NA-05");
 }

@@ -25,7 +25,7 @@ use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::rt::Timer;
 use tower_service::Service;
-use xds_core::service::{fetch_path, rest_type_at};
+use xds_core::service::fetch_path_at;
 use xds_format::{PrintOptions, Schema};
 
 use crate::{grpc, json, printed::Printed, status};
@@ -208,7 +208,7 @@ const JSON: &str = "application/json";
 /// The method of gRPC that a request means.
 fn method_at(path: &str, method: &Method, headers: &HeaderMap) -> Result<&'static str, Refusal> {
     let no_such = || Refusal::new(StatusCode::NOT_FOUND, format!("nothing is served at {path}"));
-    let fetch = rest_type_at(path).and_then(fetch_path).ok_or_else(no_such)?;
+    let fetch = fetch_path_at(path).ok_or_else(no_such)?;
     if method != Method::POST {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "only POST is served".into()));
     }

@@ -47,6 +47,10 @@ const WELL_KNOWN_DOCS: [(&str, &str); 16] = [
 /// Packages of which the schema uses the options alone. The messages behind those are for compilers.
 const ONLY_ANNOTATIONS: [&str; 3] = ["envoy.annotations", "google.api", "google.protobuf"];
 
+/// Packages of version 2 of the API, of which the table of services has the names. Its messages are those of
+/// version 3 by the bytes, which is what code is for.
+const SAME_BYTES: [&str; 3] = ["envoy.api.v2", "envoy.api.v2.core", "envoy.type"];
+
 /// The file with the table of the discovery services.
 const SERVICES: &str = "services.rs";
 
@@ -82,6 +86,7 @@ fn generate(root: &Path) -> Result<Tree, Error> {
         .file
         .into_iter()
         .filter(|file| !ONLY_ANNOTATIONS.contains(&file.package()) || is_well_known(file.name()))
+        .filter(|file| !SAME_BYTES.contains(&file.package()) && !file.message_type.is_empty())
         .map(|file| (Module::from_protobuf_package_name(file.package()), file))
         .collect();
     let packages = config().generate(requests).map_err(Error::Generate)?;
@@ -189,6 +194,8 @@ pub(crate) fn generated(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use protox::prost_reflect::Kind;
+
     use super::*;
 
     fn root() -> PathBuf {
@@ -214,6 +221,51 @@ mod tests {
             assert!(!code.contains(&here), "{path} mentions {here}");
             assert!(code.starts_with(HEADER), "{path} lacks the header");
         }
+    }
+
+    /// Why code for version 3 serves version 2: field by field, as far as messages lie in one another.
+    #[test]
+    fn messages_of_version_2_have_the_bytes_of_version_3() {
+        let schema = root().join(SCHEMA);
+        let mut compiler = protox::Compiler::new([&schema]).expect("the schema is there");
+        compiler.include_imports(true);
+        compiler.open_files(schema_files(&schema).expect("a folder")).expect("it compiles");
+        let pool = compiler.descriptor_pool();
+        let message = |name: &str| pool.get_message_by_name(name).expect("it is in the schema");
+        let names = [
+            "DiscoveryRequest",
+            "DiscoveryResponse",
+            "DeltaDiscoveryRequest",
+            "DeltaDiscoveryResponse",
+            "Resource",
+        ];
+        let mut pairs: Vec<_> = names
+            .map(|name| {
+                let current = format!("envoy.service.discovery.v3.{name}");
+                (message(&format!("envoy.api.v2.{name}")), message(&current))
+            })
+            .into();
+        let mut only_older = Vec::new();
+        while let Some((older, current)) = pairs.pop() {
+            for field in older.fields() {
+                let Some(same) = current.get_field(field.number()) else {
+                    only_older.push(field.full_name().to_owned());
+                    continue;
+                };
+                assert_eq!(field.name(), same.name());
+                assert_eq!(field.cardinality(), same.cardinality(), "{}", field.full_name());
+                match (field.kind(), same.kind()) {
+                    (Kind::Message(older), Kind::Message(current)) if older == current => {}
+                    (Kind::Message(older), Kind::Message(current)) if older.is_map_entry() => {
+                        assert!(current.is_map_entry());
+                    }
+                    (Kind::Message(older), Kind::Message(current)) => pairs.push((older, current)),
+                    (older, current) => assert_eq!(older, current, "{}", field.full_name()),
+                }
+            }
+        }
+        assert_eq!(only_older, ["envoy.api.v2.core.Node.build_version"; 2]);
+        println!("covers: S4.051");
     }
 
     #[test]

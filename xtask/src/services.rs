@@ -14,6 +14,8 @@ use crate::error::Error;
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Service {
     name: String,
+    /// As in the paths of HTTP and the packages: `V2` or `V3`.
+    api: &'static str,
     /// Empty of the aggregated one.
     type_url: String,
     stream: String,
@@ -38,9 +40,11 @@ pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Error> {
     services.sort_by(|one, other| one.name.cmp(&other.name));
 
     let mut text = String::from(
-        "/// A discovery service and the paths of its methods, empty where it has none.\n\
+        "use crate::service::ApiVersion;\n\n\
+         /// A discovery service and the paths of its methods, empty where it has none.\n\
          pub(crate) struct Service {\n    \
          /// The full name.\n    pub(crate) name: &'static str,\n    \
+         /// The version of the API it belongs to.\n    pub(crate) api: ApiVersion,\n    \
          /// `None` of the aggregated one.\n    pub(crate) type_url: Option<&'static str>,\n    \
          /// The stream of the state-of-the-world variant.\n    pub(crate) stream: &'static str,\n    \
          /// That of the incremental variant.\n    pub(crate) delta: &'static str,\n    \
@@ -48,14 +52,14 @@ pub(crate) fn table(pool: &DescriptorPool) -> Result<String, Error> {
          /// The same over plain HTTP.\n    pub(crate) rest: &'static str,\n}\n\n",
     );
     let _ = writeln!(text, "pub(crate) const SERVICES: [Service; {}] = [", services.len());
-    for Service { name, type_url, stream, delta, fetch, rest } in &services {
+    for Service { name, api, type_url, stream, delta, fetch, rest } in &services {
         let type_url = match type_url.as_str() {
             "" => String::from("None"),
             known => format!("Some({known:?})"),
         };
         let _ = write!(
             text,
-            "    Service {{\n        name: {name:?},\n        type_url: {type_url},\n        \
+            "    Service {{\n        name: {name:?},\n        api: ApiVersion::{api},\n        type_url: {type_url},\n        \
              stream: {stream:?},\n        delta: {delta:?},\n        fetch: {fetch:?},\n        \
              rest: {rest:?},\n    }},\n"
         );
@@ -72,6 +76,7 @@ fn read(
     let annotation = string_in(&service.options(), resource, "type");
     let mut found = Service {
         name: service.full_name().to_owned(),
+        api: if service.full_name().contains(".v2.") { "V2" } else { "V3" },
         type_url: annotation.map(|name| format!("type.googleapis.com/{name}")).unwrap_or_default(),
         ..Service::default()
     };
@@ -121,15 +126,20 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
-        assert_eq!(text.matches("type_url: None").count(), 1, "the aggregated one");
-        // Who has no annotation has no path, and all are of version 3 (X44).
+        assert_eq!(text.matches("type_url: None").count(), 2, "the aggregated one of each version");
+        // Who has no annotation has no path, and paths are those of the version (X44).
         let blocks: Vec<_> = text.split("    Service {").skip(1).collect();
         for block in &blocks {
             let has_none = ["Aggregated", "VirtualHost"].iter().any(|it| block.contains(it));
-            let rest = if has_none { "rest: \"\"" } else { "rest: \"/v3/discovery:" };
+            let rest = match block.contains("ApiVersion::V2") {
+                _ if has_none => "rest: \"\"",
+                true => "rest: \"/v2/discovery:",
+                false => "rest: \"/v3/discovery:",
+            };
             assert!(block.contains(rest), "{rest} is not in\n{block}");
         }
-        assert_eq!(blocks.len(), 10);
+        // Extensions have a service since version 3.
+        assert_eq!(blocks.len(), 10 + 9);
         println!("covers: S4.013 S4.014 S4.021 S4.023 S4.024 S4.059 B17 X44");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use xds_core::client::NodeIn;
+use xds_core::{client::NodeIn, service};
 
 use super::message::{Message, read_enum, read_positive, read_u32};
 use crate::{
@@ -56,7 +56,7 @@ pub enum ApiVersion {
     /// Not stated. Files from before there were versions load (S0.174); what is spoken is version 3.
     #[default]
     Auto,
-    /// The version that is no longer served by anybody but old servers.
+    /// The version that nobody serves any more but old servers (B14).
     V2,
     /// The version in use.
     V3,
@@ -213,6 +213,15 @@ impl ApiType {
 impl ApiVersion {
     const VALUES: [(&'static str, u64, Self); 3] =
         [("AUTO", 0, Self::Auto), ("V2", 1, Self::V2), ("V3", 2, Self::V3)];
+
+    /// The version that the client speaks where this is stated.
+    #[must_use]
+    pub const fn spoken(self) -> service::ApiVersion {
+        match self {
+            Self::V2 => service::ApiVersion::V2,
+            Self::Auto | Self::V3 => service::ApiVersion::V3,
+        }
+    }
 
     pub(super) fn read(message: &Message<'_>, name: &str) -> Result<Self, BootstrapError> {
         message

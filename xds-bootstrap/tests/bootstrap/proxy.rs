@@ -269,21 +269,34 @@ fn what_a_proxy_watches_may_be_a_collection() {
 }
 
 #[test]
-fn version_3_is_spoken_and_version_2_refused() {
+fn version_3_is_spoken_unless_version_2_is_asked_for() {
     let config = |resources: &str, transport: &str| {
         let mut api = grpc("GRPC");
         api["transport_api_version"] = transport.into();
         let mut proxy = proxy();
         let source = json!({ "api_config_source": api, "resource_api_version": resources });
         proxy["dynamic_resources"]["lds_config"] = source;
-        envoy(&proxy).expect("it is right").client_config().err()
+        let config = envoy(&proxy).expect("it is right").client_config().expect("a source");
+        let server = &config.sources[LISTENER][0];
+        (server.resource_api, server.transport_api)
     };
-    assert_eq!(config("AUTO", "AUTO"), None);
-    assert_eq!(config("V3", "V3"), None);
-    let refused = |field| Some(Inexpressible::Version2(field));
-    assert_eq!(config("V2", "V3"), refused("resource_api_version"));
-    assert_eq!(config("V3", "V2"), refused("transport_api_version"));
-    println!("covers: B14 X38");
+    use xds_core::service::ApiVersion::{V2, V3};
+    assert_eq!(config("AUTO", "AUTO"), (V3, V3));
+    assert_eq!(config("V3", "V3"), (V3, V3));
+    assert_eq!(config("V2", "V3"), (V2, V3));
+    assert_eq!(config("V3", "V2"), (V3, V2));
+
+    // Both on the aggregated stream: it is one, for all types.
+    let mut older = proxy();
+    for source in ["lds_config", "cds_config"] {
+        let source = &mut older["dynamic_resources"][source];
+        *source = json!({ "ads": {}, "resource_api_version": "V2" });
+    }
+    older["dynamic_resources"]["ads_config"]["transport_api_version"] = "V2".into();
+    let config = envoy(&older).expect("it is right").client_config().expect("a source");
+    assert_eq!((config.sources.len(), config.servers.len()), (0, 1));
+    assert_eq!((config.servers[0].resource_api, config.servers[0].transport_api), (V2, V2));
+    println!("covers: B14 X38 S0.005 S0.063");
 }
 
 #[test]

@@ -6,12 +6,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{
-    naming::Naming,
-    profile::Duplicates,
-    responses::AnyResponse,
-    unwrap::{unwrap, unwrap_delta},
-};
+use super::{naming::Naming, profile::Duplicates, responses::AnyResponse};
 use crate::wire::{delta_response::DeltaResponse, response::Response};
 
 /// The positions of the copies that a later one overrules. In an incremental response, names that were
@@ -37,14 +32,14 @@ impl Overruled {
             naming,
             response
                 .resources()
-                .map(|raw| raw.ok().and_then(|raw| naming.found(unwrap(&raw, response.type_url)))),
+                .map(|raw| raw.ok().and_then(|raw| naming.found(naming.unwrap(&raw)))),
         )
     }
 
     pub(crate) fn in_delta(naming: Naming<'_>, response: &DeltaResponse<'_>) -> Self {
-        let resources = response.resources().map(|wrapped| {
-            wrapped.ok().and_then(|one| naming.found(unwrap_delta(&one, response.type_url)))
-        });
+        let resources = response
+            .resources()
+            .map(|wrapped| wrapped.ok().and_then(|one| naming.found(naming.unwrap_delta(&one))));
         Self::of(naming, resources.chain(response.removed().map(Some)))
     }
 

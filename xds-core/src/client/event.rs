@@ -90,7 +90,8 @@ impl Call {
     /// the configuration.
     #[must_use]
     pub fn grpc_path(&self) -> Option<&'static str> {
-        service::grpc_path(self.type_url.as_ref().map(TypeUrl::as_str), self.server.variant)
+        let ManagementServer { variant, transport_api, .. } = *self.server;
+        service::grpc_path(self.type_url.as_ref().map(TypeUrl::as_str), variant, transport_api)
     }
 
     /// The path that requests are posted to where the server is polled; `None` if there is none, which is an
@@ -99,7 +100,8 @@ impl Call {
     #[must_use]
     pub fn rest_path(&self) -> Option<&'static str> {
         let is_sotw = self.server.variant == Variant::StateOfTheWorld;
-        self.type_url.as_ref().filter(|_| is_sotw).and_then(|url| service::rest_path(url.as_str()))
+        let type_url = self.type_url.as_ref().filter(|_| is_sotw)?;
+        service::rest_path(type_url.as_str(), self.server.transport_api)
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     reading::{Candidate, DUPLICATE, Reading},
     resource_type::Rejection,
     status::EntryState,
-    unwrap::{Body, Wrapper, unwrap_delta},
+    unwrap::{Body, Wrapper},
 };
 use crate::{
     cache_control::CacheControl,
@@ -100,7 +100,7 @@ impl Judge<'_> {
             }
             match wrapped {
                 Ok(wrapped) => {
-                    self.read_wrapped(index, &wrapped, response, frame, &mut reading, &mut beside);
+                    self.read_wrapped(index, &wrapped, frame, &mut reading, &mut beside);
                 }
                 Err(why) => {
                     reading.faults.add(Place::Resource(index), None, &alloc::format!("{why}"));
@@ -121,12 +121,11 @@ impl Judge<'_> {
         &mut self,
         index: usize,
         wrapped: &Wrapped<'f>,
-        response: &DeltaResponse<'f>,
         frame: &Bytes,
         reading: &mut Reading<'f>,
         beside: &mut Beside<'f>,
     ) {
-        let one = match unwrap_delta(wrapped, response.type_url) {
+        let one = match self.naming().unwrap_delta(wrapped) {
             Ok(one) => one,
             Err(unusable) => {
                 if let Some(slot) = self.read_unusable(index, unusable, reading) {
@@ -135,6 +134,7 @@ impl Judge<'_> {
                 return;
             }
         };
+        self.note_api(&one);
         let wrapper = one.wrapper.unwrap_or_default();
         let value = match one.body {
             Body::Resource(value) => value,

@@ -11,7 +11,11 @@ use super::{
     polls::PollPolicy,
     profile::{DataErrorPolicy, Profile},
 };
-use crate::service::Variant;
+use crate::{
+    service::{ApiVersion, Variant},
+    text::TypeUrl,
+    types,
+};
 
 /// A management server as the client sees it.
 #[derive(Clone, PartialEq)]
@@ -25,6 +29,10 @@ pub struct ManagementServer {
     pub data_errors: Option<DataErrorPolicy>,
     /// The variant of the protocol that the server is asked to speak.
     pub variant: Variant,
+    /// The version of the API that the server's services are of.
+    pub transport_api: ApiVersion,
+    /// The version of the API whose types it is asked for. What comes is taken in either (S4.008).
+    pub resource_api: ApiVersion,
     /// Whether one stream carries all types.
     pub streams: Streams,
     /// How requests and responses follow each other.
@@ -46,6 +54,8 @@ impl fmt::Debug for ManagementServer {
             .field("uri", &self.name())
             .field("data_errors", &self.data_errors)
             .field("variant", &self.variant)
+            .field("transport_api", &self.transport_api)
+            .field("resource_api", &self.resource_api)
             .field("streams", &self.streams)
             .field("exchange", &self.exchange)
             .field("features", &self.features)
@@ -64,6 +74,8 @@ impl ManagementServer {
             uri: uri.into(),
             data_errors: None,
             variant: Variant::default(),
+            transport_api: ApiVersion::default(),
+            resource_api: ApiVersion::default(),
             streams: Streams::default(),
             exchange: Exchange::default(),
             features: ServerFeatures::NONE,
@@ -104,6 +116,24 @@ impl ManagementServer {
     pub fn with_variant(mut self, variant: Variant) -> Self {
         self.variant = variant;
         self
+    }
+
+    /// Asks the services of a version of the API for types of that version (S4.014, S4.051).
+    #[must_use]
+    pub fn with_api(mut self, api: ApiVersion) -> Self {
+        self.transport_api = api;
+        self.resource_api = api;
+        self
+    }
+
+    /// What a type is called in requests to the server. One that is younger than the version has one name.
+    pub(crate) fn name_of_type(&self, current: &TypeUrl) -> TypeUrl {
+        match self.resource_api {
+            ApiVersion::V3 => current.clone(),
+            ApiVersion::V2 => {
+                types::older_name(current.as_str()).map_or_else(|| current.clone(), TypeUrl::from)
+            }
+        }
     }
 
     /// Says which requests name the node.

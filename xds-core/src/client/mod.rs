@@ -8,6 +8,7 @@
 //! | the frame is stepped over, never decoded | `../wire/` |
 //! | what changed and is wanted is validated, the rest passed over | `judge.rs`; incremental: `judge_delta.rs` |
 //! | the good is taken into use, in the order of change | `judge.rs`, `cache.rs`, `frames.rs` |
+//! | a resource of version 2 of the API is taken for one of version 3 | `older.rs` |
 //! | a name turns out to be an alias of the resource | `aliases.rs` |
 //! | in a proxy's profile, one bad resource spoils the response | `refusal.rs` |
 //! | where a type asks for it, somebody outside has a say | `review.rs` |
@@ -58,6 +59,7 @@ mod metrics;
 mod names;
 mod naming;
 mod notify;
+mod older;
 mod outbox;
 mod pace;
 mod polls;

@@ -6,8 +6,9 @@ use super::{
     config::{ClientLimits, Profile},
     names::{self, InvalidStructuredName},
     resource_type::{Rejection, ResourceType},
-    unwrap::{Body, Unusable, Unwrapped},
+    unwrap::{Body, Unusable, Unwrapped, unwrap, unwrap_delta},
 };
+use crate::wire::resource::{RawResource, Wrapped};
 
 /// What the names of a type's resources depend on.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,20 @@ impl<'a> Naming<'a> {
         } else {
             Ok(name)
         }
+    }
+
+    /// Takes a resource out of what it came in.
+    #[inline]
+    pub(crate) fn unwrap<'f>(self, raw: &RawResource<'f>) -> Result<Unwrapped<'f>, Unusable<'f>> {
+        unwrap(raw, self.resource_type.type_url().as_str())
+    }
+
+    /// The same for a wrapper that stands by itself.
+    pub(crate) fn unwrap_delta<'f>(
+        self,
+        wrapped: &Wrapped<'f>,
+    ) -> Result<Unwrapped<'f>, Unusable<'f>> {
+        unwrap_delta(wrapped, self.resource_type.type_url().as_str())
     }
 
     /// What a resource is called, sound or not, if that can be told.

@@ -18,7 +18,7 @@ use super::{
     Client, TypeState,
     upstream::{Ack, Channel, Scopes, Turns},
 };
-use crate::{id::ChannelId, rng::Rng, text::TypeUrl, time::Time};
+use crate::{id::ChannelId, rng::Rng, time::Time};
 
 /// How a server that is polled is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,12 +168,11 @@ impl Channel {
 
     /// The one type that a channel carries which polls, or is of a file; a response over it need not name its
     /// type.
-    pub(crate) fn one_type<'t>(&self, types: &'t [TypeState]) -> Option<&'t TypeUrl> {
+    pub(crate) fn one_type(&self) -> Option<usize> {
         if matches!(self.turns, Turns::Free) {
             return None;
         }
-        let (type_index, _) = self.machines().next()?;
-        Some(types.get(type_index)?.resource_type.type_url())
+        self.machines().next().map(|(type_index, _)| type_index)
     }
 }
 

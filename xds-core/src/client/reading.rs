@@ -28,10 +28,10 @@ use super::{
     profile::ReportedErrors,
     resource_type::{Rejection, Value},
     status::EntryState,
-    unwrap::{Body, Unusable, Unwrapped, Wrapper, unwrap},
+    unwrap::{Body, Unusable, Unwrapped, Wrapper},
 };
 use crate::{
-    service::Variant,
+    service::{ApiVersion, Variant},
     slab::Slot,
     text::{ResourceName, Version},
     wire::{Malformed, resource_error::RawResourceError, response::Response},
@@ -79,6 +79,7 @@ impl Judge<'_> {
         // the cache: the next entry is guessed before any name is looked at.
         let mut guess = self.cache.first();
         let overruled = Overruled::in_sotw(self.naming(), response);
+        let type_url = self.resource_type.type_url().as_str().as_bytes();
         for (index, raw) in response.resources().enumerate() {
             if overruled.is_at(index) {
                 continue;
@@ -91,7 +92,7 @@ impl Judge<'_> {
                     continue;
                 }
             };
-            let is_plain = raw.type_url == response.type_url.as_bytes();
+            let is_plain = raw.type_url == type_url;
             if is_plain
                 && self.cache.is_plain_repeat(guess, raw.value)
                 && self.may_come_from_here(guess)
@@ -100,7 +101,7 @@ impl Judge<'_> {
                 guess = self.cache.following(guess);
                 continue;
             }
-            let slot = match unwrap(&raw, response.type_url) {
+            let slot = match self.naming().unwrap(&raw) {
                 Ok(one) => self.read_one(index, one, guess, response, frame, &mut reading),
                 Err(unusable) => self.read_unusable(index, unusable, &mut reading),
             };
@@ -136,6 +137,7 @@ impl Judge<'_> {
         frame: &Bytes,
         reading: &mut Reading<'f>,
     ) -> Option<Slot> {
+        self.note_api(&one);
         let name = match self.naming().name_of(&one) {
             Ok(name) => name,
             Err(rejection) => {
@@ -174,6 +176,14 @@ impl Judge<'_> {
             mark => self.note_repeated(slot, mark, reading),
         }
         Some(slot)
+    }
+
+    /// Counts what comes under a name of the version before, so that one can see when nothing does any more
+    /// (S4.011).
+    pub(crate) fn note_api(&mut self, one: &Unwrapped<'_>) {
+        if one.api == ApiVersion::V2 {
+            self.stats.older_resources += 1;
+        }
     }
 
     /// A wrapper that cannot be used is blamed on its name, so that what it was for counts as
@@ -322,7 +332,7 @@ impl Judge<'_> {
     /// first ones included.
     fn name_repeated<'f>(&self, response: &Response<'f>, reading: &mut Reading<'f>) {
         for (index, raw) in response.resources().enumerate() {
-            let found = |raw| self.naming().found(unwrap(&raw, response.type_url));
+            let found = |raw| self.naming().found(self.naming().unwrap(&raw));
             let Some(name) = raw.ok().and_then(found) else { continue };
             let is_repeated = match self.find(name) {
                 Some(slot) => self.cache.is_duplicate(slot),

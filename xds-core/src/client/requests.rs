@@ -174,7 +174,7 @@ impl Client {
             None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
         let nonce = if says_only_version { Nonce::default() } else { nonce };
-        let type_url = known.resource_type.type_url().clone();
+        let type_url = server.server.name_of_type(known.resource_type.type_url());
         let error = match &cause {
             RequestCause::Nack { message, .. } if !says_only_version => {
                 Some((profile.nack_code, &**message))

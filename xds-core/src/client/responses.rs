@@ -6,21 +6,16 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    ChannelError, Client, Context,
-    aliases::Moved,
-    asked::Asked,
-    authorities::DEFAULT,
-    judge::Judge,
-    profile::RejectionUnit,
-    requests::Outcome,
-    review::Settlement,
-    unwrap::{Unwrapped, unwrap, unwrap_delta},
+    ChannelError, Client, Context, aliases::Moved, asked::Asked, authorities::DEFAULT,
+    judge::Judge, naming::Naming, profile::RejectionUnit, requests::Outcome, review::Settlement,
+    unwrap::Unwrapped,
 };
 use crate::{
     id::ChannelId,
     service::Variant,
     text::Nonce,
     time::Time,
+    types,
     wire::{Malformed, delta_response::DeltaResponse, response::Response},
     zoo::{self, Bug},
 };
@@ -39,10 +34,8 @@ impl Client {
         }
         let Some((_, server)) = self.upstreams.channel_and_server(id) else { return };
         let variant = server.server.variant;
-        let one_type = self.upstreams.channel(id).and_then(|it| it.one_type(&self.types));
-        let one_type = one_type.cloned().unwrap_or_default();
         let response = match AnyResponse::parse(variant, frame) {
-            Ok(response) => response.of_type_unless_stated(one_type.as_str()),
+            Ok(response) => response,
             Err(why) => return self.on_malformed(id, ChannelError::Malformed(why), now),
         };
         let limit = self.config.limits.token_bytes;
@@ -66,7 +59,7 @@ impl Client {
         frame: &Bytes,
         now: Time,
     ) {
-        let type_index = self.config.position_of(response.type_url());
+        let type_index = self.type_of(id, response);
         assert!(type_index.is_some() || !zoo::is(Bug::PanicOnUnknownType), "unknown type");
         let machine = type_index.zip(self.upstreams.channel(id)).and_then(|(index, channel)| {
             channel.machine(index).filter(|machine| machine.was_requested())
@@ -86,6 +79,17 @@ impl Client {
         } else if let Some(channel) = self.upstreams.channel_mut(id) {
             channel.settle_timers(now);
         }
+    }
+
+    /// The registered type that a response is of: the one it says, by whichever name, or where it says none
+    /// the only one that the channel carries.
+    fn type_of(&self, id: ChannelId, response: &AnyResponse<'_>) -> Option<usize> {
+        let stated = response.type_url();
+        if stated.is_empty() {
+            return self.upstreams.channel(id)?.one_type();
+        }
+        let position_of = |type_url| self.config.position_of(type_url);
+        position_of(stated).or_else(|| position_of(types::current_name(stated)))
     }
 
     pub(super) fn judge_response(
@@ -195,17 +199,7 @@ impl<'f> AnyResponse<'f> {
         }
     }
 
-    /// The same, of this type if it does not say of which.
-    fn of_type_unless_stated(mut self, known: &'f str) -> Self {
-        let (Self::Sotw(Response { type_url, .. }) | Self::Delta(DeltaResponse { type_url, .. })) =
-            &mut self;
-        if type_url.is_empty() {
-            *type_url = known;
-        }
-        self
-    }
-
-    pub(super) fn type_url(&self) -> &'f str {
+    fn type_url(&self) -> &'f str {
         match self {
             Self::Sotw(response) => response.type_url,
             Self::Delta(response) => response.type_url,
@@ -228,17 +222,21 @@ impl<'f> AnyResponse<'f> {
 
     /// Goes through the resources that can be taken out of what they came in, in wire order.
     /// They come with their positions.
-    pub(super) fn for_each_sound(&self, act: impl FnMut((usize, Unwrapped<'f>))) {
+    pub(super) fn for_each_sound(
+        &self,
+        naming: Naming<'_>,
+        act: impl FnMut((usize, Unwrapped<'f>)),
+    ) {
         match self {
             Self::Sotw(response) => response
                 .resources()
                 .enumerate()
-                .filter_map(|(at, raw)| Some((at, unwrap(&raw.ok()?, response.type_url).ok()?)))
+                .filter_map(|(at, raw)| Some((at, naming.unwrap(&raw.ok()?).ok()?)))
                 .for_each(act),
             Self::Delta(response) => response
                 .resources()
                 .enumerate()
-                .filter_map(|(at, it)| Some((at, unwrap_delta(&it.ok()?, response.type_url).ok()?)))
+                .filter_map(|(at, it)| Some((at, naming.unwrap_delta(&it.ok()?).ok()?)))
                 .for_each(act),
         }
     }

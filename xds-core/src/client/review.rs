@@ -245,7 +245,7 @@ impl Preview<'_> {
         let control_plane = Arc::<str>::from(faults::cut(response.control_plane(), limit));
         let mut unseen = Vec::new();
         let overruled = Overruled::in_any(self.naming, response);
-        response.for_each_sound(|(position, one)| {
+        response.for_each_sound(self.naming, |(position, one)| {
             if overruled.is_at(position) {
                 return;
             }

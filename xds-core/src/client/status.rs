@@ -101,6 +101,8 @@ pub struct ClientStats {
     pub resources_valid: u64,
     /// Resources in responses that were rejected.
     pub resources_invalid: u64,
+    /// Resources in responses that came under a name of version 2 of the API (S4.011).
+    pub older_resources: u64,
     /// Channels that ended, or failed to open, without a response, or for what the server sent.
     pub server_failures: u64,
     /// Events of channels that are closed or never were, which are ignored (contract rule 7).

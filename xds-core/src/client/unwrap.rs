@@ -4,9 +4,14 @@
 use alloc::string::String;
 use core::time::Duration;
 
+use super::older::{self, Older};
 use crate::{
     cache_control::CacheControl,
-    wire::resource::{Aliases, RawResource, Wrapped},
+    service::ApiVersion,
+    wire::{
+        resource::{Aliases, RawResource, Wrapped},
+        walk,
+    },
 };
 
 /// One resource of a response.
@@ -18,6 +23,8 @@ pub(crate) struct Unwrapped<'f> {
     pub(crate) body: Body<'f>,
     /// `None` for a resource that came without a wrapper.
     pub(crate) wrapper: Option<Wrapper<'f>>,
+    /// The version of the API that its type is named by.
+    pub(crate) api: ApiVersion,
 }
 
 /// What there is of the resource itself.
@@ -52,17 +59,29 @@ pub(crate) fn unwrap<'f>(
     type_url: &str,
 ) -> Result<Unwrapped<'f>, Unusable<'f>> {
     if raw.type_url == type_url.as_bytes() {
-        return Ok(Unwrapped { name: "", body: Body::Resource(raw.value), wrapper: None });
+        let (body, api) = (Body::Resource(raw.value), ApiVersion::V3);
+        return Ok(Unwrapped { name: "", body, wrapper: None, api });
     }
-    if !raw.is_wrapper() {
-        return Err(Unusable { name: "", reason: wrong_type(raw) });
-    }
-    unwrap_nested(raw, type_url)
+    unwrap_other(raw, type_url)
 }
 
-/// Most resources have no wrapper: what is for those that do stays out of their way.
+/// Most resources have no wrapper and are of the current version: what is for others stays out of their way.
 #[cold]
-fn unwrap_nested<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'f>, Unusable<'f>> {
+fn unwrap_other<'f>(raw: &RawResource<'f>, type_url: &str) -> Result<Unwrapped<'f>, Unusable<'f>> {
+    if !raw.is_wrapper() {
+        let named = |reason| Unusable {
+            name: walk::string_field(raw.value, 1).unwrap_or_default(),
+            reason,
+        };
+        return match older::judge(raw, type_url) {
+            Older::Same => {
+                let (body, api) = (Body::Resource(raw.value), ApiVersion::V2);
+                Ok(Unwrapped { name: "", body, wrapper: None, api })
+            }
+            Older::Incompatible(reason) => Err(named(reason)),
+            Older::Other => Err(Unusable { name: "", reason: wrong_type(raw) }),
+        };
+    }
     let wrapped = Wrapped::parse(raw.value)
         .map_err(|why| Unusable { name: "", reason: alloc::format!("its wrapper: {why}") })?;
     unwrap_delta(&wrapped, type_url)
@@ -75,17 +94,21 @@ pub(crate) fn unwrap_delta<'f>(
 ) -> Result<Unwrapped<'f>, Unusable<'f>> {
     let unusable = |reason| Unusable { name: wrapped.name, reason };
     let ttl = wrapped.ttl().map_err(|why| unusable(alloc::format!("{why}")))?;
-    let body = match wrapped.any() {
-        None => Body::Heartbeat,
+    let (body, api) = match wrapped.any() {
+        None => (Body::Heartbeat, ApiVersion::V3),
         Some(Err(why)) => return Err(unusable(alloc::format!("{why}"))),
-        Some(Ok(any)) if any.type_url != type_url.as_bytes() => {
-            return Err(unusable(wrong_type(&any)));
+        Some(Ok(any)) if any.type_url == type_url.as_bytes() => {
+            (Body::Resource(any.value), ApiVersion::V3)
         }
-        Some(Ok(any)) => Body::Resource(any.value),
+        Some(Ok(any)) => match older::judge(&any, type_url) {
+            Older::Same => (Body::Resource(any.value), ApiVersion::V2),
+            Older::Incompatible(reason) => return Err(unusable(reason)),
+            Older::Other => return Err(unusable(wrong_type(&any))),
+        },
     };
     let Wrapped { version, metadata, cache_control, .. } = *wrapped;
     let wrapper = Wrapper { version, metadata, cache_control, ttl, aliases: wrapped.aliases() };
-    Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper) })
+    Ok(Unwrapped { name: wrapped.name, body, wrapper: Some(wrapper), api })
 }
 
 fn wrong_type(raw: &RawResource<'_>) -> String {

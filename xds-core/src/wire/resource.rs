@@ -10,6 +10,8 @@ use crate::cache_control::CacheControl;
 
 /// The type URL of an `Any` that holds a [`Wrapped`] resource.
 pub(crate) const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+/// The same in version 2 of the API.
+const OLDER_WRAPPER: &str = "type.googleapis.com/envoy.api.v2.Resource";
 
 /// One `Any`: a resource's type and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl<'a> RawResource<'a> {
     /// Whether a [`Wrapped`] resource lies in here.
     #[inline]
     pub(crate) fn is_wrapper(&self) -> bool {
-        self.type_url == WRAPPER.as_bytes()
+        self.type_url == WRAPPER.as_bytes() || self.type_url == OLDER_WRAPPER.as_bytes()
     }
 }
 

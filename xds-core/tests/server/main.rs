@@ -28,6 +28,7 @@ mod make_before_break;
 mod model;
 mod nacks;
 mod nonces;
+mod older;
 mod order;
 mod overdue;
 mod policies;

@@ -73,9 +73,12 @@ use xds_core::{
 
 pub(crate) const SEED: u64 = 0x5eed;
 
-/// The type URL of a short name; other names stand for types of their own.
+/// The type URL of a short name, as `cds`, or of the same in version 2, as `cds2`; other names stand for types
+/// of their own.
 pub(crate) fn url(short: &str) -> String {
-    types::by_short_name(short).map_or_else(|| format!("type.test/{short}"), String::from)
+    let older = short.strip_suffix('2').and_then(types::by_short_name).and_then(types::older_name);
+    let known = older.or_else(|| types::by_short_name(short));
+    known.map_or_else(|| format!("type.test/{short}"), String::from)
 }
 
 /// What a resource is encoded as in these tests.
