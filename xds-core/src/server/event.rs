@@ -208,7 +208,7 @@ pub enum Cause {
     /// The client is to go on using what it has (M161).
     Heartbeat,
     /// It has one of the resources that the client rejected together, to learn whether it is the one
-    /// (M108).
+    /// (M108). Or it is a full state that the client rejected, without what it has dropped since (M107).
     Recovery,
 }
 

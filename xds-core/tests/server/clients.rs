@@ -25,14 +25,15 @@ fn each_resource_has_a_status() {
             d< cds first a=1 c=1
             set cds -c
             d> cds nack
-            d< cds changed -c
-            d> cds ack
             sync cds a:error
+            d< cds changed a=1 -c
+            sync cds a:stale
+            d> cds nack
             set cds b=1
-            d< cds changed a=1 b=1
-            sync cds a:stale b:stale
+            d< cds changed b=1
+            sync cds a:error b:stale
             d> cds ack
-            sync cds a:synced b:synced",
+            sync cds a:error b:synced",
         ),
         (
             "M234 IS30",

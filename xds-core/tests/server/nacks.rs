@@ -51,6 +51,21 @@ fn nacks() {
             <
         ",
         ),
+        // What was bad may be the one that goes.
+        (
+            "M107",
+            "
+            set cds x=1 y=bad
+            d> cds +*
+            d< cds first x=1 y=bad
+            d> cds nack
+            <
+            set cds -y
+            d< cds changed x=1 -y
+            d> cds ack
+            <
+        ",
+        ),
         (
             "M52 M54 M107",
             "
@@ -136,6 +151,129 @@ fn nacks() {
         ",
         ),
     ]);
+}
+
+/// A client that refuses responses whole lacks all of a full state in which one resource is bad. Once it drops
+/// that one, the state is another one than it rejected (IS4), and is sent, since nothing else may ever be due.
+#[test]
+fn a_full_state_is_sent_again_without_what_was_dropped() {
+    run_all(&[
+        (
+            "M107",
+            "
+            set cds x=1 y=bad
+            > cds x y
+            < cds first x=1 y=bad
+            > cds nack x y
+            <
+            > cds x
+            < cds recovery x=1
+            > cds x
+            <
+            set cds x=2
+            < cds changed x=2
+        ",
+        ),
+        // The NACK itself may drop it.
+        (
+            "M107",
+            "
+            set lds x=1 y=bad
+            > lds x y
+            < lds first x=1 y=bad
+            > lds nack x
+            < lds recovery x=1
+            > lds x
+            <
+        ",
+        ),
+        // It may not have been the bad one; but nothing is sent twice as it was.
+        (
+            "M107 IS4",
+            "
+            set cds x=bad y=1 z=1
+            > cds x y z
+            < cds first x=bad y=1 z=1
+            > cds nack x y z
+            > cds x y
+            < cds recovery x=bad y=1
+            > cds nack x y
+            <
+            > cds x
+            < cds recovery x=bad
+            > cds nack x
+            <
+            > cds
+            <
+        ",
+        ),
+        (
+            "M107 IS4",
+            "
+            set cds x=bad
+            > cds x nowhere
+            < cds first x=bad
+            > cds nack x nowhere
+            > cds x
+            <
+        ",
+        ),
+        // Everything may come down to a name.
+        (
+            "M107 IS4",
+            "
+            set cds x=bad
+            > cds * x
+            < cds first x=bad
+            > cds nack x
+            <
+        ",
+        ),
+        // What the client has it is not sent again (M48).
+        (
+            "M107 M48",
+            "
+            set cds x=1 y=bad
+            > cds x
+            < cds first x=1
+            > cds x y
+            < cds resubscribed x=1 y=bad
+            > cds nack x y
+            > cds x
+            <
+        ",
+        ),
+        // It is told what has gone.
+        (
+            "M107 M76",
+            "
+            set cds x=1 z=1
+            > cds x z
+            < cds first x=1 z=1
+            > cds x z
+            set cds -z y=bad
+            < cds changed x=1
+            > cds nack x y z
+            < cds resubscribed x=1 y=bad
+            > cds nack x y z
+            > cds x z
+            < cds recovery x=1
+            > cds x z
+            <
+        ",
+        ),
+    ]);
+    let minimal =
+        ServerConfig::default().with_every_type(|it| it.nack_recovery = NackRecovery::Minimal);
+    let script = "
+        set cds x=1 y=bad
+        > cds x y
+        < cds first x=1 y=bad
+        > cds nack x y
+        > cds x
+        <
+    ";
+    run_all_with(&minimal, &[("M54", script)]);
 }
 
 /// M54 with the other policy.

@@ -363,8 +363,12 @@ fn a_rejected_deletion_goes_on_holding_up_others() {
                 > lds l m
                 < lds changed m=bad
                 > lds nack l m
-                > lds l
                 <
+                > lds l
+                < lds recovery           # without what was bad
+                <
+                > lds l
+                < cds changed
                 ",
             ),
         ],

@@ -94,6 +94,8 @@ struct Talk {
     is_rejected: bool,
     /// Whether any response was.
     was_rejected: bool,
+    /// Whether the client has dropped something since that was in the newest response or before it.
+    is_narrowed: bool,
     /// What the newest response renews, if it does nothing else: such go on for ever.
     beating: Vec<Text>,
     /// What the first request said that the client has may be all there is.
@@ -153,10 +155,13 @@ impl ServerTalk {
             talk.owed.remove(&name);
             talk.sent.insert(name, bytes);
         }
-        let Talk { fold, sent, owed, left, reported, .. } = talk;
+        let Talk { fold, sent, owed, left, reported, is_narrowed, .. } = talk;
         // Who is told an error may have the resource from before.
         left.extend(reported.keys().filter(|name| fold.lost.contains(*name)).cloned());
-        left.extend(sent.keys().filter(|name| !fold.covers(name)).cloned());
+        let dropped = sent.keys().filter(|name| !fold.covers(name));
+        let before = left.len();
+        left.extend(dropped.cloned());
+        *is_narrowed |= left.len() > before;
         sent.retain(|name, _| fold.covers(name));
         owed.retain(|name| name == "*" || fold.covers(name));
         if is_first {
@@ -425,9 +430,12 @@ impl Talk {
         };
         let is_less =
             is_full && self.sent.keys().chain(&self.touched).any(|name| !said.contains_key(name));
+        // A state that was rejected is another one without what the client dropped (M107).
+        let is_rest = is_full && self.is_rejected && self.is_narrowed;
         let is_owed = self.owed.contains("*") || (is_full && !self.owed.is_empty());
         let has_news = said.iter().any(is_new)
             || is_less
+            || is_rest
             || is_owed
             || !response.removed.is_empty()
             || !response.errors.is_empty()
@@ -458,6 +466,7 @@ impl Talk {
         self.owed.remove("*");
         self.newest.clone_from(&response.nonce);
         (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
+        self.is_narrowed = false;
         self.beating.clear();
         if renews(response) {
             self.beating.extend(response.resources.iter().map(|item| item.name.clone()));

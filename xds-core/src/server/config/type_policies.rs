@@ -204,7 +204,8 @@ pub enum NackRecovery {
     /// Only what changed is sent.
     Minimal,
     /// The rest of the rejected response rides along once with the first change: a client that
-    /// drops a whole response for one bad resource gets the good ones after all. But that a client
+    /// drops a whole response for one bad resource gets the good ones after all. A full state that it
+    /// rejected is sent without what it unsubscribes then. But of other types, that a client
     /// unsubscribes the bad one, or that it goes where nobody is told of it (M77), is no change that would
     /// be sent; what rode and was rejected again waits for a change of its own; and so does an incremental
     /// client's news that something else is gone.

@@ -22,7 +22,7 @@ use crate::{
     server::{
         alarms::Alarms,
         bucket::Bucket,
-        config::{NackDetection, NackRecovery, ServerConfig},
+        config::{NackDetection, ServerConfig},
         event::{Cause, Observation},
         outbox::Outbox,
         stats::ServerStats,
@@ -177,6 +177,7 @@ impl Turn<'_> {
             around.accepted = Some((sent.from, sent.to));
             self.settle_suspects(sent);
         }
+        self.session.with_rare(|rare| rare.rejected_state = None);
         let culprits = self.clear_suspects(sent, around.config.limits.suspects);
         let version = sent.version;
         self.session.accepted = Some(version);
@@ -215,10 +216,7 @@ impl Turn<'_> {
         self.session.counts.nacks.add_one();
         self.session.keep_error(rejection.message.clone());
         around.stats.nacks += 1;
-        if self.arena.config.nack_recovery == NackRecovery::ResendBatch
-            && sent.purpose == Purpose::Content
-            && !self.sends_full_state()
-        {
+        if self.resends_batches() && sent.purpose == Purpose::Content && !self.sends_full_state() {
             let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
             let new = Suspects {
                 first: sent.nonce,
@@ -230,6 +228,7 @@ impl Turn<'_> {
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
             self.session.rare_mut().suspects = Some(suspects);
         }
+        self.note_rejected_state();
         if zoo::is(Bug::RejectedSentAgain) {
             self.owe_everything(Cause::Changed);
         }

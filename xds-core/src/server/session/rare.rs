@@ -5,7 +5,10 @@ use core::num::NonZeroU64;
 
 use super::{edge::Edge, isolate::Isolation, window::Sent};
 use crate::{
-    server::store::{history::Stamp, version::StatedVersion},
+    server::store::{
+        history::Stamp,
+        version::{StatedVersion, TypeVersion},
+    },
     slab::Key,
     text::{ResourceName, Version},
     time::Time,
@@ -26,6 +29,8 @@ pub(super) struct Rare {
     pub(super) graces: VecDeque<(Time, Key)>,
     /// Until when the first answer is held, if there is nothing to answer.
     pub(super) first_hold: Option<Time>,
+    /// The full state that the client rejected last, unless that changed while it was on its way.
+    pub(super) rejected_state: Option<TypeVersion>,
     pub(super) isolation: Option<Box<Isolation>>,
     /// What stated versions of the application read.
     pub(super) texts: Vec<(StatedVersion, Version)>,

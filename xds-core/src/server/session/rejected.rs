@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use super::{
-    Sends, Turn, Wildcard,
+    Sends, Turn, Wildcard, Withdrawn,
     answer::Rejection,
     edge::{Chain, Edge},
     rare::Beside,
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     server::{
-        config::ServerConfig,
+        config::{NackRecovery, ServerConfig},
+        event::Cause,
         rejections::Extent,
         store::{history::Stamp, version::TypeVersion},
     },
@@ -198,6 +199,49 @@ impl Turn<'_> {
             self.session.with_rare(|rare| rare.suspects = None);
             self.session.forget_verdict();
         }
+    }
+
+    /// Whether what came beside a bad resource is sent once more.
+    pub(super) fn resends_batches(&self) -> bool {
+        self.arena.config.nack_recovery == NackRecovery::ResendBatch
+    }
+
+    /// The client has rejected a response, which may have been a full state.
+    pub(super) fn note_rejected_state(&mut self) {
+        if !self.sends_full_state() || !self.resends_batches() {
+            return;
+        }
+        // What changed, or was dropped, while the response was on its way it may have had or not.
+        let is_as_sent =
+            self.session.due.is_empty() && self.session.withdrawn == Withdrawn::Nothing;
+        let state = match self.session.wildcard {
+            Some(wildcard) => Some(wildcard.version),
+            None => is_as_sent.then(|| self.named_version()),
+        };
+        self.session.rare_mut().rejected_state = state;
+        self.session.tidy();
+    }
+
+    /// The client may have dropped what was bad in the full state that it rejected. Without that it is another
+    /// state, which is sent if the client lacks anything of it (M107): nothing else may ever be due. Costs what
+    /// the client names.
+    pub(super) fn recover_full_state(&mut self) {
+        let is_full = self.sends_full_state() && self.session.wildcard.is_none();
+        let is_done = !self.session.is_refused() || !self.session.due.is_empty();
+        if !is_full || is_done || !self.resends_batches() {
+            return;
+        }
+        let rejected = self.session.rare.as_deref().and_then(|rare| rare.rejected_state);
+        let lacks_something =
+            self.lacks_what_was_rejected() || self.rejected_beside() == Beside::Deletions;
+        if !lacks_something || rejected == Some(self.named_version()) {
+            return;
+        }
+        let mut slot = self.session.edges.first();
+        while self.edges.at(slot).is_some_and(Edge::is_withheld) {
+            slot = self.edges.next(Chain::Session, slot);
+        }
+        self.make_due(slot, Cause::Recovery);
     }
 
     /// What the responses since the one that was accepted last had beside resources.

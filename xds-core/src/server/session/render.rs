@@ -269,7 +269,12 @@ impl Turn<'_> {
         let has_newer = |wildcard: Wildcard| {
             newest > stamp.max(wildcard.owed.map_or(wildcard.cursor, |owed| owed.at))
         };
-        if self.session.wildcard.is_some_and(has_newer) {
+        let has_lost = |wildcard: Wildcard| {
+            self.session.sends(self.arena) == Sends::ChangesAndRemovals
+                && self.arena.tells_removals()
+                && self.arena.newest_grave() > stamp.max(wildcard.told)
+        };
+        if self.session.wildcard.is_some_and(|it| has_newer(it) || has_lost(it)) {
             return true;
         }
         let mut slot = self.session.due.first();

@@ -50,6 +50,7 @@ impl Turn<'_> {
         }
         if asked == Asked::Something || is_rejection {
             self.forgive();
+            self.recover_full_state();
         }
         self.owe_answer(around.now);
         if is_first && has.is_empty() {

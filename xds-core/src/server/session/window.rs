@@ -191,6 +191,7 @@ impl Rare {
             && self.bereft.names.is_empty()
             && self.graces.is_empty()
             && self.first_hold.is_none()
+            && self.rejected_state.is_none()
             && self.isolation.is_none()
             && self.texts.is_empty()
     }

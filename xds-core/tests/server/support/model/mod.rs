@@ -251,6 +251,11 @@ impl World {
             Cause::Changed => assert!(self.changes[ty] > seen.changes || seen.lingering),
             Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
             Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
+            // Without what it has dropped, of which it was sent something.
+            Cause::Recovery if self.nack_recovery == NackRecovery::ResendBatch => {
+                assert!(seen.rejected.is_some() && seen.lists > seen.lists_then);
+                assert!(matches!(TYPES[ty], "cds" | "lds"), "no full state");
+            }
             Cause::Recovery => {
                 assert_eq!(self.nack_recovery, NackRecovery::Isolate);
                 seen.recoveries += 1;
