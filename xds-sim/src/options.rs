@@ -206,8 +206,10 @@ pub enum Order {
     /// As they become due.
     AsDue,
     /// What is referred to has to be accepted before what refers to it is sent; a cluster refers to the
-    /// endpoints of its name.
+    /// endpoints of its name. Where that takes too long, it is sent all the same.
     AfterAcks,
+    /// The same, but what is rejected holds up the rest until it changes or goes.
+    OnlyAfterAcks,
 }
 
 /// Whose behaviour a client has where the field disagrees.
@@ -314,7 +316,13 @@ impl Options {
             operations: choices.pick("operations", &[20, 5, 40, 80, 120]),
             order: choices.pick(
                 "order of types",
-                &[Order::ByRank, Order::ByRank, Order::AsDue, Order::AfterAcks],
+                &[
+                    Order::ByRank,
+                    Order::ByRank,
+                    Order::AsDue,
+                    Order::AfterAcks,
+                    Order::OnlyAfterAcks,
+                ],
             ),
             actions: Actions::draw(choices),
             faults: Faults::draw(choices),

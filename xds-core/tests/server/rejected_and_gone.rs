@@ -265,9 +265,9 @@ fn a_rejected_change_that_is_taken_back_holds_up_nothing() {
                 > cds nack
                 <
                 set cds -b; rds r=3
-                < rds changed r=3
-                > rds r
                 < cds changed a=1
+                > cds
+                < rds changed r=3
                 ",
             ),
             (
@@ -285,9 +285,9 @@ fn a_rejected_change_that_is_taken_back_holds_up_nothing() {
                 d> cds nack
                 d<
                 set cds -b; rds r=3
-                d< rds changed r=3
-                d> rds ack
                 d< cds changed -b
+                d> cds ack
+                d< rds changed r=3
                 ",
             ),
             // While it was on its way.
@@ -300,9 +300,9 @@ fn a_rejected_change_that_is_taken_back_holds_up_nothing() {
                 > lds l
                 set cds -a
                 > cds nack a
-                < lds first l=1
-                > lds l
                 < cds changed
+                > cds a
+                < lds first l=1
                 ",
             ),
             (
@@ -314,9 +314,123 @@ fn a_rejected_change_that_is_taken_back_holds_up_nothing() {
                 > lds l
                 set cds -a
                 > cds nack
+                < cds changed
+                > cds
+                < lds first l=1
+                ",
+            ),
+        ],
+    );
+}
+
+/// What a client never accepted nothing refers to that it has: its deletion need not wait, and must not, since
+/// what came beside it is as good as ever.
+#[test]
+fn the_deletion_of_what_was_never_accepted_waits_for_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M147 M148",
+                "
+                set cds a=1; lds l=1
+                > cds
+                < cds first a=1
+                > cds
+                > lds l
                 < lds first l=1
                 > lds l
+                set cds b=1 c=bad; lds l=2
+                < cds changed a=1 b=1 c=bad
+                > cds nack
+                <
+                set cds -c
+                < cds changed a=1 b=1
+                > cds
+                < lds changed l=2
+                ",
+            ),
+            // While it is on its way, and of names.
+            (
+                "M147 M148",
+                "
+                set cds b=1 c=bad; lds l=1
+                > cds b c
+                < cds first b=1 c=bad
+                > lds l
+                set cds -c
+                > cds nack b c
+                < cds changed b=1
+                > cds b c
+                < lds first l=1
+                ",
+            ),
+            // It is not repeated for another reason either.
+            (
+                "M147 M148",
+                "
+                set cds b=bad; lds l=1
+                > cds * b
+                < cds first b=bad
+                > lds l
+                set cds -b
+                > cds nack * b d
                 < cds changed
+                > cds * b d
+                < lds first l=1
+                ",
+            ),
+            (
+                "M107 M147 M148",
+                "
+                set cds a=1; lds l=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds b=1 c=bad; lds l=2
+                d< cds changed b=1 c=bad
+                d> cds nack
+                d<
+                set cds -c
+                d< cds changed b=1 -c
+                d> cds ack
+                d< lds changed l=2
+                ",
+            ),
+            // That something else is missing is no deletion.
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=bad; lds l=1
+                2d> cds +a
+                2d< cds first a=1
+                2d> cds ack
+                2close
+                d> cds +a +b +c has:a=1
+                d< cds first b=bad -c
+                d> lds +l
+                d> cds nack
+                set cds -b -a
+                d< lds first l=1
+                d> lds ack
+                d< cds changed -a -b
+                d> cds ack
+                ",
+            ),
+            // What a client says that it has from before may be in use.
+            (
+                "M147 M148",
+                "
+                set cds b=1 c=bad; lds l=1
+                > cds version:old b c
+                < cds first b=1 c=bad
+                > lds l
+                set cds -c
+                > cds nack version:old b c
+                <
                 ",
             ),
         ],

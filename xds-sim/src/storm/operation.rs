@@ -6,7 +6,7 @@ use xds_core::{WatchId, server::StatusCode};
 
 use crate::{
     Toy,
-    options::{Action, Fault, Lie, ProfileName},
+    options::{Action, Fault, Lie, Order, ProfileName},
     storm::lie,
     world::{Beside, LinkId, Party, Reach, World, message::Text},
 };
@@ -235,9 +235,11 @@ impl Operation {
 /// What came beside something that was rejected is not renewed before it changes, so all that has a time to live is
 /// set anew. Errors of the resource itself stay. A client that refuses responses whole may also lack good
 /// resources that once came beside a bad one: they come again when something changes (M107), and where the
-/// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves.
+/// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves. And what
+/// has come again in vain may hold up others until it changes (M148).
 pub(super) fn make_good(world: &mut World) {
-    let is_whole = world.options().profile == ProfileName::Envoy;
+    let holds = world.options().order == Order::OnlyAfterAcks;
+    let is_whole = holds || world.options().profile == ProfileName::Envoy;
     for kind in 0..world.types().len() {
         let is_due = |(name, bytes): &(&Text, &bytes::Bytes)| {
             let Beside { ttl, error } = world.truth_beside(kind, name);

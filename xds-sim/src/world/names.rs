@@ -87,15 +87,17 @@ pub(super) fn server_config(options: &Options) -> ServerConfig {
     config.ordering = match options.order {
         Order::ByRank => OrderingPolicy::OrderOnly,
         Order::AsDue => OrderingPolicy::Off,
-        Order::AfterAcks => {
-            let mut gated = AckGated::default();
-            gated.references = Some(Arc::new(ToyReferences));
-            // In full state what is gone lingers, and what of it was rejected is rejected once more.
-            gated.on_stuck = OnStuck::Continue;
-            OrderingPolicy::AckGated(gated)
-        }
+        Order::AfterAcks => after_acks(OnStuck::Continue),
+        Order::OnlyAfterAcks => after_acks(OnStuck::Hold),
     };
     config
+}
+
+fn after_acks(on_stuck: OnStuck) -> OrderingPolicy {
+    let mut gated = AckGated::default();
+    gated.references = Some(Arc::new(ToyReferences));
+    gated.on_stuck = on_stuck;
+    OrderingPolicy::AckGated(gated)
 }
 
 /// The position of the server that goes by this URI.

@@ -4,7 +4,7 @@
 //! changes count whatever the nonce (M110, IS3). Additions come before removals (M98).
 
 use super::{
-    CatchUp, Legacy, Turn,
+    CatchUp, Legacy, Past, Turn,
     answer::{Asked, Rejection, Surroundings},
     edge::{Chain, Standing},
     globs::canonical,
@@ -45,6 +45,7 @@ impl Turn<'_> {
             }
             self.session.legacy = Legacy::Left;
             for (name, version) in request.initial_versions() {
+                self.session.past = Past::Some;
                 let name = canonical(name, self.arena);
                 self.trust_version(&name, version);
             }

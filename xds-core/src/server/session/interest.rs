@@ -105,7 +105,7 @@ impl Turn<'_> {
         let Some(edge) = edge else { return Listed::Again };
         self.want(resource);
         let exists = self.arena.payload(resource).is_some();
-        let may_be_known = self.may_know(exists);
+        let may_be_known = self.may_know(resource, exists);
         if may_be_known && let Some(edge) = self.edges.at_mut(edge) {
             edge.sent = self.session.newest.map_or(1, |sent| sent.nonce.get());
         }
@@ -121,14 +121,19 @@ impl Turn<'_> {
     /// Whether a client that newly names a resource may have it already: from its subscription to
     /// everything, or from a response that it had not read when it dropped the name. In full state
     /// it must then hear of the deletion, even if that came before.
-    fn may_know(&self, exists: bool) -> bool {
+    fn may_know(&self, resource: Slot, exists: bool) -> bool {
         let deletes = self.sends_full_state() && self.arena.absence_deletes();
         if !deletes || self.session.first != First::Answered {
             return false;
         }
+        // Who goes by the graves is known to lack what has none.
+        let has_a_past = !self.session.needs_ghosts(self.arena)
+            || self.arena.at(resource).is_some_and(|it| it.stamp != Stamp::START);
         // What the client had by name before a wildcard that it was never answered, it still has.
         let by_wildcard = self.session.wildcard.as_ref().is_some_and(|wildcard| {
-            exists || wildcard.owed.is_some() || wildcard.version != self.arena.version
+            exists
+                || wildcard.owed.is_some()
+                || has_a_past && wildcard.version != self.arena.version
         });
         let is_behind = |sent: Sent| exists || sent.at != self.arena.clock();
         let by_name = self.session.withdrawn == Withdrawn::Unread;

@@ -104,6 +104,7 @@ pub(crate) struct Session {
     rare: Option<Box<Rare>>,
     warming: WarmingState,
     withdrawn: Withdrawn,
+    past: Past,
     haste: Haste,
     behind: Option<Box<Behind>>,
     renewals: Option<Box<Renewals>>,
@@ -228,6 +229,14 @@ enum Withdrawn {
     Unread,
 }
 
+/// Whether the client may have something that it has not accepted as a response of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Past {
+    None,
+    /// It said so when it came, or saw another view.
+    Some,
+}
+
 /// Whether the client waits for more than changes, which may be held back (M225).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Haste {
@@ -242,6 +251,8 @@ pub(crate) struct Turn<'a> {
     errors: Errors,
     /// Whether it tells that something is gone in full state, where that cannot be seen.
     tells_deletions: bool,
+    /// How many names it tells to be gone that the client has not been sent.
+    absences: usize,
     /// And what went in, if that is to be known.
     kept: Vec<(ResourceName, Payload)>,
     pub(crate) slot: Slot,
@@ -280,6 +291,7 @@ impl Session {
             rare: None,
             warming: WarmingState::Off,
             withdrawn: Withdrawn::Nothing,
+            past: Past::None,
             haste: Haste::CanWait,
             behind: None,
             renewals: None,
@@ -429,8 +441,8 @@ impl<'a> Turn<'a> {
         wants: &'a mut Wants,
     ) -> Self {
         let (errors, kept) = (Errors::default(), Vec::new());
-        let tells_deletions = false;
-        Self { errors, tells_deletions, kept, slot, session, arena, edges, wants }
+        let (tells_deletions, absences) = (false, 0);
+        Self { errors, tells_deletions, absences, kept, slot, session, arena, edges, wants }
     }
 
     /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.

@@ -37,6 +37,8 @@ pub(super) struct Accepted {
     pub(super) nonce: NonZeroU64,
     /// Up to where the client then had what the wildcard covers.
     pub(super) to: Stamp,
+    /// The newest change when it was rendered.
+    pub(super) at: Stamp,
 }
 
 impl Behind {
@@ -108,7 +110,7 @@ impl Session {
         match self.newest {
             Some(Sent { answer: Answer::Ack, verdict: Answer::Ack, nonce, at, .. }) => {
                 let to = if self.sends(arena) == Sends::FullState { at } else { reached };
-                Some(Accepted { nonce, to })
+                Some(Accepted { nonce, to, at })
             }
             _ => self.behind.as_deref().and_then(|behind| behind.accepted),
         }

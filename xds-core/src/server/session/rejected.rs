@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use super::{
-    Sends, Turn, Wildcard, Withdrawn,
+    Past, Sends, Turn, Wildcard, Withdrawn,
     answer::Rejection,
     edge::{Chain, Edge},
     rare::Beside,
@@ -17,6 +17,7 @@ use crate::{
         rejections::Extent,
         store::{history::Stamp, version::TypeVersion},
     },
+    slab::Slot,
     text::{ResourceName, Version},
 };
 
@@ -182,12 +183,19 @@ impl Turn<'_> {
     /// longer for that to be accepted (M148). Costs what was sent since the client last accepted something.
     pub(crate) fn forgive(&mut self) {
         let is_over = !self.session.is_held_to_answers() || !self.session.is_rejected();
+        if is_over || self.session.is_waiting() {
+            return;
+        }
+        self.release_what_was_never_accepted();
         // What is to be sent yet will be answered.
-        if is_over || self.session.is_waiting() || self.session.has_additions(self.arena) {
+        if self.session.has_additions(self.arena) {
             return;
         }
         self.forgive_suspects();
         let may_have_what_is_gone = match self.session.wildcard {
+            Some(_) if self.session.needs_ghosts(self.arena) => {
+                self.rejected_beside() == Beside::Deletions
+            }
             Some(_) if self.sends_full_state() => !self.has_accepted_everything(),
             _ => {
                 let suspects = self.session.suspects();
@@ -242,6 +250,48 @@ impl Turn<'_> {
             slot = self.edges.next(Chain::Session, slot);
         }
         self.make_due(slot, Cause::Recovery);
+    }
+
+    /// What came after the last response that the client accepted, and has gone again, nothing refers to that the
+    /// client has accepted: that it is gone need not wait for anything (M147). It may well be what was bad, so
+    /// that everything else would wait for ever. Costs what lingers and was deleted since that was last told.
+    fn release_what_was_never_accepted(&mut self) {
+        if !self.session.lets_linger(self.arena) {
+            return;
+        }
+        let accepted =
+            match (self.session.accepted_response(self.arena, Stamp::START), self.session.past) {
+                (Some(accepted), _) => accepted.at,
+                (None, Past::None) => Stamp::START,
+                (None, Past::Some) => return,
+            };
+        let mut due = Vec::new();
+        let mut slot = self.session.due.withheld().first();
+        while let Some(edge) = self.edges.at(slot) {
+            if self.arena.came_and_went_after(edge.resource, accepted) {
+                due.push(slot);
+            }
+            slot = self.edges.next(Chain::Due, slot);
+        }
+        let lost: Vec<Slot> = match self.session.wildcard {
+            Some(wildcard) => {
+                self.arena.lost(wildcard.told, wildcard.reached).map(|it| it.0).collect()
+            }
+            None => Vec::new(),
+        };
+        let nonce = self.session.newest_nonce();
+        for resource in lost {
+            if self.arena.came_and_went_after(resource, accepted)
+                && self.edges.find(self.slot, resource).is_none()
+                && let Some(edge) = self.connect_parting(resource)
+            {
+                self.edges.set_sent(&mut self.session.edges, edge, nonce);
+                due.push(edge);
+            }
+        }
+        for edge in due {
+            self.make_due(edge, Cause::Changed);
+        }
     }
 
     /// What the responses since the one that was accepted last had beside resources.

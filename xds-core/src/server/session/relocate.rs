@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use super::{
-    Sends, Turn,
+    Past, Sends, Turn,
     edge::{Chain, Standing},
 };
 use crate::{
@@ -102,6 +102,7 @@ impl Turn<'_> {
     /// Puts the session on its new arena.
     pub(crate) fn unpack(&mut self, luggage: Luggage) {
         self.begin();
+        self.session.past = Past::Some;
         let sends = self.session.sends(self.arena);
         let cause = self.session.asked().min(Cause::Changed);
         if let Some(version) = luggage.wildcard {

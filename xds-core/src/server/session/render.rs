@@ -143,7 +143,7 @@ impl Turn<'_> {
         let alarm = Slot::NONE;
         let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
         self.session.note_sent(self.arena, reached);
-        if self.tells_deletions || body.removed > 0 {
+        if self.tells_deletions || body.removed > self.absences {
             self.session.note_deleting(nonce);
         }
         self.session.put_on_way(sent, self.arena);
@@ -213,7 +213,10 @@ impl Turn<'_> {
                             Absence::EmptyResource if !has_had_it => {
                                 parts.push_absence(&resource.name);
                             }
-                            _ => parts.remove(&resource.name, self.session.spelling),
+                            _ => {
+                                self.absences += usize::from(!has_had_it);
+                                parts.remove(&resource.name, self.session.spelling);
+                            }
                         }
                     }
                     let due = self.edges.clear_due(&mut self.session.due, slot);

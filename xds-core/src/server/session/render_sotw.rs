@@ -49,6 +49,7 @@ impl Turn<'_> {
             let (body, version) = self.named_body();
             return (body, version, cause.or(Some(Cause::Changed)));
         }
+        self.tells_deletions |= self.tells_of_graves();
         let newest = self.arena.newest();
         let (body, version) = self.body_of_everything();
         let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
@@ -62,6 +63,13 @@ impl Turn<'_> {
         wildcard.version = version;
         self.advance(self.arena.clock());
         (body, version, cause.min_some(why))
+    }
+
+    /// Whether the wildcard has lost anything that is not repeated.
+    fn tells_of_graves(&self) -> bool {
+        let wildcard = self.session.wildcard.filter(|_| self.session.needs_ghosts(self.arena));
+        let lost = wildcard.map(|wildcard| self.arena.lost(wildcard.told, wildcard.reached));
+        lost.is_some_and(|mut lost| lost.next().is_some())
     }
 
     /// All named resources that exist. The version is that of exactly these: who has a part of the

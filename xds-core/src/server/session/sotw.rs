@@ -4,7 +4,7 @@
 //! next request repeats (M58-M61, S0.147). What a list changes is for [`interest`](super::interest).
 
 use super::{
-    First, Turn, WarmingState,
+    First, Past, Turn, WarmingState,
     answer::{Asked, Reading, Rejection, Surroundings},
     edge::{Chain, Edge},
     interest::Outcome,
@@ -32,6 +32,9 @@ impl Turn<'_> {
         let is_first = self.session.round == 0;
         let is_rejection = rejection.is_some();
         let has = self.version_had(request, is_rejection);
+        if is_first && !has.is_empty() {
+            self.session.past = Past::Some;
+        }
         if let Some(rejection) = &rejection
             && self.session.visit == Visit::Fetches
         {

@@ -303,8 +303,8 @@ impl Arena {
         if self.mourners > 0 {
             self.graves.push_back(Grave { stamp: now, resource: slot });
         } else {
-            self.close_grave(slot);
             self.horizon = now;
+            self.release(slot);
         }
         self.file_name(name);
         Some(slot)
@@ -402,10 +402,11 @@ impl Arena {
     /// Frees the slot of a name that neither exists nor interests anybody (M243).
     pub(crate) fn release(&mut self, slot: Slot) {
         let idle = |resource: &Resource| {
+            let has_grave = resource.life.is_remembered() && resource.stamp > self.horizon;
             resource.payload.is_none()
                 && resource.error.is_none()
                 && resource.subscribers.is_empty()
-                && !resource.life.is_remembered()
+                && !has_grave
         };
         if self.resources.at(slot).is_some_and(idle)
             && let Some(resource) = self.resources.remove(slot)

@@ -50,6 +50,11 @@ impl Life {
         self.first != Stamp::START
     }
 
+    /// Whether every resource of the name, as far as it is remembered, was created after `position`.
+    pub(crate) fn began_after(self, position: Stamp) -> bool {
+        self.is_remembered() && self.first > position
+    }
+
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
     /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
     /// was.

@@ -75,6 +75,12 @@ impl Arena {
         })
     }
 
+    /// Whether a name has no resource, and had none up to `position`, as far as is known.
+    pub(crate) fn came_and_went_after(&self, slot: Slot, position: Stamp) -> bool {
+        let resource = self.at(slot).filter(|resource| resource.payload.is_none());
+        resource.is_some_and(|resource| resource.life.began_after(position))
+    }
+
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
     /// of the resource.
     pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
