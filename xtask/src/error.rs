@@ -23,8 +23,8 @@ pub(crate) enum Error {
     File { path: PathBuf, source: io::Error },
 
     #[error(
-        "{} differs from what proto/ generates; run `cargo xtask gen` and commit the result{}",
-        crate::codegen::OUTPUT,
+        "{} differ from what proto/ generates; run `cargo xtask gen` and commit the result{}",
+        crate::codegen::OUTPUTS,
         differences.iter().map(|difference| format!("\n  {difference}")).collect::<String>()
     )]
     Stale { differences: Vec<Difference> },

@@ -28,7 +28,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  gen            regenerate xds-core/src/proto/generated from proto/
+  gen            regenerate the code of xds-core and xds-routing from proto/
   gen --check    fail if the checked-in code differs from what gen would write
   coverage [--missing] [--strict]
                  run the tests; list which requirements they cover, and why others are not.

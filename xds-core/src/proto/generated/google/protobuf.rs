@@ -18,22 +18,22 @@ impl ::prost::Name for Any {
         "type.googleapis.com/google.protobuf.Any".into()
     }
 }
-/// A moment, counted from the start of 1970 in UTC; `nanos` always counts up.
+/// A signed span of time; both parts have the same sign.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Timestamp {
+pub struct Duration {
     #[prost(int64, tag = "1")]
     pub seconds: i64,
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
-impl ::prost::Name for Timestamp {
-    const NAME: &'static str = "Timestamp";
+impl ::prost::Name for Duration {
+    const NAME: &'static str = "Duration";
     const PACKAGE: &'static str = "google.protobuf";
     fn full_name() -> ::prost::alloc::string::String {
-        "google.protobuf.Timestamp".into()
+        "google.protobuf.Duration".into()
     }
     fn type_url() -> ::prost::alloc::string::String {
-        "type.googleapis.com/google.protobuf.Timestamp".into()
+        "type.googleapis.com/google.protobuf.Duration".into()
     }
 }
 /// A JSON object.
@@ -130,22 +130,22 @@ impl NullValue {
         }
     }
 }
-/// A signed span of time; both parts have the same sign.
+/// A moment, counted from the start of 1970 in UTC; `nanos` always counts up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Duration {
+pub struct Timestamp {
     #[prost(int64, tag = "1")]
     pub seconds: i64,
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
-impl ::prost::Name for Duration {
-    const NAME: &'static str = "Duration";
+impl ::prost::Name for Timestamp {
+    const NAME: &'static str = "Timestamp";
     const PACKAGE: &'static str = "google.protobuf";
     fn full_name() -> ::prost::alloc::string::String {
-        "google.protobuf.Duration".into()
+        "google.protobuf.Timestamp".into()
     }
     fn type_url() -> ::prost::alloc::string::String {
-        "type.googleapis.com/google.protobuf.Duration".into()
+        "type.googleapis.com/google.protobuf.Timestamp".into()
     }
 }
 /// An `f64` that can be absent.

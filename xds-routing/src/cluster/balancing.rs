@@ -1,0 +1,203 @@
+//! How to choose between the endpoints of a cluster (A27, A42, A48, A52, A58).
+
+use alloc::boxed::Box;
+
+use crate::{
+    extensions::{ExtensionConfig, decode, judge_extension},
+    judge::Judge,
+    proto::envoy::{
+        config::cluster::v3::{
+            self as schema,
+            cluster::{LbConfig, LbPolicy, ring_hash_lb_config},
+        },
+        extensions::load_balancing_policies as policies,
+    },
+};
+use xds_core::proto::{Any, UInt64Value};
+
+/// How to choose between endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BalancingPolicy {
+    /// A locality by weight, then whatever this says.
+    Localities(Box<Self>),
+    /// One after the other.
+    RoundRobin,
+    /// By a hash, on a ring.
+    RingHash(RingHash),
+    /// The one with the fewest calls, out of this many.
+    LeastRequest(u32),
+    /// The first address that answers; in an order of chance, if so.
+    PickFirst {
+        /// Whether the order is one of chance.
+        shuffle: bool,
+    },
+    /// In turn, by weights that the endpoints report (A58).
+    Reported(ExtensionConfig),
+    /// A policy of the data plane's own ([`Rules::lb_policies`](crate::Rules)).
+    Custom(ExtensionConfig),
+}
+
+/// A ring of hashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingHash {
+    /// How long it is at least.
+    pub minimum_size: u64,
+    /// How long it is at most.
+    pub maximum_size: u64,
+}
+
+const PACKAGE: &str = "type.googleapis.com/envoy.extensions.load_balancing_policies.";
+const LARGEST_RING: u64 = 8 * 1_024 * 1_024;
+const USUAL_RING: u64 = 1_024;
+/// How deep policies can be inside one another (A52).
+const DEPTH: usize = 16;
+
+pub(super) fn judge_balancing(
+    cluster: &schema::Cluster,
+    judge: &mut Judge<'_>,
+) -> Option<BalancingPolicy> {
+    if let Some(policy) = cluster.load_balancing_policy.as_ref() {
+        return judge.field("load_balancing_policy", |judge| judge_policies(policy, DEPTH, judge));
+    }
+    match LbPolicy::try_from(cluster.lb_policy) {
+        Ok(LbPolicy::RoundRobin) => {
+            Some(BalancingPolicy::Localities(Box::new(BalancingPolicy::RoundRobin)))
+        }
+        Ok(LbPolicy::RingHash) => {
+            let config = match cluster.lb_config.as_ref() {
+                Some(LbConfig::RingHashLbConfig(config)) => *config,
+                _ => schema::cluster::RingHashLbConfig::default(),
+            };
+            judge.field("ring_hash_lb_config", |judge| {
+                if config.hash_function != ring_hash_lb_config::HashFunction::XxHash as i32 {
+                    judge.fault_in("hash_function", "must be XX_HASH");
+                }
+                let sizes = (config.minimum_ring_size, config.maximum_ring_size);
+                judge_ring(sizes.0.as_ref(), sizes.1.as_ref(), judge)
+            })
+        }
+        Ok(LbPolicy::LeastRequest) => {
+            let count = match cluster.lb_config.as_ref() {
+                Some(LbConfig::LeastRequestLbConfig(config)) => config.choice_count.as_ref(),
+                _ => None,
+            };
+            judge.field("least_request_lb_config", |judge| {
+                judge_choice_count(count.map(|it| it.value), judge)
+            })
+        }
+        _ => {
+            judge.fault_in("lb_policy", "must be ROUND_ROBIN, RING_HASH or LEAST_REQUEST");
+            None
+        }
+    }
+}
+
+/// The first policy of the list that is known; the others are not looked at (A52).
+fn judge_policies(
+    list: &schema::LoadBalancingPolicy,
+    depth: usize,
+    judge: &mut Judge<'_>,
+) -> Option<BalancingPolicy> {
+    let Some(depth) = depth.checked_sub(1) else {
+        judge.fault(format_args!("more than {DEPTH} policies inside one another"));
+        return None;
+    };
+    for (index, policy) in list.policies.iter().enumerate() {
+        let config = policy.typed_extension_config.as_ref();
+        let known = judge.element("policies", index, |judge| {
+            judge.field("typed_extension_config.typed_config", |judge| {
+                let Some(config) = config.and_then(|it| it.typed_config.as_ref()) else {
+                    judge.fault("must be set");
+                    return Known::Yes(None);
+                };
+                judge_policy(config, depth, judge)
+            })
+        });
+        if let Known::Yes(policy) = known {
+            return policy;
+        }
+    }
+    judge.fault_in("policies", "none of them is known");
+    None
+}
+
+enum Known {
+    Yes(Option<BalancingPolicy>),
+    No,
+}
+
+fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
+    use policies::{
+        least_request::v3::LeastRequest, pick_first::v3::PickFirst,
+        ring_hash::v3::RingHash as Ring, wrr_locality::v3::WrrLocality,
+    };
+    let name = config.type_url.strip_prefix(PACKAGE).unwrap_or_default();
+    let policy = match name {
+        "round_robin.v3.RoundRobin" => Some(BalancingPolicy::RoundRobin),
+        "wrr_locality.v3.WrrLocality" => {
+            decode::<WrrLocality>(&config.value, judge).and_then(|it| {
+                judge.field("endpoint_picking_policy", |judge| {
+                    let Some(policy) = it.endpoint_picking_policy.as_ref() else {
+                        judge.fault("must be set");
+                        return None;
+                    };
+                    let policy = judge_policies(policy, depth, judge)?;
+                    Some(BalancingPolicy::Localities(Box::new(policy)))
+                })
+            })
+        }
+        "ring_hash.v3.RingHash" => decode::<Ring>(&config.value, judge).and_then(|ring| {
+            // The usual function is xxHash too.
+            if ring.hash_function > 1 {
+                judge.fault_in("hash_function", "must be XX_HASH");
+            }
+            let (least, most) = (ring.minimum_ring_size, ring.maximum_ring_size);
+            judge_ring(least.as_ref(), most.as_ref(), judge)
+        }),
+        "least_request.v3.LeastRequest" => decode::<LeastRequest>(&config.value, judge)
+            .and_then(|it| judge_choice_count(it.choice_count.map(|it| it.value), judge)),
+        "pick_first.v3.PickFirst" => decode::<PickFirst>(&config.value, judge)
+            .map(|it| BalancingPolicy::PickFirst { shuffle: it.shuffle_address_list }),
+        "client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin" => {
+            judge_extension(config, judge).map(BalancingPolicy::Reported)
+        }
+        _ => {
+            let Some(extension) = judge_extension(config, judge) else {
+                return Known::Yes(None);
+            };
+            if !judge.rules.lb_policies.contains(&extension.type_url) {
+                return Known::No;
+            }
+            Some(BalancingPolicy::Custom(extension))
+        }
+    };
+    Known::Yes(policy)
+}
+
+fn judge_ring(
+    least: Option<&UInt64Value>,
+    most: Option<&UInt64Value>,
+    judge: &mut Judge<'_>,
+) -> Option<BalancingPolicy> {
+    let minimum_size = least.map_or(USUAL_RING, |it| it.value);
+    let maximum_size = most.map_or(LARGEST_RING, |it| it.value);
+    for (name, size) in [("minimum_ring_size", minimum_size), ("maximum_ring_size", maximum_size)] {
+        if !(1..=LARGEST_RING).contains(&size) {
+            judge.fault_in(name, format_args!("must be from 1 to {LARGEST_RING}"));
+        }
+    }
+    if minimum_size > maximum_size {
+        judge.fault_in("minimum_ring_size", "must not be above maximum_ring_size");
+    }
+    Some(BalancingPolicy::RingHash(RingHash { minimum_size, maximum_size }))
+}
+
+fn judge_choice_count(count: Option<u32>, judge: &mut Judge<'_>) -> Option<BalancingPolicy> {
+    let count = count.unwrap_or(2);
+    if count < 2 {
+        judge.fault_in("choice_count", "must be at least 2");
+    }
+    Some(BalancingPolicy::LeastRequest(count))
+}

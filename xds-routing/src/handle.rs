@@ -1,0 +1,34 @@
+//! The values as what a typed watch of `xds-handle` decodes to.
+
+use bytes::Bytes;
+use xds_core::{
+    TypeUrl,
+    client::{Context, Rejection},
+    types,
+};
+use xds_handle::Decode;
+
+use crate::{
+    Rules, cluster::Cluster, endpoint::ClusterLoadAssignment, listener::Listener,
+    route::RouteConfiguration,
+};
+
+macro_rules! decode {
+    ($value:ident, $url:ident) => {
+        /// By gRPC's rules; for others, give the client the resource type.
+        impl Decode for $value {
+            fn type_url() -> TypeUrl {
+                TypeUrl::from(types::$url)
+            }
+
+            fn decode(resource: &Bytes, _: &Context<'_>) -> Result<Self, Rejection> {
+                Ok(Self::from_bytes(resource, &Rules::default())?)
+            }
+        }
+    };
+}
+
+decode!(Listener, LISTENER);
+decode!(RouteConfiguration, ROUTE_CONFIGURATION);
+decode!(Cluster, CLUSTER);
+decode!(ClusterLoadAssignment, CLUSTER_LOAD_ASSIGNMENT);

@@ -1,0 +1,194 @@
+//! Which routes' paths can fit a call's, without looking at all of them.
+//!
+//! A path can fit one exact text, a chain of prefixes each of which begins with the next, and any expression.
+//! Each of these has the list of its routes, in order; the lists are merged as they are read, so that routes
+//! come in the order of the resource and nothing after the one that counts is looked at. Prefixes stand
+//! sorted: the last one that is not after the path begins with all those that the path begins with, so they are
+//! found by one search and by going from each to the longest that it begins with.
+
+use alloc::{
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use crate::{
+    pattern::{LetterCase, PathMatcher},
+    route::Route,
+};
+
+/// Routes by their position, in order.
+type Positions = Vec<u32>;
+
+/// Texts in order, with the routes for each.
+#[derive(Clone, Debug, Default)]
+struct Exact(Vec<(String, Positions)>);
+
+impl Exact {
+    fn new(texts: Vec<(String, u32)>) -> Self {
+        Self(grouped(texts))
+    }
+
+    fn find(&self, path: &str) -> Option<&[u32]> {
+        let place = self.0.binary_search_by(|(text, _)| text.as_str().cmp(path)).ok()?;
+        self.0.get(place).map(|(_, positions)| positions.as_slice())
+    }
+}
+
+/// Prefixes in order.
+#[derive(Clone, Debug, Default)]
+struct Prefixes(Vec<Prefix>);
+
+#[derive(Clone, Debug)]
+struct Prefix {
+    text: String,
+    positions: Positions,
+    /// The longest other one that it begins with.
+    next: Option<usize>,
+}
+
+impl Prefixes {
+    fn new(texts: Vec<(String, u32)>) -> Self {
+        let mut prefixes: Vec<Prefix> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        for (index, (text, positions)) in grouped(texts).into_iter().enumerate() {
+            let begins_with = |&other: &usize| {
+                prefixes.get(other).is_some_and(|other| text.starts_with(&other.text))
+            };
+            while open.last().is_some_and(|last| !begins_with(last)) {
+                open.pop();
+            }
+            let next = open.last().copied();
+            open.push(index);
+            prefixes.push(Prefix { text, positions, next });
+        }
+        Self(prefixes)
+    }
+
+    /// Those that the path begins with, the longest first.
+    fn chain<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a [u32]> {
+        let after = self.0.partition_point(|prefix| prefix.text.as_str() <= path);
+        let mut at = after.checked_sub(1);
+        while let Some(prefix) = at.and_then(|at| self.0.get(at)) {
+            if path.starts_with(&prefix.text) {
+                break;
+            }
+            at = prefix.next;
+        }
+        core::iter::from_fn(move || {
+            let prefix = self.0.get(at?)?;
+            at = prefix.next;
+            Some(prefix.positions.as_slice())
+        })
+    }
+}
+
+/// Sorted texts, each once.
+fn grouped(mut texts: Vec<(String, u32)>) -> Vec<(String, Positions)> {
+    texts.sort();
+    let mut groups: Vec<(String, Positions)> = Vec::new();
+    for (text, position) in texts {
+        match groups.last_mut() {
+            Some((last, positions)) if *last == text => positions.push(position),
+            _ => groups.push((text, Vec::from([position]))),
+        }
+    }
+    groups
+}
+
+/// The routes of a virtual host by what their paths look like.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RouteIndex {
+    exact: Exact,
+    prefixes: Prefixes,
+    /// In lower case.
+    exact_of_any_case: Exact,
+    prefixes_of_any_case: Prefixes,
+    expressions: Positions,
+}
+
+impl RouteIndex {
+    pub(crate) fn new(routes: &[Route]) -> Self {
+        let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
+        let (mut exact_any, mut prefixes_any) = (Vec::new(), Vec::new());
+        let mut expressions = Vec::new();
+        for (position, route) in (0..u32::MAX).zip(routes) {
+            match &route.matches.path {
+                PathMatcher::Exact(text, LetterCase::Sensitive) => {
+                    exact.push((text.to_string(), position));
+                }
+                PathMatcher::Exact(text, LetterCase::Ignored) => {
+                    exact_any.push((text.to_ascii_lowercase(), position));
+                }
+                PathMatcher::Prefix(text, LetterCase::Sensitive) => {
+                    prefixes.push((text.to_string(), position));
+                }
+                PathMatcher::Prefix(text, LetterCase::Ignored) => {
+                    prefixes_any.push((text.to_ascii_lowercase(), position));
+                }
+                PathMatcher::Expression(_) => expressions.push(position),
+            }
+        }
+        Self {
+            exact: Exact::new(exact),
+            prefixes: Prefixes::new(prefixes),
+            exact_of_any_case: Exact::new(exact_any),
+            prefixes_of_any_case: Prefixes::new(prefixes_any),
+            expressions,
+        }
+    }
+
+    /// The routes whose paths can fit, in order.
+    pub(crate) fn candidates(&self, path: &str) -> Candidates<'_> {
+        let mut lists = Vec::new();
+        lists.extend(self.exact.find(path));
+        lists.extend(self.prefixes.chain(path));
+        if !self.exact_of_any_case.0.is_empty() || !self.prefixes_of_any_case.0.is_empty() {
+            let lower = path.to_ascii_lowercase();
+            lists.extend(self.exact_of_any_case.find(&lower));
+            lists.extend(self.prefixes_of_any_case.chain(&lower));
+        }
+        Candidates { lists, expressions: &self.expressions }
+    }
+}
+
+/// Routes in order, read from several lists.
+#[derive(Debug)]
+pub(crate) struct Candidates<'a> {
+    /// Those whose paths fit.
+    lists: Vec<&'a [u32]>,
+    /// Those whose paths may.
+    expressions: &'a [u32],
+}
+
+/// A route whose path can fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Candidate {
+    /// It does.
+    Fits(usize),
+    /// It has to be asked.
+    MayFit(usize),
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = Candidate;
+
+    fn next(&mut self) -> Option<Candidate> {
+        let heads = self.lists.iter_mut().filter(|list| !list.is_empty());
+        let least = heads.min_by_key(|list| list.first().copied());
+        let of_expressions = self.expressions.split_first();
+        let sure = least.as_ref().and_then(|list| list.first().copied());
+        match (sure, of_expressions) {
+            (sure, Some((&first, rest))) if sure.is_none_or(|sure| first < sure) => {
+                self.expressions = rest;
+                Some(Candidate::MayFit(first as usize))
+            }
+            (Some(position), _) => {
+                if let Some(list) = least {
+                    *list = list.get(1..).unwrap_or_default();
+                }
+                Some(Candidate::Fits(position as usize))
+            }
+            (None, _) => None,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Which virtual host is for a name.
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use super::VirtualHost;
+
+/// Names that a virtual host is for. Upper and lower case of ASCII are the same; kept is the lower.
+///
+/// The order is that of precedence: the most specific is the least (S2.069).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DomainPattern {
+    /// This name.
+    Exact(String),
+    /// All that end so, and are longer: `*.example.com` without the asterisk.
+    Suffix(String),
+    /// All that begin so, and are longer: `example.*` without the asterisk.
+    Prefix(String),
+    /// All names.
+    Any,
+}
+
+impl DomainPattern {
+    /// Reads a pattern; `None` if it is none: empty, or with an asterisk anywhere but at one end.
+    #[must_use]
+    pub fn parse(pattern: &str) -> Option<Self> {
+        let pattern = pattern.to_ascii_lowercase();
+        if pattern == "*" {
+            return Some(Self::Any);
+        }
+        let parsed = if let Some(suffix) = pattern.strip_prefix('*') {
+            Self::Suffix(suffix.to_string())
+        } else if let Some(prefix) = pattern.strip_suffix('*') {
+            Self::Prefix(prefix.to_string())
+        } else {
+            Self::Exact(pattern)
+        };
+        let is_plain = !parsed.text().is_empty() && !parsed.text().contains('*');
+        is_plain.then_some(parsed)
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Exact(text) | Self::Suffix(text) | Self::Prefix(text) => text,
+            Self::Any => "",
+        }
+    }
+
+    /// Whether a name is among them.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        match self {
+            Self::Exact(exact) => name == *exact,
+            Self::Suffix(suffix) => name.len() > suffix.len() && name.ends_with(suffix.as_str()),
+            Self::Prefix(prefix) => name.len() > prefix.len() && name.starts_with(prefix.as_str()),
+            Self::Any => true,
+        }
+    }
+}
+
+/// Texts of one kind with the first virtual host that has each, and their lengths, the longest first.
+#[derive(Clone, Debug, Default)]
+struct Texts {
+    hosts: BTreeMap<String, usize>,
+    lengths: Vec<usize>,
+}
+
+impl Texts {
+    fn add(&mut self, text: &str, host: usize) {
+        self.hosts.entry(text.to_string()).or_insert(host);
+        if let Err(place) = self.lengths.binary_search_by(|length| text.len().cmp(length)) {
+            self.lengths.insert(place, text.len());
+        }
+    }
+
+    /// The longest that `part` of the name, which has the given length, is among.
+    fn longest<'a>(&self, name: &'a str, part: impl Fn(usize) -> Option<&'a str>) -> Option<usize> {
+        let shorter = self.lengths.iter().filter(|&&length| length < name.len());
+        shorter.filter_map(|&length| part(length)).find_map(|text| self.hosts.get(text).copied())
+    }
+}
+
+/// Finds the virtual host for a name without looking at all of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DomainIndex {
+    exact: BTreeMap<String, usize>,
+    suffixes: Texts,
+    prefixes: Texts,
+    any: Option<usize>,
+}
+
+impl DomainIndex {
+    pub(crate) fn new(hosts: &[VirtualHost]) -> Self {
+        let mut index = Self::default();
+        for (host, domains) in hosts.iter().map(VirtualHost::domains).enumerate() {
+            for domain in domains {
+                match domain {
+                    DomainPattern::Exact(name) => {
+                        index.exact.entry(name.clone()).or_insert(host);
+                    }
+                    DomainPattern::Suffix(suffix) => index.suffixes.add(suffix, host),
+                    DomainPattern::Prefix(prefix) => index.prefixes.add(prefix, host),
+                    DomainPattern::Any => {
+                        index.any.get_or_insert(host);
+                    }
+                }
+            }
+        }
+        index
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        let name = name.to_ascii_lowercase();
+        let exact = self.exact.get(&name).copied();
+        let suffix = || self.suffixes.longest(&name, |length| name.get(name.len() - length..));
+        let prefix = || self.prefixes.longest(&name, |length| name.get(..length));
+        exact.or_else(suffix).or_else(prefix).or(self.any)
+    }
+}

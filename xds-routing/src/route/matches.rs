@@ -1,0 +1,193 @@
+//! Which calls a route is for.
+
+use alloc::{string::String, vec::Vec};
+
+use crate::{
+    judge::Judge,
+    matching::Call,
+    pattern::{Fraction, HeaderMatcher, HeaderTest, Headers, LetterCase, PathMatcher, TextMatcher},
+    proto::envoy::config::route::v3::{self as schema, header_matcher::HeaderMatchSpecifier},
+    random::Random,
+    rules::CaseInsensitive,
+};
+use schema::route_match::PathSpecifier;
+use xds_core::proto::{
+    StringMatcher,
+    envoy::r#type::matcher::v3::{RegexMatcher, string_matcher::MatchPattern},
+};
+
+/// Which calls a route is for: those that fit all of it (S2.046).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteMatch {
+    /// How the path has to look.
+    pub path: PathMatcher,
+    /// How the headers have to look.
+    pub headers: Vec<HeaderMatcher>,
+    /// Which share of the calls that fit the rest; absent is all (S2.032).
+    pub fraction: Option<Fraction>,
+}
+
+impl RouteMatch {
+    /// Whether a call fits. Chance is asked only about calls that fit the rest.
+    pub fn matches<H: Headers + ?Sized>(&self, call: &Call<'_, H>, random: &mut Random) -> bool {
+        self.path.matches(call.path) && self.rest_matches(call, random)
+    }
+
+    /// Whether a call whose path fits does so otherwise.
+    pub(crate) fn rest_matches<H: Headers + ?Sized>(
+        &self,
+        call: &Call<'_, H>,
+        random: &mut Random,
+    ) -> bool {
+        self.headers.iter().all(|header| header.matches(call.headers))
+            && self.fraction.is_none_or(|fraction| fraction.draw(random))
+    }
+
+    /// Whether every call fits.
+    #[must_use]
+    pub fn is_catch_all(&self) -> bool {
+        let is_all = self.fraction.is_none_or(|fraction| fraction == Fraction::ALL);
+        self.path.matches_all() && self.headers.is_empty() && is_all
+    }
+}
+
+pub(crate) fn judge_match(
+    matches: &schema::RouteMatch,
+    judge: &mut Judge<'_>,
+) -> Option<RouteMatch> {
+    let path = judge_path(matches, judge);
+    let mut headers = Vec::new();
+    for (index, header) in matches.headers.iter().enumerate() {
+        headers.extend(judge.element("headers", index, |judge| judge_header(header, judge)));
+    }
+    // The key is for a runtime, which gRPC does not have (S2.089).
+    let fraction = matches.runtime_fraction.as_ref().and_then(|it| it.default_value.as_ref());
+    let fraction = fraction.map(|percent| {
+        let fraction = Fraction::from_schema(percent);
+        if fraction.is_none() {
+            judge.fault_in("runtime_fraction.default_value.denominator", "unknown value");
+        }
+        fraction
+    });
+    Some(RouteMatch {
+        path: path?,
+        headers,
+        fraction: match fraction {
+            Some(known) => Some(known?),
+            None => None,
+        },
+    })
+}
+
+fn judge_path(matches: &schema::RouteMatch, judge: &mut Judge<'_>) -> Option<PathMatcher> {
+    let case = match matches.case_sensitive.as_ref().is_none_or(|it| it.value) {
+        true => LetterCase::Sensitive,
+        false => LetterCase::Ignored,
+    };
+    if case == LetterCase::Ignored && judge.rules.case_insensitive == CaseInsensitive::Rejected {
+        judge.fault_in("case_sensitive", "must not be false");
+    }
+    match matches.path_specifier.as_ref() {
+        Some(PathSpecifier::Prefix(prefix)) => Some(PathMatcher::Prefix(prefix.clone(), case)),
+        Some(PathSpecifier::Path(path)) => Some(PathMatcher::Exact(path.clone(), case)),
+        Some(PathSpecifier::SafeRegex(regex)) => judge
+            .field("safe_regex.regex", |judge| judge.expression(&regex.regex))
+            .map(PathMatcher::Expression),
+        Some(PathSpecifier::ConnectMatcher(_)) => {
+            judge.fault_in("connect_matcher", "not supported by gRPC");
+            None
+        }
+        Some(PathSpecifier::PathSeparatedPrefix(_)) => {
+            judge.fault_in("path_separated_prefix", "not supported by gRPC");
+            None
+        }
+        None => {
+            judge.fault_in("path_specifier", "must be prefix, path or safe_regex");
+            None
+        }
+    }
+}
+
+/// The limit of HTTP/2 implementations; longer ones cannot come.
+const HEADER_NAME_LENGTH: usize = 16 * 1024;
+
+pub(crate) fn judge_header(
+    header: &schema::HeaderMatcher,
+    judge: &mut Judge<'_>,
+) -> Option<HeaderMatcher> {
+    if header.name.is_empty() || header.name.len() > HEADER_NAME_LENGTH {
+        judge.fault_in("name", format_args!("must have 1 to {HEADER_NAME_LENGTH} bytes"));
+    }
+    let text = |text: &String| text.clone();
+    let sensitive = LetterCase::Sensitive;
+    #[allow(deprecated, reason = "servers still send them")]
+    let test = match header.header_match_specifier.as_ref() {
+        Some(HeaderMatchSpecifier::ExactMatch(exact)) => {
+            HeaderTest::Text(TextMatcher::Exact(text(exact), sensitive))
+        }
+        Some(HeaderMatchSpecifier::SafeRegexMatch(regex)) => {
+            let expression =
+                judge.field("safe_regex_match.regex", |judge| judge_expression(regex, judge))?;
+            HeaderTest::Text(expression)
+        }
+        Some(HeaderMatchSpecifier::RangeMatch(range)) => {
+            if range.end < range.start {
+                judge.fault_in("range_match", "the end must not be smaller than the start");
+            }
+            HeaderTest::Range(range.start, range.end)
+        }
+        Some(HeaderMatchSpecifier::PresentMatch(present)) => HeaderTest::Present(*present),
+        Some(HeaderMatchSpecifier::PrefixMatch(prefix)) => {
+            HeaderTest::Text(TextMatcher::Prefix(text(prefix), sensitive))
+        }
+        Some(HeaderMatchSpecifier::SuffixMatch(suffix)) => {
+            HeaderTest::Text(TextMatcher::Suffix(text(suffix), sensitive))
+        }
+        Some(HeaderMatchSpecifier::ContainsMatch(part)) => {
+            HeaderTest::Text(TextMatcher::Contains(text(part), sensitive))
+        }
+        Some(HeaderMatchSpecifier::StringMatch(matcher)) => {
+            HeaderTest::Text(judge.field("string_match", |judge| judge_text(matcher, judge))?)
+        }
+        None => {
+            judge.fault_in("header_match_specifier", "must be one that gRPC supports");
+            return None;
+        }
+    };
+    Some(HeaderMatcher {
+        name: header.name.to_ascii_lowercase(),
+        test,
+        invert: header.invert_match,
+        missing_is_empty: header.treat_missing_header_as_empty,
+    })
+}
+
+fn judge_expression(regex: &RegexMatcher, judge: &mut Judge<'_>) -> Option<TextMatcher> {
+    // The size of the program is in units of another engine (S2.076, S2.086).
+    judge.expression(&regex.regex).map(TextMatcher::Expression)
+}
+
+pub(crate) fn judge_text(matcher: &StringMatcher, judge: &mut Judge<'_>) -> Option<TextMatcher> {
+    let case = if matcher.ignore_case { LetterCase::Ignored } else { LetterCase::Sensitive };
+    match matcher.match_pattern.as_ref() {
+        Some(MatchPattern::Exact(exact)) => Some(TextMatcher::Exact(exact.clone(), case)),
+        Some(MatchPattern::Prefix(prefix)) => Some(TextMatcher::Prefix(prefix.clone(), case)),
+        Some(MatchPattern::Suffix(suffix)) => Some(TextMatcher::Suffix(suffix.clone(), case)),
+        Some(MatchPattern::Contains(part)) => Some(TextMatcher::Contains(part.clone(), case)),
+        Some(MatchPattern::SafeRegex(regex)) => {
+            if matcher.ignore_case {
+                judge.fault_in("ignore_case", "has no effect on safe_regex and must not be set");
+            }
+            judge.field("safe_regex.regex", |judge| judge_expression(regex, judge))
+        }
+        Some(MatchPattern::Custom(_)) => {
+            judge.fault_in("custom", "not supported by gRPC");
+            None
+        }
+        None => {
+            judge.fault_in("match_pattern", "must be set");
+            None
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! When a call is tried again (A44).
+
+use core::time::Duration;
+
+use crate::{judge::Judge, proto::envoy::config::route::v3 as schema, scalars::judge_duration};
+
+/// When a call is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// After which statuses, in the order of the API; empty is never.
+    pub statuses: alloc::vec::Vec<RetryableStatus>,
+    /// How often, beside the first time.
+    pub retries: u32,
+    /// How long to wait before the first retry.
+    pub base_interval: Duration,
+    /// How long to wait at most.
+    pub max_interval: Duration,
+}
+
+/// A gRPC status after which a call can be tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetryableStatus {
+    /// CANCELLED.
+    Cancelled,
+    /// DEADLINE_EXCEEDED.
+    DeadlineExceeded,
+    /// INTERNAL.
+    Internal,
+    /// RESOURCE_EXHAUSTED.
+    ResourceExhausted,
+    /// UNAVAILABLE.
+    Unavailable,
+}
+
+const STATUSES: [(&str, RetryableStatus); 5] = [
+    ("cancelled", RetryableStatus::Cancelled),
+    ("deadline-exceeded", RetryableStatus::DeadlineExceeded),
+    ("internal", RetryableStatus::Internal),
+    ("resource-exhausted", RetryableStatus::ResourceExhausted),
+    ("unavailable", RetryableStatus::Unavailable),
+];
+
+const DEFAULT_BASE_INTERVAL: Duration = Duration::from_millis(25);
+
+pub(crate) fn judge_retry(
+    policy: &schema::RetryPolicy,
+    judge: &mut Judge<'_>,
+) -> Option<RetryPolicy> {
+    // Names that are for HTTP, or not known, mean nothing.
+    let named =
+        |name: &str| policy.retry_on.split(',').any(|it| it.trim().eq_ignore_ascii_case(name));
+    let statuses = STATUSES.iter().filter(|(name, _)| named(name)).map(|&(_, status)| status);
+    let retries = policy.num_retries.as_ref().map_or(1, |it| it.value);
+    if retries == 0 {
+        judge.fault_in("num_retries", "must be above zero");
+    }
+    let (base_interval, max_interval) = match policy.retry_back_off.as_ref() {
+        None => (DEFAULT_BASE_INTERVAL, DEFAULT_BASE_INTERVAL * 10),
+        Some(back_off) => {
+            judge.field("retry_back_off", |judge| judge_intervals(back_off, judge))?
+        }
+    };
+    Some(RetryPolicy { statuses: statuses.collect(), retries, base_interval, max_interval })
+}
+
+fn judge_intervals(
+    back_off: &schema::retry_policy::RetryBackOff,
+    judge: &mut Judge<'_>,
+) -> Option<(Duration, Duration)> {
+    let Some(base) = back_off.base_interval.as_ref() else {
+        judge.fault_in("base_interval", "must be set");
+        return None;
+    };
+    let base = judge.field("base_interval", |judge| judge_duration(base, judge))?;
+    if base.is_zero() {
+        judge.fault_in("base_interval", "must be above zero");
+    }
+    let max = match back_off.max_interval.as_ref() {
+        None => base.saturating_mul(10),
+        Some(max) => judge.field("max_interval", |judge| judge_duration(max, judge))?,
+    };
+    if max < base {
+        judge.fault_in("max_interval", "must not be below base_interval");
+    }
+    Some((base, max))
+}

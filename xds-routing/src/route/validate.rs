@@ -1,0 +1,147 @@
+//! Judges a route configuration whole: all its virtual hosts, since it is shared by all who use it
+//! (X32).
+
+use alloc::vec::Vec;
+
+use xds_core::ResourceName;
+
+use super::{
+    DomainPattern, PassedOver, Route, RouteConfiguration, RouteMatch, VirtualHost, WhyPassedOver,
+    action::{Action, Plugins, judge_forward},
+    domains::DomainIndex,
+    matches::judge_match,
+    retry::{RetryPolicy, judge_retry},
+};
+use crate::{
+    extensions::{judge_extension, judge_overrides},
+    judge::Judge,
+    matching::RouteIndex,
+    proto::envoy::config::route::v3 as schema,
+    rules::OtherActions,
+};
+
+pub(crate) fn judge_route_configuration(
+    schema: &schema::RouteConfiguration,
+    judge: &mut Judge<'_>,
+) -> Option<RouteConfiguration> {
+    let plugins = judge_plugins(&schema.cluster_specifier_plugins, judge);
+    let mut virtual_hosts = Vec::new();
+    for (index, host) in schema.virtual_hosts.iter().enumerate() {
+        let host = judge.element("virtual_hosts", index, |judge| judge_host(host, &plugins, judge));
+        virtual_hosts.extend(host);
+    }
+    let overrides = judge_overrides(&schema.typed_per_filter_config, judge)?;
+    let index = DomainIndex::new(&virtual_hosts);
+    let name = ResourceName::from(schema.name.as_str());
+    Some(RouteConfiguration { name, virtual_hosts, overrides, index })
+}
+
+fn judge_plugins(schema: &[schema::ClusterSpecifierPlugin], judge: &mut Judge<'_>) -> Plugins {
+    let mut plugins = Plugins::new();
+    for (index, plugin) in schema.iter().enumerate() {
+        judge.element("cluster_specifier_plugins", index, |judge| {
+            let Some(extension) = plugin.extension.as_ref() else {
+                judge.fault_in("extension", "must be set");
+                return;
+            };
+            if plugins.contains_key(&extension.name) {
+                let why = format_args!("`{}` is there twice", extension.name);
+                judge.fault_in("extension.name", why);
+            }
+            let Some(config) = extension.typed_config.as_ref() else {
+                judge.fault_in("extension.typed_config", "must be set");
+                return;
+            };
+            let config = judge.field("extension.typed_config", |judge| {
+                let config = judge_extension(config, judge)?;
+                if judge.rules.cluster_specifiers.contains(&config.type_url) {
+                    return Some(config);
+                }
+                if !plugin.is_optional {
+                    judge.fault(format_args!("the plugin `{}` is not known", config.type_url));
+                }
+                None
+            });
+            plugins.insert(extension.name.clone(), config);
+        });
+    }
+    plugins
+}
+
+fn judge_host(
+    host: &schema::VirtualHost,
+    plugins: &Plugins,
+    judge: &mut Judge<'_>,
+) -> Option<VirtualHost> {
+    let mut domains = Vec::new();
+    if host.domains.is_empty() {
+        judge.fault_in("domains", "must not be empty");
+    }
+    for (index, domain) in host.domains.iter().enumerate() {
+        let parsed = DomainPattern::parse(domain);
+        if parsed.is_none() {
+            let why = format_args!("`{domain}` is no domain pattern");
+            judge.element("domains", index, |judge| judge.fault(why));
+        }
+        domains.extend(parsed);
+    }
+    let retry = host
+        .retry_policy
+        .as_ref()
+        .and_then(|policy| judge.field("retry_policy", |judge| judge_retry(policy, judge)));
+    let (mut routes, mut passed_over) = (Vec::new(), Vec::new());
+    for (index, route) in host.routes.iter().enumerate() {
+        let judged = judge
+            .element("routes", index, |judge| judge_route(route, retry.as_ref(), plugins, judge));
+        match judged {
+            Ok(route) => routes.extend(route),
+            Err(why) => passed_over.push(PassedOver { route: index, why }),
+        }
+    }
+    let overrides = judge_overrides(&host.typed_per_filter_config, judge)?;
+    let index = RouteIndex::new(&routes);
+    Some(VirtualHost { name: host.name.clone(), domains, routes, passed_over, overrides, index })
+}
+
+fn judge_route(
+    route: &schema::Route,
+    retry: Option<&RetryPolicy>,
+    plugins: &Plugins,
+    judge: &mut Judge<'_>,
+) -> Result<Option<Route>, WhyPassedOver> {
+    let Some(matches) = route.r#match.as_ref() else {
+        judge.fault_in("match", "must be set");
+        return Ok(None);
+    };
+    // Before anything else, since the rest of such a route may be for others than gRPC (X33).
+    if !matches.query_parameters.is_empty() {
+        return Err(WhyPassedOver::QueryParameters);
+    }
+    let matches: Option<RouteMatch> = judge.field("match", |judge| judge_match(matches, judge));
+    let action = match route.action.as_ref() {
+        Some(schema::route::Action::Route(action)) => judge
+            .field("route", |judge| judge_forward(action, retry, plugins, judge))?
+            .map(Action::Forward),
+        Some(schema::route::Action::NonForwardingAction(_)) => other(Action::TakeIn, judge),
+        None => other(Action::Unsupported, judge),
+    };
+    let overrides = judge_overrides(&route.typed_per_filter_config, judge);
+    let complete = matches.zip(action).zip(overrides);
+    Ok(complete.map(|((matches, action), overrides)| Route {
+        name: route.name.clone(),
+        matches,
+        action,
+        overrides,
+    }))
+}
+
+/// What is not for clients.
+fn other(action: Action, judge: &mut Judge<'_>) -> Option<Action> {
+    match judge.rules.other_actions {
+        OtherActions::FailCalls => Some(action),
+        OtherActions::Rejected => {
+            judge.fault_in("action", "must be route");
+            None
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What is decided differently by implementations, profiles and generations of the API: plain data.
+
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+use crate::pattern::ExpressionLimits;
+
+/// By which rules resources are judged.
+///
+/// [`Rules::default`] is what gRPC does today: gRFC A28 as amended by those that came after it.
+/// [`Rules::of_the_draft`] is A28 as it was first written down, for comparisons.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rules {
+    /// What `case_sensitive: false` means (X30).
+    pub case_insensitive: CaseInsensitive,
+    /// What becomes of routes whose action is not to route to a cluster (S2.095).
+    pub other_actions: OtherActions,
+    /// What becomes of routes without a cluster, or with one that is named in a way nobody knows (X31).
+    pub unknown_clusters: UnknownClusters,
+    /// What an absent `total_weight` means (X29).
+    pub total_weight: TotalWeight,
+    /// How much regular expressions may ask for.
+    pub expressions: ExpressionLimits,
+    /// HTTP filters that the data plane knows, by the type URL of their configuration (A39).
+    pub http_filters: BTreeMap<String, HttpFilterKind>,
+    /// Extensions that choose clusters, by the type URL of their configuration.
+    pub cluster_specifiers: Vec<String>,
+    /// LB policies that the data plane has of its own, by the type URL of their configuration (A52).
+    /// Those of gRPC are known without.
+    pub lb_policies: Vec<String>,
+    /// The names of certificate providers in the bootstrap; `None` if whoever uses the values will see
+    /// (A29).
+    pub certificate_providers: Option<Vec<String>>,
+}
+
+/// What `case_sensitive: false` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaseInsensitive {
+    /// Upper and lower case are the same in paths and prefixes.
+    Honoured,
+    /// The resource is rejected, as in A28's draft (S2.094).
+    Rejected,
+}
+
+/// What becomes of routes with an action that a client has no use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherActions {
+    /// Calls that match them fail with UNAVAILABLE (A36).
+    FailCalls,
+    /// The resource is rejected, as in A28's draft.
+    Rejected,
+}
+
+/// What becomes of routes whose cluster is named in no known way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownClusters {
+    /// The route is passed over (A28 as amended).
+    PassedOver,
+    /// The resource is rejected, as in A28's draft; `cluster_header` is passed over all the same.
+    Rejected,
+}
+
+/// What an absent `total_weight` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TotalWeight {
+    /// The sum of the weights, whatever it is.
+    Sum,
+    /// 100, as in version 2 of the API.
+    Hundred,
+}
+
+/// What is known of a kind of HTTP filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpFilterKind {
+    /// Where it stands among the filters.
+    pub place: FilterPlace,
+    /// Whether clients, servers or both have it.
+    pub sides: FilterSides,
+}
+
+impl HttpFilterKind {
+    /// A filter that stands before others, at these sides.
+    #[must_use]
+    pub const fn new(place: FilterPlace, sides: FilterSides) -> Self {
+        Self { place, sides }
+    }
+}
+
+/// Where a filter stands among the filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterPlace {
+    /// Anywhere but at the end.
+    Before,
+    /// At the end, where requests are sent on.
+    Last,
+}
+
+/// Which side has a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterSides {
+    /// Clients only.
+    Client,
+    /// Servers only.
+    Server,
+    /// Either.
+    Both,
+}
+
+impl FilterSides {
+    pub(crate) const fn include(self, side: Side) -> bool {
+        match self {
+            Self::Client => matches!(side, Side::Client),
+            Self::Server => matches!(side, Side::Server),
+            Self::Both => true,
+        }
+    }
+}
+
+/// On which side of calls a listener stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+/// The type URL of the filter that sends requests on.
+pub const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+const FAULT: &str = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
+const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+const RBAC_OVERRIDE: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute";
+const STATEFUL_SESSION: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSession";
+const STATEFUL_SESSION_OVERRIDE: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSessionPerRoute";
+
+impl Default for Rules {
+    fn default() -> Self {
+        use FilterPlace::{Before, Last};
+        use FilterSides::{Both, Client, Server};
+        let filters = [
+            (ROUTER, Last, Both),
+            (FAULT, Before, Client),
+            (RBAC, Before, Server),
+            (RBAC_OVERRIDE, Before, Server),
+            (STATEFUL_SESSION, Before, Client),
+            (STATEFUL_SESSION_OVERRIDE, Before, Client),
+        ];
+        let filters = filters
+            .map(|(url, place, sides)| (String::from(url), HttpFilterKind::new(place, sides)));
+        Self {
+            case_insensitive: CaseInsensitive::Honoured,
+            other_actions: OtherActions::FailCalls,
+            unknown_clusters: UnknownClusters::PassedOver,
+            total_weight: TotalWeight::Sum,
+            expressions: ExpressionLimits::default(),
+            http_filters: filters.into(),
+            cluster_specifiers: Vec::new(),
+            lb_policies: Vec::new(),
+            certificate_providers: None,
+        }
+    }
+}
+
+impl Rules {
+    /// A28 as it was first written down.
+    #[must_use]
+    pub fn of_the_draft() -> Self {
+        Self {
+            case_insensitive: CaseInsensitive::Rejected,
+            other_actions: OtherActions::Rejected,
+            unknown_clusters: UnknownClusters::Rejected,
+            total_weight: TotalWeight::Hundred,
+            ..Self::default()
+        }
+    }
+}
