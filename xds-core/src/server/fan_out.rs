@@ -1,6 +1,6 @@
 //! From what changed in the store to whoever has to hear of it.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Server,
@@ -15,7 +15,12 @@ impl Server {
     pub(super) fn tell(&mut self, touched: Touched) {
         self.hold_back(&touched.arenas);
         let mut rejecting = BTreeSet::new();
+        let mut deleted = BTreeMap::<Slot, usize>::new();
         for (arena, resource, touch) in touched.resources {
+            let state = self.subscriptions.store.arena(arena);
+            if state.is_some_and(|state| state.payload(resource).is_none()) {
+                *deleted.entry(arena).or_default() += 1;
+            }
             self.plan_heartbeats(arena, resource, touch);
             self.tell_subscribers(arena, resource, touch, &mut rejecting);
         }
@@ -32,7 +37,8 @@ impl Server {
             }
             let limit = self.config.limits.deletions_per_type;
             let forgotten = &mut self.stats.forgotten_deletions;
-            for stream in self.subscriptions.forget_deletions(arena, limit, forgotten) {
+            let newest = deleted.get(&arena).copied().unwrap_or_default();
+            for stream in self.subscriptions.forget_deletions(arena, limit, newest, forgotten) {
                 self.close(stream, CloseReason::Behind);
             }
             self.subscriptions.sweep_ghosts(arena, limit);

@@ -463,7 +463,7 @@ impl Gate {
         if session.variant() == Variant::Incremental && session.has_wildcard() {
             let part = session.just_sent();
             match (session.is_refused(), session.is_waiting()) {
-                (true, _) => marks.refused.add(arena, part),
+                (true, _) => marks.refused.add(arena, part, session.newest_nonce()),
                 (false, false) => marks.refused.remove(arena, part),
                 (false, true) => {}
             }

@@ -58,7 +58,9 @@ impl Server {
             Variant::StateOfTheWorld => others,
             Variant::Incremental => held,
         };
-        if before + request.name_count > limit || held > limit.saturating_mul(2) {
+        // A client that comes back states the versions of what it names: those are no more names.
+        let listed = request.name_count.max(request.version_count);
+        if before + listed > limit || held > limit.saturating_mul(2) {
             return Err(CloseReason::TooManyNames { limit });
         }
         let issued = stream.nonces;

@@ -11,25 +11,34 @@ use crate::slab::Slot;
 /// The resources of one type under the wildcard that a client has rejected and not accepted since, by
 /// the change that made them so.
 #[derive(Debug, Default)]
-pub(crate) struct Refused(BTreeMap<Stamp, Slot>);
+pub(crate) struct Refused {
+    resources: BTreeMap<Stamp, Slot>,
+    /// The response that was added last.
+    newest: u64,
+}
 
 impl Refused {
-    /// A response was rejected that had what was set after `from` and up to `to`.
-    pub(crate) fn add(&mut self, arena: &Arena, (from, to): (Stamp, Stamp)) {
-        self.0.retain(|&stamp, &mut slot| is_current(arena, stamp, slot));
+    /// The response of this nonce was rejected, or has been, which had what was set after `from` and up to `to`.
+    pub(crate) fn add(&mut self, arena: &Arena, (from, to): (Stamp, Stamp), nonce: u64) {
+        if self.newest == nonce {
+            return;
+        }
+        self.newest = nonce;
+        self.resources.retain(|&stamp, &mut slot| is_current(arena, stamp, slot));
         let slots = arena.slots_between(from, to);
-        self.0.extend(slots.filter_map(|slot| Some((arena.at(slot)?.stamp, slot))));
+        self.resources.extend(slots.filter_map(|slot| Some((arena.at(slot)?.stamp, slot))));
     }
 
     /// The same was accepted.
     pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Stamp, Stamp)) {
         let is_accepted = |stamp| from < stamp && stamp <= to;
-        self.0.retain(|&stamp, &mut slot| !is_accepted(stamp) && is_current(arena, stamp, slot));
+        self.resources
+            .retain(|&stamp, &mut slot| !is_accepted(stamp) && is_current(arena, stamp, slot));
     }
 
     /// Whether there is anything that was set up to `to` and has not changed since.
     pub(crate) fn has_any(&self, arena: &Arena, to: Stamp) -> bool {
-        self.0.range(..=to).any(|(&stamp, &slot)| is_current(arena, stamp, slot))
+        self.resources.range(..=to).any(|(&stamp, &slot)| is_current(arena, stamp, slot))
     }
 }
 

@@ -213,11 +213,13 @@ impl Subscriptions {
     }
 
     /// Forgets deletions that every client of the arena knows of, if there are more than `limit`; and
-    /// if that is not enough, all but half as many. Tells whom that leaves behind (M231).
+    /// if that is not enough, all but half as many. Tells whom that leaves behind (M231). The `newest` ones are
+    /// kept in any case: nobody could be told of them yet.
     pub(crate) fn forget_deletions(
         &mut self,
         arena: Slot,
         limit: usize,
+        newest: usize,
         forgotten: &mut u64,
     ) -> Vec<StreamId> {
         let Some(state) = self.store.arena_mut(arena).filter(|it| it.graves() > limit) else {
@@ -233,8 +235,9 @@ impl Subscriptions {
         if state.graves() <= limit {
             return Vec::new();
         }
-        *forgotten += state.graves().saturating_sub(limit / 2) as u64;
-        state.trim_graves(limit / 2);
+        let kept = newest.max(limit / 2);
+        *forgotten += state.graves().saturating_sub(kept) as u64;
+        state.trim_graves(kept);
         let state = &*state;
         let lagging = |&session: &Slot| {
             let session = self.sessions.at(session)?;

@@ -16,6 +16,8 @@ pub(crate) struct Request<'a> {
     pub(crate) error_detail: Option<&'a [u8]>,
     /// How many names there are that the server may have to remember.
     pub(crate) name_count: usize,
+    /// How many names come with versions that the client has.
+    pub(crate) version_count: usize,
     pub(crate) longest_name: usize,
     /// Whether any name came as a locator (TP2).
     pub(crate) spelling: Spelling,
@@ -93,6 +95,7 @@ impl<'a> Request<'a> {
             nonce: "",
             error_detail: None,
             name_count: 0,
+            version_count: 0,
             longest_name: 0,
             spelling: Spelling::Names,
             fields: numbers,
@@ -124,7 +127,8 @@ impl<'a> Request<'a> {
             }
             n if n == numbers.initial_versions => {
                 string_field(field.block()?, VALUE)?;
-                self.count(string_field(field.block()?, KEY)?);
+                self.version_count += 1;
+                self.measure(string_field(field.block()?, KEY)?);
             }
             _ => {}
         }
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(request.names().collect::<Vec<_>>(), ["a", "lll"]);
         assert_eq!(request.unsubscribed().collect::<Vec<_>>(), ["b", "m"]);
         assert_eq!(request.initial_versions().collect::<Vec<_>>(), [("i", "7")]);
-        assert_eq!((request.name_count, request.longest_name), (3, 3));
+        assert_eq!((request.name_count, request.version_count, request.longest_name), (2, 1, 3));
         assert_eq!((request.error_detail, request.spelling), (None, Spelling::Locators));
         let cut = [0x2a, 2, 0x0a, 5];
         assert!(Request::parse(&cut, Variant::Incremental).is_err(), "an entry that is cut off");

@@ -278,7 +278,7 @@ fn statistics_are_by_cause_and_reason() {
     rig.run("set eds a=1 b=1 c=1 d=1 e=1\n> eds a\n< eds first a=1\n> eds a b");
     rig.run("< eds resubscribed b=1\n> eds nack a b\nset eds a=2\n< eds changed a=2 b=1");
     rig.run("> cds\nclosed 8\n2> eds a\n2close\n3d> eds +*");
-    rig.run("3d< eds first a=2 b=1 c=1 d=1 e=1\nset eds -a -b -c\n3closed 14");
+    rig.run("3d< eds first a=2 b=1 c=1 d=1 e=1\nset eds -a\nset eds -b\nset eds -c\n3closed 14");
     let id = rig.stream(4);
     rig.event(StreamEvent::Malformed(id, "cut off".into()));
     rig.run("5> eds b\nshutdown");

@@ -585,6 +585,65 @@ fn who_is_too_far_behind_is_sent_away() {
     println!("covers: M231 M243");
 }
 
+/// M231: who keeps up is not behind for what nobody could have told him yet.
+#[test]
+fn many_deletions_at_once_send_nobody_away_who_keeps_up() {
+    let mut limits = ServerLimits::default();
+    limits.deletions_per_type = 2;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run(
+        "
+        set cds a=1 b=1 c=1 d=1 e=1
+        d> cds
+        d< cds first a=1 b=1 c=1 d=1 e=1
+        2d> cds
+        2d< cds first a=1 b=1 c=1 d=1 e=1
+        2d> cds ack
+        set cds -a
+        2d< cds changed -a
+        2d> cds ack",
+    );
+    rig.effects();
+    rig.run("set cds -b -c -d");
+    let (behind, up_to_date) = (rig.stream(1), rig.stream(2));
+    let effects = rig.effects();
+    assert!(effects.contains(&ServerOutput::Close(behind, CloseReason::Behind)));
+    assert!(!effects.contains(&ServerOutput::Close(up_to_date, CloseReason::Behind)));
+    rig.run("2d< cds changed -b -c -d");
+    println!("covers: M231");
+}
+
+/// IC8: a client that comes back says what it wants and which versions it has of that. These are no more names
+/// than it had before.
+#[test]
+fn who_has_as_many_names_as_may_be_can_come_back() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_stream = 3;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run(
+        "
+        set eds a=1 b=1 c=1
+        d> eds +a +b +c
+        d< eds first a=1 b=1 c=1
+        d> eds ack
+        1close
+        2d> eds +a +b +c has:a=1 has:b=1 has:c=1
+        2d<
+        set eds a=2
+        2d< eds first a=2
+        3d> eds +* has:a=2 has:b=1 has:c=1
+        3d< eds first
+        3d> eds ack
+        set eds d=1
+        3d< eds changed d=1
+        4d> eds +* has:a=2 has:b=1 has:c=1 has:d=1",
+    );
+    let fourth = rig.stream(4);
+    let close = ServerOutput::Close(fourth, CloseReason::TooManyNames { limit: 3 });
+    assert!(rig.effects().contains(&close), "more versions than names may be held");
+    println!("covers: M116 M242");
+}
+
 /// Clients that know only an early edition of the protocol are told by a resource with nothing in it that
 /// there is none. A deletion is one to them, too.
 #[test]

@@ -7,7 +7,7 @@ use proptest::{collection::vec, option, prelude::*};
 use prost::Message as _;
 use xds_core::{
     Frame, Time,
-    proto::{DiscoveryRequest, DiscoveryResponse, Node, Status},
+    proto::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse, Node, Status},
     server::{
         Server, ServerConfig, ServerOutput, StreamEvent, SyncState, Transaction, Variant, Via,
     },
@@ -138,4 +138,46 @@ proptest! {
         prop_assert_eq!(stats.types, held.len());
         prop_assert_eq!((stats.resources, stats.names), (exists.len(), exists.len()));
     }
+}
+
+/// What a message costs is for its length to say, not for what is subscribed or stored: IS25 holds only if nobody
+/// can keep the server busy with little. Each of these would take minutes if it went through everything once for
+/// each mention.
+#[test]
+fn a_message_costs_no_more_than_its_length() {
+    const MANY: usize = 100_000;
+    let started = std::time::Instant::now();
+    let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+    let names = (0..MANY).map(|n| format!("n{n}"));
+    let mut transaction = Transaction::in_view("");
+    for name in names.clone() {
+        transaction.set(&*url("cds"), &*name, vec![1]);
+    }
+    server.apply(transaction, Time::ZERO).unwrap();
+    let stream = server.accept(Via::Aggregated(Variant::Incremental), Time::ZERO).unwrap();
+    let mut say = |ty: &str, subscribe: Vec<String>, unsubscribe: Vec<String>| {
+        let request = DeltaDiscoveryRequest {
+            node: Some(Node { id: String::from("n"), ..Node::default() }),
+            type_url: url(ty),
+            resource_names_subscribe: subscribe,
+            resource_names_unsubscribe: unsubscribe,
+            ..DeltaDiscoveryRequest::default()
+        };
+        let event = StreamEvent::Message(stream, request.encode_to_vec().into());
+        server.handle_event(event, Time::ZERO);
+    };
+    let all = || vec![String::from("*")];
+    // The wildcard, as often as fits, by who names much.
+    say("eds", names.collect(), Vec::new());
+    say("eds", vec![String::from("*"); MANY], Vec::new());
+    // A glob, likewise, over names that the client itself has made.
+    let below = |name: &dyn core::fmt::Display| format!("xdstp://a/{}/{name}", &url("lds")[20..]);
+    say("lds", (0..MANY).map(|n| below(&n)).collect(), Vec::new());
+    say("lds", vec![below(&'*'); MANY], Vec::new());
+    // The wildcard of a large store, on and off.
+    for _ in 0..2_000 {
+        say("cds", all(), all());
+    }
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    println!("covers: IS25 M242");
 }

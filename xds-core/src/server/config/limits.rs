@@ -26,7 +26,8 @@ pub struct ServerLimits {
     /// Resource types subscribed on one stream; default 64.
     pub types_per_stream: usize,
     /// Names subscribed on one stream, over all types; default 1,000,000. Names repeated within a
-    /// request count. As many again may be remembered for clients that go over to the wildcard.
+    /// request count. As many again may be remembered for clients that go over to the wildcard, or state
+    /// the versions that they have when they come back.
     pub names_per_stream: usize,
     /// Bytes of a resource name, type URL or node id; default 2,048.
     pub name_bytes: usize,

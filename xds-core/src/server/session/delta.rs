@@ -3,6 +3,8 @@
 //! What a request adds is always answered, whatever the client is thought to have (M96, M97, IS7), and
 //! changes count whatever the nonce (M110, IS3). Additions come before removals (M98).
 
+use core::mem;
+
 use super::{
     CatchUp, Legacy, Past, Turn,
     answer::{Asked, Rejection, Surroundings},
@@ -36,7 +38,15 @@ impl Turn<'_> {
         let (before, cause, now) = (self.session.interest(), self.session.asked(), around.now);
         let mut changes = 0;
         if request.has_names() {
-            changes += request.names().map(|name| self.subscribe(name, cause, now)).count();
+            let mut has_wildcard = false;
+            for name in request.names() {
+                changes += 1;
+                // To repeat it in one message says no more, and would cost as much each time.
+                let is_again = name == WILDCARD && mem::replace(&mut has_wildcard, true);
+                if !is_again {
+                    self.subscribe(name, cause, now);
+                }
+            }
             changes += request.unsubscribed().map(|name| self.unsubscribe(name, cause)).count();
         }
         if is_first {
@@ -76,8 +86,17 @@ impl Turn<'_> {
             return;
         }
         let Some(resource) = self.arena.slot_of(&*name) else { return };
+        let round = self.session.round;
         let edge = match self.edges.find(self.slot, resource) {
-            Some(edge) => Some(edge),
+            Some(edge) => {
+                let Some(known) = self.edges.at_mut(edge) else { return };
+                // Repeated within the message.
+                if known.standing == Standing::Named && known.round == round {
+                    return;
+                }
+                known.round = round;
+                Some(edge)
+            }
             None => self.connect(resource).inspect(|_| self.session.named += 1),
         };
         let Some(edge) = edge else { return };
@@ -230,7 +249,7 @@ impl Turn<'_> {
 
     pub(super) fn set_standing(&mut self, slot: Slot, standing: Standing) {
         let Some(edge) = self.edges.at_mut(slot) else { return };
-        let before = core::mem::replace(&mut edge.standing, standing);
+        let before = mem::replace(&mut edge.standing, standing);
         if let Some(count) = self.session.count_of(standing) {
             *count += 1;
         }

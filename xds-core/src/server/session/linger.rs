@@ -101,11 +101,10 @@ impl Turn<'_> {
 
     /// The wildcard is left, and what lingered of it with it.
     pub(super) fn drop_lingering(&mut self) {
-        if !self.session.lets_linger(self.arena) {
-            return;
-        }
         let mut slot = self.session.edges.last();
-        while let Some(edge) = self.edges.at(slot) {
+        while self.session.lingering > 0
+            && let Some(edge) = self.edges.at(slot)
+        {
             let is_lingering = edge.standing == Standing::Lingering;
             let previous = self.edges.previous(Chain::Session, slot);
             if is_lingering {

@@ -96,6 +96,7 @@ pub(crate) struct Session {
     due: DueList,
     named: u32,
     remembered: u32,
+    lingering: u32,
     /// Counts requests that were not dropped.
     round: u32,
     first: First,
@@ -284,6 +285,7 @@ impl Session {
             due: DueList::default(),
             named: 0,
             remembered: 0,
+            lingering: 0,
             round: 0,
             first: First::Unanswered,
             newest: None,
@@ -351,11 +353,12 @@ impl Session {
         self.named as usize
     }
 
-    /// Where edges of this standing are counted. What a glob makes is not, nor what lingers.
+    /// Where edges of this standing are counted. What a glob makes is not.
     fn count_of(&mut self, standing: Standing) -> Option<&mut u32> {
         match standing {
             Standing::Named => Some(&mut self.named),
-            Standing::Covered | Standing::Lingering => None,
+            Standing::Lingering => Some(&mut self.lingering),
+            Standing::Covered => None,
             Standing::Remembered | Standing::Parting => Some(&mut self.remembered),
         }
     }

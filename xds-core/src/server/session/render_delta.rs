@@ -100,6 +100,9 @@ impl Turn<'_> {
         }
         let Some(wildcard) = self.session.wildcard else { return };
         let known = wildcard.reached;
+        if known == Stamp::START && self.session.remembered == 0 {
+            return;
+        }
         let covered_by_wildcard_alone = |&slot: &Slot| {
             let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
             match edge {
