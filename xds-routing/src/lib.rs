@@ -54,6 +54,7 @@
 //! | resources as values, and what makes them valid | [`listener`], [`route`], [`cluster`], [`endpoint`]; [`Rules`] |
 //! | how paths, headers and texts look | [`pattern`] |
 //! | which route a call takes | [`route::VirtualHost::find`] |
+//! | routes as the configuration of an LB policy | [`service_config`] |
 //!
 //! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
 //! Input of peers never panics; regular expressions are bounded in number and size
@@ -80,6 +81,7 @@ mod resource_types;
 pub mod route;
 pub mod rules;
 mod scalars;
+pub mod service_config;
 
 pub use judge::{InvalidField, InvalidResource};
 pub use matching::{Call, NoRoute};

@@ -1,0 +1,132 @@
+//! The actions of a service config and their names.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use serde_json::Value;
+use xds_core::ResourceName;
+
+use super::json::object;
+use crate::route::WeightedClusters;
+
+/// What a route does. Two are the same if they lead to the same clusters with the same weights, in whatever
+/// order (S2.118).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Action {
+    Cluster(ResourceName),
+    /// Weights by cluster; those of one that comes twice are summed up.
+    Weighted(BTreeMap<ResourceName, u32>),
+}
+
+impl Action {
+    pub(super) fn cluster(name: &ResourceName) -> Self {
+        Self::Cluster(name.clone())
+    }
+
+    pub(super) fn weighted(weights: &WeightedClusters) -> Self {
+        let mut sums: BTreeMap<ResourceName, u32> = BTreeMap::new();
+        for cluster in weights.clusters() {
+            let sum = sums.entry(cluster.name.clone()).or_default();
+            *sum = sum.saturating_add(cluster.weight);
+        }
+        Self::Weighted(sums)
+    }
+
+    /// The clusters, if weights are what tells actions with the same ones apart.
+    fn clusters(&self) -> Option<Vec<&ResourceName>> {
+        match self {
+            Self::Cluster(_) => None,
+            Self::Weighted(weights) => Some(weights.keys().collect()),
+        }
+    }
+
+    /// The LB policy that does it (S2.108, S2.109).
+    pub(super) fn policy(&self) -> Value {
+        match self {
+            Self::Cluster(name) => cds(name),
+            Self::Weighted(weights) => {
+                let targets = weights.iter().map(|(name, &weight)| {
+                    let policies = Value::Array([cds(name)].into());
+                    let target = object([("childPolicy", policies), ("weight", weight.into())]);
+                    (name.as_str(), target)
+                });
+                let config = object([("targets", object(targets))]);
+                object([("weighted_target_experimental", config)])
+            }
+        }
+    }
+
+    /// It as an entry of the actions.
+    pub(super) fn child(&self) -> Value {
+        object([("childPolicy", Value::Array([self.policy()].into()))])
+    }
+}
+
+fn cds(name: &ResourceName) -> Value {
+    object([("cds_experimental", object([("cluster", name.as_str().into())]))])
+}
+
+/// The names of the actions of the newest config: each has one, and no two the same (S2.107).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(BTreeMap<Action, String>);
+
+impl Names {
+    pub(super) fn of(&self, action: &Action) -> Option<&str> {
+        self.0.get(action).map(String::as_str)
+    }
+
+    pub(super) fn by_name(&self) -> impl Iterator<Item = (&str, &Action)> {
+        let by_name: BTreeMap<&str, &Action> =
+            self.0.iter().map(|(action, name)| (name.as_str(), action)).collect();
+        by_name.into_iter()
+    }
+
+    /// Takes the actions of the next config (S2.110-S2.119). New ones are named in an order of their own,
+    /// so that the order of routes does not matter.
+    pub(super) fn renew<'a>(&mut self, wanted: impl Iterator<Item = &'a Action>) {
+        let wanted: BTreeSet<&Action> = wanted.collect();
+        let before = core::mem::take(&mut self.0);
+        let (kept, mut removed): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            before.into_iter().partition(|(action, _)| wanted.contains(action));
+        let mut used: BTreeSet<String> = kept.values().cloned().collect();
+        self.0 = kept;
+        let mut unnamed = Vec::new();
+        for action in wanted {
+            if self.0.contains_key(action) {
+                continue;
+            }
+            let same = |other: &&Action| {
+                action.clusters().is_some() && other.clusters() == action.clusters()
+            };
+            let predecessor = removed.keys().find(same).cloned();
+            match predecessor.and_then(|predecessor| removed.remove(&predecessor)) {
+                Some(name) => {
+                    used.insert(name.clone());
+                    self.0.insert(action.clone(), name);
+                }
+                None => unnamed.push(action),
+            }
+        }
+        for action in unnamed {
+            let name = free_name(action, &used);
+            used.insert(name.clone());
+            self.0.insert(action.clone(), name);
+        }
+    }
+}
+
+/// A name that says what the action does and that no other has (X27).
+fn free_name(action: &Action, used: &BTreeSet<String>) -> String {
+    let weights = match action {
+        Action::Cluster(name) => return format!("cds:{name}"),
+        Action::Weighted(weights) => weights,
+    };
+    let clusters: Vec<String> = weights.keys().map(ToString::to_string).collect();
+    let prefix = format!("weighted:{}", clusters.join("_"));
+    let names = (1_u32..).map(|index| format!("{prefix}_{index}"));
+    names.into_iter().find(|name| !used.contains(name)).unwrap_or(prefix)
+}

@@ -1,0 +1,95 @@
+//! Matchers and objects as protobuf's JSON has them.
+
+use alloc::{
+    format,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    pattern::{HeaderMatcher, HeaderTest, LetterCase, PathMatcher, TextMatcher},
+    route::RouteMatch,
+};
+
+/// Fields of an object.
+pub(super) type Fields = Vec<(&'static str, Value)>;
+
+/// An object. Its fields are in the order of their names whichever kind of map is in use.
+pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let mut fields: Vec<(&str, Value)> = fields.into_iter().collect();
+    fields.sort_by_key(|(name, _)| *name);
+    let fields = fields.into_iter().map(|(name, value)| (name.to_string(), value));
+    Value::Object(fields.collect::<Map<String, Value>>())
+}
+
+/// What a route matches (S2.121, S2.122, S2.145). What A28's policy has no word for is said by an expression.
+pub(super) fn matches(matches: &RouteMatch) -> Result<Fields, &'static str> {
+    let mut fields = Vec::from([path(&matches.path)]);
+    if !matches.headers.is_empty() {
+        let headers: Result<Vec<_>, _> = matches.headers.iter().map(header).collect();
+        fields.push(("headers", Value::Array(headers?)));
+    }
+    if let Some(fraction) = matches.fraction {
+        fields.push(("matchFraction", fraction.millionths().into()));
+    }
+    Ok(fields)
+}
+
+fn path(path: &PathMatcher) -> (&'static str, Value) {
+    let sensitive = LetterCase::Sensitive;
+    match path {
+        PathMatcher::Exact(text, case) if *case == sensitive => ("path", text.as_str().into()),
+        PathMatcher::Prefix(text, case) if *case == sensitive => ("prefix", text.as_str().into()),
+        PathMatcher::Exact(text, _) => ("regex", expression("", text, "", LetterCase::Ignored)),
+        PathMatcher::Prefix(text, _) => ("regex", expression("", text, ".*", LetterCase::Ignored)),
+        PathMatcher::Expression(it) => ("regex", it.pattern().into()),
+    }
+}
+
+/// An expression for a text between two others.
+fn expression(before: &str, text: &str, after: &str, case: LetterCase) -> Value {
+    let flags = if case == LetterCase::Ignored { "(?is)" } else { "(?s)" };
+    format!("{flags}{before}{}{after}", regex::escape(text)).into()
+}
+
+fn header(header: &HeaderMatcher) -> Result<Value, &'static str> {
+    if header.missing_is_empty {
+        return Err("takes a header that is missing for an empty one");
+    }
+    let how = match &header.test {
+        HeaderTest::Present(present) => ("presentMatch", (*present).into()),
+        HeaderTest::Range(start, end) => {
+            // Numbers of 64 bits are texts.
+            let bounds = [("start", start.to_string().into()), ("end", end.to_string().into())];
+            ("rangeMatch", object(bounds))
+        }
+        HeaderTest::Text(text) => text_match(text),
+    };
+    let mut fields = Vec::from([("name", header.name.as_str().into()), how]);
+    if header.invert {
+        fields.push(("invertMatch", true.into()));
+    }
+    Ok(object(fields))
+}
+
+fn text_match(text: &TextMatcher) -> (&'static str, Value) {
+    let sensitive = LetterCase::Sensitive;
+    match text {
+        TextMatcher::Exact(text, case) if *case == sensitive => {
+            ("exactMatch", text.as_str().into())
+        }
+        TextMatcher::Prefix(text, case) if *case == sensitive => {
+            ("prefixMatch", text.as_str().into())
+        }
+        TextMatcher::Suffix(text, case) if *case == sensitive => {
+            ("suffixMatch", text.as_str().into())
+        }
+        TextMatcher::Exact(text, case) => ("regexMatch", expression("", text, "", *case)),
+        TextMatcher::Prefix(text, case) => ("regexMatch", expression("", text, ".*", *case)),
+        TextMatcher::Suffix(text, case) => ("regexMatch", expression(".*", text, "", *case)),
+        TextMatcher::Contains(text, case) => ("regexMatch", expression(".*", text, ".*", *case)),
+        TextMatcher::Expression(it) => ("regexMatch", it.pattern().into()),
+    }
+}

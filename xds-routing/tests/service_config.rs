@@ -1,0 +1,252 @@
+//! The service config of gRFC A28.
+#![allow(deprecated, reason = "servers still send what is")]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use support::*;
+use xds_routing::{
+    proto::envoy::{
+        config::route::v3::{Route, header_matcher::HeaderMatchSpecifier as Header},
+        r#type::v3::{Int64Range, fractional_percent::DenominatorType},
+    },
+    service_config::ServiceConfigs,
+};
+
+fn next(configs: &mut ServiceConfigs, routes: Vec<Route>) -> Value {
+    let config = valid(routes);
+    let config = configs.next(&config.virtual_hosts()[0]).expect("a config");
+    serde_json::from_str(&config.to_json()).expect("JSON")
+}
+
+fn routing(routes: Vec<Route>) -> Value {
+    next(&mut ServiceConfigs::new(), routes)["loadBalancingConfig"][0]["xds_routing_experimental"]
+        .clone()
+}
+
+/// The names of the actions, in order.
+fn names(config: &Value) -> Vec<String> {
+    let config = &config["loadBalancingConfig"][0]["xds_routing_experimental"];
+    config["action"].as_object().expect("actions").keys().cloned().collect()
+}
+
+/// Another route, so that there is more than one.
+fn other() -> Route {
+    route(path("/other"), cluster("other"))
+}
+
+#[test]
+fn the_example_of_a28_with_its_slips_corrected() {
+    let split = [("cluster_1", 75), ("cluster_2", 25)];
+    let config = next(
+        &mut ServiceConfigs::new(),
+        vec![
+            route(path("/service_1/method_1"), cluster("cluster_1")),
+            route(path("/service_1/method_2"), cluster("cluster_1")),
+            route(prefix("/service_2/method_2"), weighted(&split)),
+            route(prefix("/service_2"), weighted(&split)),
+            route(
+                safe_regex("^/service_2/method_3$"),
+                weighted(&[("cluster_1", 99), ("cluster_3", 1)]),
+            ),
+        ],
+    );
+    let cds = |name: &str| json!([{"cds_experimental": {"cluster": name}}]);
+    let target = |name: &str, weight: u32| json!({"weight": weight, "childPolicy": cds(name)});
+    let expected = json!({
+        "loadBalancingConfig": [{
+            "xds_routing_experimental": {
+                "action": {
+                    "cds:cluster_1": {"childPolicy": cds("cluster_1")},
+                    "weighted:cluster_1_cluster_2_1": {"childPolicy": [{
+                        "weighted_target_experimental": {"targets": {
+                            "cluster_1": target("cluster_1", 75),
+                            "cluster_2": target("cluster_2", 25),
+                        }}
+                    }]},
+                    "weighted:cluster_1_cluster_3_1": {"childPolicy": [{
+                        "weighted_target_experimental": {"targets": {
+                            "cluster_1": target("cluster_1", 99),
+                            "cluster_3": target("cluster_3", 1),
+                        }}
+                    }]},
+                },
+                "route": [
+                    {"path": "/service_1/method_1", "action": "cds:cluster_1"},
+                    {"path": "/service_1/method_2", "action": "cds:cluster_1"},
+                    {"prefix": "/service_2/method_2", "action": "weighted:cluster_1_cluster_2_1"},
+                    {"prefix": "/service_2", "action": "weighted:cluster_1_cluster_2_1"},
+                    {"regex": "^/service_2/method_3$", "action": "weighted:cluster_1_cluster_3_1"},
+                ],
+            }
+        }]
+    });
+    assert_eq!(config, expected);
+    println!(
+        "covers: S2.004 S2.013 S2.020 S2.021 S2.023 S2.024 S2.025 S2.033 S2.034 S2.103 S2.105 S2.106 S2.107 S2.108 S2.109 S2.112 S2.113 S2.120 S2.123 S2.124"
+    );
+    println!("covers: S2.140 S2.141 S2.142 S2.143 S2.144 S2.145 S2.146 S2.147 X25 X26");
+}
+
+#[test]
+fn matchers_are_protobuf_s_json() {
+    let mut matches = with_fraction(prefix("/s"), 25, DenominatorType::Hundred);
+    for how in [
+        Header::ExactMatch("v".into()),
+        Header::SafeRegexMatch(regex("v+")),
+        Header::RangeMatch(Int64Range { start: -1, end: 2 }),
+        Header::PresentMatch(true),
+        Header::PrefixMatch("v".into()),
+        Header::SuffixMatch("v".into()),
+        Header::ContainsMatch("v.".into()),
+    ] {
+        matches = with_header(matches, "h", how);
+    }
+    matches.headers[0].invert_match = true;
+    let config = routing(vec![route(matches, cluster("c")), other()]);
+    let expected = json!({
+        "prefix": "/s",
+        "matchFraction": 250_000,
+        "action": "cds:c",
+        "headers": [
+            {"name": "h", "exactMatch": "v", "invertMatch": true},
+            {"name": "h", "regexMatch": "v+"},
+            {"name": "h", "rangeMatch": {"start": "-1", "end": "2"}},
+            {"name": "h", "presentMatch": true},
+            {"name": "h", "prefixMatch": "v"},
+            {"name": "h", "suffixMatch": "v"},
+            {"name": "h", "regexMatch": "(?s).*v\\..*"},
+        ],
+    });
+    assert_eq!(config["route"][0], expected);
+    let fraction = |numerator, of| {
+        let matches = with_fraction(prefix("/s"), numerator, of);
+        routing(vec![route(matches, cluster("c")), other()])["route"][0]["matchFraction"].clone()
+    };
+    assert_eq!(fraction(1, DenominatorType::TenThousand), 100);
+    assert_eq!(fraction(1, DenominatorType::Million), 1);
+    assert_eq!(fraction(200, DenominatorType::Hundred), 1_000_000);
+    let unset = routing(vec![route(prefix("/s"), cluster("c")), other()]);
+    assert_eq!(unset["route"][0].get("matchFraction"), None);
+
+    let mut any_case = prefix("/S.");
+    any_case.case_sensitive = boolean(false);
+    let config = routing(vec![route(any_case, cluster("c")), other()]);
+    assert_eq!(config["route"][0]["regex"], "(?is)/S\\..*");
+    println!("covers: S2.026 S2.121 S2.122");
+}
+
+#[test]
+fn one_route_needs_no_routing_only_if_it_is_for_all_calls() {
+    let policy =
+        |route| next(&mut ServiceConfigs::new(), vec![route])["loadBalancingConfig"][0].clone();
+    let cds = json!({"cds_experimental": {"cluster": "c"}});
+    assert_eq!(policy(route(prefix(""), cluster("c"))), cds);
+    assert_eq!(policy(route(prefix("/"), cluster("c"))), cds);
+    let split = policy(route(prefix(""), weighted(&[("a", 1), ("b", 2)])));
+    assert_eq!(split["weighted_target_experimental"]["targets"]["b"]["weight"], 2);
+    for matches in [
+        prefix("/s"),
+        path(""),
+        with_header(prefix(""), "h", Header::PresentMatch(true)),
+        with_fraction(prefix(""), 50, DenominatorType::Hundred),
+    ] {
+        let policy = policy(route(matches, cluster("c")));
+        assert!(policy.get("xds_routing_experimental").is_some(), "{policy}");
+    }
+    println!("covers: S2.104 X28");
+}
+
+/// A rollout that changes weights alone keeps the name; other clusters are another action.
+#[test]
+fn a_canary_keeps_its_name() {
+    let mut configs = ServiceConfigs::new();
+    let mut step = |new: u32| {
+        let split = weighted(&[("old", 100 - new), ("new", new)]);
+        names(&next(&mut configs, vec![route(prefix("/s"), split), other()]))
+    };
+    let first = step(1);
+    assert_eq!(first, ["cds:other", "weighted:new_old_1"]);
+    for share in [5, 25, 50, 99] {
+        assert_eq!(step(share), first);
+    }
+    let split = |weight| weighted(&[("old", weight), ("new", 1)]);
+    let two =
+        next(&mut configs, vec![route(prefix("/s"), split(7)), route(prefix("/t"), split(8))]);
+    assert_eq!(names(&two), ["weighted:new_old_1", "weighted:new_old_2"]);
+    // The one that stays keeps its own, and the new one takes that of the one that goes.
+    let name = |config: &Value, index: usize| {
+        config["loadBalancingConfig"][0]["xds_routing_experimental"]["route"][index]["action"]
+            .clone()
+    };
+    let three =
+        next(&mut configs, vec![route(prefix("/s"), split(7)), route(prefix("/t"), split(9))]);
+    assert_eq!(name(&three, 0), name(&two, 0));
+    assert_eq!(name(&three, 1), name(&two, 1));
+    let clusters = next(
+        &mut configs,
+        vec![route(prefix("/s"), weighted(&[("old", 1), ("newer", 1)])), other()],
+    );
+    assert_eq!(names(&clusters), ["cds:other", "weighted:newer_old_1"]);
+    println!("covers: S2.110 S2.111 S2.114 S2.115 S2.116 S2.117 S2.119");
+}
+
+#[test]
+fn names_are_unique_even_where_joining_is_ambiguous() {
+    let config = next(
+        &mut ServiceConfigs::new(),
+        vec![
+            route(prefix("/1"), weighted(&[("a_b", 1), ("c", 1)])),
+            route(prefix("/2"), weighted(&[("a", 1), ("b_c", 1)])),
+            // The order of clusters makes no other action.
+            route(prefix("/3"), weighted(&[("c", 1), ("a_b", 1)])),
+        ],
+    );
+    assert_eq!(names(&config), ["weighted:a_b_c_1", "weighted:a_b_c_2"]);
+    println!("covers: S2.118 X27");
+}
+
+#[test]
+fn what_the_policies_have_no_words_for_is_said_so() {
+    let config = valid(vec![Route { r#match: Some(prefix("")), ..Route::default() }]);
+    let error = ServiceConfigs::new().next(&config.virtual_hosts()[0]).unwrap_err();
+    assert_eq!(error.to_string(), "route 0 does not lead to a cluster");
+}
+
+fn splits() -> impl Strategy<Value = Vec<Vec<(String, u32)>>> {
+    let split = prop::collection::vec(("[ab](_[ab])?", 1_u32..4), 1..4);
+    prop::collection::vec(split, 2..12)
+}
+
+fn of(splits: &[Vec<(String, u32)>]) -> Vec<Route> {
+    let to = splits.iter().enumerate().map(|(index, split)| {
+        let split: Vec<_> = split.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+        route(path(&index.to_string()), weighted(&split))
+    });
+    to.collect()
+}
+
+proptest! {
+    /// The order of routes makes no difference to actions and their names, over any number of updates, and
+    /// every route's action is there.
+    #[test]
+    fn names_do_not_depend_on_the_order_of_routes(versions in prop::collection::vec(splits(), 1..5)) {
+        let (mut forwards, mut backwards) = (ServiceConfigs::new(), ServiceConfigs::new());
+        for version in versions {
+            let mut reversed = of(&version);
+            reversed.reverse();
+            let (one, two) = (next(&mut forwards, of(&version)), next(&mut backwards, reversed));
+            let part = |config: &Value, key: &str| {
+                config["loadBalancingConfig"][0]["xds_routing_experimental"][key].clone()
+            };
+            prop_assert_eq!(part(&one, "action"), part(&two, "action"));
+            let used: BTreeSet<String> = part(&one, "route").as_array().expect("routes").iter()
+                .map(|it| it["action"].as_str().expect("a name").to_owned())
+                .collect();
+            prop_assert_eq!(used.into_iter().collect::<Vec<_>>(), names(&one));
+        }
+    }
+}
