@@ -55,6 +55,7 @@
 //! | how paths, headers and texts look | [`pattern`] |
 //! | which route a call takes | [`route::VirtualHost::find`] |
 //! | routes as the configuration of an LB policy | [`service_config`] |
+//! | where a call goes, how long it may take, which clusters are needed | [`router`] |
 //!
 //! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
 //! Input of peers never panics; regular expressions are bounded in number and size
@@ -79,6 +80,7 @@ pub mod proto;
 mod random;
 mod resource_types;
 pub mod route;
+pub mod router;
 pub mod rules;
 mod scalars;
 pub mod service_config;

@@ -1,0 +1,277 @@
+//! Calls one by one, without LB policies for routes: gRFC A31, the way that is recommended.
+//!
+//! A [`Router`] decides once for each call, which cluster it goes to and how long it may take; a retry stays
+//! with what was decided (X46). [`ClusterReferences`] knows which clusters are needed: those that routes lead to,
+//! and those that calls under way still use. It holds no connections; whoever does removes a cluster when it is
+//! told that nothing refers to it.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+use core::time::Duration;
+
+use thiserror::Error;
+use xds_core::ResourceName;
+
+use crate::{
+    extensions::FilterOverrides,
+    listener::HttpConnections,
+    matching::{Call, NoRoute},
+    pattern::Headers,
+    random::Random,
+    route::{Action, ClusterChoice, Forward, Route, RouteConfiguration, VirtualHost},
+};
+
+/// Why a call fails before it gets to an endpoint. The status says nothing of what went wrong between client
+/// and management server: it is UNAVAILABLE, or INTERNAL for what must not happen (S3.096-S3.098).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// No virtual host is for the name that the channel asks for (S2.070).
+    #[error("no virtual host of route configuration `{routes}` is for `{name}`")]
+    NoVirtualHost {
+        /// The route configuration.
+        routes: ResourceName,
+        /// The name.
+        name: String,
+    },
+    /// No route is for the call (S2.057).
+    #[error(transparent)]
+    NoRoute(#[from] NoRoute),
+    /// The route is not for clients (A36).
+    #[error("route `{0}` does not lead to a cluster")]
+    UnsupportedAction(String),
+    /// The cluster is not among those that routes or calls refer to: a bug of whoever asks.
+    #[error("cluster `{0}` is not known")]
+    UnknownCluster(ResourceName),
+    /// The cluster does not exist, or not any more, or cannot be had.
+    #[error("cluster `{cluster}` cannot be used: {why}")]
+    NoCluster {
+        /// The cluster.
+        cluster: ResourceName,
+        /// Why, for the message of the status.
+        why: String,
+    },
+}
+
+const INTERNAL: i32 = 13;
+const UNAVAILABLE: i32 = 14;
+
+impl Failure {
+    /// The gRPC status of the call: 13, INTERNAL, for an unknown cluster, and 14, UNAVAILABLE, for all else
+    /// (B26).
+    #[must_use]
+    pub const fn code(&self) -> i32 {
+        match self {
+            Self::UnknownCluster(_) => INTERNAL,
+            Self::NoVirtualHost { .. }
+            | Self::NoRoute(_)
+            | Self::UnsupportedAction(_)
+            | Self::NoCluster { .. } => UNAVAILABLE,
+        }
+    }
+}
+
+/// Decides where calls of a channel go.
+#[derive(Clone, Debug)]
+pub struct Router {
+    routes: Arc<RouteConfiguration>,
+    host: usize,
+    max_stream_duration: Option<Duration>,
+}
+
+/// What was decided for a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Decision<'a> {
+    /// The route that it takes.
+    pub route: &'a Route,
+    /// What the route says about getting to a cluster: retries, hashes, the name to ask for.
+    pub forward: &'a Forward,
+    /// Where it goes.
+    pub target: Target<'a>,
+    /// How long it may take; `None` is without limit.
+    pub timeout: Option<Duration>,
+}
+
+/// Where a call goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Target<'a> {
+    /// To this cluster.
+    Cluster {
+        /// The cluster.
+        name: &'a ResourceName,
+        /// Settings of HTTP filters for this choice, which go before those of the route (A39).
+        overrides: Option<&'a FilterOverrides>,
+    },
+    /// To whichever cluster the extension of this name says.
+    Plugin(&'a str),
+}
+
+impl Router {
+    /// Decides by the virtual host that is for `name`, which is the channel's target without the scheme
+    /// (S2.068).
+    ///
+    /// # Errors
+    ///
+    /// There is none: all calls fail with that.
+    pub fn new(
+        routes: Arc<RouteConfiguration>,
+        name: &str,
+        listener: &HttpConnections,
+    ) -> Result<Self, Failure> {
+        let Some(host) = routes.index.find(name) else {
+            return Err(Failure::NoVirtualHost { routes: routes.name.clone(), name: name.into() });
+        };
+        Ok(Self { routes, host, max_stream_duration: listener.max_stream_duration })
+    }
+
+    /// The virtual host in use.
+    #[must_use]
+    pub fn virtual_host(&self) -> &VirtualHost {
+        self.routes.virtual_hosts.get(self.host).expect("found when the router was made")
+    }
+
+    /// The clusters that routes lead to, each once, in order.
+    #[must_use]
+    pub fn clusters(&self) -> BTreeSet<ResourceName> {
+        let mut clusters = BTreeSet::new();
+        for route in self.virtual_host().routes() {
+            let Action::Forward(forward) = &route.action else {
+                continue;
+            };
+            match &forward.clusters {
+                ClusterChoice::Cluster(name) => {
+                    clusters.insert(name.clone());
+                }
+                ClusterChoice::Weighted(weights) => {
+                    clusters.extend(weights.clusters().iter().map(|it| it.name.clone()));
+                }
+                ClusterChoice::Plugin { .. } => {}
+            }
+        }
+        clusters
+    }
+
+    /// Decides for a call that its application gives this much time, if it gives a limit.
+    ///
+    /// # Errors
+    ///
+    /// No route is for the call, or the one that is does not lead to a cluster.
+    pub fn decide<H: Headers + ?Sized>(
+        &self,
+        call: &Call<'_, H>,
+        timeout: Option<Duration>,
+        random: &mut Random,
+    ) -> Result<Decision<'_>, Failure> {
+        let route = self.virtual_host().find(call, random)?;
+        let Action::Forward(forward) = &route.action else {
+            return Err(Failure::UnsupportedAction(route.name.clone()));
+        };
+        let target = match &forward.clusters {
+            ClusterChoice::Cluster(name) => Target::Cluster { name, overrides: None },
+            ClusterChoice::Weighted(weights) => {
+                let chosen = weights.choose(random);
+                Target::Cluster { name: &chosen.name, overrides: Some(&chosen.overrides) }
+            }
+            ClusterChoice::Plugin { name, .. } => Target::Plugin(name),
+        };
+        Ok(Decision { route, forward, target, timeout: self.limited(timeout, forward) })
+    }
+
+    /// The application's limit, but no more than what the route says, else the listener. Of the route's
+    /// two, the one for the header counts; zero is no limit (A31).
+    fn limited(&self, stated: Option<Duration>, forward: &Forward) -> Option<Duration> {
+        let of_route = forward.timeout_header_max.or(forward.max_stream_duration);
+        let most = of_route.or(self.max_stream_duration).filter(|limit| !limit.is_zero());
+        match (stated, most) {
+            (Some(stated), Some(most)) => Some(stated.min(most)),
+            (stated, most) => stated.or(most),
+        }
+    }
+}
+
+/// Which clusters are needed, and by whom. A cluster goes in two steps: first no route leads to it, so that
+/// no call begins; once the last call that was decided for it has been picked, it can go (B26).
+#[derive(Clone, Debug, Default)]
+pub struct ClusterReferences {
+    clusters: BTreeMap<ResourceName, References>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct References {
+    is_routed: bool,
+    calls: usize,
+}
+
+/// What changed about a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClusterChange {
+    /// It is needed now.
+    Added(ResourceName),
+    /// Nothing refers to it any more.
+    Removed(ResourceName),
+}
+
+impl ClusterReferences {
+    /// Nothing is needed yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the clusters that routes lead to from now on, and says what changed: what is new, then what is
+    /// gone.
+    pub fn set_routed(&mut self, routed: &BTreeSet<ResourceName>) -> Vec<ClusterChange> {
+        let mut changes = Vec::new();
+        for name in routed {
+            let entry = self.clusters.entry(name.clone()).or_insert_with(|| {
+                changes.push(ClusterChange::Added(name.clone()));
+                References::default()
+            });
+            entry.is_routed = true;
+        }
+        self.clusters.retain(|name, references| {
+            references.is_routed = routed.contains(name);
+            let stays = references.is_routed || references.calls > 0;
+            if !stays {
+                changes.push(ClusterChange::Removed(name.clone()));
+            }
+            stays
+        });
+        changes
+    }
+
+    /// A call was decided for a cluster, which stays until [`end_call`](Self::end_call).
+    ///
+    /// # Errors
+    ///
+    /// Nothing refers to the cluster: the call was decided by another router's routes.
+    pub fn start_call(&mut self, cluster: &ResourceName) -> Result<(), Failure> {
+        let references = self.clusters.get_mut(cluster);
+        let references = references.ok_or_else(|| Failure::UnknownCluster(cluster.clone()))?;
+        references.calls = references.calls.saturating_add(1);
+        Ok(())
+    }
+
+    /// A call needs its cluster no longer. Says so if nothing else does. A call that never began is ignored.
+    pub fn end_call(&mut self, cluster: &ResourceName) -> Option<ClusterChange> {
+        let references = self.clusters.get_mut(cluster)?;
+        references.calls = references.calls.saturating_sub(1);
+        if references.is_routed || references.calls > 0 {
+            return None;
+        }
+        self.clusters.remove(cluster);
+        Some(ClusterChange::Removed(cluster.clone()))
+    }
+
+    /// The clusters that are needed, in order.
+    pub fn needed(&self) -> impl Iterator<Item = &ResourceName> {
+        self.clusters.keys()
+    }
+}
