@@ -55,6 +55,7 @@
 //! | how paths, headers and texts look | [`pattern`] |
 //! | which route a call takes | [`route::VirtualHost::find`] |
 //! | routes as the configuration of an LB policy | [`service_config`] |
+//! | LB policies | [`lb`] |
 //! | where a call goes, how long it may take, which clusters are needed | [`router`] |
 //!
 //! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
@@ -73,6 +74,7 @@ pub mod extensions;
 #[cfg(feature = "handle")]
 mod handle;
 mod judge;
+pub mod lb;
 pub mod listener;
 mod matching;
 pub mod pattern;
