@@ -46,6 +46,8 @@ pub(crate) struct Cache {
     marks_before: u64,
     versions: Versions,
     entries: usize,
+    /// How many of them no response has: static resources.
+    ours: usize,
     /// How long the resources in use are together.
     bytes: usize,
     /// Deleted entries that some cursor has yet to pass, oldest first.
@@ -75,6 +77,7 @@ impl Cache {
             marks_before: 0,
             versions: Versions::default(),
             entries: 0,
+            ours: 0,
             bytes: 0,
             tombstones: VecDeque::new(),
             globs: Globs::new(seed),
@@ -407,9 +410,14 @@ impl Cache {
         self.versions.end();
     }
 
-    /// Whether every entry there is was part of the response.
+    /// Notes that one more entry is a static resource.
+    pub(crate) fn note_ours(&mut self) {
+        self.ours += 1;
+    }
+
+    /// Whether every entry there is was part of the response, but for those that never are.
     pub(crate) fn is_complete(&self) -> bool {
-        self.marked() == self.entries
+        self.marked() + self.ours == self.entries
     }
 
     /// Notes that the response has the entry.

@@ -9,6 +9,7 @@ use super::{
     error::InvalidWatch,
     interest::{Collection, Subscription, SubscriptionState},
     names,
+    static_resources::OURS,
     status::EntryState,
     upstream::Turns,
     watches::{Link, News, Target},
@@ -104,6 +105,7 @@ impl Client {
         };
         known.cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
         let subscription = self.subscribe(type_index, entry, authority)?;
+        let authority = self.authority_of_subscription(type_index, subscription);
         let watch = self.add_watch(type_index, subscription, Target::of_name(subscription))?;
         self.start_fetch(type_index, subscription, now);
         self.turn_from_failed_server(authority, type_index, now);
@@ -267,7 +269,7 @@ impl Client {
         let Some(known) = self.types.get_mut(type_index) else { return };
         let Some(subscription) = known.interest.subscriptions.at_mut(slot) else { return };
         subscription.first_watch = first;
-        if !first.is_none() {
+        if !first.is_none() || subscription.authority == OURS {
             return;
         }
         // The entry stays until every server that was told of the name knows that it is over (B53,

@@ -13,6 +13,7 @@
 //! | in a proxy's profile, one bad resource spoils the response | `refusal.rs` |
 //! | where a type asks for it, somebody outside has a say | `review.rs` |
 //! | what is not renewed in time goes again | `expiry.rs` |
+//! | what the client has from its own configuration is no server's | `static_resources.rs` |
 //! | it belongs to what a glob stands for | `globs.rs`, `glob_watches.rs`, `judge_globs.rs` |
 //! | who watches it has news | `watches.rs`, `interest.rs` |
 //! | the notice is made when it is polled | `notify.rs` |
@@ -72,6 +73,7 @@ mod responses;
 mod review;
 mod sent;
 mod sotw;
+mod static_resources;
 mod status;
 mod succession;
 mod tally;
@@ -83,6 +85,8 @@ mod watches;
 mod wrapping;
 
 use alloc::{sync::Arc, vec::Vec};
+
+use bytes::Bytes;
 
 pub use self::{
     backoff::BackoffPolicy,
@@ -107,6 +111,7 @@ pub use self::{
         NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
     },
     resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
+    static_resources::InvalidStaticResource,
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,
 };
@@ -197,6 +202,24 @@ impl Client {
     ) -> Result<WatchId, InvalidWatch> {
         let now = self.clock.advance(now);
         self.start_watch(type_url, interest, now)
+    }
+
+    /// Adds a resource that the client has from its own configuration (S4.016-S4.019). Watchers of its name, and
+    /// of everything of its type, get it as if a server had sent it. No server is asked for the name, nor can
+    /// one change or delete what it stands for. Returns the name.
+    ///
+    /// # Errors
+    ///
+    /// It is not valid, or its name is watched or known already: static resources are added first. Nothing has
+    /// changed then.
+    pub fn add_static_resource(
+        &mut self,
+        type_url: &TypeUrl,
+        resource: Bytes,
+        now: Time,
+    ) -> Result<ResourceName, InvalidStaticResource> {
+        let now = self.clock.advance(now);
+        self.take_static_resource(type_url, resource, now)
     }
 
     /// Ends a watch: nothing is said about it from then on. An id that is not known is ignored.
