@@ -193,6 +193,12 @@ pub enum WarningKind {
     /// Call credentials of a type that is not known. Calls are made without them (BS-23).
     #[error("call credentials of type {0:?} are not known, and calls are made without them")]
     UnknownCallCredentials(Box<str>),
+    /// A field of version 2 of the API, which version 3 has in another place (X43).
+    #[error("of version 2 of the API; read as `{now}`")]
+    Version2 {
+        /// The field of version 3.
+        now: &'static str,
+    },
     /// A guard keeps this part out of use.
     #[error("not used: {0} is off")]
     GuardedOff(&'static str),

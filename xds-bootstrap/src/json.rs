@@ -132,13 +132,35 @@ impl<'v> Field<'v> {
         self.value.as_bool().ok_or_else(|| self.wrong_type("a boolean"))
     }
 
-    /// A duration in proto3's JSON form: seconds, perhaps with a fraction, and an `s`.
+    /// A duration in proto3's JSON form: seconds, perhaps with a fraction, and an `s`. The message written
+    /// out, as `{ "seconds": 5 }`, is taken as well (S0.176).
     pub(crate) fn duration(&self) -> Result<Duration, BootstrapError> {
+        if self.value.is_object() {
+            return self.written_out();
+        }
         let text =
             self.value.as_str().ok_or_else(|| self.wrong_type("a duration, as in \"1.5s\""))?;
         parse_duration(text).ok_or_else(|| {
             self.error(ErrorKind::InvalidValue("not a duration of zero or more, as in \"1.5s\""))
         })
+    }
+
+    fn written_out(&self) -> Result<Duration, BootstrapError> {
+        if let Some((_, other)) =
+            self.entries()?.find(|(key, _)| !["seconds", "nanos"].contains(key))
+        {
+            return Err(other.error(ErrorKind::UnknownField));
+        }
+        let number = |name, limit| match self.get(name) {
+            None => Ok(0),
+            Some(field) => {
+                field.value.as_u64().filter(|&number| number <= limit).ok_or_else(|| {
+                    field.error(ErrorKind::InvalidValue("not a part of a duration of zero or more"))
+                })
+            }
+        };
+        let nanos = number("nanos", 999_999_999)?;
+        Ok(Duration::from_secs(number("seconds", MAX_SECONDS)?) + Duration::from_nanos(nanos))
     }
 
     pub(crate) fn positive_duration(&self) -> Result<Duration, BootstrapError> {

@@ -102,7 +102,7 @@ pub use encode::UnknownFields;
 pub use error::{ErrorKind, FormatError, Position};
 pub use format::Format;
 pub use name::resource_name;
-pub use parse::{encode_message, encode_message_with, parse};
+pub use parse::{encode_message, encode_message_with, parse, yaml_to_json};
 pub use print::{
     FieldNames, PrintOptions, REDACTED, Redaction, message_to_json, to_json, to_json_string,
     to_text, to_yaml,

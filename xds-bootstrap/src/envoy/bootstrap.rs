@@ -6,14 +6,15 @@ use super::{
     api::ApiConfigSource,
     message::Message,
     source::{ConfigSource, Specifier},
+    static_resources::{self, StaticResource},
 };
 use crate::{
-    error::{BootstrapError, ErrorKind},
+    error::{BootstrapError, ErrorKind, Warning},
     json::{self, Field},
     node::NodeIdentity,
 };
 
-/// Where a proxy gets listeners and clusters from, and who it is. All else in the file is somebody
+/// Where a proxy gets listeners and clusters from, which it has already, and who it is. All else in the file is somebody
 /// else's.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -34,6 +35,10 @@ pub struct EnvoyBootstrap {
     pub config_sources: Vec<ConfigSource>,
     /// The source for authorities that no other source names.
     pub default_config_source: Option<ConfigSource>,
+    /// Resources that are had without a server (S4.018): listeners, clusters, secrets, in the order of the file.
+    pub static_resources: Vec<StaticResource>,
+    /// What was read, but should be written otherwise (X43).
+    pub warnings: Vec<Warning>,
 }
 
 fn interest(locator: Option<&str>) -> Interest<'_> {
@@ -41,8 +46,8 @@ fn interest(locator: Option<&str>) -> Interest<'_> {
 }
 
 impl EnvoyBootstrap {
-    /// Reads the JSON form of a bootstrap, `node` and `dynamic_resources` of it and the sources
-    /// beside them. For a file in YAML, `xds-format` gives the JSON.
+    /// Reads the JSON form of a bootstrap, `node`, `dynamic_resources` and `static_resources` of it and the
+    /// sources beside them. For a file in YAML, `xds-format` gives the JSON.
     ///
     /// # Errors
     ///
@@ -87,6 +92,11 @@ impl EnvoyBootstrap {
                 }
             };
         }
+        let mut warnings = Vec::new();
+        let static_resources = match top.get("static_resources") {
+            None => Vec::new(),
+            Some(field) => static_resources::read(field, &mut warnings)?,
+        };
         let bootstrap = Self {
             node,
             lds,
@@ -100,6 +110,8 @@ impl EnvoyBootstrap {
                 .map(ConfigSource::read)
                 .collect::<Result<_, _>>()?,
             default_config_source: source(&top, "default_config_source")?,
+            static_resources,
+            warnings,
         };
         bootstrap.check()?;
         Ok(bootstrap)

@@ -7,6 +7,7 @@
 //! | `AggregatedConfigSource`, `SelfConfigSource` | [`Specifier`] | the stream that is there already |
 //! | `PathConfigSource` | [`PathSource`] | a file |
 //! | `Bootstrap.dynamic_resources` | [`EnvoyBootstrap`] | where listeners, clusters and the aggregated stream come from |
+//! | `Bootstrap.static_resources` | [`StaticResource`], [`UpstreamCluster`] | resources without a server; where servers are |
 //!
 //! The JSON form is proto3's: names in either spelling, `null` means not set, unknown fields are
 //! errors. Paths in errors are spelled as the input spells them.
@@ -15,6 +16,8 @@ mod api;
 mod bootstrap;
 mod message;
 mod source;
+mod static_resources;
+mod upstream;
 
 pub use api::{
     ApiConfigSource, ApiType, ApiVersion, GrpcService, GrpcTarget, Header, ProxyHeaders, RateLimit,
@@ -22,4 +25,6 @@ pub use api::{
 };
 pub use bootstrap::EnvoyBootstrap;
 pub use source::{ConfigSource, PathSource, Specifier};
+pub use static_resources::StaticResource;
+pub use upstream::{TcpKeepalive, TransportSocket, UpstreamCluster};
 pub use xds_core::client::NodeIn;

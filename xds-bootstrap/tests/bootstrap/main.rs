@@ -7,6 +7,7 @@ mod hostile;
 mod proxy;
 mod servers;
 mod sources;
+mod static_resources;
 
 use serde_json::{Value, json};
 use xds_bootstrap::{Bootstrap, BootstrapError};

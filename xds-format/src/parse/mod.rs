@@ -2,8 +2,11 @@
 
 mod binary;
 mod collector;
+mod plain;
 mod shapes;
 mod text;
+
+pub use self::plain::yaml_to_json;
 
 use self::collector::Collector;
 use crate::check;

@@ -1,0 +1,103 @@
+//! `Bootstrap.static_resources`: resources that need no server (S4.017, S4.018), and among them the clusters
+//! that servers are in.
+
+use serde_json::{Map, Value, json};
+use xds_core::{TypeUrl, types};
+
+use super::message::Message;
+use crate::{
+    error::{BootstrapError, ErrorKind, Warning, WarningKind},
+    json::{Field, RawJson},
+};
+
+/// A resource of the bootstrap itself: the same message that a server would send (S4.016, S4.019), in proto3's
+/// JSON form.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StaticResource {
+    /// Its type.
+    pub type_url: TypeUrl,
+    /// The field that it stands in, as `static_resources.clusters[0]`.
+    pub path: String,
+    /// The message. Names of fields are as the file has them.
+    pub message: RawJson,
+}
+
+/// The lists of `static_resources`.
+const LISTS: [(&str, &str); 3] =
+    [("listeners", types::LISTENER), ("clusters", types::CLUSTER), ("secrets", types::SECRET)];
+
+/// Reads the field `static_resources`. What is in the messages is for whoever decodes them, but for what
+/// version 2 of the API said in other words.
+pub(super) fn read(
+    field: Field<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Vec<StaticResource>, BootstrapError> {
+    let message = Message::read(field, &LISTS.map(|(name, _)| name))?;
+    let mut resources = Vec::new();
+    for (name, type_url) in LISTS {
+        for field in message.elements(name)? {
+            let message = match type_url {
+                types::CLUSTER => Value::Object(upgraded_cluster(&field, warnings)?),
+                _ => Value::Object(field.object()?.clone()),
+            };
+            let (type_url, message) = (TypeUrl::from(type_url), RawJson::new(message));
+            resources.push(StaticResource { type_url, path: field.path, message });
+        }
+    }
+    Ok(resources)
+}
+
+const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// A cluster in the words of version 3 (X43): `hosts` are its endpoints, and how HTTP is spoken to them is an
+/// extension's matter.
+fn upgraded_cluster(
+    field: &Field<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<Map<String, Value>, BootstrapError> {
+    let mut upgraded = field.object()?.clone();
+    let cluster = Message::open(field.clone())?;
+    let mut take = |older: &Field<'_>, now: &'static str| {
+        let key = older.path.rsplit('.').next().unwrap_or_default().to_owned();
+        upgraded.remove(&key);
+        warnings.push(Warning::new(older.path.clone(), WarningKind::Version2 { now }));
+    };
+    let mut added = Vec::new();
+    if let Some((_, hosts)) =
+        cluster.one_of(&["load_assignment", "hosts"])?.filter(|it| it.0 == "hosts")
+    {
+        take(&hosts, "load_assignment");
+        let endpoints: Vec<_> = cluster
+            .elements("hosts")?
+            .into_iter()
+            .map(|host| json!({ "endpoint": { "address": host.value } }))
+            .collect();
+        let name = cluster.string("name")?;
+        let assignment =
+            json!({ "cluster_name": name, "endpoints": [{ "lb_endpoints": endpoints }] });
+        added.push(("load_assignment", assignment));
+    }
+    if let Some((_, options)) = cluster
+        .one_of(&["typed_extension_protocol_options", "http2_protocol_options"])?
+        .filter(|it| it.0 == "http2_protocol_options")
+    {
+        take(&options, "typed_extension_protocol_options");
+        let typed = json!({
+            "@type": format!("type.googleapis.com/{HTTP_OPTIONS}"),
+            "explicit_http_config": { "http2_protocol_options": options.value },
+        });
+        let mut by_name = Map::new();
+        by_name.insert(HTTP_OPTIONS.to_owned(), typed);
+        added.push(("typed_extension_protocol_options", Value::Object(by_name)));
+    }
+    for (name, value) in added {
+        upgraded.insert(name.to_owned(), value);
+    }
+    if let Some(kind) = cluster.get("tls_context") {
+        return Err(
+            kind.error(ErrorKind::InvalidValue("version 3 has `transport_socket` in its place"))
+        );
+    }
+    Ok(upgraded)
+}
