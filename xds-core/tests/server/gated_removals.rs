@@ -33,7 +33,7 @@ fn what_loses_its_alias_stays_until_nothing_refers_to_it() {
                 d> eds ack
                 d<                       # the cluster is there yet
                 d> cds ack
-                d< eds resubscribed -a
+                d< eds changed -a
                 d> eds ack
                 d<
                 ",
@@ -57,7 +57,7 @@ fn what_loses_its_alias_stays_until_nothing_refers_to_it() {
                 d< eds changed a+x=1
                 d> eds ack
                 d> cds ack
-                d< eds resubscribed -b
+                d< eds changed -b
                 d> eds ack
                 d<
                 ",

@@ -51,6 +51,46 @@ fn nacks() {
             <
         ",
         ),
+        // Under a wildcard, what went is told again: a client that refuses responses whole has it yet.
+        (
+            "M107 IS11",
+            "
+            set cds x=1 y=1
+            d> cds +*
+            d< cds first x=1 y=1
+            d> cds ack
+            set cds y=bad -x
+            d< cds changed y=bad -x
+            d> cds nack
+            <
+            set cds y=good
+            d< cds changed y=good -x
+            d> cds ack
+            <
+            set cds z=1
+            d< cds changed z=1
+        ",
+        ),
+        // Unless that has come back; and as often as it is rejected.
+        (
+            "M107 IS11",
+            "
+            set cds w=1 x=1 y=1
+            d> cds +*
+            d< cds first w=1 x=1 y=1
+            d> cds ack
+            set cds y=bad -x -w
+            d< cds changed y=bad -w -x
+            d> cds nack
+            set cds x=2 -y
+            d< cds changed x=2 -w -y
+            d> cds nack
+            set cds x=3
+            d< cds changed x=3 -w -y
+            d> cds ack
+            <
+        ",
+        ),
         // What was bad may be the one that goes.
         (
             "M107",

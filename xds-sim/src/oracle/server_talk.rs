@@ -96,6 +96,8 @@ struct Talk {
     was_rejected: bool,
     /// Whether the client has dropped something since that was in the newest response or before it.
     is_narrowed: bool,
+    /// What the newest response told to be gone.
+    gone: Vec<Text>,
     /// What the newest response renews, if it does nothing else: such go on for ever.
     beating: Vec<Text>,
     /// What the first request said that the client has may be all there is.
@@ -137,6 +139,8 @@ impl ServerTalk {
             if talk.is_rejected {
                 // What cannot be renewed any more may be sent again.
                 talk.touched.extend(talk.beating.iter().cloned());
+                // Nor is it told for good that something is gone.
+                talk.left.extend(talk.gone.iter().cloned());
             }
         }
         talk.fold.take(request);
@@ -206,6 +210,7 @@ impl ServerTalk {
         if is_heartbeat(response) {
             talk.newest.clone_from(&response.nonce);
             (talk.is_answered, talk.is_rejected, talk.has_responded) = (false, false, true);
+            talk.gone.clear();
             talk.beating = response.resources.iter().map(|item| item.name.clone()).collect();
             return;
         }
@@ -467,6 +472,7 @@ impl Talk {
         self.newest.clone_from(&response.nonce);
         (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
         self.is_narrowed = false;
+        self.gone.clone_from(&response.removed);
         self.beating.clear();
         if renews(response) {
             self.beating.extend(response.resources.iter().map(|item| item.name.clone()));

@@ -207,8 +207,8 @@ pub enum NackRecovery {
     /// drops a whole response for one bad resource gets the good ones after all. A full state that it
     /// rejected is sent without what it unsubscribes then. But of other types, that a client
     /// unsubscribes the bad one, or that it goes where nobody is told of it (M77), is no change that would
-    /// be sent; what rode and was rejected again waits for a change of its own; and so does an incremental
-    /// client's news that something else is gone.
+    /// be sent; what rode and was rejected again waits for a change of its own. That something is
+    /// gone is told again with the next change to an incremental client of everything, and not to one of names.
     #[default]
     ResendBatch,
     /// The resources of the rejected response that are unchanged are sent one at a time, each once, to

@@ -82,8 +82,7 @@ impl Turn<'_> {
 
     /// The client has a resource that it has no claim to any more: to it that is gone, and told like that.
     fn lose(&mut self, name: ResourceName) {
-        if !self.session.lets_linger(self.arena) || self.session.wildcard.is_some() {
-            self.add_farewell(Vec::from([name]));
+        if self.session.wildcard.is_some() {
             return;
         }
         let at = self.arena.clock();
@@ -94,10 +93,11 @@ impl Turn<'_> {
         bereft.at = at;
     }
 
-    /// What the client lost may be told.
+    /// What the client lost may be told. That is a change, and none of its own making.
     pub(super) fn release_bereft(&mut self) {
         let mut bereft = Bereft::default();
         self.session.with_rare(|rare| bereft = mem::take(&mut rare.bereft));
+        self.tells_losses = !bereft.names.is_empty();
         self.add_farewell(bereft.names.into());
     }
 

@@ -14,7 +14,7 @@ use core::num::NonZeroU64;
 
 use super::{
     Purpose, Stamp, Turn,
-    rare::Suspects,
+    rare::{Beside, Suspects},
     rejected::Rejected,
     window::{Answer, Sent},
 };
@@ -218,12 +218,16 @@ impl Turn<'_> {
         around.stats.nacks += 1;
         if self.resends_batches() && sent.purpose == Purpose::Content && !self.sends_full_state() {
             let rode = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.rode);
+            let beside = self.rejected_beside();
+            let accepted = self.session.accepted_response(self.arena, Stamp::START);
+            let accepted = accepted.filter(|_| beside == Beside::Deletions);
             let new = Suspects {
                 first: sent.nonce,
                 last: sent.nonce,
                 from: sent.from.max(rode),
                 until: sent.at,
-                beside: self.rejected_beside(),
+                told: accepted.map_or(Stamp::MAX, |accepted| accepted.at),
+                beside,
             };
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
             self.session.rare_mut().suspects = Some(suspects);

@@ -59,6 +59,7 @@ impl Session {
         !self.due.is_empty()
             || self.first == First::Owed
             || !self.farewell().is_empty()
+            || self.bereft().is_some() && !self.lets_linger(arena)
             || self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena))
     }
 

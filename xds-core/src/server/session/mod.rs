@@ -252,6 +252,8 @@ pub(crate) struct Turn<'a> {
     errors: Errors,
     /// Whether it tells that something is gone in full state, where that cannot be seen.
     tells_deletions: bool,
+    /// Whether it tells of what the client has no claim to any more (M136).
+    tells_losses: bool,
     /// How many names it tells to be gone that the client has not been sent.
     absences: usize,
     /// And what went in, if that is to be known.
@@ -444,8 +446,19 @@ impl<'a> Turn<'a> {
         wants: &'a mut Wants,
     ) -> Self {
         let (errors, kept) = (Errors::default(), Vec::new());
-        let (tells_deletions, absences) = (false, 0);
-        Self { errors, tells_deletions, absences, kept, slot, session, arena, edges, wants }
+        let (tells_deletions, tells_losses, absences) = (false, false, 0);
+        Self {
+            errors,
+            tells_deletions,
+            tells_losses,
+            absences,
+            kept,
+            slot,
+            session,
+            arena,
+            edges,
+            wants,
+        }
     }
 
     /// How resources are encoded for this client. Where none has a TTL, all clients share bytes.

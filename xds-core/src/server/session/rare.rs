@@ -54,6 +54,8 @@ pub(super) struct Suspects {
     pub(super) from: Stamp,
     /// A change after this takes them along.
     pub(super) until: Stamp,
+    /// Under the wildcard: what went after this is to be told again.
+    pub(super) told: Stamp,
     pub(super) beside: Beside,
 }
 
@@ -73,6 +75,7 @@ impl Suspects {
             last: self.last.max(other.last),
             from: self.from.min(other.from),
             until: self.until.max(other.until),
+            told: self.told.min(other.told),
             beside: self.beside.max(other.beside),
         }
     }

@@ -6,7 +6,8 @@
 use core::{mem, num::NonZeroU64};
 
 use super::{
-    CatchUp, First, Haste, Owed, Purpose, Sends, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
+    CatchUp, First, Haste, Owed, Purpose, Sends, Staging, Stamp, Turn, WarmingState, Wildcard,
+    Withdrawn,
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
     linger::Portion,
@@ -245,6 +246,8 @@ impl Turn<'_> {
         }
         self.session.with_rare(|rare| rare.suspects = None);
         self.forget_refused();
+        let may_tell_again =
+            self.session.staging() != Staging::Lingering && self.session.due.withheld().is_empty();
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot)
             && edge.sent >= suspects.first.get()
@@ -257,11 +260,16 @@ impl Turn<'_> {
             }
             slot = previous;
         }
-        if let Some(wildcard) = &mut self.session.wildcard
-            && suspects.from < wildcard.cursor
-        {
-            wildcard.rode = wildcard.cursor;
-            wildcard.cursor = suspects.from;
+        if let Some(wildcard) = &mut self.session.wildcard {
+            if suspects.from < wildcard.cursor {
+                wildcard.rode = wildcard.cursor;
+                wildcard.cursor = suspects.from;
+            }
+            // Who refused the response as a whole has not taken note of what went (IS11). What lingers has
+            // its edges, and its own order.
+            if may_tell_again {
+                wildcard.told = wildcard.told.min(suspects.told);
+            }
         }
     }
 
@@ -274,6 +282,7 @@ impl Turn<'_> {
         };
         let has_lost = |wildcard: Wildcard| {
             self.session.sends(self.arena) == Sends::ChangesAndRemovals
+                && self.session.staging() != Staging::Lingering
                 && self.arena.tells_removals()
                 && self.arena.newest_grave() > stamp.max(wildcard.told)
         };

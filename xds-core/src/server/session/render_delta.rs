@@ -39,7 +39,8 @@ impl Turn<'_> {
             walked = Some((wildcard.cursor, to));
         }
         if self.say_farewell(&mut parts) {
-            cause = cause.min_some(Some(Cause::Resubscribed));
+            let why = if self.tells_losses { Cause::Changed } else { Cause::Resubscribed };
+            cause = cause.min_some(Some(why));
         }
         let named = self.take_due(&mut parts, nonce, walked);
         if let Some((_, to)) = walked {
