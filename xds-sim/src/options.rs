@@ -63,6 +63,12 @@ macro_rules! kinds {
                 Self(self.0 | (1 << kind as u32))
             }
 
+            /// The same with one less.
+            #[must_use]
+            pub const fn without(self, kind: $name) -> Self {
+                Self(self.0 & !(1 << kind as u32))
+            }
+
             /// Those that are among them, the tamest first.
             pub fn iter(self) -> impl Iterator<Item = $name> {
                 $name::ALL.iter().copied().filter(move |kind| self.contains(*kind))
@@ -158,6 +164,16 @@ kinds! {
         Slow = "slow",
         /// A server ends every stream as soon as it is open, for a while.
         HangUp = "hang-up",
+        /// A server ends its streams by plan, each after its answers, and then starts anew.
+        GoAway = "go-away",
+        /// A server that is polled answers with an error, or with something that is no response.
+        BadAnswer = "bad-answer",
+        /// A cache in front of a server that is polled answers with what it has from before.
+        StaleAnswer = "stale-answer",
+        /// A file is gone, written in part, or may not be read, for a while.
+        BadFile = "bad-file",
+        /// The next change of a file is noticed only when somebody looks at it anyway.
+        LostEvent = "lost-event",
     }
 }
 
@@ -212,6 +228,42 @@ pub enum Order {
     OnlyAfterAcks,
 }
 
+/// How clients and servers reach each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// By streams.
+    #[default]
+    Streams,
+    /// Clients ask for each type again and again, as over REST.
+    Polls,
+    /// What a server has lies in files, one for each type, which clients read.
+    Files,
+}
+
+/// Who has the last word on resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdicts {
+    /// Their validation, at once.
+    #[default]
+    AtOnce,
+    /// Somebody outside, who takes a moment.
+    Soon,
+    /// Somebody outside, who takes longer than resources are waited for.
+    Late,
+}
+
+impl Verdicts {
+    /// How long somebody outside takes with what is new in a response, if he is asked.
+    #[must_use]
+    pub const fn delay(self) -> Option<Duration> {
+        match self {
+            Self::AtOnce => None,
+            Self::Soon => Some(Duration::from_millis(300)),
+            Self::Late => Some(Duration::from_secs(16)),
+        }
+    }
+}
+
 /// Whose behaviour a client has where the field disagrees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProfileName {
@@ -257,6 +309,12 @@ pub struct Options {
     pub operations: u32,
     /// In which order servers send types.
     pub order: Order,
+    /// How clients and servers reach each other. Without streams there is the state-of-the-world variant
+    /// only, a channel for each type, and nothing that needs more than responses: see
+    /// [`fitting`](Self::fitting).
+    pub transport: Transport,
+    /// Who has the last word on resources.
+    pub verdicts: Verdicts,
     /// What may be done.
     pub actions: Actions,
     /// What may go wrong.
@@ -284,6 +342,8 @@ impl Default for Options {
             clock_grain: Duration::ZERO,
             operations: 0,
             order: Order::ByRank,
+            transport: Transport::Streams,
+            verdicts: Verdicts::AtOnce,
             actions: Actions::NONE,
             faults: Faults::NONE,
             lies: Lies::NONE,
@@ -291,13 +351,21 @@ impl Default for Options {
     }
 }
 
+/// Most runs have streams: most of what can go wrong does so there.
+const TRANSPORTS: [Transport; 8] = {
+    let mut transports = [Transport::Streams; 8];
+    transports[6] = Transport::Polls;
+    transports[7] = Transport::Files;
+    transports
+};
+
 impl Options {
     /// What the run of a seed is like.
     #[must_use]
     pub fn draw(choices: &mut Choices) -> Self {
         let lies = choices.chance("lies", 125);
         let is_envoy = choices.chance("proxy", 200);
-        Self {
+        let drawn = Self {
             clients: choices.pick("clients", &[1, 1, 1, 2, 2, 3]),
             servers: choices.pick("servers", &[1, 1, 1, 2, 2, 3]),
             variant: choices.pick("variant", &[Variant::StateOfTheWorld, Variant::Incremental]),
@@ -327,7 +395,40 @@ impl Options {
             actions: Actions::draw(choices),
             faults: Faults::draw(choices),
             lies: if lies { Lies::draw(choices) } else { Lies::NONE },
+            transport: choices.pick("transport", &TRANSPORTS),
+            verdicts: choices.pick(
+                "verdicts",
+                &[
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::Soon,
+                    Verdicts::Late,
+                ],
+            ),
+        };
+        drawn.fitting()
+    }
+
+    /// The same without what does not go together. Over polls and in files there are no other variants than the
+    /// state of the world, no aggregated streams, no lies, and nothing that resources have beside their bytes.
+    /// Where verdicts come late, nothing can last for a while only.
+    #[must_use]
+    pub fn fitting(mut self) -> Self {
+        if self.verdicts == Verdicts::Late {
+            // Types that share a stream wait for each other's verdicts, longer than anything may last.
+            self.actions = self.actions.without(Action::SetForAWhile);
         }
+        if self.transport == Transport::Streams {
+            return self;
+        }
+        (self.variant, self.streams) = (Variant::StateOfTheWorld, Streams::PerType);
+        self.lies = Lies::NONE;
+        self.actions = self.actions.without(Action::SetForAWhile).without(Action::SetError);
+        self
     }
 }
 
@@ -341,7 +442,7 @@ impl fmt::Display for Options {
             f,
             "clients={} servers={} variant={variant} streams={:?} types={} names={} profile={:?} \
              data_errors={:?} read_gate={:?} latency={:?} jitter={:?} ties={:?} clock_grain={:?} \
-             operations={} order={:?} actions={} faults={} lies={}",
+             operations={} order={:?} transport={:?} verdicts={:?} actions={} faults={} lies={}",
             self.clients,
             self.servers,
             self.streams,
@@ -356,6 +457,8 @@ impl fmt::Display for Options {
             self.clock_grain,
             self.operations,
             self.order,
+            self.transport,
+            self.verdicts,
             self.actions,
             self.faults,
             self.lies,

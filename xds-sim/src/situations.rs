@@ -66,11 +66,27 @@ pub enum Situation {
     EndedEarlyAgain,
     /// A server gives a stream up because it cannot read what came.
     MalformedRequest,
+    /// A server that is polled gives an answer that is none.
+    BadAnswer,
+    /// A cache in front of a server that is polled answers with what it said before.
+    StaleAnswer,
+    /// A client that polls is told that nothing has changed.
+    NothingNew,
+    /// A file cannot be read.
+    FileUnreadable,
+    /// A change of a file is only seen because somebody looks at it anyway.
+    FileSeenLate,
+    /// A server goes away by plan while something is under way on its streams.
+    GoesAwayInMidSentence,
+    /// Somebody outside has the last word on what is new in a response.
+    VerdictFromOutside,
+    /// A verdict from outside comes when its stream has ended.
+    VerdictForNothing,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 38] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -101,6 +117,14 @@ impl Situation {
         Self::RejectedForRepetition,
         Self::EndedEarlyAgain,
         Self::MalformedRequest,
+        Self::BadAnswer,
+        Self::StaleAnswer,
+        Self::NothingNew,
+        Self::FileUnreadable,
+        Self::FileSeenLate,
+        Self::GoesAwayInMidSentence,
+        Self::VerdictFromOutside,
+        Self::VerdictForNothing,
     ];
 
     /// The situation in a few words.
@@ -137,6 +161,14 @@ impl Situation {
             Self::RejectedForRepetition => "rejected for a name that comes twice",
             Self::EndedEarlyAgain => "stream ended early again",
             Self::MalformedRequest => "malformed request",
+            Self::BadAnswer => "bad answer to a poll",
+            Self::StaleAnswer => "poll answered from a cache",
+            Self::NothingNew => "poll answered with nothing new",
+            Self::FileUnreadable => "file unreadable",
+            Self::FileSeenLate => "change of a file seen late",
+            Self::GoesAwayInMidSentence => "server gone with something under way",
+            Self::VerdictFromOutside => "verdict from outside",
+            Self::VerdictForNothing => "verdict when its stream had ended",
         }
     }
 }
@@ -148,9 +180,15 @@ impl fmt::Display for Situation {
 }
 
 /// How often each situation was come to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Situations {
     hits: [u64; Situation::ALL.len()],
+}
+
+impl Default for Situations {
+    fn default() -> Self {
+        Self { hits: [0; Situation::ALL.len()] }
+    }
 }
 
 impl Situations {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use xds_core::service::Variant;
 use xds_sim::{
     Config, World,
-    options::{Action, Actions, Faults, Lies},
+    options::{Action, Actions, Faults, Lies, Transport, Verdicts},
     replay, run_seed, shrink,
     storm::settle,
     world::{Party, message::Text},
@@ -105,6 +105,7 @@ fn views(seed: u64, variant: Variant, before: fn(&mut World)) -> Views {
     let config = Config::new(scenario).with_options(move |options| {
         (options.clients, options.servers, options.types) = (1, 1, 2);
         (options.variant, options.lies) = (variant, Lies::NONE);
+        options.transport = Transport::Streams;
         // What is drawn for messages would change what is drawn after them.
         options.jitter = Duration::ZERO;
     });
@@ -194,6 +195,7 @@ fn a_scenario_of_ones_own_can_be_settled() {
     let config = config.with_options(|options| {
         (options.actions, options.faults) = (Actions::NONE.with(Action::Unwatch), Faults::NONE);
         (options.clients, options.servers) = (1, 1);
+        (options.transport, options.verdicts) = (Transport::Streams, Verdicts::AtOnce);
     });
     let outcome = run_seed(3, &config);
     assert!(outcome.violation.is_none(), "{:?}", outcome.violation);

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     frame::Frame,
     id::ChannelId,
+    slab::Slot,
     text::{Nonce, Version},
     time::Time,
     zoo::{self, Bug},
@@ -156,7 +157,23 @@ impl Client {
             let is_of_something_else = held.is_mixed || !held.is_of_everything;
             held.is_outdated || (begins_with_wildcard && is_of_something_else)
         };
-        if !channel.machine(type_index)?.was_requested() && says_too_much() {
+        let machine = channel.machine(type_index)?;
+        let is_unknown = |slot: Slot| {
+            let subscription = known.interest.subscriptions.at(slot)?;
+            let entry = known.cache.get(subscription.entry)?;
+            let is_wanted = subscription.is_wanted_in(server.serves.of(type_index));
+            let is_lacking = matches!(entry.state, EntryState::Requested | EntryState::Nacked);
+            Some(is_wanted && is_lacking && entry.bytes.is_none())
+        };
+        // Who polls is answered when the version that it states is not the newest: there may be a newest one
+        // of all that it names, and yet it has nothing of a name that it let go of, or never had.
+        let asks_for_unknown =
+            channel.polls().is_some()
+                && known.interest.subscriptions.iter().any(|(slot, _)| {
+                    !machine.sent().has(slot) && is_unknown(slot).unwrap_or_default()
+                });
+        let is_first = !machine.was_requested();
+        if (is_first && says_too_much()) || asks_for_unknown {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();

@@ -6,7 +6,7 @@ use xds_core::{client::DataErrorPolicy, service::Variant};
 
 use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
-    options::{Action, Lies, ProfileName},
+    options::{Action, Lies, ProfileName, Transport},
     trace::Phase,
     world::{LinkId, Watch, World, message::Text},
 };
@@ -51,6 +51,9 @@ impl Oracle for Convergence {
             Event::Responded { link, response } if renews(response) => {
                 self.beats.insert((*link, response.nonce.clone()));
             }
+            // Whoever polls goes on asking.
+            Event::Requested { .. } | Event::Responded { .. }
+                if world.options().transport == Transport::Polls => {}
             Event::Requested { link, request }
                 if self.beats.remove(&(*link, request.nonce.clone())) => {}
             Event::Requested { request, .. }

@@ -60,7 +60,8 @@ impl Oracle for Fallback {
             }
             Event::ClientWoken { client } => self.look(client, world),
             Event::Watched { client, kind, .. } => drop(self.lacked.insert((client, kind))),
-            Event::Reading { link, .. } => {
+            Event::Unreadable { link } => self.look(world.link(link).client, world),
+            Event::Reading { link, .. } | Event::Unchanged { link } => {
                 let it = world.link(link);
                 if it.server == 0 {
                     self.turned.remove(&(it.client, it.only));

@@ -13,7 +13,9 @@
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
 //! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15 to IS17, IS27, IS28, IS30: what a server says on a stream | `server_talk` | no |
+//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15 to IS17, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
+//! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17: what a client makes of lies | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
@@ -35,10 +37,13 @@
 //! | IS25: slow clients delay nobody | only that others converge within the bound is seen | `xds-core/tests/server/overdue.rs`, `ack_gated.rs` |
 //! | IS26: responses under the size limit | resources are small | `xds-core/tests/server/store.rs` |
 //! | IS29: who has accepted a version | nobody asks | `xds-core/tests/server/convergence.rs` |
-//! | IS31: REST | links are streams | `xds-core/tests/server/fetches.rs`, `xds-rest/tests` |
-//! | IS32: files | links are streams | `xds-core/tests/client_files.rs`, `xds-fs/tests`; `xds-format` for what is served from them |
-//! | IS33: drain | servers restart at once | `xds-core/tests/server/lifecycle.rs` |
+//! | the rest of IS31: statuses and JSON | answers are what a gateway makes of them | `xds-core/tests/server/fetches.rs`, `xds-rest/tests` |
+//! | the rest of IS32: what is whole | a reader of a world knows when a file is being written | `xds-core/tests/client_files.rs`, `xds-fs/tests`; `xds-format` for what is served from them |
 //! | IL6: relays | no server of a world has a client of its own | `tests/relay` |
+//!
+//! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
+//! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the
+//! oracles that rely on that (`expiry`, and parts of `cache`, `trouble` and `reading`) are silent.
 //!
 //! Known limits that a run makes room for: a client that refuses responses whole is not told again of a
 //! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
@@ -56,6 +61,8 @@ mod expiry;
 mod fallback;
 mod fold;
 mod lies;
+mod polling;
+mod reading;
 mod server_talk;
 mod trouble;
 mod watching;
@@ -69,7 +76,7 @@ use xds_core::{
 };
 
 use crate::{
-    options::Options,
+    options::{Options, Transport, Verdicts},
     situations::Situation,
     trace::Phase,
     world::{
@@ -185,6 +192,26 @@ pub enum Event<'a> {
         link: LinkId,
         /// What it says, if it is one that a server sent.
         response: Option<&'a Response>,
+    },
+    /// A client that polls is told that there is nothing new.
+    Unchanged {
+        /// The channel.
+        link: LinkId,
+    },
+    /// The gateway of a server gives a request up that the server did not answer for as long as it may wait.
+    GivenUp {
+        /// The channel.
+        link: LinkId,
+    },
+    /// A client is about to be told that its file cannot be read.
+    FindsUnreadable {
+        /// The channel.
+        link: LinkId,
+    },
+    /// A client has been told that its file cannot be read, and nothing was taken out of it yet.
+    Unreadable {
+        /// The channel.
+        link: LinkId,
     },
     /// A client has seen the end of a stream, or has ended it.
     EndedAtClient {
@@ -312,11 +339,22 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> =
         vec![Box::new(convergence::Convergence::default()), Box::new(bounds::Bounds)];
     if options.lies == crate::options::Lies::NONE {
-        oracles.push(Box::new(client_talk::ClientTalk::default()));
-        oracles.push(Box::new(server_talk::ServerTalk::default()));
+        match options.transport {
+            Transport::Streams => {
+                oracles.push(Box::new(client_talk::ClientTalk::default()));
+                oracles.push(Box::new(server_talk::ServerTalk::default()));
+            }
+            Transport::Polls => oracles.push(Box::new(polling::Polling::default())),
+            Transport::Files => oracles.push(Box::new(reading::Reading::default())),
+        }
         oracles.push(Box::new(watching::Watching::default()));
-        oracles.push(Box::new(cache::CacheModel::default()));
-        oracles.push(Box::new(expiry::Expiry::default()));
+        if options.transport != Transport::Files {
+            oracles.push(Box::new(cache::CacheModel::default()));
+        }
+        if options.verdicts == Verdicts::AtOnce {
+            // Otherwise a resource is not used as soon as it was read.
+            oracles.push(Box::new(expiry::Expiry::default()));
+        }
         oracles.push(Box::new(fallback::Fallback::default()));
         oracles.push(Box::new(trouble::Trouble::default()));
     } else {

@@ -17,7 +17,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        Beside, LinkId, World,
+        Beside, GRACE, LinkId, World,
         message::{Names, Request, Response, Text},
     },
 };
@@ -58,6 +58,11 @@ const ERRORS: Rule = Rule::new(
 const ALL_ACCEPTED: Rule = Rule::new(
     "IS30",
     "at rest, a server takes all it has sent to be accepted, as its clients have it",
+);
+
+const LEAVES: Rule = Rule::new(
+    "IS33",
+    "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
 );
 
 /// The type that may come again while clusters are warmed.
@@ -271,6 +276,19 @@ impl ServerTalk {
             has.find(is_due).map(|(name, _)| (kind, name.clone()))
         });
         due.next()
+    }
+
+    /// A server that goes away has ended a stream.
+    fn gone(&self, link: LinkId, world: &World, report: &mut Report) {
+        let Some(since) = world.leaves_since(link) else { return };
+        let talks = self.streams.get(&link).into_iter().flatten();
+        let mut open = talks.filter(|talk| talk.has_responded && !talk.is_answered);
+        let it = world.link(link);
+        // Or it is not the server that ends it.
+        let is_patient = world.now().since(since) >= GRACE || it.is_cut() || !it.is_known_to_client;
+        report.ensure(is_patient || open.next().is_none(), LEAVES, || {
+            format!("stream {} has ended before an answer", link.0)
+        });
     }
 
     fn applied(&mut self, server: usize, kind: usize, name: &str, world: &World) {
@@ -496,6 +514,7 @@ impl Oracle for ServerTalk {
             SAME_VERSION,
             ONE_AT_A_TIME,
             ALL_ACCEPTED,
+            LEAVES,
         ]
     }
 
@@ -504,7 +523,10 @@ impl Oracle for ServerTalk {
             Event::Arrived { link, request } => self.arrived(*link, request),
             Event::Responded { link, response } => self.responded(*link, response, world, report),
             Event::Applied { server, kind, name, .. } => self.applied(*server, *kind, name, world),
-            Event::EndedAtServer { link } => drop(self.streams.remove(link)),
+            Event::EndedAtServer { link } => {
+                self.gone(*link, world, report);
+                drop(self.streams.remove(link));
+            }
             Event::Phase(phase) => self.phase = Some(*phase),
             Event::Rest if self.phase == Some(Phase::Converge) => self.at_rest(world, report),
             _ => {}

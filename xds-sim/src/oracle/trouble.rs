@@ -10,9 +10,9 @@ use xds_core::{
     client::{Notice, WatchErrorKind},
 };
 
-use super::{End, Event, Oracle, Report, Rule};
+use super::{End, Event, Oracle, Report, Rule, fold::ALL};
 use crate::{
-    options::{Fault, ProfileName},
+    options::{Fault, ProfileName, Transport, Verdicts},
     situations::Situation,
     trace::Phase,
     world::{
@@ -134,7 +134,8 @@ impl Trouble {
             attempts.left += 1;
             // Whoever leaves a server may come back at once, but for the floor between attempts. When one
             // that was not drained in time began the attempt is not seen.
-            if is_grpc && !world.options().faults.contains(Fault::Starve) {
+            let is_dialled = world.options().transport != Transport::Files;
+            if is_grpc && is_dialled && !world.options().faults.contains(Fault::Starve) {
                 attempts.not_before = stream.began.after(FLOOR);
             }
             if stream.is_open && stream.since.is_empty() {
@@ -198,6 +199,12 @@ impl Trouble {
                 report.ensure(is_failing, REASON, || format!("client-{client}: {error}"));
             }
             WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {
+                if world.options().transport == Transport::Files {
+                    return; // What a file lacks is missing as soon as it was read.
+                }
+                if world.options().verdicts != Verdicts::AtOnce {
+                    return; // What was read is not received before the verdict.
+                }
                 if world.options().profile != ProfileName::Grpc {
                     return; // A proxy waits from the beginning of the watch, with or without a stream.
                 }
@@ -209,14 +216,21 @@ impl Trouble {
                 report.ensure(!streams.any(|it| it.heard.contains(&key)), HEARD, || {
                     format!("{name} was spoken of")
                 });
-                let waits = of_client.filter_map(|(_, stream)| stream.since.get(&key));
+                // What was found missing of everything is told whoever asks for it by name.
+                let keys = [key, (watch.kind, ALL.into())];
+                let waits = of_client
+                    .flat_map(|(_, stream)| keys.iter().filter_map(|key| stream.since.get(key)));
                 let longest = waits.map(|since| world.now().since(*since)).max();
-                let earlier = self.waits.get(&(client, watch.kind, name.clone())).copied();
-                let longest = longest.max(earlier).unwrap_or_default();
+                let earlier = keys.iter().filter_map(|(kind, name)| {
+                    self.waits.get(&(client, *kind, name.clone())).copied()
+                });
+                let longest = longest.max(earlier.max()).unwrap_or_default();
                 report.ensure(longest >= *patience, PATIENCE, || {
                     format!("{name} after {longest:?} of {patience:?}")
                 });
-                report.ensure(watch.view.is_empty(), NOT_CACHED, || {
+                // What one server had is found missing at the next one, and stays in use where that is wanted.
+                let is_kept = matches!(notice, Notice::Ambient(_)) && world.server_count() > 1;
+                report.ensure(watch.view.is_empty() || is_kept, NOT_CACHED, || {
                     format!("{name} is in use, and does not exist")
                 });
             }
@@ -248,6 +262,9 @@ impl Trouble {
                 format!("{place:?}: {} of {bound}", attempts.openings)
             });
         }
+        if world.options().transport == Transport::Files {
+            return; // What is wanted of a file is not said.
+        }
         for (link, _) in self.streams.iter().filter(|(_, stream)| stream.is_open) {
             let is_idle = world.link(*link).asked.iter().all(|fold| fold.subscribed.is_empty());
             report.ensure(!is_idle, IDLE, || format!("stream {} after {IDLE_LIMIT:?}", link.0));
@@ -275,13 +292,28 @@ impl Oracle for Trouble {
                 let Some(kind) = request.kind else { return };
                 let Some(stream) = self.streams.get_mut(&link) else { return };
                 let Some(fold) = world.link(link).asked(kind) else { return };
-                stream.since.retain(|(of, name), _| *of != kind || fold.subscribed.contains(name));
+                let client = world.link(link).client;
+                let waits = &mut self.waits;
+                stream.since.retain(|(of, name), since| {
+                    let is_asked = *of != kind || fold.subscribed.contains(name);
+                    if !is_asked {
+                        // It may be left out where a response crossed its end, and be found missing all along.
+                        let wait = waits.entry((client, *of, name.clone())).or_default();
+                        *wait = world.now().since(*since).max(*wait);
+                    }
+                    is_asked
+                });
                 stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
                 for name in &fold.subscribed {
                     stream.since.entry((kind, name.clone())).or_insert_with(|| world.now());
                 }
             }
-            Event::Reading { link, .. } => {
+            Event::Unreadable { link } => {
+                let attempts = self.attempts.entry(place(link, world)).or_default();
+                attempts.failures += 1;
+                attempts.is_failing = true;
+            }
+            Event::Reading { link, .. } | Event::Unchanged { link } => {
                 let (client, server, only) = place(link, world);
                 if let Some(stream) = self.streams.get_mut(&link) {
                     let is_back = !stream.has_responded

@@ -9,7 +9,7 @@ use xds_core::{
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
-    options::ProfileName,
+    options::{ProfileName, Transport, Verdicts},
     situations::Situation,
     storm::SHORTEST_TTL,
     trace::Phase,
@@ -212,8 +212,9 @@ impl Oracle for Watching {
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match *event {
             Event::Watched { client, watch, kind, name, .. } => {
-                let is_released =
-                    name.is_some_and(|name| self.is_released(client, kind, name, world));
+                // A verdict may be about what was asked for before.
+                let is_released = world.options().verdicts == Verdicts::AtOnce
+                    && name.is_some_and(|name| self.is_released(client, kind, name, world));
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let told = Told {
                     name: name.map(Text::from),
@@ -242,7 +243,8 @@ impl Oracle for Watching {
                 if let Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) = notice
                     && matches!(error.kind(), WatchErrorKind::Unavailable(_))
                 {
-                    let is_wanted = world.options().profile == ProfileName::Grpc;
+                    let is_wanted = world.options().profile == ProfileName::Grpc
+                        || world.options().transport == Transport::Files;
                     report.ensure(is_wanted, HIDDEN, || format!("{error}"));
                 }
                 told.hear(notice, responses, world.now(), report);

@@ -6,9 +6,9 @@ use xds_core::{WatchId, server::StatusCode};
 
 use crate::{
     Toy,
-    options::{Action, Fault, Lie, Order, ProfileName},
+    options::{Action, Fault, Lie, Order, ProfileName, Transport},
     storm::lie,
-    world::{Beside, LinkId, Party, Reach, World, message::Text},
+    world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, message::Text},
 };
 
 /// What is done.
@@ -63,10 +63,17 @@ impl Operation {
     /// A list of operations, as many as the tape has.
     pub(super) fn plan(world: &mut World, most: u32, is_wild: bool) -> Vec<Self> {
         let options = world.options().clone();
+        let has_meaning = |fault: &Fault| match fault {
+            Fault::BadAnswer | Fault::StaleAnswer => options.transport == Transport::Polls,
+            Fault::BadFile | Fault::LostEvent => options.transport == Transport::Files,
+            // Of a response that does not go out, a gateway knows nothing.
+            Fault::BlockResponses => options.transport == Transport::Streams,
+            _ => true,
+        };
         let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
         if is_wild {
             sorts.extend(options.actions.iter().map(Sort::Act));
-            sorts.extend(options.faults.iter().map(Sort::Break));
+            sorts.extend(options.faults.iter().filter(has_meaning).map(Sort::Break));
             sorts.extend(options.lies.iter().map(Sort::Lie));
         }
         let choices = world.choices();
@@ -202,9 +209,19 @@ impl Operation {
             Fault::RestartClient => world.restart_client(self.client as usize),
             Fault::Lag => world.let_lag(server, lasting),
             Fault::Slow => world.slow_network(lasting.min(Duration::from_secs(5)), lasting * 2),
+            Fault::GoAway => world.go_away(server, lasting.min(Duration::from_secs(16))),
+            Fault::BadFile => {
+                const STATES: [FileState; 3] =
+                    [FileState::Gone, FileState::Cut, FileState::Forbidden];
+                let state = STATES[self.kind as usize % STATES.len()];
+                world.spoil_files(server, state, lasting);
+            }
+            Fault::LostEvent => world.lose_event(server),
             Fault::Reset
             | Fault::End
             | Fault::HalfOpen
+            | Fault::BadAnswer
+            | Fault::StaleAnswer
             | Fault::BlockRequests
             | Fault::BlockResponses => {
                 if let Some(link) = self.any_link(world) {
@@ -215,6 +232,25 @@ impl Operation {
     }
 
     fn break_link(self, fault: Fault, link: LinkId, world: &mut World) {
+        let transport = world.options().transport;
+        match fault {
+            Fault::BadAnswer | Fault::StaleAnswer if transport != Transport::Polls => return,
+            Fault::BadAnswer => {
+                /// What HTTP's 404, 429 and 503 stand for, and what is no error.
+                const BAD: [BadAnswer; 5] = [
+                    BadAnswer::Status(12),
+                    BadAnswer::Status(8),
+                    BadAnswer::Status(14),
+                    BadAnswer::Unusable,
+                    BadAnswer::Unchanged,
+                ];
+                return world.answer_badly(link, BAD[self.name as usize % BAD.len()]);
+            }
+            Fault::StaleAnswer => return world.answer_badly(link, BadAnswer::Stale),
+            // A file has no connection that could break.
+            _ if transport == Transport::Files => return,
+            _ => {}
+        }
         /// Statuses that streams end with: UNAVAILABLE, CANCELLED, INTERNAL, RESOURCE_EXHAUSTED.
         const CODES: [i32; 4] = [14, 1, 13, 8];
         match fault {

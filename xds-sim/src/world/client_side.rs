@@ -3,7 +3,7 @@
 use std::{rc::Rc, time::Duration};
 
 use xds_core::{
-    ChannelId, Frame, WatchId,
+    ChannelId, Frame, UpdateId, WatchId,
     client::{Call, Change, ChannelEvent, Notice, Output, RequestCause, WatchErrorKind},
     service::Variant,
 };
@@ -16,6 +16,7 @@ use super::{
     texts,
 };
 use crate::{
+    options::Transport,
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
@@ -67,6 +68,11 @@ impl World {
                 }
             }
             Output::Notify(watch, notice) => self.notify(at, watch, &notice),
+            Output::Update(update, _) => {
+                let incarnation = self.clients[at].incarnation;
+                let done = self.now.after(self.options.verdicts.delay().unwrap_or_default());
+                self.schedule(done, Item::Settle { client: at, incarnation, update });
+            }
             other => {
                 let what = format!("a world has no use for {other:?}");
                 self.break_rule(&crate::oracle::NO_PANIC, what);
@@ -84,6 +90,7 @@ impl World {
         let only = call.type_url.as_ref();
         let only = only.and_then(|only| self.types.iter().position(|known| known == only));
         let link = LinkId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
+        let is_stream = self.options.transport == Transport::Streams;
         self.links.push(Link {
             client: at,
             channel,
@@ -93,8 +100,13 @@ impl World {
             is_open: false,
             is_known_to_client: true,
             is_cut: false,
-            is_hanging: self.servers[server].reach == Reach::Hanging,
+            is_hanging: is_stream && self.servers[server].reach == Reach::Hanging,
             asked: Vec::new(),
+            turn: 0,
+            bad_answer: None,
+            last_response: None,
+            last_seen: None,
+            is_watching: false,
             stream: None,
             to_client: Pipe::default(),
             to_server: Pipe::default(),
@@ -105,6 +117,10 @@ impl World {
             What::new(Sort::Transport, format!("opens {channel} to {}", call.server.uri))
         });
         self.emit(&Event::Opening { link });
+        if !is_stream {
+            // Nothing is dialled before the first request, and a file not at all.
+            return self.schedule(self.now, Item::Connect(link));
+        }
         let arrival = self.arrival();
         match self.servers[server].reach {
             Reach::Up | Reach::HangingUp => self.schedule(arrival, Item::Connect(link)),
@@ -130,6 +146,12 @@ impl World {
         while let Some(transmit) =
             self.clients[client].core.poll_transmit(channel, self.now, &mut frame)
         {
+            if self.options.transport == Transport::Files {
+                if transmit.cause == RequestCause::Subscription {
+                    self.read_file(link);
+                }
+                continue; // Files hear nothing: what is rendered is for logs.
+            }
             let bytes = frame.to_bytes();
             let (from, to) = (self.clients[client].lane, self.servers[server].lane);
             let id = self.recorder.send(self.now, from, to, &bytes, || {
@@ -151,7 +173,11 @@ impl World {
                     self.emit(&Event::Requested { link, request });
                 }
             }
-            self.send_to_server(link, Rc::new(message));
+            let message = Rc::new(message);
+            match self.options.transport {
+                Transport::Polls => self.ask_server(link, message),
+                _ => self.send_to_server(link, message),
+            }
         }
     }
 
@@ -254,6 +280,23 @@ impl World {
             }
             Act::Unwatch => self.end_watch(at, watch),
         }
+    }
+
+    /// Somebody outside has come to a verdict: nothing is wrong with what is new.
+    pub(super) fn settle_update(&mut self, at: usize, incarnation: u32, update: UpdateId) {
+        if self.clients[at].incarnation != incarnation {
+            return;
+        }
+        let now = self.now;
+        let lane = self.clients[at].lane;
+        self.recorder
+            .local(now, lane, b"verdict", || What::new(Sort::Note, "verdict from outside"));
+        // What it was about may be gone with its stream.
+        match self.clients[at].core.settle(update, [], now) {
+            Ok(()) => self.note(Situation::VerdictFromOutside),
+            Err(_) => self.note(Situation::VerdictForNothing),
+        }
+        self.drain_client(at);
     }
 
     pub(super) fn handled(&mut self, at: usize, incarnation: u32, watch: WatchId) {

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use xds_core::server::{StreamEvent, Via};
 
 use super::{
-    Link, LinkId, Party, Reach, World,
-    message::{Body, Message, read_response},
+    BadAnswer, Link, LinkId, Party, Reach, World,
+    message::Message,
     names,
     parts::{Direction, Item, Mishap, Plane, StreamKey, Undo},
+    texts,
 };
 use crate::{
     oracle::Event,
@@ -25,19 +26,19 @@ impl World {
         self.recorder.fault(self.now, lanes, extent, what);
     }
 
-    fn begin(&mut self, lanes: &[LaneId], what: &str) {
+    pub(super) fn begin(&mut self, lanes: &[LaneId], what: &str) {
         self.take_down(Mishap { lanes, extent: Extent::Begins, what });
     }
 
-    fn finish(&mut self, lanes: &[LaneId], what: &str) {
+    pub(super) fn finish(&mut self, lanes: &[LaneId], what: &str) {
         self.take_down(Mishap { lanes, extent: Extent::Ends, what });
     }
 
-    fn strike(&mut self, lanes: &[LaneId], what: &str) {
+    pub(super) fn strike(&mut self, lanes: &[LaneId], what: &str) {
         self.take_down(Mishap { lanes, extent: Extent::Instant, what });
     }
 
-    fn lanes_of(&self, link: LinkId) -> [LaneId; 2] {
+    pub(super) fn lanes_of(&self, link: LinkId) -> [LaneId; 2] {
         let it = &self.links[link.at()];
         [self.clients[it.client].lane, self.servers[it.server].lane]
     }
@@ -67,6 +68,9 @@ impl World {
     pub fn end_stream(&mut self, link: LinkId) {
         let Some(key) = self.links[link.at()].stream else { return };
         let server = self.links[link.at()].server;
+        if self.servers[server].leaves_since.is_some() {
+            return; // It does so itself, in its own time.
+        }
         let lanes = self.lanes_of(link);
         self.strike(&lanes, "the server ends the stream");
         let now = self.now;
@@ -132,7 +136,7 @@ impl World {
         self.schedule(until, Item::Undo(Undo::Wake(party)));
     }
 
-    pub(super) fn is_starved(&self, party: Party) -> bool {
+    pub(crate) fn is_starved(&self, party: Party) -> bool {
         let until = match party {
             Party::Client(at) => self.clients[at].starved_until,
             Party::Server(at) => self.servers[at].starved_until,
@@ -180,6 +184,13 @@ impl World {
         }
     }
 
+    /// The next answer on a channel that is polled is this instead.
+    pub fn answer_badly(&mut self, link: LinkId, bad: BadAnswer) {
+        self.links[link.at()].bad_answer = Some(bad);
+        let lanes = self.lanes_of(link);
+        self.strike(&lanes, texts::bad_answer(bad));
+    }
+
     /// Nothing arrives any more in one direction or both, until the transport finds out (IL3).
     pub fn half_open(&mut self, link: LinkId, to_client: bool, to_server: bool) {
         let it = &mut self.links[link.at()];
@@ -210,6 +221,7 @@ impl World {
         }
         let node = &mut self.servers[server];
         node.incarnation += 1;
+        node.leaves_since = None;
         node.links.clear();
         node.has.iter_mut().for_each(BTreeMap::clear);
         node.beside.iter_mut().for_each(BTreeMap::clear);
@@ -230,11 +242,7 @@ impl World {
         let id = self.recorder.send(self.now, lanes[1], lanes[0], &bytes, || {
             crate::trace::What::new(crate::trace::Sort::Response, what)
         });
-        let body = match self.oracles.is_empty() {
-            true => None,
-            false => read_response(&bytes, self.links[link.at()].variant, &self.types),
-        };
-        let body = body.map(Body::Response);
+        let body = self.body_of_response(link, &bytes);
         self.send_to_client(link, Rc::new(Message { id, bytes, body }));
     }
 
@@ -276,6 +284,8 @@ impl World {
         for server in 0..self.servers.len() {
             self.servers[server].reach = Reach::Up;
             self.servers[server].is_lagging = false;
+            self.restore_files(server);
+            self.come_back(server);
             self.give_up_hanging(server);
             self.undo(Undo::Wake(Party::Server(server)));
             self.catch_up(server);
@@ -286,6 +296,7 @@ impl World {
         }
         for at in 0..self.links.len() {
             let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
+            self.links[at].bad_answer = None;
             self.unblock(link, Direction::ToServer);
             self.unblock(link, Direction::ToClient);
         }
@@ -305,6 +316,8 @@ impl World {
                 self.finish(&[lane], "lags behind");
                 self.catch_up(server);
             }
+            Undo::File(server) => self.restore_files(server),
+            Undo::Gone(server) => self.come_back(server),
             Undo::Slow => {
                 self.slowness = Duration::ZERO;
                 self.finish(&[], "slow network");

@@ -8,10 +8,13 @@ mod application;
 mod client_side;
 mod commands;
 mod faults;
+mod files;
+mod leaving;
 pub mod message;
 mod names;
 mod network;
 mod parts;
+mod polls;
 mod server_side;
 mod store;
 mod texts;
@@ -25,13 +28,15 @@ use std::{
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
+pub(crate) use leaving::GRACE;
+
 pub use application::{Application, ControlPlane, Reply};
-pub use parts::{Beside, Link, LinkId, Party, Reach, Resources, Watch};
+pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};
 
 use self::parts::{ClientNode, Item, Plane, Scheduled, ServerNode};
 use crate::{
     check::{Config, Judge},
-    options::{Options, Ties},
+    options::{Options, Ties, Transport},
     oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
     tape::Choices,
@@ -88,6 +93,12 @@ pub(crate) struct Ended {
 
 impl World {
     pub(crate) fn new(options: Options, mut choices: Choices, config: &Config, keep: Keep) -> Self {
+        let mut options = options;
+        if config.control_plane.is_some() {
+            // It knows streams.
+            options.transport = Transport::Streams;
+        }
+        let options = options.fitting();
         let mut recorder = Recorder::new(keep);
         let types: Vec<TypeUrl> =
             TYPES.iter().take(options.types as usize).map(|&url| url.into()).collect();
@@ -122,6 +133,9 @@ impl World {
             beside: vec![Default::default(); types.len()],
             is_lagging: false,
             reach: Reach::Up,
+            file: FileState::Whole,
+            misses_events: false,
+            leaves_since: None,
             incarnation: 0,
         });
         let servers: Vec<_> = servers.collect();

@@ -4,14 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use xds_core::{
     TypeUrl,
-    client::{Authority, ClientConfig, ManagementServer, Node, Profile},
+    client::{
+        Authority, ClientConfig, FilePolicy, ManagementServer, Node, PollPolicy, Profile, Verdict,
+    },
     server::{AckGated, OnStuck, OrderingPolicy, ServerConfig},
 };
 
-use super::{World, parts::message_name};
+use super::{
+    World,
+    parts::message_name,
+    polls::{PATIENCE, REFRESH},
+};
 use crate::{
     ToyType,
-    options::{Options, Order, ProfileName},
+    options::{Options, Order, ProfileName, Transport},
     toy::ToyReferences,
 };
 
@@ -59,9 +65,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> ClientConfig {
     let managed = |at| {
-        ManagementServer::new(server(at))
-            .with_variant(options.variant)
-            .with_streams(options.streams)
+        let managed = ManagementServer::new(server(at));
+        match options.transport {
+            Transport::Streams => {
+                managed.with_variant(options.variant).with_streams(options.streams)
+            }
+            Transport::Polls => managed.with_polls(poll_policy(options)),
+            Transport::Files => managed.with_files(FilePolicy::default()),
+        }
     };
     let mut config = ClientConfig::new(Node::new(client(at)), managed(0));
     if options.servers > 1 {
@@ -79,7 +90,20 @@ pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> 
     }
     config.profile.read_gate = options.read_gate;
     config.profile.backoff.max = config.profile.backoff.max.min(LONGEST_PAUSE);
-    types.iter().fold(config, |config, it| config.with_type(ToyType::new(it.clone())))
+    let verdict = match options.verdicts.delay() {
+        None => Verdict::Validation,
+        Some(_) => Verdict::External,
+    };
+    let toy = |it: &TypeUrl| ToyType::new(it.clone()).with_verdict(verdict);
+    types.iter().fold(config, |config, it| config.with_type(toy(it)))
+}
+
+fn poll_policy(options: &Options) -> PollPolicy {
+    let policy = match options.profile {
+        ProfileName::Grpc => PollPolicy::new(REFRESH),
+        ProfileName::Envoy => PollPolicy::envoy(REFRESH),
+    };
+    policy.with_request_timeout(PATIENCE)
 }
 
 pub(super) fn server_config(options: &Options) -> ServerConfig {

@@ -10,10 +10,12 @@ use xds_core::{
 
 use super::{
     LinkId, World,
+    files::Look,
     message::Message,
-    parts::{Item, Pipe, Reach, StreamKey},
+    parts::{Answer, Item, Pipe, Reach, StreamKey},
 };
 use crate::{
+    options::Transport,
     oracle::{End, Event},
     trace::{Sort, What},
 };
@@ -102,9 +104,19 @@ impl World {
                 self.count_event();
                 self.tell_server_of_end(link);
             }
+            Item::Ask(link, turn, message) => self.take_question(link, turn, message),
+            Item::Answer(link, turn, answer) => self.take_answer(link, turn, answer),
+            Item::GiveUp(link, turn) => self.give_question_up(link, turn),
+            Item::Late(link, turn) => self.be_late(link, turn),
+            Item::Look(link) => self.look(link, Look::ForCause),
+            Item::LookAnyway(link) => self.look(link, Look::Anyway),
             Item::Handled { client, incarnation, watch } => {
                 self.count_event();
                 self.handled(client, incarnation, watch);
+            }
+            Item::Settle { client, incarnation, update } => {
+                self.count_event();
+                self.settle_update(client, incarnation, update);
             }
             Item::Undo(undo) => self.undo(undo),
         }
@@ -115,9 +127,12 @@ impl World {
         if !it.is_known_to_client {
             return;
         }
-        let (client, channel, server) = (it.client, it.channel, it.server);
+        let server = it.server;
         let (variant, only) = (it.variant, it.only);
         self.count_event();
+        if self.options.transport != Transport::Streams {
+            return self.open_at_client(link);
+        }
         let via = match only {
             None => Via::Aggregated(variant),
             Some(kind) => Via::Single { type_url: self.types[kind].clone(), variant },
@@ -128,19 +143,25 @@ impl World {
             return;
         };
         self.servers[server].links.push((key, link));
+        self.links[link.at()].stream = Some(key);
+        self.drain_server(server);
+        self.open_at_client(link);
+        if self.servers[server].reach == Reach::HangingUp {
+            self.end_stream(link);
+        }
+    }
+
+    fn open_at_client(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
-        (it.stream, it.is_open) = (Some(key), true);
+        it.is_open = true;
+        let (client, channel) = (it.client, it.channel);
         let lane = self.clients[client].lane;
         self.recorder.local(self.now, lane, b"open", || {
             What::new(Sort::Transport, format!("{channel} is open"))
         });
-        self.drain_server(server);
         self.clients[client].core.handle_event(ChannelEvent::Opened(channel), self.now);
         self.emit(&Event::Opened { link });
         self.drain_client(client);
-        if self.servers[server].reach == Reach::HangingUp {
-            self.end_stream(link);
-        }
     }
 
     /// A client learns that a stream has ended. What it has not read yet is lost.
@@ -207,6 +228,10 @@ impl World {
         it.stream = None;
         it.to_server.inbox.clear();
         self.emit(&Event::EndedAtServer { link });
+        if self.options.transport == Transport::Polls {
+            let turn = self.links[link.at()].turn;
+            return self.answer(link, turn, Answer::Failed(code));
+        }
         let at = self.arrival_in(|world| &mut world.links[link.at()].to_client);
         self.schedule(at, Item::EndAtClient(link, code, why));
     }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, StreamId, Time, TypeUrl, WatchId,
+    ChannelId, Client, StreamId, Time, TypeUrl, UpdateId, WatchId,
     server::{Server, StatusCode},
     service::Variant,
 };
@@ -98,6 +98,12 @@ pub(super) struct ServerNode {
     /// It is not told of changes.
     pub(super) is_lagging: bool,
     pub(super) reach: Reach,
+    /// What becomes of those who read its files, if it is one that has files.
+    pub(super) file: FileState,
+    /// Nobody hears of the next change of its files.
+    pub(super) misses_events: bool,
+    /// It ends its streams, and then starts anew.
+    pub(super) leaves_since: Option<Time>,
     pub(super) incarnation: u32,
 }
 
@@ -187,7 +193,34 @@ pub enum Reach {
     HangingUp,
 }
 
-/// A stream between a client and a server.
+/// What state the files of a server are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileState {
+    /// They say what there is.
+    #[default]
+    Whole,
+    /// They are not there: deleted, and to be created anew.
+    Gone,
+    /// They are being written in place: their end is missing.
+    Cut,
+    /// They may not be read.
+    Forbidden,
+}
+
+/// What a server that is polled says instead of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadAnswer {
+    /// An HTTP status that is an error, as the gRPC status that it stands for.
+    Status(i32),
+    /// A body that is not what it should be: broken off, of another type, or a page of a proxy's.
+    Unusable,
+    /// That nothing has changed.
+    Unchanged,
+    /// What the server said the time before.
+    Stale,
+}
+
+/// A channel between a client and a server: a stream, unless the run has another transport.
 #[derive(Debug)]
 pub struct Link {
     /// The position of the client.
@@ -210,6 +243,16 @@ pub struct Link {
     pub(super) is_hanging: bool,
     /// What its client has asked for, by the position of the type, if the run is judged.
     pub(crate) asked: Vec<Fold>,
+    /// How often its client has asked, if it polls: only the newest request counts.
+    pub(super) turn: u32,
+    /// What its next answer is to be instead.
+    pub(super) bad_answer: Option<BadAnswer>,
+    /// The newest response on it, if it is polled.
+    pub(super) last_response: Option<Rc<Message>>,
+    /// What was found in its file when it was read last.
+    pub(super) last_seen: Option<Result<Bytes, &'static str>>,
+    /// Whether its client watches its file.
+    pub(super) is_watching: bool,
     pub(super) stream: Option<StreamKey>,
     pub(super) to_client: Pipe,
     pub(super) to_server: Pipe,
@@ -220,6 +263,11 @@ impl Link {
     /// runs that are not judged.
     pub(crate) fn asked(&self, kind: usize) -> Option<&Fold> {
         self.asked.get(kind).filter(|fold| fold.was_requested)
+    }
+
+    /// Whether what is under way on it is lost.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     pub(super) fn pipe(&mut self, direction: Direction) -> &mut Pipe {
@@ -282,8 +330,36 @@ pub(super) enum Item {
     Response(LinkId, Rc<Message>),
     EndAtClient(LinkId, i32, &'static str),
     EndAtServer(LinkId),
-    Handled { client: usize, incarnation: u32, watch: WatchId },
+    Ask(LinkId, u32, Rc<Message>),
+    Answer(LinkId, u32, Answer),
+    /// A gateway gives a request up.
+    GiveUp(LinkId, u32),
+    /// A client gives a request up.
+    Late(LinkId, u32),
+    /// Something may have happened to a file.
+    Look(LinkId),
+    LookAnyway(LinkId),
+    Handled {
+        client: usize,
+        incarnation: u32,
+        watch: WatchId,
+    },
+    Settle {
+        client: usize,
+        incarnation: u32,
+        update: UpdateId,
+    },
     Undo(Undo),
+}
+
+/// What a client that polls gets for a request.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Response(Rc<Message>),
+    Unchanged,
+    Unusable,
+    Failed(i32),
+    Refused,
 }
 
 /// Which way messages go on a link.
@@ -311,6 +387,8 @@ pub(super) enum Undo {
     Wake(Party),
     Block(LinkId, Direction),
     GiveUp(LinkId),
+    File(usize),
+    Gone(usize),
 }
 
 impl PartialEq for Scheduled {

@@ -13,7 +13,7 @@ use super::{
     parts::{Party, Plane, StreamKey},
     texts,
 };
-use crate::{oracle::Event, situations::Situation};
+use crate::{options::Transport, oracle::Event, situations::Situation};
 
 impl World {
     pub(super) fn fire_server(&mut self, at: usize) {
@@ -58,6 +58,8 @@ impl World {
                         self.send_responses(link);
                     }
                 }
+                ServerOutput::Drained => self.has_gone(at),
+                ServerOutput::Finished(stream) => self.finish_fetch(at, StreamKey::Core(stream)),
                 ServerOutput::Close(stream, why) => {
                     let key = StreamKey::Core(stream);
                     let code = why.code().as_i32();
@@ -127,15 +129,30 @@ impl World {
         let id = self
             .recorder
             .send(self.now, from, to, &bytes, || texts::response(&bytes, variant, &self.types));
-        let mut message = Message { id, bytes, body: None };
-        if !self.oracles.is_empty() {
-            let response = read_response(&message.bytes, variant, &self.types);
-            message.body = response.map(Body::Response);
-            if let Some(response) = message.response() {
-                self.emit(&Event::Responded { link, response });
-            }
+        let body = self.body_of_response(link, &bytes);
+        let message = Message { id, bytes, body };
+        if let Some(response) = message.response() {
+            self.emit(&Event::Responded { link, response });
         }
-        self.send_to_client(link, Rc::new(message));
+        match self.options.transport {
+            Transport::Polls => self.answer_with(link, Rc::new(message)),
+            _ => self.send_to_client(link, Rc::new(message)),
+        }
+    }
+
+    /// What a response says, if anybody judges it.
+    pub(super) fn body_of_response(&self, link: LinkId, bytes: &bytes::Bytes) -> Option<Body> {
+        let variant = self.links[link.at()].variant;
+        let is_read = !self.oracles.is_empty();
+        is_read.then(|| read_response(bytes, variant, &self.types)).flatten().map(Body::Response)
+    }
+
+    /// A request that stood for itself has been answered.
+    fn finish_fetch(&mut self, server: usize, key: StreamKey) {
+        let Some(link) = self.link_at(server, key) else { return };
+        self.servers[server].links.retain(|(known, _)| *known != key);
+        self.links[link.at()].stream = None;
+        self.emit(&Event::EndedAtServer { link });
     }
 
     /// Hands a server the requests that have arrived, as far as it wants to read.

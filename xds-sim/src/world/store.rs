@@ -12,7 +12,7 @@ use super::{
     parts::{Beside, Plane, Word},
     texts,
 };
-use crate::{Toy, oracle::Event};
+use crate::{Toy, options::Transport, oracle::Event};
 
 /// Operators.
 impl World {
@@ -174,6 +174,11 @@ impl World {
             && let Err(error) = core.apply(transaction, now)
         {
             self.break_rule(&crate::oracle::NO_PANIC, format!("a change is refused: {error}"));
+        }
+        if self.options.transport == Transport::Files {
+            let mut kinds: Vec<usize> = changes.iter().map(|(kind, ..)| *kind).collect();
+            kinds.dedup();
+            kinds.into_iter().for_each(|kind| self.touch_files(server, Some(kind)));
         }
         self.drain_server(server);
     }

@@ -11,6 +11,7 @@ use xds_core::{
 };
 
 use super::{
+    BadAnswer, FileState,
     client_side::is_incremental,
     message::{Names, read_request, read_response},
     parts::Word,
@@ -100,6 +101,25 @@ pub(super) fn stored(kind: &str, name: &str, word: &Word) -> What {
         Word::Error(code) => format!("{kind} {name} has error {code:?}"),
     };
     What::new(Sort::Store, text).about([name])
+}
+
+/// What is wrong with files in this state.
+pub(super) const fn file_state(state: FileState) -> &'static str {
+    match state {
+        FileState::Whole => "files are whole",
+        FileState::Gone => "files are gone",
+        FileState::Cut => "files are written in place",
+        FileState::Forbidden => "files may not be read",
+    }
+}
+
+pub(super) const fn bad_answer(bad: BadAnswer) -> &'static str {
+    match bad {
+        BadAnswer::Status(_) => "an HTTP status that is an error",
+        BadAnswer::Unusable => "a body that is no response",
+        BadAnswer::Unchanged => "nothing new, whatever there is",
+        BadAnswer::Stale => "an answer from a cache",
+    }
 }
 
 /// What tells a notice from others.

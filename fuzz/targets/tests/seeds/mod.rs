@@ -152,7 +152,7 @@ fn bootstraps() -> Vec<Seed> {
  "dynamic_resources": {"ads_config": {"api_type": "GRPC", "transport_api_version": "V3",
    "grpc_services": [{"envoy_grpc": {"cluster_name": "xds"}}]},
   "cds_config": {"ads": {}, "resource_api_version": "V3"}}}"#;
-    let source = r#"{"path_config_source": {"path": "/tmp/x", "watched_directory": {"path": "/tmp"}},
+    let source = r#"{"path_config_source": {"path": "/etc/xds/cds.yaml", "watched_directory": {"path": "/etc/xds"}},
  "initial_fetch_timeout": "5s", "resource_api_version": "V3"}"#;
     vec![
         ("bootstrap", "seed-grpc", grpc.into()),
@@ -161,7 +161,7 @@ fn bootstraps() -> Vec<Seed> {
     ]
 }
 
-/// Choices without any meaning, of which the first make the options.
+/// Choices without any meaning, of which the first make the options. Two of the seeds are of runs without streams.
 fn worlds() -> Vec<Seed> {
     let choices = |mut state: u64| {
         let next = move || {
@@ -170,7 +170,17 @@ fn worlds() -> Vec<Seed> {
         };
         std::iter::repeat_with(next).take(400).collect()
     };
+    let without_streams = |state, transport| {
+        /// Where the choice of a transport is in a run without lies: two bytes for each choice.
+        const TRANSPORT: usize = 2 * 47;
+        let mut bytes: Vec<u8> = choices(state);
+        bytes[..2].fill(0);
+        bytes[TRANSPORT..TRANSPORT + 2].copy_from_slice(&[transport, 0]);
+        bytes
+    };
     vec![
+        ("world", "seed-polls", without_streams(4, 6)),
+        ("world", "seed-files", without_streams(5, 7)),
         ("world", "seed-calm", vec![0; 8]),
         ("world", "seed-one", choices(1)),
         ("world", "seed-two", choices(2)),

@@ -1,0 +1,91 @@
+//! What becomes of those who read files.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use xds_core::client::EntryState;
+
+use super::{Event, Oracle, Report, Rule};
+use crate::{
+    Toy,
+    options::{ProfileName, Verdicts},
+    world::{
+        LinkId, World,
+        message::{Response, Text},
+    },
+};
+
+const WHOLE: Rule =
+    Rule::new("IS32", "what a file says as a whole is what its readers use, as far as it is valid");
+const LAST_GOOD: Rule =
+    Rule::new("IS32", "a file that cannot be read changes nothing of what is used");
+const TOLD: Rule =
+    Rule::new("IS32", "that a file cannot be read is counted, as trouble of its server");
+
+/// Judges readers of files, where one server answers for a name.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// What was used before a file was found to be unreadable.
+    before: Known,
+}
+
+type Known = BTreeMap<Text, (EntryState, Option<Bytes>)>;
+
+fn in_use(client: usize, kind: usize, world: &World) -> Known {
+    let known = world.client(client).status().filter(|it| it.type_url == &world.types()[kind]);
+    let known = known.map(|it| (it.name.as_str().into(), (it.state, it.bytes.cloned())));
+    known.collect()
+}
+
+fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) {
+    let it = world.link(link);
+    let Some(kind) = it.only else { return };
+    let known = in_use(it.client, kind, world);
+    let watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
+    let names = watches.filter_map(|(_, watch)| watch.name.as_ref());
+    for name in names.filter(|name| world.serves(it.server, name)) {
+        let said = response.resources.iter().find(|item| item.name == *name);
+        let Some((state, bytes)) = known.get(name) else { continue };
+        let is_so = match said.and_then(|item| item.bytes.as_ref()) {
+            Some(said) if Toy::text_of(said).starts_with("bad") => *state == EntryState::Nacked,
+            Some(said) => bytes.as_ref() == Some(said),
+            None => bytes.is_some() || *state == EntryState::DoesNotExist,
+        };
+        report.ensure(is_so, WHOLE, || format!("{name} is {state:?} after {said:?}"));
+    }
+}
+
+fn of_file(link: LinkId, world: &World) -> Known {
+    let it = world.link(link);
+    it.only.map(|kind| in_use(it.client, kind, world)).unwrap_or_default()
+}
+
+fn unreadable(link: LinkId, before: &Known, world: &World, report: &mut Report) {
+    let it = world.link(link);
+    let known = of_file(link, world);
+    let bytes_of = |name: &Text| known.get(name).and_then(|(_, bytes)| bytes.as_ref());
+    let lost = before.iter().find(|(name, (_, bytes))| bytes_of(name) != bytes.as_ref());
+    report.ensure(lost.is_none(), LAST_GOOD, || format!("{lost:?} was in use"));
+    report.ensure(world.client(it.client).stats().malformed > 0, TOLD, || "it is not".into());
+}
+
+impl Oracle for Reading {
+    fn rules(&self) -> &'static [Rule] {
+        &[WHOLE, LAST_GOOD, TOLD]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Read { link, response: Some(response) }
+                if world.server_count() == 1
+                    && world.options().profile == ProfileName::Grpc
+                    && world.options().verdicts == Verdicts::AtOnce =>
+            {
+                whole(link, response, world, report);
+            }
+            Event::FindsUnreadable { link } => self.before = of_file(link, world),
+            Event::Unreadable { link } => unreadable(link, &self.before, world, report),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Servers that are files, one for each type, and those who watch them.
+//!
+//! A server of a world has resources; where it is files, these are what is in them. A reader looks when its
+//! client asks for that, a moment after something has happened to a file, and every now and then anyway.
+
+use std::{
+    hash::{BuildHasher as _, Hasher as _},
+    rc::Rc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{client::ChannelEvent, proto};
+
+use super::{
+    FileState, LinkId, World,
+    message::Message,
+    parts::{Item, Undo},
+    texts,
+};
+use crate::{
+    oracle::Event,
+    situations::Situation,
+    trace::{Sort, What},
+};
+
+/// How long nothing may happen to a file before it is read.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// How often a file is looked at though nothing was noticed.
+const ANYWAY: Duration = Duration::from_secs(30);
+
+/// Why a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Somebody asks for it, or something has happened to it.
+    ForCause,
+    Anyway,
+}
+
+impl World {
+    /// A client wants its file read, and from then on whenever it changes.
+    pub(super) fn read_file(&mut self, link: LinkId) {
+        let now = self.now;
+        if !std::mem::replace(&mut self.links[link.at()].is_watching, true) {
+            self.schedule(now.after(ANYWAY), Item::LookAnyway(link));
+        }
+        self.schedule(now, Item::Look(link));
+    }
+
+    /// The readers of a server's files notice that something has happened.
+    pub(super) fn touch_files(&mut self, server: usize, kind: Option<usize>) {
+        if std::mem::take(&mut self.servers[server].misses_events) {
+            return;
+        }
+        let is_told = |link: &super::Link| {
+            link.is_watching && link.server == server && (kind.is_none() || link.only == kind)
+        };
+        let links = self.clients.iter().flat_map(|client| &client.links);
+        let links: Vec<LinkId> =
+            links.map(|(_, link)| *link).filter(|link| is_told(&self.links[link.at()])).collect();
+        let at = self.now.after(QUIET);
+        for link in links {
+            self.schedule(at, Item::Look(link));
+        }
+    }
+
+    /// The files of a server are in this state for a while.
+    pub fn spoil_files(&mut self, server: usize, state: FileState, lasting: Duration) {
+        self.servers[server].file = state;
+        let lane = self.servers[server].lane;
+        self.begin(&[lane], texts::file_state(state));
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::File(server)));
+        self.touch_files(server, None);
+    }
+
+    /// Nobody hears of the next change of a server's files.
+    pub fn lose_event(&mut self, server: usize) {
+        self.servers[server].misses_events = true;
+        let lane = self.servers[server].lane;
+        self.strike(&[lane], "the next event is lost");
+    }
+
+    pub(super) fn restore_files(&mut self, server: usize) {
+        let lane = self.servers[server].lane;
+        let state = std::mem::take(&mut self.servers[server].file);
+        if state != FileState::Whole {
+            self.finish(&[lane], texts::file_state(state));
+        }
+        self.servers[server].misses_events = false;
+        self.touch_files(server, None);
+    }
+
+    /// What a reader finds: the bytes of a response, or why there is none.
+    fn content(&self, link: LinkId) -> Result<Bytes, &'static str> {
+        let it = &self.links[link.at()];
+        let (node, Some(kind)) = (&self.servers[it.server], it.only) else {
+            return Err("a file is of one type");
+        };
+        match node.file {
+            FileState::Whole => {}
+            FileState::Gone => return Err("no such file"),
+            FileState::Cut => return Err("its end is missing"),
+            FileState::Forbidden => return Err("permission denied"),
+        }
+        let type_url = self.types[kind].as_str();
+        let any = |value: &Bytes| proto::Any { type_url: type_url.into(), value: value.clone() };
+        let mut response = proto::DiscoveryResponse {
+            type_url: type_url.into(),
+            resources: node.has[kind].values().map(any).collect(),
+            ..Default::default()
+        };
+        let mut hasher = foldhash::fast::FixedState::with_seed(0).build_hasher();
+        hasher.write(&response.encode_to_vec());
+        response.version_info = format!("{:016x}", hasher.finish());
+        Ok(response.encode_to_vec().into())
+    }
+
+    pub(super) fn look(&mut self, link: LinkId, why: Look) {
+        if !self.links[link.at()].is_known_to_client {
+            return;
+        }
+        if why == Look::Anyway {
+            let next = self.now.after(ANYWAY);
+            self.schedule(next, Item::LookAnyway(link));
+        }
+        let found = self.content(link);
+        let it = &mut self.links[link.at()];
+        let is_known = it.last_seen.as_ref() == Some(&found);
+        if why == Look::Anyway && is_known {
+            return;
+        }
+        let (client, channel) = (it.client, it.channel);
+        self.count_event();
+        if why == Look::Anyway {
+            self.note(Situation::FileSeenLate);
+        }
+        match found.clone() {
+            Ok(bytes) => {
+                let lanes = self.lanes_of(link);
+                let variant = self.links[link.at()].variant;
+                let id = self.recorder.send(self.now, lanes[1], lanes[0], &bytes, || {
+                    texts::response(&bytes, variant, &self.types)
+                });
+                self.recorder.deliver(self.now, id);
+                let body = self.body_of_response(link, &bytes);
+                let inbox = &mut self.links[link.at()].to_client.inbox;
+                // Nobody has to read what a file said before.
+                inbox.clear();
+                inbox.push_back(Rc::new(Message { id, bytes, body }));
+            }
+            Err(_) if !self.clients[client].core.wants_read(channel) => {
+                let later = self.now.after(QUIET);
+                return self.schedule(later, Item::Look(link));
+            }
+            Err(why) => {
+                self.note(Situation::FileUnreadable);
+                let lane = self.clients[client].lane;
+                self.recorder.local(self.now, lane, why.as_bytes(), || {
+                    What::new(Sort::Transport, format!("{channel}: {why}"))
+                });
+                self.links[link.at()].to_client.inbox.clear();
+                self.emit(&Event::FindsUnreadable { link });
+                let event = ChannelEvent::Malformed(channel, why.into());
+                self.clients[client].core.handle_event(event, self.now);
+                self.emit(&Event::Unreadable { link });
+            }
+        }
+        self.links[link.at()].last_seen = Some(found);
+        self.drain_client(client);
+    }
+}

@@ -1,0 +1,203 @@
+//! Channels over which a client asks again and again, and the gateway in front of a server: REST.
+//!
+//! A request waits at the gateway until the server answers it or it has waited for long enough, which is told
+//! as "nothing has changed". One request of a channel is under way at a time: the next one takes its place.
+
+use std::{rc::Rc, time::Duration};
+
+use xds_core::{
+    client::{ChannelError, ChannelEvent},
+    server::Via,
+};
+
+use super::{
+    BadAnswer, LinkId, Reach, World,
+    message::Message,
+    parts::{Answer, Item},
+};
+use crate::{
+    oracle::Event,
+    situations::Situation,
+    trace::{Sort, What},
+};
+
+/// How long a gateway lets a request wait: longer than a server holds its first answer back, so that a client that has
+/// something of a rejected response hears that all of it is gone.
+const HOLD: Duration = Duration::from_secs(25);
+
+/// How long a client waits for an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause between an answer and the next request, at least.
+pub(super) const REFRESH: Duration = Duration::from_secs(2);
+
+/// DEADLINE_EXCEEDED and UNAVAILABLE.
+const LATE: i32 = 4;
+const UNAVAILABLE: i32 = 14;
+
+impl World {
+    /// A client asks. What it asked before is given up.
+    pub(super) fn ask_server(&mut self, link: LinkId, message: Rc<Message>) {
+        self.tell_server_of_end(link);
+        let it = &mut self.links[link.at()];
+        it.to_client.inbox.clear();
+        it.turn += 1;
+        let (turn, is_silent) = (it.turn, it.to_server.is_silent);
+        let late = self.now.after(PATIENCE);
+        self.schedule(late, Item::Late(link, turn));
+        if is_silent {
+            self.recorder.lost(self.now, message.id, "half-open");
+            return;
+        }
+        let at = self.arrival();
+        self.schedule(at, Item::Ask(link, turn, message));
+    }
+
+    /// Whether it is still this request whose fate is of interest.
+    fn is_current(&self, link: LinkId, turn: u32) -> bool {
+        let it = &self.links[link.at()];
+        it.turn == turn && !it.is_cut && it.is_known_to_client
+    }
+
+    /// A request arrives at the gateway.
+    pub(super) fn take_question(&mut self, link: LinkId, turn: u32, message: Rc<Message>) {
+        if !self.is_current(link, turn) || self.links[link.at()].to_server.is_silent {
+            self.recorder.lost(self.now, message.id, "it was given up");
+            return;
+        }
+        self.count_event();
+        self.recorder.deliver(self.now, message.id);
+        let it = &mut self.links[link.at()];
+        let server = it.server;
+        if let Some(bad) = it.bad_answer.take() {
+            let answer = self.bad_answer(link, bad);
+            return self.answer(link, turn, answer);
+        }
+        match self.servers[server].reach {
+            Reach::Up => {}
+            Reach::Refused => return self.answer(link, turn, Answer::Refused),
+            Reach::HangingUp => return self.answer(link, turn, Answer::Failed(UNAVAILABLE)),
+            Reach::Hanging => return,
+        }
+        let Some(kind) = self.links[link.at()].only else { return };
+        let via = Via::Fetch { type_url: self.types[kind].clone() };
+        let Some(key) = self.accept(server, &via) else {
+            return self.answer(link, turn, Answer::Failed(UNAVAILABLE));
+        };
+        self.servers[server].links.push((key, link));
+        let it = &mut self.links[link.at()];
+        it.stream = Some(key);
+        it.to_server.inbox.clear();
+        it.to_server.inbox.push_back(message);
+        let end = self.now.after(HOLD);
+        self.schedule(end, Item::GiveUp(link, turn));
+        self.read_requests(link);
+        self.drain_server(server);
+    }
+
+    fn bad_answer(&mut self, link: LinkId, bad: BadAnswer) -> Answer {
+        self.note(Situation::BadAnswer);
+        match bad {
+            BadAnswer::Status(code) => Answer::Failed(code),
+            BadAnswer::Unusable => Answer::Unusable,
+            BadAnswer::Unchanged => Answer::Unchanged,
+            BadAnswer::Stale => match self.links[link.at()].last_response.clone() {
+                None => Answer::Unchanged,
+                Some(old) => {
+                    self.note(Situation::StaleAnswer);
+                    let lanes = self.lanes_of(link);
+                    let what = || What::new(Sort::Response, "from a cache, as before");
+                    let id = self.recorder.send(self.now, lanes[1], lanes[0], &old.bytes, what);
+                    let bytes = old.bytes.clone();
+                    let body = self.body_of_response(link, &bytes);
+                    Answer::Response(Rc::new(Message { id, bytes, body }))
+                }
+            },
+        }
+    }
+
+    /// The gateway answers.
+    pub(super) fn answer(&mut self, link: LinkId, turn: u32, answer: Answer) {
+        if self.links[link.at()].to_client.is_silent {
+            return;
+        }
+        let at = self.arrival();
+        self.schedule(at, Item::Answer(link, turn, answer));
+    }
+
+    /// The server has answered a request.
+    pub(super) fn answer_with(&mut self, link: LinkId, message: Rc<Message>) {
+        let it = &mut self.links[link.at()];
+        it.last_response = Some(Rc::clone(&message));
+        let turn = it.turn;
+        self.answer(link, turn, Answer::Response(message));
+    }
+
+    /// The gateway has let a request wait for long enough.
+    pub(super) fn give_question_up(&mut self, link: LinkId, turn: u32) {
+        let it = &self.links[link.at()];
+        if it.turn != turn || it.stream.is_none() {
+            return;
+        }
+        self.count_event();
+        self.emit(&Event::GivenUp { link });
+        self.tell_server_of_end(link);
+        self.answer(link, turn, Answer::Unchanged);
+    }
+
+    /// The client has waited for long enough.
+    pub(super) fn be_late(&mut self, link: LinkId, turn: u32) {
+        if !self.is_current(link, turn) {
+            return;
+        }
+        self.count_event();
+        self.tell_server_of_end(link);
+        let error = ChannelError::Status { code: LATE, message: "no answer".into() };
+        self.end_at_client(link, error);
+    }
+
+    /// An answer arrives.
+    pub(super) fn take_answer(&mut self, link: LinkId, turn: u32, answer: Answer) {
+        let is_heard = self.is_current(link, turn) && !self.links[link.at()].to_client.is_silent;
+        if !is_heard {
+            if let Answer::Response(message) = answer {
+                self.recorder.lost(self.now, message.id, "nobody waits for it");
+            }
+            return;
+        }
+        self.count_event();
+        let it = &mut self.links[link.at()];
+        // What is on its way to this turn says nothing any more.
+        it.turn += 1;
+        let (client, channel) = (it.client, it.channel);
+        let lane = self.clients[client].lane;
+        match answer {
+            Answer::Response(message) => {
+                self.recorder.deliver(self.now, message.id);
+                self.links[link.at()].to_client.inbox.push_back(message);
+            }
+            Answer::Unchanged => {
+                self.note(Situation::NothingNew);
+                self.recorder.local(self.now, lane, b"unchanged", || {
+                    What::new(Sort::Transport, format!("{channel}: nothing new"))
+                });
+                let event = ChannelEvent::Unchanged(channel);
+                self.clients[client].core.handle_event(event, self.now);
+                self.emit(&Event::Unchanged { link });
+            }
+            Answer::Unusable => {
+                let event = ChannelEvent::Malformed(channel, "the body breaks off".into());
+                self.clients[client].core.handle_event(event, self.now);
+            }
+            Answer::Failed(code) => {
+                let error = ChannelError::Status { code, message: "an HTTP status".into() };
+                return self.end_at_client(link, error);
+            }
+            Answer::Refused => {
+                let error = ChannelError::Unreachable("connection refused".into());
+                return self.end_at_client(link, error);
+            }
+        }
+        self.drain_client(client);
+    }
+}

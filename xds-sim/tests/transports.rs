@@ -1,0 +1,101 @@
+//! Runs without streams, by hand: what random runs found in them once, and what they are to come to.
+
+use std::time::Duration;
+
+use xds_core::client::DataErrorPolicy;
+use xds_sim::{
+    Config, Options, Situation, World,
+    options::Transport,
+    run_seed,
+    storm::settle,
+    world::{BadAnswer, FileState},
+};
+
+fn run(transport: Transport, scenario: fn(&mut World)) -> xds_sim::Outcome {
+    let config = Config::new(scenario).with_options(move |options| {
+        *options = Options::default();
+        options.transport = transport;
+        options.data_errors = DataErrorPolicy::DropCached;
+    });
+    let outcome = run_seed(0, &config);
+    if let Some(failure) = &outcome.violation {
+        panic!("{}", failure.to_text(None));
+    }
+    outcome
+}
+
+fn advance(world: &mut World, seconds: u64) {
+    world.advance(Duration::from_secs(seconds));
+}
+
+/// A server with just the version that is stated has nothing to say: a client that let go of the resource would
+/// wait for ever (RJ-01).
+#[test]
+fn what_was_let_go_is_asked_for_without_a_version() {
+    run(Transport::Polls, |world| {
+        world.set(0, "r0", "good");
+        let watch = world.watch(0, 0, Some("r0")).expect("a good name");
+        advance(world, 1);
+        world.watch_again(0, watch);
+        settle(world);
+    });
+}
+
+/// The same of a resource whose use ended with a rejected update, which was then taken back.
+#[test]
+fn what_a_rejection_has_dropped_is_asked_for_without_a_version() {
+    run(Transport::Polls, |world| {
+        world.watch(0, 0, Some("r0"));
+        world.set(0, "r0", "good");
+        advance(world, 1);
+        world.set(0, "r0", "bad");
+        advance(world, 20);
+        for link in world.open_links() {
+            world.end_stream(link);
+        }
+        world.set(0, "r0", "good");
+        settle(world);
+    });
+}
+
+#[test]
+fn answers_that_are_none_and_caches_delay_and_change_nothing() {
+    let outcome = run(Transport::Polls, |world| {
+        world.set(0, "r0", "old");
+        world.watch(0, 0, Some("r0"));
+        advance(world, 1);
+        world.set(0, "r0", "new");
+        for bad in [BadAnswer::Stale, BadAnswer::Unusable, BadAnswer::Status(14)] {
+            advance(world, 10);
+            for link in world.open_links() {
+                world.answer_badly(link, bad);
+            }
+            advance(world, 60);
+        }
+        settle(world);
+    });
+    assert!(outcome.situations.hits(Situation::StaleAnswer) > 0);
+    assert!(outcome.situations.hits(Situation::NothingNew) > 0);
+}
+
+#[test]
+fn files_that_are_spoilt_leave_the_last_good_state() {
+    let outcome = run(Transport::Files, |world| {
+        world.set(0, "r0", "old");
+        let watch = world.watch(0, 0, Some("r0")).expect("a good name");
+        advance(world, 1);
+        for state in [FileState::Cut, FileState::Gone, FileState::Forbidden] {
+            world.spoil_files(0, state, Duration::from_secs(5));
+            advance(world, 1);
+            let (_, known) = world.watches(0).find(|(id, _)| *id == watch).expect("it goes on");
+            assert_eq!(known.view.len(), 1, "{state:?}");
+            advance(world, 10);
+        }
+        world.lose_event(0);
+        world.set(0, "r0", "unheard of");
+        advance(world, 60);
+        settle(world);
+    });
+    assert!(outcome.situations.hits(Situation::FileUnreadable) >= 3);
+    assert_eq!(outcome.situations.hits(Situation::FileSeenLate), 1);
+}
