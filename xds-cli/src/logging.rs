@@ -21,8 +21,8 @@ pub(crate) fn init(quietest: Quietest, verbose: u8, color: ColorChoice) {
         (Quietest::Errors, 0) => "error",
         (Quietest::Warnings, 0) => "warn",
         // Other people's crates tell of every HTTP/2 frame.
-        (_, 1) => "warn,xds=debug,xds_tokio=debug",
-        (_, _) => "warn,xds=trace,xds_tokio=trace,xds_handle=trace",
+        (_, 1) => "warn,xds=debug,xds_grpc=debug",
+        (_, _) => "warn,xds=trace,xds_grpc=trace,xds_handle=trace",
     };
     let widest = if verbose == 0 { LINE } else { usize::MAX };
     let style = Style::of(color, &io::stderr());

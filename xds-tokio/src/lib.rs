@@ -1,7 +1,8 @@
 //! xDS over gRPC on tokio: a client and a management server.
 //!
-//! The protocol is in [`xds_core`]; this crate moves bytes and time between its two state machines
-//! and [tonic]. It has no say in what is asked, sent, accepted or rejected.
+//! The protocol is in [`xds_core`]; [`xds_grpc`] moves bytes and time between its two state machines and
+//! HTTP/2, and this crate lends it tokio's tasks, time and connections. Neither has a say in what is asked,
+//! sent, accepted or rejected.
 //!
 //! ```
 //! use tokio::net::TcpListener;
@@ -102,22 +103,12 @@
 //! resources is not logged at any level, unless the application gives a [`PayloadPrinter`] for TRACE.
 #![deny(missing_docs)]
 
-pub mod client;
-mod clock;
-pub mod credentials;
-pub mod csds;
-mod grpc;
-mod io;
-mod keepalive;
-mod payload;
-pub mod server;
-mod shorthand;
+mod runtime;
 
-pub use client::{Client, ClientOptions};
-pub use credentials::Credentials;
-pub use keepalive::Keepalive;
-pub use payload::{PayloadPrinter, SizesOnly};
-pub use server::{DiscoveryService, ManagementServer, ServerHandle, ServerOptions};
+pub use xds_grpc::{
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
+    ServerOptions, SizesOnly,
+};
 #[cfg(feature = "validation")]
 pub use xds_handle::Validated;
 pub use xds_handle::{
@@ -125,3 +116,109 @@ pub use xds_handle::{
     ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
     TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
+
+pub use self::runtime::Tokio;
+
+/// Where clients are started.
+pub type Client = xds_grpc::Client<Tokio>;
+
+/// A management server over gRPC.
+///
+/// On a gRPC server of one's own it is served beside whatever else that serves:
+///
+/// ```
+/// use tokio::net::TcpListener;
+/// use tonic::transport::{Server, server::TcpIncoming};
+/// use xds_core::server::ServerConfig;
+/// use xds_tokio::{ManagementServer, ServerOptions, csds::CsdsService};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+/// let routes = server.routes().add_service(CsdsService::new());
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// tokio::spawn(
+///     Server::builder().add_routes(routes).serve_with_incoming(TcpIncoming::from(listener)),
+/// );
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Its own listeners serve what the application says:
+///
+/// ```
+/// # use tokio::net::TcpListener;
+/// # use xds_core::server::ServerConfig;
+/// # use xds_tokio::{ManagementServer, ServerOptions};
+/// # async fn serve(server: ManagementServer, listener: TcpListener) -> std::io::Result<()> {
+/// let routes = server.routes().add_service(server.health());
+/// server.serve_routes(listener, routes).await
+/// # }
+/// ```
+pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
+
+/// What a client's transport consists of: see [`xds_grpc::client`].
+pub mod client {
+    pub use xds_grpc::client::{
+        ClientOptions, InvalidAddress, Resolve, Resolving, Service, check_address,
+    };
+
+    pub use crate::{Client, runtime::SystemResolver};
+}
+
+/// How channels to management servers are secured: see [`xds_grpc::credentials`].
+pub mod credentials {
+    pub use xds_grpc::credentials::{
+        ClientCertificates, Credentials, CredentialsError, ServerCredentials,
+    };
+}
+
+/// Client status discovery (CSDS): see [`xds_grpc::csds`].
+///
+/// [`CsdsService`](csds::CsdsService) is a gRPC service to be mounted on a server of one's own, which for a program with
+/// nothing else to serve is a port on loopback:
+///
+/// ```
+/// use tokio::net::TcpListener;
+/// use tonic::transport::{Server, server::TcpIncoming};
+/// use xds_core::{
+///     client::{ClientConfig, ManagementServer, Node, OpaqueType},
+///     types::CLUSTER,
+/// };
+/// use xds_tokio::{Client, ClientOptions, csds::CsdsService};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
+///     .with_type(OpaqueType::new(CLUSTER));
+/// let client = Client::connect(config, ClientOptions::default());
+/// let web = client.watch_untyped(CLUSTER, "web");
+///
+/// let csds = CsdsService::new();
+/// csds.register("xds:///web", &client);
+/// let admin = TcpListener::bind("127.0.0.1:0").await?;
+/// tokio::spawn(
+///     Server::builder().add_service(csds).serve_with_incoming(TcpIncoming::from(admin)),
+/// );
+/// # drop(web);
+/// # Ok(())
+/// # }
+/// ```
+pub mod csds {
+    pub use xds_grpc::csds::ServerCsdsService;
+
+    /// The service as clients answer it.
+    pub type CsdsService = xds_grpc::csds::CsdsService<crate::Tokio>;
+}
+
+/// What a management server consists of: see [`xds_grpc::server`].
+pub mod server {
+    pub use xds_grpc::server::{
+        Applicant, ApplyError, AsideRefused, Authorizer, ConvergenceError, Denied,
+        DiscoveryService, LayersRefused, Observations, Observed, Peer, Permission,
+        RejectionSnapshot, ServerEnded, ServerEvent, ServerEvents, ServerHandle, ServerOptions,
+        SubscriptionSnapshot,
+    };
+
+    pub use crate::ManagementServer;
+}

@@ -15,6 +15,7 @@ use tonic::{
     Code, Status,
     transport::{Server, server::TcpIncoming},
 };
+use tower_service::Service as _;
 use xds_core::proto::{
     ClientResourceStatus, ClientStatusRequest, ClientStatusResponse, NodeMatcher,
 };
@@ -200,4 +201,19 @@ async fn what_is_asked_wrongly_is_refused() {
     let path = "/envoy.service.status.v3.ClientStatusDiscoveryService/Other";
     let refusal = RawClient::call_on(connect(admin.address).await, path).await.err();
     assert_eq!(refusal.map(|status| status.code()), Some(Code::Unimplemented));
+}
+
+/// Time stands still but for what is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_nobody_drives_fails_the_call_in_the_end() {
+    let (client, _driver) = Client::driver(config(([127, 0, 0, 1], 1).into()), options());
+    let mut service = CsdsService::new();
+    service.register("xds:///stuck", &client);
+    // One empty message: any question.
+    let question = http_body_util::Full::new(bytes::Bytes::from_static(&[0; 5]));
+    let answer = service.call(http::Request::post(FETCH).body(question).unwrap()).await.unwrap();
+    let refusal = Status::from_header_map(answer.headers()).expect("it is refused");
+    assert_eq!(refusal.code(), Code::Aborted);
+    assert!(refusal.message().contains("xds:///stuck"), "{refusal}");
+    println!("covers: CM-08");
 }

@@ -55,7 +55,7 @@ async fn a_rejection_is_a_warning_on_both_sides_with_who_what_and_why() {
         soon(observations.next()).await,
         Some(Observed::Event(Observation::Nacked { .. }))
     ) {}
-    let client_side = log.lines(&["WARN", "rejected a response (NACK)", "xds_tokio::client"]);
+    let client_side = log.lines(&["WARN", "rejected a response (NACK)", "xds_grpc::client"]);
     let [line] = &client_side[..] else { panic!("{}", log.text()) };
     let server = format!("server={address}");
     for part in ["node=node-1", &server, "stream=c0", "type=cds ", "nonce=1", "it is bad"] {

@@ -16,7 +16,7 @@ impl Log {
     pub(crate) fn start() -> (Self, DefaultGuard) {
         let log = Self::default();
         let subscriber = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("xds_tokio=trace"))
+            .with_env_filter(EnvFilter::new("xds_grpc=trace"))
             .with_ansi(false)
             .without_time()
             .with_writer(log.clone())

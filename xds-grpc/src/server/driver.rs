@@ -3,15 +3,12 @@
 //! A turn takes whatever is in the inbox, up to a thousand inputs, before it renders responses, so
 //! that changes made in one go are sent as one.
 
-use core::future::pending;
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use tokio::{
     select,
     sync::{Notify, broadcast, oneshot},
-    task::{AbortHandle, coop::consume_budget},
-    time::{Instant, sleep_until},
 };
 use tonic::{Code, Status, Streaming};
 use tonic_health::ServingStatus;
@@ -37,6 +34,7 @@ use super::{
 use crate::{
     clock::Clock,
     grpc::{over_size_limit, with_causes},
+    runtime::{Alarm, Budget, Shared, Task},
 };
 
 /// Owns the core of one server and its end of every stream.
@@ -61,9 +59,19 @@ pub(crate) struct Driver {
     status: ServingStatus,
     phase: Phase,
     gatekeeper: Option<Gatekeeper>,
+    runtime: Shared,
     clock: Clock,
+    alarm: Alarm,
+    budget: Budget,
     log: Log,
     frame: Frame,
+}
+
+/// Whom the driver tells what becomes of the server.
+pub(crate) struct Audience {
+    pub(crate) observations: broadcast::Sender<Observation>,
+    pub(crate) events: Arc<EventQueue>,
+    pub(crate) health: Health,
 }
 
 /// What the driver holds of a stream.
@@ -81,15 +89,6 @@ pub(crate) struct Stream {
     _reader: Task,
     /// Decides what the client sees.
     _decision: Option<Task>,
-}
-
-/// A task that ends with its stream.
-struct Task(AbortHandle);
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// What kind of call a client makes.
@@ -125,10 +124,10 @@ impl Driver {
         options: &ServerOptions,
         inbox: &Inbox,
         outlet: Outlet,
-        observations: broadcast::Sender<Observation>,
-        events: Arc<EventQueue>,
-        health: Health,
+        audience: Audience,
+        runtime: Shared,
     ) -> Self {
+        let Audience { observations, events, health } = audience;
         if options.authorizer.is_some() {
             config.admission = Admission::Asked;
         }
@@ -136,7 +135,7 @@ impl Driver {
             Readiness::Ready => ServingStatus::Serving,
             _ => ServingStatus::NotServing,
         };
-        let clock = Clock::start();
+        let clock = Clock::start(runtime.clone());
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
         Self {
             server: Server::new(config, seed, clock.now()),
@@ -153,7 +152,10 @@ impl Driver {
             status,
             phase: Phase::Serving,
             gatekeeper: options.authorizer.clone(),
+            alarm: Alarm::new(runtime.clone()),
+            runtime,
             clock,
+            budget: Budget::default(),
             log: Log::new(options.printer.clone()),
             frame: Frame::default(),
         }
@@ -163,12 +165,12 @@ impl Driver {
     pub(crate) async fn run(mut self) {
         let mut inputs = Vec::new();
         loop {
-            consume_budget().await;
+            self.budget.spend().await;
             self.health.set(self.status).await;
-            let alarm = self.server.poll_timeout().map(|due| self.clock.instant(due.at));
+            self.alarm.set(self.server.poll_timeout().map(|due| self.clock.instant(due.at)));
             let count = select! {
                 count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
-                () = wait_until(alarm) => None,
+                () = self.alarm.ring() => None,
             };
             match count {
                 Some(0) => self.end(),
@@ -264,7 +266,6 @@ impl Driver {
             Arc::clone(&credit),
             inbox.clone(),
         );
-        let reader = tokio::spawn(reader);
         let applicant = self.gatekeeper.is_some().then(|| {
             Box::new(Applicant {
                 stream: id,
@@ -282,7 +283,7 @@ impl Driver {
             slot: Arc::clone(&slot),
             credit,
             applicant,
-            _reader: Task(reader.abort_handle()),
+            _reader: self.runtime.start(reader),
             _decision: None,
         };
         self.streams.insert(id, stream);
@@ -376,8 +377,7 @@ impl Driver {
         let (Some(applicant), Some(inbox)) = (stream.applicant.take(), self.inbox.upgrade()) else {
             return;
         };
-        let deciding = tokio::spawn(gatekeeper.decide(*applicant, inbox));
-        stream._decision = Some(Task(deciding.abort_handle()));
+        stream._decision = Some(self.runtime.start(gatekeeper.decide(*applicant, inbox)));
     }
 
     fn decided(&mut self, id: StreamId, permission: Permission) {
@@ -484,12 +484,5 @@ fn unreadable(id: StreamId, status: &Status, limit: usize) -> Input {
     match (status.code(), core::error::Error::source(status)) {
         (Code::Internal, None) => Input::Undeliverable(id, with_causes(status).into()),
         _ => Input::Closed(id),
-    }
-}
-
-async fn wait_until(alarm: Option<Instant>) {
-    match alarm {
-        Some(at) => sleep_until(at).await,
-        None => pending().await,
     }
 }

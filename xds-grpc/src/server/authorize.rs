@@ -19,7 +19,7 @@ use super::{
 /// until it has answered, and delay nobody else. A function from an [`Applicant`] to a future is one:
 ///
 /// ```
-/// use xds_tokio::{
+/// use xds_grpc::{
 ///     ServerOptions,
 ///     server::{Applicant, Denied, Permission},
 /// };

@@ -3,17 +3,10 @@
 //! A turn takes every command that is ready before it renders a request, so that whatever was asked
 //! for in one go is said in one request.
 
-use core::{
-    future::{pending, poll_fn},
-    time::Duration,
-};
-use std::{collections::BTreeMap, sync::Arc};
+use core::{future::poll_fn, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use tokio::{
-    select,
-    task::coop::consume_budget,
-    time::{Instant, sleep_until},
-};
+use tokio::select;
 use tonic::Code;
 use xds_core::{
     ChannelId, Client, Frame,
@@ -30,6 +23,7 @@ use super::{
 use crate::{
     clock::Clock,
     grpc::{over_size_limit, status_parts},
+    runtime::{Alarm, Budget, Shared},
 };
 
 /// Owns the core of one client, its links and its end of the command queue.
@@ -42,7 +36,10 @@ pub(crate) struct Driver {
     /// How many attempts at the services behind a server have failed, which decides whose turn it is.
     turns: BTreeMap<TransportId, usize>,
     max_response_bytes: usize,
+    runtime: Shared,
     clock: Clock,
+    alarm: Alarm,
+    budget: Budget,
     log: Log,
     frame: Frame,
     stall: Stall,
@@ -54,8 +51,13 @@ pub(crate) struct Driver {
 const LONGEST_BURST: usize = 128;
 
 impl Driver {
-    pub(crate) fn new(config: ClientConfig, options: ClientOptions, side: DriverSide) -> Self {
-        let clock = Clock::start();
+    pub(crate) fn new(
+        config: ClientConfig,
+        options: ClientOptions,
+        side: DriverSide,
+        runtime: Shared,
+    ) -> Self {
+        let clock = Clock::start(runtime.clone());
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
         let log = Log::new(Arc::from(config.node.id()), options.printer.clone());
         let max_response_bytes = config.limits.response_bytes;
@@ -66,7 +68,10 @@ impl Driver {
             options,
             turns: BTreeMap::new(),
             max_response_bytes,
+            alarm: Alarm::new(runtime.clone()),
+            runtime,
             clock,
+            budget: Budget::default(),
             log,
             frame: Frame::default(),
             stall: Stall::default(),
@@ -77,14 +82,14 @@ impl Driver {
     /// Runs until the client is shut down or nobody can reach it any more.
     pub(crate) async fn run(mut self) {
         loop {
-            consume_budget().await;
+            self.budget.spend().await;
             self.obey();
             self.transmit();
             self.watch_for_stalls();
             let reading = |client: &Client, id| {
                 if client.wants_read(id) { Reads::Yes } else { Reads::No }
             };
-            let alarm = self.alarm();
+            self.alarm.set(self.due());
             select! {
                 () = poll_fn(|cx| self.side.poll_ready(cx)) => {
                     if self.take_commands().await == Turn::Ended {
@@ -96,7 +101,7 @@ impl Driver {
                         link.poll(reading(&self.client, link.id), cx)
                     })
                 }) => self.take_news(at, news),
-                () = wait_until(alarm) => self.client.handle_timeout(self.clock.now()),
+                () = self.alarm.ring() => self.client.handle_timeout(self.clock.now()),
             }
         }
     }
@@ -108,7 +113,7 @@ impl Driver {
             if turn != Turn::More {
                 return turn;
             }
-            consume_budget().await;
+            self.budget.spend().await;
         }
         Turn::More
     }
@@ -196,7 +201,7 @@ impl Driver {
 
     fn dial(&self, id: ChannelId, call: Call) -> Link {
         let turn = self.turns.get(&call.server.transport).copied().unwrap_or_default();
-        Link::dial(id, call, &self.options, self.max_response_bytes, turn)
+        Link::dial(id, call, &self.options, &self.runtime, self.max_response_bytes, turn)
     }
 
     /// Does what the core wants of the transports; its notices go to their watches.
@@ -267,7 +272,7 @@ impl Driver {
             self.links.iter().find(|link| link.is_streaming() && !client.wants_read(link.id));
         match stalled {
             Some(link) => {
-                if self.stall.is_due(Instant::now()) {
+                if self.stall.is_due(self.clock.now_instant()) {
                     self.log.held_back(link, STALL.as_secs());
                 }
             }
@@ -275,7 +280,8 @@ impl Driver {
         }
     }
 
-    fn alarm(&self) -> Option<Instant> {
+    /// When something is to be done even if nothing happens.
+    fn due(&self) -> Option<Instant> {
         let core = self.client.poll_timeout().map(|deadline| self.clock.instant(deadline.at));
         [core, self.stall.alarm].into_iter().flatten().min()
     }
@@ -311,11 +317,4 @@ fn too_long(id: ChannelId, bytes: usize, limit: usize) -> ChannelEvent {
     let message = format!("request of {bytes} bytes exceeds the limit of {limit} bytes");
     let code = i32::from(Code::ResourceExhausted);
     ChannelEvent::Closed(id, ChannelError::Status { code, message: message.into() })
-}
-
-async fn wait_until(alarm: Option<Instant>) {
-    match alarm {
-        Some(at) => sleep_until(at).await,
-        None => pending().await,
-    }
 }

@@ -24,6 +24,7 @@ use super::{
     error::CredentialsError,
     files::{self, off_the_runtime},
 };
+use crate::runtime::Shared;
 
 /// A token is as good as expired this long before it is: a call takes its time to arrive.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -63,9 +64,13 @@ impl TokenSource {
     }
 
     /// The value of an `authorization` header.
-    pub(super) async fn current(self: &Arc<Self>) -> Result<HeaderValue, CredentialsError> {
+    pub(super) async fn current(
+        self: &Arc<Self>,
+        runtime: Option<&Shared>,
+    ) -> Result<HeaderValue, CredentialsError> {
         let source = Arc::clone(self);
-        let (header, trouble) = off_the_runtime(move || source.token_at(SystemTime::now())).await?;
+        let read = move || source.token_at(SystemTime::now());
+        let (header, trouble) = off_the_runtime(runtime, read).await?;
         if let Some(why) = trouble {
             warn!(reason = %why, "the last token stays in use while it is valid");
         }

@@ -4,9 +4,13 @@ use std::{
     fs::{self, File},
     io::{self, Read as _},
     path::Path,
+    thread,
 };
 
+use tokio::sync::oneshot;
+
 use super::error::CredentialsError;
+use crate::runtime::Shared;
 
 /// The longest file that is read, in bytes. All roots of a system are a fifth of that.
 const MAX_BYTES: usize = 1 << 20;
@@ -31,10 +35,21 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     }
 }
 
-/// Reads files where that may take its time.
+/// Reads files where that may take its time: in a thread that the runtime has for it, or without one in a
+/// thread of its own.
 pub(super) async fn off_the_runtime<T: Send + 'static>(
+    runtime: Option<&Shared>,
     work: impl FnOnce() -> Result<T, CredentialsError> + Send + 'static,
 ) -> Result<T, CredentialsError> {
+    let (sender, done) = oneshot::channel();
+    let work = move || {
+        // Whoever asked may have gone.
+        let _ = sender.send(work());
+    };
+    match runtime {
+        Some(runtime) => runtime.runtime().spawn_blocking(Box::new(work)),
+        None => drop(thread::Builder::new().name("credentials".into()).spawn(work)),
+    }
     // Nothing else ends the work before it is done.
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(CredentialsError::Interrupted))
+    done.await.unwrap_or(Err(CredentialsError::Interrupted))
 }

@@ -79,15 +79,39 @@ pub(crate) fn over_size_limit(status: &Status, limit: usize) -> Option<&str> {
 /// What the peer said is kept as it is. A connection that broke under the call, as one whose
 /// keepalive went unanswered, is `UNAVAILABLE`, with the causes behind it as the message.
 pub(crate) fn status_parts(status: &Status) -> (i32, String) {
-    let code = match (status.code(), status.source()) {
-        (Code::Unknown, Some(_)) => Code::Unavailable,
-        (code, _) => code,
+    let code = match status.source() {
+        Some(source) => match (code_of_break(source), status.code()) {
+            (Some(code), _) => code,
+            (None, Code::Unknown) => Code::Unavailable,
+            (None, code) => code,
+        },
+        None => status.code(),
     };
     let mut message = status.message().to_owned();
     if let Some(source) = status.source() {
         append_causes(&mut message, source);
     }
     (i32::from(code), message)
+}
+
+/// What gRPC makes of a stream or connection that HTTP/2 ended with a reason; `None` if it was something
+/// else that ended it.
+fn code_of_break(error: &(dyn Error + 'static)) -> Option<Code> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(reason) = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason) {
+            return Some(match reason {
+                h2::Reason::REFUSED_STREAM => Code::Unavailable,
+                h2::Reason::CANCEL => Code::Cancelled,
+                h2::Reason::ENHANCE_YOUR_CALM => Code::ResourceExhausted,
+                h2::Reason::INADEQUATE_SECURITY => Code::PermissionDenied,
+                h2::Reason::STREAM_CLOSED | h2::Reason::HTTP_1_1_REQUIRED => return None,
+                _ => Code::Internal,
+            });
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// An error with its causes, each said once: `tcp connect error: Connection refused`.
@@ -128,6 +152,23 @@ mod tests {
         let mut status = Status::unknown("broken");
         status.set_source(Arc::new(io::Error::other("reset")));
         assert_eq!(status_parts(&status), (14, "broken: reset".into()));
+    }
+
+    #[test]
+    fn a_stream_that_was_reset_has_the_code_of_the_reason() {
+        for (reason, code) in [
+            (h2::Reason::NO_ERROR, 13),
+            (h2::Reason::PROTOCOL_ERROR, 13),
+            (h2::Reason::REFUSED_STREAM, 14),
+            (h2::Reason::STREAM_CLOSED, 14),
+            (h2::Reason::CANCEL, 1),
+            (h2::Reason::ENHANCE_YOUR_CALM, 8),
+            (h2::Reason::INADEQUATE_SECURITY, 7),
+        ] {
+            let mut status = Status::unknown("reset");
+            status.set_source(Arc::new(h2::Error::from(reason)));
+            assert_eq!(status_parts(&status).0, code, "{reason:?}");
+        }
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, header::AUTHORIZATION};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use xds_core::client::{Call, Exchange};
 use xds_format::Schema;
-use xds_rest::{Answer, Dial, Io, Poller, PollerOptions};
+use xds_rest::{Answer, Dial, Poller, PollerOptions};
 
 use super::{
     address::Target,
@@ -17,6 +16,7 @@ use super::{
     options::ClientOptions,
     service::Service,
 };
+use crate::runtime::Shared;
 
 /// A poller, and the response that nobody wants to read yet.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ impl Polling {
         call: Call,
         service: Result<Service, String>,
         options: ClientOptions,
+        runtime: Shared,
         max_response_bytes: usize,
     ) -> Result<Self, String> {
         let no_path = "this type is not served over REST, or not in this variant";
@@ -41,19 +42,20 @@ impl Polling {
         let host = service.authority().unwrap_or(&target.authority).as_str();
         let host = HeaderValue::from_str(host).map_err(|why| why.to_string())?;
         let mut headers = service.metadata().clone();
-        let authorizations = read_in_time(service.credentials().authorizations()).await;
+        let authorizations = service.credentials().authorizations(Some(&runtime));
+        let authorizations = read_in_time(&runtime, authorizations).await;
         for authorization in authorizations.map_err(|why| why.message().to_owned())? {
             headers.append(AUTHORIZATION, authorization);
         }
         let schema = options.schema.unwrap_or_else(|| Schema::envoy());
+        let timer = Arc::new(runtime.clone());
         let dial: Dial = Arc::new(move || {
-            let (service, options) = (service.clone(), options.clone());
+            let (service, options, runtime) = (service.clone(), options.clone(), runtime.clone());
             Box::pin(async move {
-                let io = dial_http1(&service, &options).await?;
-                Ok(Box::new(TokioIo::new(io)) as Box<dyn Io>)
+                let io = dial_http1(&service, &options, &runtime).await?;
+                Ok(Box::new(io) as Box<dyn xds_rest::Io>)
             })
         });
-        let timer = Arc::new(TokioTimer::new());
         let mut asked = PollerOptions::new(dial, timer, host, path, schema);
         asked.headers = headers;
         asked.request_timeout = policy.request_timeout;

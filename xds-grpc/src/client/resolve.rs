@@ -3,8 +3,6 @@
 use core::{fmt::Debug, net::SocketAddr, pin::Pin};
 use std::io;
 
-use tokio::net::lookup_host;
-
 /// Finds the addresses behind the name of a management server.
 ///
 /// A client asks anew at every attempt to connect, and tries the addresses in the order in which they
@@ -17,13 +15,3 @@ pub trait Resolve: Debug + Send + Sync {
 
 /// A resolution on its way.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
-
-/// The operating system's resolver.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemResolver;
-
-impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
-        Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
-    }
-}

@@ -10,7 +10,7 @@ use xds_bootstrap::{
 use xds_core::client::TransportId;
 
 use super::{
-    resolve::{Resolve, SystemResolver},
+    resolve::Resolve,
     service::{Service, Transports},
 };
 use crate::{
@@ -40,7 +40,8 @@ pub struct ClientOptions {
     pub max_request_bytes: usize,
     pub(crate) printer: Printer,
     pub(crate) transports: Transports,
-    pub(crate) resolver: Arc<dyn Resolve>,
+    /// `None` is the operating system's.
+    pub(crate) resolver: Option<Arc<dyn Resolve>>,
     #[cfg(any(feature = "files", feature = "rest"))]
     pub(crate) schema: Option<&'static xds_format::Schema>,
 }
@@ -54,7 +55,7 @@ impl Default for ClientOptions {
             max_request_bytes: 256 << 20,
             printer: Printer::default(),
             transports: Transports::default(),
-            resolver: Arc::new(SystemResolver),
+            resolver: None,
             #[cfg(any(feature = "files", feature = "rest"))]
             schema: None,
         }
@@ -142,7 +143,7 @@ impl ClientOptions {
     /// Replaces the operating system's resolver of names.
     #[must_use]
     pub fn with_resolver(mut self, resolver: impl Resolve + 'static) -> Self {
-        self.resolver = Arc::new(resolver);
+        self.resolver = Some(Arc::new(resolver));
         self
     }
 

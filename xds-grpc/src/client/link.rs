@@ -25,8 +25,7 @@ use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_core::Stream as _;
 use http::{header::AUTHORIZATION, uri::PathAndQuery};
-use tokio::time::timeout;
-use tonic::{Request, Status, Streaming, client::Grpc, metadata::MetadataMap, transport::Channel};
+use tonic::{Request, Status, Streaming, metadata::MetadataMap};
 #[cfg(feature = "rest")]
 use xds_core::client::ChannelError;
 #[cfg(feature = "files")]
@@ -40,8 +39,16 @@ use xds_core::{
 use super::file::FileLink;
 #[cfg(feature = "rest")]
 use super::polling::Polling;
-use super::{address::without_credentials, dial::dial, options::ClientOptions, service::Service};
-use crate::grpc::{RawCodec, with_causes};
+use super::{
+    address::without_credentials,
+    dial::{Channel, dial},
+    options::ClientOptions,
+    service::Service,
+};
+use crate::{
+    grpc::{RawCodec, with_causes},
+    runtime::Shared,
+};
 
 type Future<T> = Pin<Box<dyn core::future::Future<Output = T> + Send>>;
 
@@ -62,6 +69,7 @@ pub(crate) struct Link {
     requests: mpsc::Sender<Bytes>,
     /// The longest response that it takes.
     pub(crate) max_response_bytes: usize,
+    runtime: Shared,
     stage: Stage,
 }
 
@@ -122,6 +130,7 @@ impl Link {
         id: ChannelId,
         target: Call,
         options: &ClientOptions,
+        runtime: &Shared,
         max_response_bytes: usize,
         turn: usize,
     ) -> Self {
@@ -151,25 +160,19 @@ impl Link {
                 None => Stage::Dialing(fails("a file is read for one type"), queue),
             },
             #[cfg(not(feature = "files"))]
-            Exchange::Files(_) => {
-                Stage::Dialing(fails("the feature `files` of xds-tokio is off"), queue)
-            }
+            Exchange::Files(_) => Stage::Dialing(fails("the feature `files` is off"), queue),
             #[cfg(feature = "rest")]
-            Exchange::Polls(_) => {
-                let options = options.clone();
-                Stage::Preparing(Box::pin(Polling::prepare(
-                    target.clone(),
-                    service,
-                    options,
-                    max_response_bytes,
-                )))
-            }
+            Exchange::Polls(_) => Stage::Preparing(Box::pin(Polling::prepare(
+                target.clone(),
+                service,
+                options.clone(),
+                runtime.clone(),
+                max_response_bytes,
+            ))),
             #[cfg(not(feature = "rest"))]
-            Exchange::Polls(_) => {
-                Stage::Dialing(fails("the feature `rest` of xds-tokio is off"), queue)
-            }
+            Exchange::Polls(_) => Stage::Dialing(fails("the feature `rest` is off"), queue),
             _ => {
-                let connecting = connect(service, path.clone(), options.clone());
+                let connecting = connect(service, path.clone(), options.clone(), runtime.clone());
                 Stage::Dialing(Box::pin(connecting), queue)
             }
         };
@@ -183,6 +186,7 @@ impl Link {
             requests,
             turn,
             max_response_bytes,
+            runtime: runtime.clone(),
             stage,
         }
     }
@@ -282,7 +286,7 @@ impl Link {
                 Stage::Connected(connection, queue) => {
                     let limit = self.max_response_bytes;
                     let channel = connection.channel.clone();
-                    let call = Box::pin(call(*connection, queue, limit));
+                    let call = Box::pin(call(*connection, queue, limit, self.runtime.clone()));
                     self.stage = Stage::Calling(channel, call);
                 }
                 Stage::Calling(channel, mut call) => match call.as_mut().poll(cx) {
@@ -386,10 +390,11 @@ pub(crate) enum Reads {
 const LONGEST_READ: Duration = Duration::from_secs(20);
 
 pub(super) async fn read_in_time<T>(
+    runtime: &Shared,
     reading: impl core::future::Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
-    let late = |_| Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
-    timeout(LONGEST_READ, reading).await.map_err(late)?
+    let late = || Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
+    runtime.timeout(LONGEST_READ, reading).await.ok_or_else(late)?
 }
 
 /// Connects, unless it is known beforehand that nothing could be called.
@@ -397,24 +402,27 @@ async fn connect(
     service: Result<Service, String>,
     path: Option<PathAndQuery>,
     options: ClientOptions,
+    runtime: Shared,
 ) -> Result<Connection, String> {
     let path = path.ok_or("no discovery service has such a stream for this type")?;
     let service = service?;
-    Ok(Connection { channel: dial(&service, &options).await?, service, path })
+    Ok(Connection { channel: dial(&service, &options, &runtime).await?, service, path })
 }
 
 async fn call(
     Connection { channel, service, path }: Connection,
     requests: mpsc::Receiver<Bytes>,
     max_response_bytes: usize,
+    runtime: Shared,
 ) -> Result<Streaming<Bytes>, Status> {
     let mut headers = service.metadata().clone();
-    for authorization in read_in_time(service.credentials().authorizations()).await? {
+    let authorizations = service.credentials().authorizations(Some(&runtime));
+    for authorization in read_in_time(&runtime, authorizations).await? {
         headers.append(AUTHORIZATION, authorization);
     }
     let mut request = Request::new(requests);
     *request.metadata_mut() = MetadataMap::from_headers(headers);
-    let mut grpc = Grpc::new(channel).max_decoding_message_size(max_response_bytes);
+    let mut grpc = channel.grpc().max_decoding_message_size(max_response_bytes);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
     grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
 }
@@ -423,17 +431,21 @@ async fn call(
 mod tests {
     use core::future::pending;
 
+    use futures_util::FutureExt as _;
     use tonic::Code;
 
     use super::*;
+    use crate::runtime::tests::Still;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
-        let begun = tokio::time::Instant::now();
-        let status = read_in_time(pending::<Result<(), _>>()).await.expect_err("nothing is read");
-        assert_eq!((status.code(), begun.elapsed()), (Code::Unavailable, LONGEST_READ));
+    #[test]
+    fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
+        let runtime = Shared::new(Still);
+        let read = read_in_time(&runtime, pending::<Result<(), _>>()).now_or_never();
+        let status = read.expect("time is up").expect_err("nothing is read");
+        assert_eq!(status.code(), Code::Unavailable);
         assert!(status.message().contains("token"), "{status}");
-        assert!(read_in_time(async { Ok(()) }).await.is_ok());
+        let read = read_in_time(&runtime, async { Ok(()) }).now_or_never();
+        assert!(read.expect("it is read").is_ok());
         println!("covers: B42");
     }
 }

@@ -12,7 +12,7 @@ use super::{
     pem::{bad_identity, parse_identity, parse_roots, read_identity},
     source::{Files, Source},
 };
-use crate::grpc::ALPN_HTTP2;
+use crate::{grpc::ALPN_HTTP2, runtime::Shared};
 
 /// How the connections of a management server are secured: TLS with a certificate of its own, and
 /// with a [client authority](Self::with_client_authority) mutual TLS.
@@ -64,11 +64,14 @@ impl ServerCredentials {
     ///
     /// The first thing that is wrong, with the file.
     pub async fn check(&self) -> Result<(), CredentialsError> {
-        self.current().await.map(drop)
+        self.current(None).await.map(drop)
     }
 
-    pub(crate) async fn current(&self) -> Result<Arc<ServerConfig>, CredentialsError> {
-        self.0.current().await
+    pub(crate) async fn current(
+        &self,
+        runtime: Option<&Shared>,
+    ) -> Result<Arc<ServerConfig>, CredentialsError> {
+        self.0.current(runtime).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! The management server: a driver task around [`xds_core::server::Server`], and listeners on tonic.
+//! The management server: a driver task around [`xds_core::server::Server`], and listeners.
 //!
 //! ```text
 //!  ServerHandle ── apply, status, shut_down ─┐
@@ -16,7 +16,7 @@
 //! | `inbox.rs` | everything that reaches the driver |
 //! | `service.rs`, `routes.rs` | the gRPC methods as a tower service, and by the names of their services |
 //! | `body.rs` | one response at a time, written in pieces |
-//! | `listener.rs`, `connection.rs` | accepted connections, plain or over TLS |
+//! | `listener.rs`, `connection.rs` | connections accepted, secured, served and cut |
 //! | `peer.rs`, `authorize.rs` | who is at the other end, and who decides what it sees |
 //! | `handle.rs`, `reports.rs` | what the application holds, and what it is told when it asks |
 //! | `events.rs` | what the application is asked |
@@ -43,8 +43,8 @@ mod service;
 use core::time::Duration;
 use std::{io, net::SocketAddr, sync::Arc};
 
-use tokio::{net::TcpListener, select, sync::broadcast, time::sleep};
-use tonic::{service::Routes, transport};
+use tokio::{select, sync::broadcast};
+use tonic::service::Routes;
 use tonic_health::{pb::health_server::HealthServer, server::HealthService};
 use xds_core::server::{DrainPlan, ServerConfig};
 
@@ -61,42 +61,43 @@ pub use self::{
     service::DiscoveryService,
 };
 use self::{
-    driver::Driver,
+    connection::Connections,
+    driver::{Audience, Driver},
     events::EventQueue,
     health::Health,
     inbox::{Inbox, Input},
-    listener::Incoming,
 };
-use crate::grpc::with_causes;
+use crate::runtime::{Listen, Runtime, Shared};
 
 /// A management server over gRPC.
 ///
 /// It lives as long as somebody can reach it: this value, a [`ServerHandle`], a [`DiscoveryService`], a
 /// listener that serves, or an open stream.
 #[derive(Clone, Debug)]
-pub struct ManagementServer {
+pub struct ManagementServer<R> {
     inbox: Inbox,
     handle: ServerHandle,
     health: Health,
     options: ServerOptions,
+    runtime: R,
 }
 
-impl ManagementServer {
-    /// Starts a server without resources on the current runtime. It serves nobody until it is given
+impl<R: Runtime + Clone + Default> ManagementServer<R> {
+    /// Starts a server without resources on the runtime. It serves nobody until it is given
     /// a listener, or its [service](Self::service) is added to a gRPC server.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Where tasks of the runtime cannot be spawned, as outside of tokio's.
     #[must_use = "the server ends when nobody can reach it"]
     pub fn start(config: ServerConfig, options: ServerOptions) -> Self {
         let (server, driver) = Self::driver(config, options);
-        tokio::spawn(driver);
+        server.runtime.spawn(Box::pin(driver));
         server
     }
 
     /// A server and the future that drives it, for those who want to spawn it themselves. The future
-    /// needs a tokio runtime with time and I/O enabled. Dropping it ends the server.
+    /// needs the runtime, with whatever it has for time and I/O. Dropping it ends the server.
     pub fn driver(
         config: ServerConfig,
         options: ServerOptions,
@@ -107,11 +108,20 @@ impl ManagementServer {
         let handle =
             ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
-        let driver =
-            Driver::new(config, &options, &inbox, outlet, observations, events, health.clone());
-        (Self { inbox, handle, health, options }, driver.run())
+        let runtime = R::default();
+        let driver = Driver::new(
+            config,
+            &options,
+            &inbox,
+            outlet,
+            Audience { observations, events, health: health.clone() },
+            Shared::new(runtime.clone()),
+        );
+        (Self { inbox, handle, health, options, runtime }, driver.run())
     }
+}
 
+impl<R> ManagementServer<R> {
     /// The application's way to the server.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
@@ -124,25 +134,7 @@ impl ManagementServer {
         DiscoveryService::new(self.inbox.clone(), self.options.max_request_bytes)
     }
 
-    /// The discovery services for a gRPC server of one's own, beside whatever else it serves:
-    ///
-    /// ```
-    /// use tokio::net::TcpListener;
-    /// use tonic::transport::{Server, server::TcpIncoming};
-    /// use xds_core::server::ServerConfig;
-    /// use xds_tokio::{ManagementServer, ServerOptions, csds::CsdsService};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
-    /// let routes = server.routes().add_service(CsdsService::new());
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// tokio::spawn(
-    ///     Server::builder().add_routes(routes).serve_with_incoming(TcpIncoming::from(listener)),
-    /// );
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// The discovery services for a gRPC server of one's own, beside whatever else it serves.
     ///
     /// To serve more than discovery on the server's own listeners, with its TLS and keepalive, there is
     /// [`serve_routes`](Self::serve_routes).
@@ -151,31 +143,23 @@ impl ManagementServer {
         routes::routes(&self.service())
     }
 
+    /// The gRPC health service (`grpc.health.v1.Health`): `SERVING` while the server takes clients, also
+    /// by the name of each discovery service. It is no part of [`routes`](Self::routes), as a server has
+    /// one for all that it serves.
+    #[must_use]
+    pub fn health(&self) -> HealthServer<HealthService> {
+        self.health.service()
+    }
+}
+
+impl<R: Listen> ManagementServer<R> {
     /// Listens on an address until the server is [shut down](ServerHandle::shut_down).
     ///
     /// # Errors
     ///
-    /// The address cannot be bound, or the listener failed.
+    /// The address cannot be bound.
     pub async fn serve_addr(&self, address: SocketAddr) -> io::Result<()> {
-        self.serve(TcpListener::bind(address).await?).await
-    }
-
-    /// The gRPC health service (`grpc.health.v1.Health`): `SERVING` while the server takes clients, also
-    /// by the name of each discovery service. It is no part of [`routes`](Self::routes), as a server has
-    /// one for all that it serves:
-    ///
-    /// ```
-    /// # use tokio::net::TcpListener;
-    /// # use xds_core::server::ServerConfig;
-    /// # use xds_tokio::{ManagementServer, ServerOptions};
-    /// # async fn serve(server: ManagementServer, listener: TcpListener) -> std::io::Result<()> {
-    /// let routes = server.routes().add_service(server.health());
-    /// server.serve_routes(listener, routes).await
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn health(&self) -> HealthServer<HealthService> {
-        self.health.service()
+        self.serve(R::bind(address).await?).await
     }
 
     /// Serves discovery and [`health`](Self::health) on the connections of a listener until the server is
@@ -185,10 +169,10 @@ impl ManagementServer {
     ///
     /// # Errors
     ///
-    /// The listener failed.
+    /// None yet: a listener that fails to accept is tried again.
     pub fn serve(
         &self,
-        listener: TcpListener,
+        listener: R::Listener,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let routes = self.routes().add_service(self.health());
         self.serve_routes(listener, routes)
@@ -199,30 +183,21 @@ impl ManagementServer {
     ///
     /// # Errors
     ///
-    /// The listener failed.
+    /// None yet: a listener that fails to accept is tried again.
     pub fn serve_routes(
         &self,
-        listener: TcpListener,
+        listener: R::Listener,
         routes: Routes,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let (inbox, options) = (self.inbox.clone(), self.options.clone());
+        let inbox = self.inbox.clone();
+        let connections = Connections {
+            routes: routes.prepare(),
+            options: self.options.clone(),
+            runtime: Shared::new(self.runtime.clone()),
+        };
         async move {
-            let keepalive = options.keepalive;
-            let (incoming, knife) = Incoming::new(listener, options.credentials, keepalive);
-            let serving = transport::Server::builder()
-                .http2_keepalive_interval(Some(keepalive.interval))
-                .http2_keepalive_timeout(Some(keepalive.timeout))
-                .max_concurrent_streams(options.max_concurrent_streams)
-                .serve_with_incoming_shutdown(routes.prepare(), incoming, inbox.ended());
-            let result = select! {
-                result = serving => result,
-                () = async {
-                    inbox.ended().await;
-                    sleep(options.shutdown_grace).await;
-                } => Ok(()),
-            };
-            drop(knife);
-            result.map_err(|error| io::Error::other(with_causes(&error)))
+            listener::serve::<R>(listener, connections, inbox.ended()).await;
+            Ok(())
         }
     }
 
@@ -232,10 +207,10 @@ impl ManagementServer {
     ///
     /// # Errors
     ///
-    /// The listener failed.
+    /// None yet: a listener that fails to accept is tried again.
     pub async fn serve_with_shutdown(
         &self,
-        listener: TcpListener,
+        listener: R::Listener,
         signal: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let serving = self.serve(listener);

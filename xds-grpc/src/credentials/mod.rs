@@ -39,7 +39,11 @@ use self::{
     tls::{ClientFiles, TlsSource},
     token::TokenSource,
 };
-use crate::client::{Scheme, Security, Target, Tls};
+use crate::{
+    client::{Scheme, Security, Target},
+    runtime::Shared,
+    tls::Tls,
+};
 
 /// How a channel to a management server is secured, and what each call on it carries.
 ///
@@ -111,12 +115,12 @@ impl Credentials {
     /// The first thing that is wrong, with the file.
     pub async fn check(&self) -> Result<(), CredentialsError> {
         match &self.channel {
-            Channel::Tls(tls) => drop(tls.current().await?),
+            Channel::Tls(tls) => drop(tls.current(None).await?),
             Channel::Insecure if !self.calls.is_empty() => return Err(self.token_needs_tls()),
             Channel::Insecure | Channel::Unstated(_) => {}
         }
         for token in &self.calls {
-            token.current().await?;
+            token.current(None).await?;
         }
         Ok(())
     }
@@ -131,7 +135,7 @@ impl Credentials {
     pub async fn check_for(&self, address: &str) -> Result<(), CredentialsError> {
         self.check().await?;
         match Target::parse(address) {
-            Ok(target) => self.security(&target, &HeaderMap::new()).await.map(drop),
+            Ok(target) => self.security(&target, &HeaderMap::new(), None).await.map(drop),
             Err(_) => Ok(()),
         }
     }
@@ -141,6 +145,7 @@ impl Credentials {
         &self,
         target: &Target,
         metadata: &HeaderMap,
+        runtime: Option<&Shared>,
     ) -> Result<Security, CredentialsError> {
         let tls = match (&self.channel, target.scheme) {
             (Channel::Unstated(tls), Scheme::Https)
@@ -158,7 +163,7 @@ impl Credentials {
             Some(name) => name.clone(),
             None => server_name(target.host())?,
         };
-        Ok(Security::Tls(Tls { config: tls.current().await?, server_name }))
+        Ok(Security::Tls(Tls { config: tls.current(runtime).await?, server_name }))
     }
 
     fn token_needs_tls(&self) -> CredentialsError {
@@ -167,10 +172,13 @@ impl Credentials {
     }
 
     /// The `authorization` headers of a call that is about to be made.
-    pub(crate) async fn authorizations(&self) -> Result<Vec<HeaderValue>, Status> {
+    pub(crate) async fn authorizations(
+        &self,
+        runtime: Option<&Shared>,
+    ) -> Result<Vec<HeaderValue>, Status> {
         let mut headers = Vec::with_capacity(self.calls.len());
         for token in &self.calls {
-            headers.push(token.current().await.map_err(|why| why.to_status())?);
+            headers.push(token.current(runtime).await.map_err(|why| why.to_status())?);
         }
         Ok(headers)
     }

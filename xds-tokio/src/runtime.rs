@@ -1,0 +1,104 @@
+//! What clients and servers are lent by tokio.
+
+use core::{net::SocketAddr, pin::Pin, time::Duration};
+use std::{io, path::PathBuf, time::Instant};
+
+use hyper::rt::{Sleep, Timer};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use xds_grpc::{
+    Keepalive,
+    client::{Resolve, Resolving},
+    runtime::{BoxFuture, Io, Listen, Runtime},
+    socket,
+};
+
+/// The tokio runtime that one is in. There is nothing to be done with it: [`Client`](crate::Client) and
+/// [`ManagementServer`](crate::ManagementServer) have it filled in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tokio;
+
+impl Timer for Tokio {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        TokioTimer::new().sleep(duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        TokioTimer::new().sleep_until(deadline)
+    }
+
+    fn now(&self) -> Instant {
+        TokioTimer::new().now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, deadline: Instant) {
+        TokioTimer::new().reset(sleep, deadline);
+    }
+}
+
+impl Runtime for Tokio {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        tokio::spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        tokio::task::spawn_blocking(work);
+    }
+
+    fn connect(
+        &self,
+        address: SocketAddr,
+        keepalive: Keepalive,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Box::pin(async move {
+            let socket = TcpStream::connect(address).await?;
+            socket::set_up(SockRef::from(&socket), keepalive)?;
+            Ok(Box::new(TokioIo::new(socket)) as _)
+        })
+    }
+
+    #[cfg(unix)]
+    fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Box::pin(async {
+            let socket = tokio::net::UnixStream::connect(path).await?;
+            Ok(Box::new(TokioIo::new(socket)) as _)
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn connect_unix(&self, _: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Box::pin(core::future::ready(Err(io::ErrorKind::Unsupported.into())))
+    }
+
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        SystemResolver.resolve(host, port)
+    }
+}
+
+impl Listen for Tokio {
+    type Listener = TcpListener;
+
+    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+        TcpListener::bind(address).await
+    }
+
+    async fn accept(
+        listener: &TcpListener,
+        keepalive: Keepalive,
+    ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
+        let (socket, address) = listener.accept().await?;
+        socket::set_up_accepted(SockRef::from(&socket), keepalive)?;
+        Ok((Box::new(TokioIo::new(socket)), Some(address)))
+    }
+}
+
+/// The operating system's resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
+    }
+}
