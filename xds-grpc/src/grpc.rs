@@ -12,6 +12,10 @@ use tonic::{
 /// What HTTP/2 is called where TLS agrees on a protocol.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
+/// What HTTP/1.1 is called there.
+#[cfg(feature = "rest")]
+pub(crate) const ALPN_HTTP1: &[u8] = b"http/1.1";
+
 /// The service by which clients tell what they hold.
 pub(crate) const CSDS_SERVICE: &str = "envoy.service.status.v3.ClientStatusDiscoveryService";
 /// Its method for one question.

@@ -61,6 +61,13 @@ pub trait Listen: Runtime + Clone + Default {
     /// Listens on an address.
     fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
 
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
+
     /// Waits for a connection, and [sets its socket up](crate::socket::set_up_accepted). With it comes
     /// the address of whoever connects. Cancel safe.
     fn accept(

@@ -31,7 +31,7 @@ impl Tls {
             #[cfg(feature = "rest")]
             Speaks::Http1 => {
                 let mut config = (*self.config).clone();
-                config.alpn_protocols = Vec::from([b"http/1.1".to_vec()]);
+                config.alpn_protocols = vec![crate::grpc::ALPN_HTTP1.to_vec()];
                 Self { config: Arc::new(config), ..self }
             }
         }

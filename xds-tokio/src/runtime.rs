@@ -83,6 +83,10 @@ impl Listen for Tokio {
         TcpListener::bind(address).await
     }
 
+    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
+        listener.local_addr()
+    }
+
     async fn accept(
         listener: &TcpListener,
         keepalive: Keepalive,

@@ -1,7 +1,12 @@
 //! One connection: secured if it is to be, then served until it ends, or is cut.
 
-use core::{net::SocketAddr, pin::pin, time::Duration};
+use core::{
+    net::SocketAddr,
+    pin::{Pin, pin},
+    time::Duration,
+};
 
+use http::Request;
 use hyper::{body::Incoming, server::conn::http2, service::service_fn};
 use tokio::{
     select,
@@ -21,6 +26,11 @@ use crate::{
 /// A client that takes longer is not heard of again.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
+/// How long a client that polls may take to send the head of its next request: longer than most of them
+/// pause.
+#[cfg(feature = "rest")]
+const IDLE: Duration = Duration::from_secs(300);
+
 /// What the connections of a listener are told. Without it they are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -29,10 +39,18 @@ pub(super) enum Stage {
     Closing,
 }
 
+/// What is served over a connection.
+#[derive(Clone)]
+pub(super) enum Serves {
+    Grpc(Routes),
+    #[cfg(feature = "rest")]
+    Rest(xds_rest::Gateway<super::DiscoveryService>),
+}
+
 /// What the connections of a listener have in common.
 #[derive(Clone)]
 pub(super) struct Connections {
-    pub(super) routes: Routes,
+    pub(super) serves: Serves,
     pub(super) options: ServerOptions,
     pub(super) runtime: Shared,
 }
@@ -44,7 +62,7 @@ impl Connections {
         io: Box<dyn Io>,
         address: Option<SocketAddr>,
         permit: OwnedSemaphorePermit,
-        mut stage: watch::Receiver<Stage>,
+        stage: watch::Receiver<Stage>,
     ) {
         let secured = select! {
             secured = self.secured(io, address) => secured,
@@ -52,35 +70,37 @@ impl Connections {
         };
         let Some((io, peer)) = secured else { return };
         drop(permit);
-        let keepalive = self.options.keepalive;
-        let routes = self.routes;
-        let answer = service_fn(move |mut request: http::Request<Incoming>| {
-            request.extensions_mut().insert(peer.clone());
-            routes.clone().call(request)
-        });
-        let mut connection = pin!(
-            http2::Builder::new(self.runtime.clone())
-                .timer(self.runtime)
-                .keep_alive_interval(keepalive.interval)
-                .keep_alive_timeout(keepalive.timeout)
-                .max_concurrent_streams(self.options.max_concurrent_streams)
-                .serve_connection(io, answer)
-        );
-        loop {
-            let ended = select! {
-                ended = connection.as_mut() => ended,
-                changed = stage.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    connection.as_mut().graceful_shutdown();
-                    continue;
-                }
-            };
-            if let Err(why) = ended {
-                debug!(peer = %Address(address), reason = with_causes(&why), "a connection broke");
+        let Self { serves, options, runtime } = self;
+        let ended = match serves {
+            Serves::Grpc(routes) => {
+                let answer = service_fn(move |mut request: Request<Incoming>| {
+                    request.extensions_mut().insert(peer.clone());
+                    routes.clone().call(request)
+                });
+                let connection = http2::Builder::new(runtime.clone())
+                    .timer(runtime)
+                    .keep_alive_interval(options.keepalive.interval)
+                    .keep_alive_timeout(options.keepalive.timeout)
+                    .max_concurrent_streams(options.max_concurrent_streams)
+                    .serve_connection(io, answer);
+                until_closed(connection, stage, |it| it.graceful_shutdown()).await
             }
-            return;
+            #[cfg(feature = "rest")]
+            Serves::Rest(gateway) => {
+                let answer = service_fn(move |mut request: Request<Incoming>| {
+                    request.extensions_mut().insert(peer.clone());
+                    gateway.clone().call(request)
+                });
+                // Whoever sends no whole request in time must not keep the connection.
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .timer(runtime)
+                    .header_read_timeout(IDLE)
+                    .serve_connection(io, answer);
+                until_closed(connection, stage, |it| it.graceful_shutdown()).await
+            }
+        };
+        if let Err(why) = ended {
+            debug!(peer = %Address(address), reason = with_causes(&why), "a connection broke");
         }
     }
 
@@ -94,7 +114,17 @@ impl Connections {
         let Some(credentials) = &self.options.credentials else { return Some((io, peer)) };
         let shaking_hands = async {
             let config = credentials.current(Some(&self.runtime)).await;
-            tls::accept(config.map_err(|why| why.to_string())?, io).await
+            let config = config.map_err(|why| why.to_string())?;
+            let config = match &self.serves {
+                Serves::Grpc(_) => config,
+                #[cfg(feature = "rest")]
+                Serves::Rest(_) => {
+                    let mut config = (*config).clone();
+                    config.alpn_protocols = vec![crate::grpc::ALPN_HTTP1.to_vec()];
+                    std::sync::Arc::new(config)
+                }
+            };
+            tls::accept(config, io).await
         };
         let reason = match self.runtime.timeout(HANDSHAKE_TIME, shaking_hands).await {
             Some(Ok((io, chain))) => return Some((io, peer.with_certificates(chain))),
@@ -103,6 +133,26 @@ impl Connections {
         };
         warn!(peer = %Address(address), reason, "TLS: no connection");
         None
+    }
+}
+
+/// Serves a connection until it ends or is cut.
+async fn until_closed<C: Future<Output = hyper::Result<()>>>(
+    connection: C,
+    mut stage: watch::Receiver<Stage>,
+    close: impl Fn(Pin<&mut C>),
+) -> hyper::Result<()> {
+    let mut connection = pin!(connection);
+    loop {
+        select! {
+            ended = connection.as_mut() => return ended,
+            changed = stage.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+                close(connection.as_mut());
+            }
+        }
     }
 }
 

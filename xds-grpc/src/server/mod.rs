@@ -61,7 +61,7 @@ pub use self::{
     service::DiscoveryService,
 };
 use self::{
-    connection::Connections,
+    connection::{Connections, Serves},
     driver::{Audience, Driver},
     events::EventQueue,
     health::Health,
@@ -189,12 +189,34 @@ impl<R: Listen> ManagementServer<R> {
         listener: R::Listener,
         routes: Routes,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.serve_on(listener, Serves::Grpc(routes.prepare()))
+    }
+
+    /// Serves clients that poll over REST-JSON, like [`serve`](Self::serve) does those of gRPC.
+    ///
+    /// # Errors
+    ///
+    /// None yet: a listener that fails to accept is tried again.
+    #[cfg(feature = "rest")]
+    pub fn serve_rest(
+        &self,
+        listener: R::Listener,
+        schema: &'static xds_format::Schema,
+        options: xds_rest::GatewayOptions,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let timer = Shared::new(self.runtime.clone());
+        let gateway = xds_rest::Gateway::new(self.service(), schema, timer, options);
+        self.serve_on(listener, Serves::Rest(gateway))
+    }
+
+    fn serve_on(
+        &self,
+        listener: R::Listener,
+        serves: Serves,
+    ) -> impl Future<Output = io::Result<()>> + Send + use<R> {
         let inbox = self.inbox.clone();
-        let connections = Connections {
-            routes: routes.prepare(),
-            options: self.options.clone(),
-            runtime: Shared::new(self.runtime.clone()),
-        };
+        let runtime = Shared::new(self.runtime.clone());
+        let connections = Connections { serves, options: self.options.clone(), runtime };
         async move {
             listener::serve::<R>(listener, connections, inbox.ended()).await;
             Ok(())
