@@ -1,0 +1,71 @@
+//! xDS over gRPC on async-std and smol: a client and a management server, without a tokio runtime.
+//!
+//! The protocol is in [`xds_core`]; [`xds_grpc`] moves bytes and time between its two state machines and
+//! HTTP/2, and this crate lends it the tasks of [`async_std`] or [`smol`] and the sockets and timers of
+//! [`async_io`]. It is to them what `xds-tokio` is to tokio, under the same names:
+//!
+//! ```
+//! use smol::net::TcpListener;
+//! use xds_asyncstd::{
+//!     ClientOptions, ServerOptions,
+//!     smol::{Client, ManagementServer},
+//! };
+//! use xds_core::{
+//!     client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
+//!     server::{ServerConfig, Transaction},
+//!     types::CLUSTER,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! smol::block_on(async {
+//!     // A server with one resource: a cluster of which we only know the name.
+//!     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let address = listener.local_addr()?.to_string();
+//!     smol::spawn(server.serve(listener)).detach();
+//!     let mut change = Transaction::new();
+//!     change.set(CLUSTER, "web", &b"\x0a\x03web"[..]);
+//!     server.handle().apply(change).await?;
+//!
+//!     // A client that watches it.
+//!     let config = ClientConfig::new(Node::new("node-1"), Upstream::new(address))
+//!         .with_type(OpaqueType::new(CLUSTER));
+//!     let client = Client::connect(config, ClientOptions::default());
+//!     let mut web = client.watch_untyped(CLUSTER, "web");
+//!     let Some(Ok(Notice::Changed(Ok(cluster)))) = web.next().await else { panic!("no cluster") };
+//!     assert_eq!(cluster.bytes, &b"\x0a\x03web"[..]);
+//!     Ok(())
+//! })
+//! # }
+//! ```
+//!
+//! | on | there is |
+//! |---|---|
+//! | async-std (feature `async-std`) | [`async_std::Client`], [`async_std::ManagementServer`], [`async_std::CsdsService`] |
+//! | smol (feature `smol`) | [`smol::Client`], [`smol::ManagementServer`], [`smol::CsdsService`] |
+//! | an executor of one's own, over [`async_io`] | the same of [`xds_grpc`], for [`AsyncIo`] of the executor |
+//!
+//! What is configured, asked and told is of no runtime, and the same as in `xds-tokio`. Files are read, and
+//! names resolved, in the threads of [`blocking`]; timers and sockets are those of [`async_io`]'s thread.
+#![deny(missing_docs)]
+
+mod runtime;
+
+#[cfg(feature = "async-std")]
+pub mod async_std;
+#[cfg(feature = "smol")]
+pub mod smol;
+
+pub use xds_grpc::{
+    ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
+    ServerOptions, SizesOnly, client, credentials, csds, server,
+};
+#[cfg(feature = "validation")]
+pub use xds_handle::Validated;
+pub use xds_handle::{
+    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
+    ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
+    TypedWatchAll, Watch, WatchAll, WeakClientHandle,
+};
+
+pub use self::runtime::{AsyncIo, Executor, SystemResolver};

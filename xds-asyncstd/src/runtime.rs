@@ -1,0 +1,163 @@
+//! What clients and servers are lent: sockets and timers of async-io, and an executor's tasks.
+
+use core::{
+    fmt::Debug,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::{
+    io,
+    net::{TcpStream, ToSocketAddrs as _},
+    path::PathBuf,
+    time::Instant,
+};
+
+use async_io::{Async, Timer};
+use blocking::unblock;
+use futures_io::{AsyncRead, AsyncWrite};
+use hyper::rt::Sleep;
+use hyper_util::rt::TokioIo;
+use socket2::SockRef;
+use tokio_util::compat::FuturesAsyncReadCompatExt as _;
+use xds_grpc::{
+    Keepalive,
+    client::{Resolve, Resolving},
+    runtime::{BoxFuture, Io, Listen, Runtime},
+    socket,
+};
+
+/// What runs tasks, and what it takes connections with.
+pub trait Executor: Clone + Debug + Default + Send + Sync + 'static {
+    /// Where connections come from.
+    type Listener: Debug + Send + Sync + 'static;
+
+    /// Runs a task until it is done. A panic in it is nobody else's.
+    fn spawn(task: BoxFuture<'static, ()>);
+
+    /// Listens on an address.
+    fn bind(address: SocketAddr) -> impl Future<Output = io::Result<Self::Listener>> + Send;
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    fn local_address(listener: &Self::Listener) -> io::Result<SocketAddr>;
+
+    /// Waits for a connection, [sets its socket up](xds_grpc::socket::set_up_accepted) and makes it one of
+    /// hyper's. Cancel safe.
+    fn accept(
+        listener: &Self::Listener,
+        keepalive: Keepalive,
+    ) -> impl Future<Output = io::Result<(Box<dyn Io>, SocketAddr)>> + Send;
+}
+
+/// A connection that somebody has made to a listener.
+pub(crate) fn accepted<S>(socket: S, keepalive: Keepalive) -> io::Result<Box<dyn Io>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    for<'s> SockRef<'s>: From<&'s S>,
+{
+    socket::set_up_accepted(SockRef::from(&socket), keepalive)?;
+    Ok(Box::new(TokioIo::new(socket.compat())))
+}
+
+/// A runtime that consists of async-io and an executor.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsyncIo<E>(E);
+
+impl<E: Executor> hyper::rt::Timer for AsyncIo<E> {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Until(Timer::after(duration)))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Until(Timer::at(deadline)))
+    }
+}
+
+/// A timer that says nothing but that it is time.
+struct Until(Timer);
+
+impl Future for Until {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(cx).map(drop)
+    }
+}
+
+impl Sleep for Until {}
+
+impl<E: Executor> Runtime for AsyncIo<E> {
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        E::spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        unblock(work).detach();
+    }
+
+    fn connect(
+        &self,
+        address: SocketAddr,
+        keepalive: Keepalive,
+    ) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Box::pin(async move {
+            let socket = Async::<TcpStream>::connect(address).await?;
+            socket::set_up(SockRef::from(&socket), keepalive)?;
+            Ok(Box::new(TokioIo::new(socket.compat())) as _)
+        })
+    }
+
+    #[cfg(unix)]
+    fn connect_unix(&self, path: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Box::pin(async {
+            let socket = Async::<std::os::unix::net::UnixStream>::connect(path).await?;
+            Ok(Box::new(TokioIo::new(socket.compat())) as _)
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn connect_unix(&self, _: PathBuf) -> BoxFuture<'static, io::Result<Box<dyn Io>>> {
+        Box::pin(core::future::ready(Err(io::ErrorKind::Unsupported.into())))
+    }
+
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        SystemResolver.resolve(host, port)
+    }
+}
+
+impl<E: Executor> Listen for AsyncIo<E> {
+    type Listener = E::Listener;
+
+    async fn bind(address: SocketAddr) -> io::Result<E::Listener> {
+        E::bind(address).await
+    }
+
+    fn local_address(listener: &E::Listener) -> io::Result<SocketAddr> {
+        E::local_address(listener)
+    }
+
+    async fn accept(
+        listener: &E::Listener,
+        keepalive: Keepalive,
+    ) -> io::Result<(Box<dyn Io>, Option<SocketAddr>)> {
+        let (io, address) = E::accept(listener, keepalive).await?;
+        Ok((io, Some(address)))
+    }
+}
+
+/// The operating system's resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        let host = host.to_owned();
+        Box::pin(unblock(move || Ok((host.as_str(), port).to_socket_addrs()?.collect())))
+    }
+}

@@ -1,0 +1,49 @@
+//! Clients and servers on smol.
+
+use core::net::SocketAddr;
+use std::io;
+
+use ::smol::net::TcpListener;
+use xds_grpc::{
+    Keepalive,
+    runtime::{BoxFuture, Io},
+};
+
+use crate::runtime::{AsyncIo, Executor, accepted};
+
+/// Where clients are started.
+pub type Client = xds_grpc::Client<AsyncIo<Smol>>;
+
+/// A management server over gRPC.
+pub type ManagementServer = xds_grpc::ManagementServer<AsyncIo<Smol>>;
+
+/// Client status discovery as clients answer it.
+pub type CsdsService = xds_grpc::csds::CsdsService<AsyncIo<Smol>>;
+
+/// The executor of smol.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Smol;
+
+impl Executor for Smol {
+    type Listener = TcpListener;
+
+    fn spawn(task: BoxFuture<'static, ()>) {
+        ::smol::spawn(task).detach();
+    }
+
+    async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+        TcpListener::bind(address).await
+    }
+
+    fn local_address(listener: &TcpListener) -> io::Result<SocketAddr> {
+        listener.local_addr()
+    }
+
+    async fn accept(
+        listener: &TcpListener,
+        keepalive: Keepalive,
+    ) -> io::Result<(Box<dyn Io>, SocketAddr)> {
+        let (socket, address) = listener.accept().await?;
+        Ok((accepted(socket, keepalive)?, address))
+    }
+}

@@ -1,0 +1,53 @@
+//! There is no tokio runtime in a process that has a client and a server on each of these runtimes.
+
+#![cfg(target_os = "linux")]
+
+use std::{collections::BTreeSet, fs};
+
+use tokio::runtime::Handle;
+use xds_asyncstd::{AsyncIo, ClientOptions, ServerOptions, async_std::AsyncStd, smol::Smol};
+use xds_core::{
+    client::{ClientConfig, ManagementServer as Upstream, Node, Notice, OpaqueType},
+    server::{ServerConfig, Transaction},
+    types::CLUSTER,
+};
+use xds_grpc::{Client, ManagementServer, runtime::Listen};
+
+/// From the store of a server to a watcher.
+async fn served<R: Listen>() {
+    assert!(Handle::try_current().is_err(), "this is a tokio runtime");
+    let server = ManagementServer::<R>::start(ServerConfig::default(), ServerOptions::default());
+    let listener = R::bind(([127, 0, 0, 1], 0).into()).await.expect("loopback");
+    // By its name, which has to be looked up.
+    let port = R::local_address(&listener).expect("it is bound").port();
+    let serving = server.serve(listener);
+    R::default().spawn(Box::pin(async {
+        assert!(Handle::try_current().is_err(), "this is a tokio runtime");
+        serving.await.expect("it serves");
+    }));
+    let mut change = Transaction::new();
+    change.set(CLUSTER, "web", &b"\x0a\x03web"[..]);
+    server.handle().apply(change).await.expect("a sound change");
+    let config = ClientConfig::new(Node::new("n"), Upstream::new(format!("localhost:{port}")))
+        .with_type(OpaqueType::new(CLUSTER));
+    let client = Client::<R>::connect(config, ClientOptions::default());
+    let mut web = client.watch_untyped(CLUSTER, "web");
+    let notice = web.next().await.expect("the client lives").expect("a sound watch");
+    assert!(matches!(notice, Notice::Changed(Ok(_))), "{notice:?}");
+}
+
+fn threads() -> BTreeSet<String> {
+    let tasks = fs::read_dir("/proc/self/task").expect("Linux has it");
+    // A thread may end meanwhile.
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    tasks.filter_map(|task| name(task.expect("a thread"))).map(|it| it.trim().to_owned()).collect()
+}
+
+#[test]
+fn no_thread_is_tokios() {
+    async_std::task::block_on(served::<AsyncIo<AsyncStd>>());
+    smol::block_on(served::<AsyncIo<Smol>>());
+    let threads = threads();
+    assert!(threads.iter().any(|name| name == "async-io"), "{threads:?}");
+    assert!(!threads.iter().any(|name| name.contains("tokio")), "{threads:?}");
+}

@@ -1,0 +1,90 @@
+//! What clients have to do.
+
+mod files;
+mod grpc;
+mod rest;
+mod secured;
+
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use xds_core::{
+    TypeUrl,
+    client::{
+        BackoffPolicy, ClientConfig, Context, ManagementServer, Node, OpaqueType, Profile,
+        Rejection, ResourceType, Value,
+    },
+    types::CLUSTER,
+};
+
+use crate::{Case, ClientAdapter};
+
+macro_rules! cases {
+    ($($(#[$about:meta])* $name:ident = [$($case:path => $what:literal,)*];)*) => {$(
+        $(#[$about])*
+        pub const $name: &[Case<dyn ClientAdapter>] = &[
+            $(Case { name: $what, run: |adapter| smol::block_on($case(adapter)) },)*
+        ];
+    )*};
+}
+
+cases! {
+    /// Streams.
+    GRPC = [
+        grpc::full_state => "a watch, its value and its ACK, though headers are held back until there is a request",
+        grpc::changes => "the same in the incremental variant",
+        grpc::stream_of_a_type => "a stream of a type goes to the service of the type",
+        grpc::rejection => "a resource that is bad is rejected, with the reason",
+        grpc::coming_back => "a stream that ends begins again, with the version and without the nonce",
+        grpc::late_frames => "what comes after the end of a stream is for nobody",
+        grpc::too_long => "a response beyond the limit ends the stream",
+        grpc::half_open => "a connection that has fallen silent is found out by pings",
+        grpc::shut_down => "a client that is shut down with watches ends them and its streams",
+        secured::mutual_tls_and_token => "both ends show certificates, and calls carry the token",
+        secured::strangers => "a server of another authority is not spoken to",
+    ];
+
+    /// Polling. The client needs the schema of the API.
+    REST = [
+        rest::unchanged => "a server that has nothing new is asked again, and is well",
+        rest::failing => "a server that answers with an error is told of, and asked again",
+    ];
+
+    /// Files. The client needs the schema of the API.
+    FILES = [
+        files::rename => "a file that is replaced is read again",
+        files::swapped_directory => "so is one in a directory that is swapped as a whole",
+    ];
+}
+
+/// A client of `server` that comes back within milliseconds.
+fn config(server: ManagementServer) -> ClientConfig {
+    let mut profile = Profile::grpc();
+    profile.backoff = BackoffPolicy::grpc();
+    profile.backoff.initial = core::time::Duration::from_millis(20);
+    profile.backoff.max = core::time::Duration::from_millis(100);
+    ClientConfig::new(Node::new("node-1"), server)
+        .with_profile(profile)
+        .with_type(NoBadOnes(OpaqueType::new(CLUSTER)))
+}
+
+fn at(address: SocketAddr) -> ManagementServer {
+    ManagementServer::new(address.to_string())
+}
+
+/// A type whose resources are bad if they contain the word.
+#[derive(Debug)]
+struct NoBadOnes(OpaqueType);
+
+impl ResourceType for NoBadOnes {
+    fn type_url(&self) -> &TypeUrl {
+        self.0.type_url()
+    }
+
+    fn validate(&self, bytes: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+        match bytes.windows(3).any(|word| word == b"bad") {
+            true => Err(Rejection::new("it is bad")),
+            false => Ok(None),
+        }
+    }
+}

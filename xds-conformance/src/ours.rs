@@ -1,0 +1,106 @@
+//! The adapters of this repository, of any runtime, and their cases as tests.
+
+use core::{marker::PhantomData, net::SocketAddr, time::Duration};
+
+use libtest_mimic::Trial;
+use xds_bootstrap::CallCredentials;
+use xds_core::{
+    client::ClientConfig,
+    server::{DrainPlan, ServerConfig, Transaction},
+};
+use xds_grpc::{
+    Client, ClientOptions, Credentials, Keepalive, ManagementServer, ServerHandle, ServerOptions,
+    runtime::Listen,
+};
+use xds_handle::ClientHandle;
+
+use crate::{Case, ClientAdapter, ClientSettings, RunningServer, ServerAdapter, client, server};
+
+/// All cases, as tests for libtest-mimic that run on `R`. What `enter` returns is held while one runs, as
+/// some runtimes have to be entered.
+pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Trial> {
+    let clients = [("client", client::GRPC), ("rest", client::REST), ("files", client::FILES)];
+    let clients = clients.into_iter().flat_map(|(kind, cases)| {
+        cases
+            .iter()
+            .map(move |case| trial(runtime, kind, case, enter, |run| run(&Ours::<R>(PhantomData))))
+    });
+    let servers = server::GRPC
+        .iter()
+        .map(|case| trial(runtime, "server", case, enter, |run| run(&Ours::<R>(PhantomData))));
+    clients.chain(servers).collect()
+}
+
+fn trial<A: ?Sized, E: 'static>(
+    runtime: &str,
+    kind: &str,
+    case: &'static Case<A>,
+    enter: fn() -> E,
+    run: fn(fn(&A)),
+) -> Trial {
+    Trial::test(format!("{runtime}: {kind}: {}", case.name), move || {
+        let _entered = enter();
+        run(case.run);
+        Ok(())
+    })
+}
+
+/// What this repository has for a runtime.
+struct Ours<R>(PhantomData<fn() -> R>);
+
+impl<R: Listen> ClientAdapter for Ours<R> {
+    fn connect(&self, config: ClientConfig, settings: &ClientSettings) -> ClientHandle {
+        let mut options = ClientOptions::default().with_seed(7);
+        if let Some((interval, timeout)) = settings.keepalive {
+            options = options.with_keepalive(Keepalive::new(interval, timeout));
+        }
+        if let Some(files) = &settings.tls {
+            let mut credentials = Credentials::tls(files.clone());
+            if let Some(token) = &settings.token {
+                let token = CallCredentials::JwtTokenFile(token.clone());
+                credentials = credentials.with_call_credentials(&token);
+            }
+            options = options.with_credentials("secured".into(), credentials);
+        }
+        Client::<R>::connect(config, options)
+    }
+}
+
+impl<R: Listen> ServerAdapter for Ours<R> {
+    fn start(&self, config: ServerConfig) -> Box<dyn RunningServer> {
+        let options = ServerOptions::default().with_seed(7).with_max_request_bytes(1 << 20);
+        let server = ManagementServer::<R>::start(config, options);
+        let any = ([127, 0, 0, 1], 0).into();
+        let listener = smol::block_on(R::bind(any)).expect("loopback");
+        let address = R::local_address(&listener).expect("it is bound");
+        let serving = server.serve(listener);
+        R::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
+        Box::new(Running { address, handle: server.handle() })
+    }
+}
+
+struct Running {
+    address: SocketAddr,
+    handle: ServerHandle,
+}
+
+impl RunningServer for Running {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn apply(&self, change: Transaction) {
+        smol::block_on(self.handle.apply(change)).expect("a sound change");
+    }
+
+    fn drain(&self) {
+        let plan = DrainPlan { over: Duration::ZERO, grace: Duration::from_secs(5) };
+        smol::block_on(self.handle.drain(plan));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        smol::block_on(self.handle.shut_down());
+    }
+}

@@ -1,0 +1,127 @@
+//! A client without any protocol of its own.
+
+use core::net::SocketAddr;
+use std::net::TcpStream;
+
+use async_io::Async;
+use bytes::Bytes;
+use futures_channel::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use futures_util::StreamExt as _;
+use http::Request;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::{body::Incoming, client::conn::http2};
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use smol::Task;
+use tokio_util::compat::FuturesAsyncReadCompatExt as _;
+use xds_core::proto::{DiscoveryRequest, DiscoveryResponse, Node};
+
+use crate::{
+    peer::{Tasks, framed},
+    wait::soon,
+};
+
+pub(crate) const AGGREGATED: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+
+type Body = StreamBody<UnboundedReceiver<Result<Frame<Bytes>, core::convert::Infallible>>>;
+
+/// One stream to a server, over a connection of its own.
+pub(crate) struct Caller {
+    requests: UnboundedSender<Result<Frame<Bytes>, core::convert::Infallible>>,
+    /// Until somebody reads.
+    unread: Option<Incoming>,
+    responses: Option<UnboundedReceiver<Bytes>>,
+    reading: Option<Task<Option<String>>>,
+    _connection: Task<()>,
+}
+
+impl Caller {
+    /// Subscribes to names of a type. Nothing is read before [`response`](Self::response) is called, so
+    /// that flow control holds the server back.
+    pub(crate) async fn subscribe(address: SocketAddr, type_url: &str, names: &[&str]) -> Self {
+        let node = Some(Node { id: "raw".into(), ..Node::default() });
+        Self::call(
+            address,
+            &DiscoveryRequest {
+                node,
+                type_url: type_url.into(),
+                resource_names: names.iter().map(|&name| name.into()).collect(),
+                ..Default::default()
+            },
+        )
+        .await
+    }
+
+    pub(crate) async fn call(address: SocketAddr, first: &impl Message) -> Self {
+        let socket = soon("a connection", Async::<TcpStream>::connect(address)).await;
+        let io = TokioIo::new(socket.expect("somebody listens").compat());
+        let handshake = http2::Builder::new(Tasks).handshake::<_, Body>(io);
+        let (mut sender, connection) = soon("HTTP/2", handshake).await.expect("HTTP/2");
+        let connection = smol::spawn(async move { drop(connection.await) });
+        let (requests, queue) = mpsc::unbounded();
+        requests.unbounded_send(Ok(Frame::data(framed(first)))).expect("nobody has gone");
+        let request = Request::post(format!("http://{address}{AGGREGATED}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(StreamBody::new(queue))
+            .expect("a request");
+        let response = soon("headers", sender.send_request(request)).await.expect("an answer");
+        Self {
+            requests,
+            unread: Some(response.into_body()),
+            responses: None,
+            reading: None,
+            _connection: connection,
+        }
+    }
+
+    pub(crate) fn send(&self, message: &impl Message) {
+        let _ = self.requests.unbounded_send(Ok(Frame::data(framed(message))));
+    }
+
+    pub(crate) async fn response(&mut self) -> DiscoveryResponse {
+        self.read();
+        let responses = self.responses.as_mut().expect("it is being read");
+        let message = soon("a response", responses.next()).await.expect("the stream is open");
+        DiscoveryResponse::decode(message).expect("a response")
+    }
+
+    /// The status that the stream ends with, as it stands in the trailers.
+    pub(crate) async fn end(mut self) -> Option<String> {
+        self.read();
+        soon("the end of the stream", self.reading.take().expect("it is being read")).await
+    }
+
+    pub(crate) fn ack(&self, response: &DiscoveryResponse, names: &[&str]) {
+        self.send(&DiscoveryRequest {
+            version_info: response.version_info.clone(),
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            resource_names: names.iter().map(|&name| name.into()).collect(),
+            ..Default::default()
+        });
+    }
+
+    fn read(&mut self) {
+        let Some(mut body) = self.unread.take() else { return };
+        let (sender, responses) = mpsc::unbounded();
+        self.responses = Some(responses);
+        self.reading = Some(smol::spawn(async move {
+            let mut messages = crate::peer::Messages::default();
+            while let Some(Ok(frame)) = body.frame().await {
+                match frame.into_data() {
+                    Ok(data) => messages.take(data, |message| {
+                        let _ = sender.unbounded_send(message);
+                    }),
+                    Err(frame) => {
+                        let trailers = frame.into_trailers().ok()?;
+                        return Some(trailers.get("grpc-status")?.to_str().ok()?.to_owned());
+                    }
+                }
+            }
+            None
+        }));
+    }
+}
