@@ -12,14 +12,11 @@ use xds_core::proto::Any;
 
 use crate::{
     judge::Judge,
-    proto::{
-        envoy::{
-            config::route::v3::FilterConfig,
-            extensions::filters::network::http_connection_manager::v3::{
-                HttpFilter as HttpFilterSchema, http_filter::ConfigType,
-            },
+    proto::envoy::{
+        config::route::v3::FilterConfig,
+        extensions::filters::network::http_connection_manager::v3::{
+            HttpFilter as HttpFilterSchema, http_filter::ConfigType,
         },
-        xds::r#type::v3::TypedStruct,
     },
     rules::{FilterPlace, Side},
 };
@@ -33,6 +30,13 @@ pub struct ExtensionConfig {
     pub type_url: String,
     /// The configuration, or the `TypedStruct` that holds it, encoded.
     pub value: Bytes,
+}
+
+/// A configuration as a JSON object, of which only the type is read. It is none of Envoy's messages.
+#[derive(Clone, PartialEq, prost::Message)]
+struct TypedStruct {
+    #[prost(string, tag = "1")]
+    type_url: String,
 }
 
 const FILTER_CONFIG: &str = "type.googleapis.com/envoy.config.route.v3.FilterConfig";

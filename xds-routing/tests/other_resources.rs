@@ -12,40 +12,35 @@ use xds_routing::{
     cluster::{BalancingPolicy, Cluster, Discovery, LoadReporting},
     endpoint::{ClusterLoadAssignment, Health},
     listener::{ConnectionSource, Listener, ListenerKind, Routes},
-    proto::{
-        envoy::{
-            config::{
-                cluster::v3::{
-                    self as clusters,
-                    cluster::{
-                        ClusterDiscoveryType, CustomClusterType, DiscoveryType, EdsClusterConfig,
-                        LbConfig, LbPolicy, RingHashLbConfig,
-                    },
-                    load_balancing_policy::Policy,
+    proto::envoy::{
+        config::{
+            cluster::v3::{
+                self as clusters,
+                cluster::{
+                    ClusterDiscoveryType, CustomClusterType, DiscoveryType, EdsClusterConfig,
+                    LbConfig, LbPolicy, RingHashLbConfig,
                 },
-                core::v3::{
-                    CidrRange, ConfigSource, SelfConfigSource, TransportSocket,
-                    TypedExtensionConfig, config_source::ConfigSourceSpecifier, transport_socket,
-                },
-                endpoint::v3::{
-                    self as endpoints, Endpoint, LbEndpoint, LocalityLbEndpoints,
-                    cluster_load_assignment, lb_endpoint::HostIdentifier,
-                },
-                listener::v3::{self as listeners, Filter, FilterChain, FilterChainMatch, filter},
+                load_balancing_policy::Policy,
             },
-            extensions::{
-                clusters::aggregate::v3::ClusterConfig,
-                load_balancing_policies::{
-                    round_robin::v3::RoundRobin, wrr_locality::v3::WrrLocality,
-                },
-                transport_sockets::tls::v3::{
-                    CertificateProviderPluginInstance, CertificateValidationContext,
-                    CommonTlsContext, UpstreamTlsContext, common_tls_context,
-                },
+            core::v3::{
+                CidrRange, ConfigSource, SelfConfigSource, TransportSocket, TypedExtensionConfig,
+                config_source::ConfigSourceSpecifier, transport_socket,
             },
-            r#type::v3::FractionalPercent,
+            endpoint::v3::{
+                self as endpoints, Endpoint, LbEndpoint, LocalityLbEndpoints,
+                cluster_load_assignment, lb_endpoint::HostIdentifier,
+            },
+            listener::v3::{self as listeners, Filter, FilterChain, FilterChainMatch, filter},
         },
-        xds::r#type::v3::TypedStruct,
+        extensions::{
+            clusters::aggregate::v3::ClusterConfig,
+            load_balancing_policies::{round_robin::v3::RoundRobin, wrr_locality::v3::WrrLocality},
+            transport_sockets::tls::v3::{
+                CertificateProviderPluginInstance, CertificateValidationContext, CommonTlsContext,
+                UpstreamTlsContext, common_tls_context,
+            },
+        },
+        r#type::v3::FractionalPercent,
     },
     rules::ROUTER,
 };
@@ -111,7 +106,10 @@ fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
     };
     let router = || filter("router", ROUTER);
     assert!(with(vec![filter("fault", FAULT), router()]).is_ok());
-    let object = packed(&TypedStruct { type_url: FAULT.into(), value: None });
+    let object = Any {
+        type_url: "type.googleapis.com/xds.type.v3.TypedStruct".into(),
+        value: [&[0x0a, FAULT.len() as u8], FAULT.as_bytes()].concat().into(),
+    };
     let mut wrapped = filter("fault", FAULT);
     wrapped.config_type = Some(xds_routing::proto::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType::TypedConfig(object));
     let listener = with(vec![wrapped, router()]).unwrap();

@@ -64,8 +64,3 @@ pub mod envoy {
         pub mod v3;
     }
 }
-pub mod xds {
-    pub mod r#type {
-        pub mod v3;
-    }
-}
