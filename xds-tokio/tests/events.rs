@@ -204,7 +204,7 @@ async fn the_application_learns_when_a_change_is_accepted() {
         async move { handle.converged(ViewName::default(), CLUSTER, first).await }
     });
     give_way().await;
-    let second = soon(handle.converged(ViewName::default(), CLUSTER, first)).await;
+    let second = soon(handle.converged(ViewName::default(), "t/other", first)).await;
     assert_eq!(second, Err(ConvergenceError::TooManyWaits(TooManyWaits { limit: 1 })));
     client.answer(&response, &[], Some("a is bad"));
     let lag = soon(async {
@@ -232,6 +232,35 @@ async fn the_application_learns_when_a_change_is_accepted() {
     assert!(handle.rejections().await.unwrap().is_empty());
     soon(handle.converged(ViewName::default(), CLUSTER, u64::MAX)).await.unwrap();
     println!("covers: IS29");
+}
+
+/// IS24: an application that gives up waiting, again and again, is not refused in the end.
+#[tokio::test]
+async fn who_gives_up_waiting_makes_room() {
+    let mut limits = ServerLimits::default();
+    limits.convergence_waits = 1;
+    let config = ServerConfig::default().with_limits(limits);
+    let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
+    let mut client = RawClient::open(address).await;
+    client.subscribe(CLUSTER, &[]);
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let response = client.response().await;
+    for text in ["2", "3", "4"] {
+        let sequence = handle.apply(set(&[(CLUSTER, "a", text)])).await.unwrap().sequence;
+        let waiting = tokio::spawn({
+            let handle = handle.clone();
+            async move { handle.converged(ViewName::default(), CLUSTER, sequence).await }
+        });
+        // The server has taken it once it has answered what came behind.
+        give_way().await;
+        assert!(waits(&handle, sequence).await);
+        assert!(!waiting.is_finished(), "it is not refused");
+        waiting.abort();
+        assert!(soon(waiting).await.unwrap_err().is_cancelled());
+    }
+    client.answer(&response, &[], None);
+    client.response().await;
+    println!("covers: IS24");
 }
 
 #[tokio::test]

@@ -123,6 +123,20 @@ async fn the_aggregated_service_carries_all_types_in_both_variants() {
     println!("covers: M5 M19 M127 S0.048 S0.049");
 }
 
+/// A client of version 2 of the API is served what is stored under that version's names.
+#[tokio::test]
+async fn clients_of_version_2_call_its_services() {
+    let running = start().await;
+    let (older, current) = ("type.googleapis.com/envoy.api.v2.Cluster", types::CLUSTER);
+    running.handle.apply(set(&[(older, "a", "2"), (current, "b", "3")])).await.unwrap();
+    let path = "/envoy.api.v2.ClusterDiscoveryService/StreamClusters";
+    let mut client = RawClient::call(running.address, path).await.expect("it is served");
+    client.send(request(&[], ""));
+    let response = client.response().await;
+    assert_eq!((&*response.type_url, response.resources.len()), (older, 1));
+    println!("covers: S4.014");
+}
+
 #[tokio::test]
 async fn what_no_service_defines_is_unimplemented() {
     let running = start().await;
@@ -132,7 +146,8 @@ async fn what_no_service_defines_is_unimplemented() {
         "/envoy.service.route.v3.VirtualHostDiscoveryService/StreamVirtualHosts",
         "/envoy.service.cluster.v3.ClusterDiscoveryService/Stream",
         "/envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters/more",
-        "/envoy.api.v2.ClusterDiscoveryService/StreamClusters",
+        "/envoy.api.v2.VirtualHostDiscoveryService/StreamVirtualHosts",
+        "/envoy.api.v1.ClusterDiscoveryService/StreamClusters",
         "/",
     ] {
         unimplemented(&running, odd).await;

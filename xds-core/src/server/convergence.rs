@@ -119,7 +119,8 @@ impl Server {
     }
 
     /// Asks to be told, once, when all clients that are connected then have accepted a change
-    /// ([`ServerOutput::Converged`]): at once if they have. Gives the number that will be told.
+    /// ([`ServerOutput::Converged`]): at once if they have. Gives the number that will be told. Asked about the
+    /// same change again, it tells once, of the clients there are at the last call.
     ///
     /// # Errors
     ///
@@ -132,14 +133,12 @@ impl Server {
         now: Time,
     ) -> Result<u64, TooManyWaits> {
         self.clock.advance(now);
+        let (arena, sequence) = self.place_of_wait(view, type_url, sequence);
         let limit = self.config.limits.convergence_waits;
-        if self.waits.waits.len() >= limit {
+        let is_new = !self.waits.waits.contains_key(&(arena, sequence));
+        if is_new && self.waits.waits.len() >= limit {
             return Err(TooManyWaits { limit });
         }
-        let sequence = sequence.min(self.subscriptions.store.sequence());
-        let store = &self.subscriptions.store;
-        let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
-        let arena = arena.unwrap_or(Slot::NONE);
         let on_arena = self.streams.iter().filter_map(|(_, state)| state.session_on(arena));
         let lagging = on_arena.filter(|&session| self.lag(session, sequence).is_some()).collect();
         let wait = Wait { view: view.clone(), type_url: type_url.into(), lagging };
@@ -149,6 +148,19 @@ impl Server {
             self.waits.waits.insert((arena, sequence), wait);
         }
         Ok(sequence)
+    }
+
+    /// Nobody waits any longer to be told of a change, by the number that
+    /// [`tell_when_converged`](Self::tell_when_converged) gave: that makes room for others.
+    pub fn stop_waiting(&mut self, view: &ViewName, type_url: &str, sequence: u64) {
+        let place = self.place_of_wait(view, type_url, sequence);
+        self.waits.waits.remove(&place);
+    }
+
+    fn place_of_wait(&self, view: &ViewName, type_url: &str, sequence: u64) -> (Slot, u64) {
+        let store = &self.subscriptions.store;
+        let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
+        (arena.unwrap_or(Slot::NONE), sequence.min(store.sequence()))
     }
 
     /// The change of the number `change`, or something that came after it, may have made something due.

@@ -398,10 +398,30 @@ fn only_so_many_may_wait() {
     let mut limits = ServerLimits::default();
     limits.convergence_waits = 1;
     let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
-    rig.run("set cds a=1\n> cds\ntell cds 1");
-    let again = rig.server.tell_when_converged(&ViewName::default(), types::CLUSTER, 1, rig.now);
-    assert_eq!(again, Err(TooManyWaits { limit: 1 }));
-    rig.run("< cds first a=1\n> cds\ntold cds 1\ntell cds 1\ntold cds 1");
+    rig.run("set cds a=1\n> cds\nset cds a=2\ntell cds 1");
+    let ask = |rig: &mut Rig, sequence| {
+        rig.server.tell_when_converged(&ViewName::default(), types::CLUSTER, sequence, rig.now)
+    };
+    assert_eq!(ask(&mut rig, 2), Err(TooManyWaits { limit: 1 }));
+    assert_eq!(ask(&mut rig, 1), Ok(1), "the same again takes no room");
+    rig.run("< cds first a=2\n> cds\ntold cds 1\nuntold\ntell cds 1\ntold cds 1");
+    println!("covers: IS24");
+}
+
+/// IS24: who gives up makes room, and nobody is told.
+#[test]
+fn who_waits_no_longer_makes_room() {
+    let mut limits = ServerLimits::default();
+    limits.convergence_waits = 1;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set cds a=1\n> cds\nset cds a=2");
+    for _ in 0..3 {
+        rig.run("tell cds 1");
+        rig.server.stop_waiting(&ViewName::default(), types::CLUSTER, 1);
+        rig.run("tell cds 2");
+        rig.server.stop_waiting(&ViewName::default(), types::CLUSTER, u64::MAX);
+    }
+    rig.run("< cds first a=2\n> cds\nuntold");
     println!("covers: IS24");
 }
 

@@ -682,7 +682,7 @@ fn no_accepted_route_ever_leads_nowhere() {
             panic!("seed {seed}: {why}\n{}", world.log);
         }
     }
-    println!("covers: M146 M147 M149 IS17 IS18 IS25 S0.159 S0.166");
+    println!("covers: M146 M147 M149 IS17 IS18 IS25 S0.159 S0.166 S0.170");
 }
 
 /// The same walks without ACKs being waited for break it: they could tell.

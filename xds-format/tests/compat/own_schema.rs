@@ -19,6 +19,10 @@ fn files_below(folder: &Path, found: &mut BTreeSet<PathBuf>) {
 
 #[test]
 fn our_schema_is_a_part_of_envoys() {
+    /// Packages of version 2, which Envoy has no more; `xtask` compares them with version 3.
+    const OLDER: [&str; 3] =
+        ["envoy.api.v2.", "envoy.service.discovery.v2.", "envoy.type.SemanticVersion"];
+
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto");
     let mut files = BTreeSet::new();
     files_below(&folder, &mut files);
@@ -35,6 +39,7 @@ fn our_schema_is_a_part_of_envoys() {
         .into_iter()
         .filter(|it| !it.broken.without(Axis::Validation).without(Axis::Code).is_empty())
         .map(|it| it.to_string())
+        .filter(|it| !OLDER.iter().any(|package| it.starts_with(package)))
         .collect();
     assert_eq!(breaks, [""; 0]);
     println!("covers: S4.037 S4.038");

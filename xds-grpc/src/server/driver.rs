@@ -334,13 +334,24 @@ impl Driver {
 
     fn converge(&mut self, target: Target, answer: oneshot::Sender<Result<(), TooManyWaits>>) {
         let Target { view, type_url, sequence } = &target;
-        // Whoever does not wait any longer makes room.
-        self.waits.retain(|(_, answer)| !answer.is_closed());
+        self.forget_who_left();
         let now = self.clock.now();
         match self.server.tell_when_converged(view, type_url.as_str(), *sequence, now) {
             Ok(sequence) => self.waits.push((Target { sequence, ..target }, answer)),
             Err(refused) => {
                 let _ = answer.send(Err(refused));
+            }
+        }
+    }
+
+    /// Whoever does not wait any longer makes room.
+    fn forget_who_left(&mut self) {
+        let left: Vec<_> =
+            self.waits.extract_if(.., |(_, answer)| answer.is_closed()).map(|(it, _)| it).collect();
+        for target in left {
+            if self.waits.iter().all(|(other, _)| *other != target) {
+                let Target { view, type_url, sequence } = &target;
+                self.server.stop_waiting(view, type_url.as_str(), *sequence);
             }
         }
     }

@@ -245,6 +245,9 @@ impl Turn<'_> {
         if let Some(count) = self.session.count_of(standing) {
             *count -= 1;
         }
+        if standing == Standing::Lingering {
+            self.session.tidy();
+        }
     }
 
     pub(super) fn set_standing(&mut self, slot: Slot, standing: Standing) {

@@ -102,7 +102,7 @@ impl Turn<'_> {
     /// The wildcard is left, and what lingered of it with it.
     pub(super) fn drop_lingering(&mut self) {
         let mut slot = self.session.edges.last();
-        while self.session.lingering > 0
+        while self.session.rare.as_deref().is_some_and(|rare| rare.lingering > 0)
             && let Some(edge) = self.edges.at(slot)
         {
             let is_lingering = edge.standing == Standing::Lingering;

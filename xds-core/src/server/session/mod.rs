@@ -96,7 +96,6 @@ pub(crate) struct Session {
     due: DueList,
     named: u32,
     remembered: u32,
-    lingering: u32,
     /// Counts requests that were not dropped.
     round: u32,
     first: First,
@@ -287,7 +286,6 @@ impl Session {
             due: DueList::default(),
             named: 0,
             remembered: 0,
-            lingering: 0,
             round: 0,
             first: First::Unanswered,
             newest: None,
@@ -359,7 +357,7 @@ impl Session {
     fn count_of(&mut self, standing: Standing) -> Option<&mut u32> {
         match standing {
             Standing::Named => Some(&mut self.named),
-            Standing::Lingering => Some(&mut self.lingering),
+            Standing::Lingering => Some(&mut self.rare_mut().lingering),
             Standing::Covered => None,
             Standing::Remembered | Standing::Parting => Some(&mut self.remembered),
         }

@@ -24,6 +24,8 @@ pub(super) struct Rare {
     pub(super) farewell: Box<[ResourceName]>,
     /// The same of what an incremental client lost with an alias, until that may be told (M147).
     pub(super) bereft: Bereft,
+    /// How many edges linger.
+    pub(super) lingering: u32,
     /// Edges to names that did not exist when the client asked for them, and until when it is not told
     /// (M127).
     pub(super) graces: VecDeque<(Time, Key)>,

@@ -189,6 +189,7 @@ impl Rare {
             && self.suspects.is_none()
             && self.farewell.is_empty()
             && self.bereft.names.is_empty()
+            && self.lingering == 0
             && self.graces.is_empty()
             && self.first_hold.is_none()
             && self.rejected_state.is_none()
