@@ -118,7 +118,8 @@ impl ManagementServer {
         self
     }
 
-    /// Asks the services of a version of the API for types of that version (S4.014, S4.051).
+    /// Asks the services of a version of the API for types of that version (S4.014, S4.051). Over REST and in
+    /// files, an adapter that reads JSON has to know those types.
     #[must_use]
     pub fn with_api(mut self, api: ApiVersion) -> Self {
         self.transport_api = api;
