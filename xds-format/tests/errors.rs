@@ -2,7 +2,7 @@
 
 #![cfg(feature = "envoy")]
 
-use xds_format::{ErrorKind, Format, Position, Schema, encode_message, parse};
+use xds_format::{ErrorKind, Format, Position, Schema, encode_message, parse, yaml_to_json};
 
 fn error(format: Format, text: &str) -> String {
     parse(Schema::envoy(), "f", format, text.as_bytes()).unwrap_err().to_string()
@@ -448,4 +448,24 @@ fn single_messages_have_the_same_errors() {
         encode(request, Format::Binary, b"\x0a\x05"),
         format!("cannot decode as `{request}`: the encoding is truncated")
     );
+}
+
+#[test]
+fn yaml_of_no_message_is_read_as_json_or_refused_with_its_place() {
+    let read = |text: &str| yaml_to_json("f.yaml", text.as_bytes());
+    assert_eq!(
+        read("a: [1, -2, 2.5, .nan, yes, null]\nb: { c: x }\n").unwrap(),
+        serde_json::json!({"a": [1, -2, 2.5, "NaN", true, null], "b": {"c": "x"}})
+    );
+    assert_eq!(read("{\"a\": 18446744073709551615}").unwrap()["a"], u64::MAX);
+    let refused = |text: &str| read(text).unwrap_err().to_string();
+    assert_eq!(
+        refused("a: 1\n---\nb: 2\n"),
+        "f.yaml:3:1: invalid YAML: expected only one document"
+    );
+    assert!(refused("a: 1\na: 2\n").starts_with("f.yaml:2:1: "), "{}", refused("a: 1\na: 2\n"));
+    assert_eq!(refused(""), "f.yaml: the file is empty");
+    let deep = "[".repeat(1000);
+    assert!(refused(&deep).starts_with("f.yaml:1:"), "{}", refused(&deep));
+    assert!(yaml_to_json("f.yaml", b"a: \xff").is_err());
 }
