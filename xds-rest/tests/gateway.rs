@@ -18,6 +18,7 @@ use tokio::{
 use tower_service::Service as _;
 use xds_core::{
     proto::{self, DiscoveryRequest, DiscoveryResponse},
+    server::Transaction,
     types,
 };
 use xds_format::Schema;
@@ -63,6 +64,29 @@ async fn a_poll_is_answered_with_json() {
         assert_eq!(answer["resources"], expected);
     }
     println!("covers: M180 M183 M191 M195 S0.199 S0.203 S4.020 S4.024");
+}
+
+/// The path of version 2 asks for what is stored under its names. The schema of Envoy has version 3 alone, so
+/// the resource is printed as its bytes.
+#[tokio::test]
+async fn version_2_has_paths_of_its_own() {
+    const OLDER: &str = "/v2/discovery:clusters";
+    let (server, gateway) = serving();
+    let older = types::older_name(types::CLUSTER).expect("it was there");
+    set(&server, "a", "1s").await;
+    let mut change = Transaction::new();
+    change.set(older, "b", cluster("b", "1s"));
+    server.handle().apply(change).await.expect("a sound change");
+
+    let none = json!({"node": {"id": "n"}, "resource_names": ["a"]});
+    assert_eq!(ask(&gateway, CLUSTERS, none).await.0, StatusCode::OK);
+    let (status, answer) = ask(&gateway, OLDER, json!({"node": {"id": "n"}})).await;
+    assert_eq!((status, &answer["type_url"]), (StatusCode::OK, &json!(older)));
+    let resources = answer["resources"].as_array().expect("a list");
+    assert_eq!(resources.len(), 1, "nothing of version 3: {answer}");
+    assert_eq!(resources[0]["@type"], older);
+    assert!(resources[0]["value"].is_string(), "{answer}");
+    println!("covers: S4.059");
 }
 
 #[tokio::test]
