@@ -254,7 +254,8 @@ impl World {
             // Without what it has dropped, of which it was sent something.
             Cause::Recovery if self.nack_recovery == NackRecovery::ResendBatch => {
                 assert!(seen.rejected.is_some() && seen.lists > seen.lists_then);
-                assert!(matches!(TYPES[ty], "cds" | "lds"), "no full state");
+                let is_full = self.repeats || matches!(TYPES[ty], "cds" | "lds");
+                assert!(is_full, "no full state");
             }
             Cause::Recovery => {
                 assert_eq!(self.nack_recovery, NackRecovery::Isolate);
