@@ -1,7 +1,8 @@
 //! What the suite's adapter asks of a management server, turned into changes of its resources.
 //!
 //! The suite names resources and versions and never looks at bodies; they are made up here. Each of its
-//! nodes has a view of its own.
+//! nodes has a view of its own. The versions are stated as they are given, and one is given to several
+//! sets of resources: the suite adds a resource under the version that there is.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +10,14 @@ use prost::Message;
 use xds_core::{
     ViewName,
     proto::Any,
-    server::{Snapshot, Transaction},
+    server::{ResourceOptions, ServerConfig, Snapshot, Transaction, VersionMode},
     types,
 };
+
+/// How a server serves the suite.
+pub(crate) fn config() -> ServerConfig {
+    ServerConfig::default().with_every_type(|it| it.versions = VersionMode::Label)
+}
 
 /// All that a node is to have from now on.
 #[derive(Clone, PartialEq, Message)]
@@ -54,7 +60,8 @@ impl SetStateRequest {
             .collect();
         for (type_url, name) in resources {
             let body = body(type_url, &name, &self.version);
-            snapshot.insert(type_url, name, body);
+            snapshot.insert_with(type_url, name, body, versioned(&self.version));
+            snapshot.set_version(type_url, self.version.as_str());
         }
         snapshot
     }
@@ -65,15 +72,28 @@ impl ResourceRequest {
     pub(crate) fn set(&self) -> Transaction {
         let (type_url, name) = (self.type_url.as_str(), self.resource_name.as_str());
         let mut change = Transaction::in_view(self.node.as_str());
-        change.set(type_url, name, body(type_url, name, &self.version));
+        change.set_with(
+            type_url,
+            name,
+            body(type_url, name, &self.version),
+            versioned(&self.version),
+        );
+        change.set_version(type_url, self.version.as_str());
         change
     }
 
     pub(crate) fn remove(&self) -> Transaction {
         let mut change = Transaction::in_view(self.node.as_str());
         change.remove(self.type_url.as_str(), self.resource_name.as_str());
+        if !self.version.is_empty() {
+            change.set_version(self.type_url.as_str(), self.version.as_str());
+        }
         change
     }
+}
+
+fn versioned(version: &str) -> ResourceOptions {
+    ResourceOptions::default().with_version(version)
 }
 
 /// A resource of one of the four types in this version: a name, and something that differs with the

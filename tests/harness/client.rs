@@ -10,6 +10,7 @@ use xds_core::{
     },
     server::{Server, ServerOutput, StreamEvent, Transaction, Via},
     service::Variant,
+    types,
 };
 
 use crate::adapter::name_of;
@@ -47,6 +48,8 @@ pub(crate) struct Received {
     pub(crate) body: Vec<u8>,
     /// Of the response.
     pub(crate) version: String,
+    /// Of the resource, which only an incremental client is told.
+    pub(crate) own_version: Option<String>,
     pub(crate) nonce: String,
 }
 
@@ -139,6 +142,11 @@ impl Client {
         self.settle();
     }
 
+    /// Whether every response has all that is subscribed to of the type.
+    pub(crate) fn is_sent_full_state(&self, type_url: &str) -> bool {
+        self.variant == Variant::StateOfTheWorld && types::is_full_state_in_sotw(type_url)
+    }
+
     /// Whether each response was asked for, or caused by a change: the last word was the client's.
     pub(crate) fn had_the_last_word(&self) -> bool {
         self.requests > self.responses
@@ -204,6 +212,7 @@ impl Client {
             let received = Received {
                 body: any.value.to_vec(),
                 version: response.version_info.clone(),
+                own_version: None,
                 nonce: response.nonce.clone(),
             };
             self.resources.insert((response.type_url.clone(), name), received);
@@ -226,6 +235,7 @@ impl Client {
             let received = Received {
                 body: resource.resource.map(|any| any.value.to_vec()).unwrap_or_default(),
                 version: response.system_version_info.clone(),
+                own_version: Some(resource.version),
                 nonce: response.nonce.clone(),
             };
             self.resources.insert((response.type_url.clone(), resource.name), received);

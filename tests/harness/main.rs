@@ -3,7 +3,8 @@
 //!
 //! The suite itself plays them over gRPC and waits for seconds after each step. Here the server is the
 //! core and nothing waits: once it has nothing more to say, that is final. Kept are the suite's
-//! peculiarities: a resource is known by name, version and nonce only; in the state of the world every
+//! peculiarities: a resource is known by name, version and nonce only, and the version is that of the
+//! response, which has to be the one that the adapter was given last; one is given to several contents; in the state of the world every
 //! ACK repeats type and names of the first subscription, even if it is about another type; and who wants
 //! nothing more subscribes to an empty name.
 
@@ -14,7 +15,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use xds_core::{
     Time,
     proto::Any,
-    server::{Admission, Server, ServerConfig},
+    server::{Admission, Server},
     service::Variant,
     types,
 };
@@ -39,6 +40,8 @@ enum Step {
     UnsubscribeFromAll,
     Update(&'static str),
     Add(&'static str),
+    /// Under the version that there was at first.
+    AddAsFirst(&'static str),
     Remove(&'static str),
     /// The client has these resources, as they were first set and nothing newer.
     HasFirst(&'static [&'static str]),
@@ -60,8 +63,8 @@ enum Step {
 struct Gone(&'static str);
 
 use Step::{
-    Add, Apart, HasFirst, HasLatest, HasNothing, HasOnlyLatest, Narrow, OtherHasFirst, Remove,
-    Subscribe, SubscribeOther, Together, Unsubscribe, UnsubscribeFromAll, Update, WasTold,
+    Add, AddAsFirst, Apart, HasFirst, HasLatest, HasNothing, HasOnlyLatest, Narrow, OtherHasFirst,
+    Remove, Subscribe, SubscribeOther, Together, Unsubscribe, UnsubscribeFromAll, Update, WasTold,
 };
 
 struct Scenario {
@@ -282,8 +285,8 @@ const SCENARIOS: &[Scenario] = &[
             Subscribe(&["A", "B"]),
             HasFirst(&["A"]),
             WasTold(Gone("B")),
-            Add("B"),
-            HasLatest(&["A", "B"]),
+            AddAsFirst("B"),
+            HasFirst(&["A", "B"]),
             Apart("B"),
         ],
     },
@@ -352,7 +355,7 @@ fn play(
     variant: Variant,
     streams: Streams,
 ) -> Result<(), Failed> {
-    let mut config = ServerConfig::default();
+    let mut config = adapter::config();
     config.admission = Admission::Asked;
     let mut server = Server::new(config, 1, NOW);
     let state = SetStateRequest {
@@ -375,12 +378,13 @@ fn play(
 }
 
 fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), String> {
-    let request = |name: &str| ResourceRequest {
+    let request_as = |name: &str, version: &str| ResourceRequest {
         node: NODE.into(),
         type_url: type_url.into(),
         resource_name: name.into(),
-        version: SECOND.into(),
+        version: version.into(),
     };
+    let request = |name: &str| request_as(name, SECOND);
     match step {
         Subscribe(names) => client.subscribe(type_url, names),
         SubscribeOther(names) => client.subscribe(other(type_url), names),
@@ -388,7 +392,9 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
         Unsubscribe(name) => client.unsubscribe(type_url, name),
         UnsubscribeFromAll => client.unsubscribe_from_all(type_url),
         Update(name) | Add(name) => client.change(request(name).set()),
-        Remove(name) => client.change(request(name).remove()),
+        AddAsFirst(name) => client.change(request_as(name, FIRST).set()),
+        // The suite says no version then.
+        Remove(name) => client.change(request_as(name, "").remove()),
         HasFirst(names) => {
             names.iter().try_for_each(|name| has(client, type_url, name, FIRST))?;
             has_just(client, type_url, names)?;
@@ -400,7 +406,9 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
         HasLatest(names) => {
             let (latest, rest) = names.split_last().ok_or("no names")?;
             has(client, type_url, latest, SECOND)?;
-            rest.iter().try_for_each(|name| has(client, type_url, name, FIRST))?;
+            // In full state the rest comes again, in a response of the new version.
+            let stated = if client.is_sent_full_state(type_url) { SECOND } else { FIRST };
+            rest.iter().try_for_each(|name| has_as_of(client, type_url, name, FIRST, stated))?;
             has_just(client, type_url, names)?;
         }
         HasOnlyLatest(name) => {
@@ -432,12 +440,29 @@ fn take(step: Step, type_url: &'static str, client: &mut Client) -> Result<(), S
     Ok(())
 }
 
-/// The client has the resource in this version of the adapter.
+/// The client has the resource in this version of the adapter, from a response of this version.
 fn has(client: &Client, type_url: &str, name: &str, version: &str) -> Result<(), String> {
+    has_as_of(client, type_url, name, version, version)
+}
+
+/// It has the resource in one version of the adapter, from a response of another one.
+fn has_as_of(
+    client: &Client,
+    type_url: &str,
+    name: &str,
+    version: &str,
+    stated: &str,
+) -> Result<(), String> {
     let received =
         client.resources.get(&key(type_url, name)).ok_or_else(|| format!("{name} is missing"))?;
     if received.body != body(type_url, name, version) {
         return Err(format!("{name} is not the one of version {version}"));
+    }
+    if received.version != stated {
+        return Err(format!("{name} came as of version {:?}, not {stated:?}", received.version));
+    }
+    if received.own_version.as_ref().is_some_and(|own| own != version) {
+        return Err(format!("{name} has version {:?}, not {version:?}", received.own_version));
     }
     Ok(())
 }

@@ -18,16 +18,13 @@ use tonic::{
     server::{Grpc, NamedService, UnaryService},
     transport::{self, server::TcpIncoming},
 };
-use xds_core::{
-    ViewName,
-    server::{ServerConfig, Snapshot},
-};
+use xds_core::{ViewName, server::Snapshot};
 use xds_tokio::{
     ManagementServer, ServerOptions,
     server::{Applicant, Permission, ServerHandle},
 };
 
-use crate::adapter::{ResourceRequest, SetStateRequest};
+use crate::adapter::{self, ResourceRequest, SetStateRequest};
 
 /// Serves the adapter on one socket and the discovery services on the other until one of them fails.
 pub(crate) async fn serve(
@@ -35,7 +32,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
 ) -> Result<(), Box<dyn Error>> {
     let options = ServerOptions::default().with_authorizer(view_of_its_node);
-    let server = ManagementServer::start(ServerConfig::default(), options);
+    let server = ManagementServer::start(adapter::config(), options);
     let calls = transport::Server::builder().add_service(Adapter { server: server.handle() });
     select! {
         result = server.serve(listener) => result?,

@@ -21,7 +21,10 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 use xds_core::{
-    proto::{Any, DiscoveryRequest, DiscoveryResponse, Node},
+    proto::{
+        Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+        Node,
+    },
     types,
 };
 
@@ -32,6 +35,8 @@ use self::{
 
 const STREAM: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+const DELTA: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
 /// The requests of a stream.
 struct Queue(mpsc::UnboundedReceiver<Bytes>);
@@ -62,18 +67,23 @@ async fn call(
     Ok(suite.unary(request, path, Messages).await?.into_inner())
 }
 
-fn cluster(name: &str) -> ResourceRequest {
+fn cluster(name: &str, version: &str) -> ResourceRequest {
     ResourceRequest {
         node: "suite".into(),
         type_url: types::CLUSTER.into(),
         resource_name: name.into(),
-        version: "2".into(),
+        version: version.into(),
     }
 }
 
-async fn names(responses: &mut Streaming<Bytes>) -> (DiscoveryResponse, Vec<String>) {
+/// What a response has, which must be of this version.
+async fn names(
+    responses: &mut Streaming<Bytes>,
+    version: &str,
+) -> (DiscoveryResponse, Vec<String>) {
     let response = timeout(Duration::from_secs(20), responses.message()).await.unwrap().unwrap();
     let response = DiscoveryResponse::decode(response.expect("an open stream")).unwrap();
+    assert_eq!(response.version_info, version);
     let mut names: Vec<_> =
         response.resources.iter().filter_map(|any| adapter::name_of(&any.value)).collect();
     names.sort_unstable();
@@ -129,30 +139,57 @@ async fn play(at: SocketAddr, serving: SocketAddr) {
     let path = http::uri::PathAndQuery::from_static(STREAM);
     let stream = client.streaming(Request::new(Queue(queue)), path, Messages).await;
     let mut responses = stream.unwrap().into_inner();
-    let (first, held) = names(&mut responses).await;
+    let (first, held) = names(&mut responses, "1").await;
     assert_eq!(held, ["a", "b"]);
     ask(&first.nonce, &first.version_info);
 
-    call(&mut suite, "/adapter.Adapter/AddResource", cluster("c")).await.unwrap();
-    let (second, held) = names(&mut responses).await;
+    // Under the version that there is, as the suite does.
+    call(&mut suite, "/adapter.Adapter/AddResource", cluster("c", "1")).await.unwrap();
+    let (second, held) = names(&mut responses, "1").await;
     assert_eq!(held, ["a", "b", "c"]);
     ask(&second.nonce, &second.version_info);
-    call(&mut suite, "/adapter.Adapter/UpdateResource", cluster("a")).await.unwrap();
-    let (third, held) = names(&mut responses).await;
+    call(&mut suite, "/adapter.Adapter/UpdateResource", cluster("a", "2")).await.unwrap();
+    let (third, held) = names(&mut responses, "2").await;
     assert_eq!(held, ["a", "b", "c"]);
     assert_ne!(third.resources, second.resources);
     ask(&third.nonce, &third.version_info);
-    call(&mut suite, "/adapter.Adapter/RemoveResource", cluster("b")).await.unwrap();
-    let (fourth, held) = names(&mut responses).await;
+    call(&mut suite, "/adapter.Adapter/RemoveResource", cluster("b", "")).await.unwrap();
+    let (fourth, held) = names(&mut responses, "2").await;
     assert_eq!(held, ["a", "c"]);
     ask(&fourth.nonce, &fourth.version_info);
 
+    incremental(serving).await;
     let node = ResourceRequest { node: "suite".into(), ..ResourceRequest::default() };
     call(&mut suite, "/adapter.Adapter/ClearState", node).await.unwrap();
-    assert_eq!(names(&mut responses).await.1, Vec::<String>::new());
+    assert_eq!(names(&mut responses, "2").await.1, Vec::<String>::new());
 
-    let unknown = call(&mut suite, "/adapter.Adapter/Reboot", cluster("a")).await.unwrap_err();
+    let unknown = call(&mut suite, "/adapter.Adapter/Reboot", cluster("a", "3")).await.unwrap_err();
     assert_eq!(unknown.code(), Code::Unimplemented);
-    let nameless = call(&mut suite, "/adapter.Adapter/AddResource", cluster("")).await.unwrap_err();
+    let nameless =
+        call(&mut suite, "/adapter.Adapter/AddResource", cluster("", "3")).await.unwrap_err();
     assert_eq!(nameless.code(), Code::FailedPrecondition, "{nameless}");
+}
+
+/// An incremental client is told the version of the response, which is what the suite looks at, and that of
+/// each resource.
+async fn incremental(serving: SocketAddr) {
+    let mut client = connect(serving).await;
+    let (requests, queue) = mpsc::unbounded_channel::<Bytes>();
+    let request = DeltaDiscoveryRequest {
+        node: Some(Node { id: "suite".into(), ..Node::default() }),
+        type_url: types::CLUSTER.into(),
+        resource_names_subscribe: vec!["a".into(), "c".into()],
+        ..DeltaDiscoveryRequest::default()
+    };
+    requests.send(request.encode_to_vec().into()).unwrap();
+    let path = http::uri::PathAndQuery::from_static(DELTA);
+    let stream = client.streaming(Request::new(Queue(queue)), path, Messages).await;
+    let mut responses = stream.unwrap().into_inner();
+    let response = timeout(Duration::from_secs(20), responses.message()).await.unwrap().unwrap();
+    let response = DeltaDiscoveryResponse::decode(response.expect("an open stream")).unwrap();
+    assert_eq!(response.system_version_info, "2");
+    let mut versions: Vec<_> =
+        response.resources.iter().map(|it| (it.name.as_str(), it.version.as_str())).collect();
+    versions.sort_unstable();
+    assert_eq!(versions, [("a", "2"), ("c", "1")]);
 }

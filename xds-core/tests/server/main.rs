@@ -22,6 +22,7 @@ mod heartbeats;
 mod hostile;
 mod idle_views;
 mod isolation;
+mod labels;
 mod layers;
 mod lifecycle;
 mod make_before_break;

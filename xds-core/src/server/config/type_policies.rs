@@ -130,6 +130,18 @@ pub enum VersionMode {
     /// them together; and so has a type until the application has said something, which it has to repeat
     /// when there was neither a resource nor a client of it for a time.
     Caller,
+    /// What the application says, as with [`Caller`](Self::Caller), but as a label, from which nothing
+    /// follows: it may be given to several sets of resources, one after the other, and a change without one
+    /// leaves it as it is. A returning client is sent everything again whatever it states, as with
+    /// [`ReconnectTrust::Never`], and nothing ever follows a label.
+    Label,
+}
+
+impl VersionMode {
+    /// Whether the application may say what the version is.
+    pub(crate) fn is_given(self) -> bool {
+        matches!(self, Self::Caller | Self::Label)
+    }
 }
 
 /// How a NACK is told from an ACK (M56, M57).

@@ -136,7 +136,8 @@ impl Turn<'_> {
         }
         let current = self.named_version();
         let version = self.state(current, Extent::Subscribed);
-        if !self.is_stated_as(version, stated) {
+        let has_that = self.arena.has_versions_that_differ() && self.is_stated_as(version, stated);
+        if !has_that {
             self.session.first = First::Owed;
         }
     }

@@ -1,7 +1,8 @@
 //! Which version a response states, and what that says of the client that has it (B06, M69, M72).
 //!
-//! Versions are kept as numbers. Those of the application are digests of its texts, and a session keeps the
-//! texts that it may have to say again: what it sent last, what is on its way, and what was accepted.
+//! Versions are kept as numbers. Those of the application are digests of its texts and of what they are said
+//! of, since one text may be said of several contents. A session keeps the texts that it may have to say
+//! again: what it sent last, what is on its way, and what was accepted.
 
 use alloc::format;
 
@@ -60,6 +61,7 @@ impl Turn<'_> {
         };
         let is_whole = match (self.session.sends(self.arena), self.session.wildcard) {
             (Sends::Changes | Sends::ChangesAndRemovals, _) => true,
+            (Sends::FullState, _) if !self.arena.marks_parts() => true,
             (Sends::FullState, Some(_)) => content == self.arena.version,
             (Sends::FullState, None) => {
                 extent == Extent::Subscribed && self.session.due.withheld().is_empty()
@@ -69,7 +71,7 @@ impl Turn<'_> {
             true => own,
             false => Version::new(format!("{own}~{}", content.stated().to_version())),
         };
-        let version = StatedVersion::of_text(text.as_str());
+        let version = StatedVersion::of_text(text.as_str(), content);
         self.session.keep_text(version, text);
         version
     }

@@ -31,7 +31,7 @@ pub struct ResourceOptions {
     pub cache_control: CacheControl,
     /// The resource's own version, as incremental clients are told it and say it when they come back; by
     /// default it is made of the content. It may be given for types whose versions are the application's
-    /// ([`VersionMode::Caller`](super::super::VersionMode)), and is another one for other content, for
+    /// ([`VersionMode::Caller`](super::super::VersionMode) and `Label`), and is another one for other content, for
     /// good: a client that has a resource in this version, from whenever, is not sent it again. A change
     /// under the same version is refused; a version that comes back after another one is not noticed. The
     /// same content in another version is sent.

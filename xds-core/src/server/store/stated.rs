@@ -37,8 +37,13 @@ impl Versions {
         match self.mode {
             VersionMode::Content => true,
             VersionMode::Counter => !self.prefix.is_empty(),
-            VersionMode::Caller => self.own.is_none(),
+            VersionMode::Caller | VersionMode::Label => self.own.is_none(),
         }
+    }
+
+    /// Whether two sets of resources of this view never have the same version.
+    fn differ(&self) -> bool {
+        self.mode != VersionMode::Label || self.own.is_none()
     }
 }
 
@@ -51,7 +56,7 @@ impl Arena {
     /// How a response with this content is versioned, but for the application's versions.
     pub(crate) fn stated(&self, content: TypeVersion) -> StatedVersion {
         match self.versions.mode {
-            VersionMode::Content | VersionMode::Caller => content.stated(),
+            VersionMode::Content | VersionMode::Caller | VersionMode::Label => content.stated(),
             VersionMode::Counter if content == self.version => StatedVersion(self.clock().number()),
             VersionMode::Counter => StatedVersion(content.stated().0 | PART),
         }
@@ -61,7 +66,7 @@ impl Arena {
     pub(crate) fn text_of(&self, version: StatedVersion) -> Version {
         let (prefix, number) = (&self.versions.prefix, version.0);
         match self.versions.mode {
-            VersionMode::Content | VersionMode::Caller => version.to_version(),
+            VersionMode::Content | VersionMode::Caller | VersionMode::Label => version.to_version(),
             VersionMode::Counter if number & PART == 0 => Version::new(format!("{prefix}{number}")),
             VersionMode::Counter => Version::new(format!("{prefix}~{:016x}", number & !PART)),
         }
@@ -84,8 +89,10 @@ impl Arena {
     /// Whether `text` is what is printed of a version that is not the application's.
     pub(crate) fn is_printed_as(&self, version: StatedVersion, text: &str) -> bool {
         match self.versions.mode {
-            VersionMode::Content | VersionMode::Caller => version.is_printed_as(text),
             VersionMode::Counter => self.text_of(version) == text,
+            VersionMode::Content | VersionMode::Caller | VersionMode::Label => {
+                version.is_printed_as(text)
+            }
         }
     }
 
@@ -95,14 +102,26 @@ impl Arena {
         own.unwrap_or_else(|| self.text_of(self.stated(self.version)))
     }
 
-    /// Whether a client that comes back is to be taken at its word, and by what it may subscribe.
     /// Whether a version tells exactly what it is of.
     pub(crate) fn has_proof_in_versions(&self) -> bool {
         self.versions.is_proof()
     }
 
+    /// Whether a client that states the version of what there is cannot have had anything else from this
+    /// view.
+    pub(crate) fn has_versions_that_differ(&self) -> bool {
+        self.versions.differ()
+    }
+
+    /// Whether what the application says may be followed by what tells a part from all.
+    pub(crate) fn marks_parts(&self) -> bool {
+        self.versions.mode != VersionMode::Label
+    }
+
+    /// Whether a client that comes back is to be taken at its word, and by what it may subscribe.
     pub(crate) fn reconnect_trust(&self) -> ReconnectTrust {
         match self.config.reconnect_trust {
+            _ if !self.versions.differ() => ReconnectTrust::Never,
             ReconnectTrust::WildcardOnly if !self.versions.is_proof() => ReconnectTrust::Never,
             trust => trust,
         }

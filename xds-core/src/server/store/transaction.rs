@@ -128,8 +128,8 @@ impl Transaction {
     }
 
     /// Says what the version of the view's resources of a type is, with the changes of this transaction: for
-    /// types whose versions are the application's ([`VersionMode::Caller`](super::super::VersionMode)), which
-    /// are not changed without. The last one counts.
+    /// types whose versions are the application's: by [`VersionMode::Caller`](super::super::VersionMode) they
+    /// are not changed without, by `Label` they keep the last one. If there are several, the last counts.
     pub fn set_version(
         &mut self,
         type_url: impl Into<TypeUrl>,

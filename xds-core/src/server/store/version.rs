@@ -96,9 +96,12 @@ impl TypeVersion {
 pub(crate) struct StatedVersion(pub(super) u64);
 
 impl StatedVersion {
-    /// A digest of a version that is the application's.
-    pub(crate) fn of_text(text: &str) -> Self {
-        let hash = blake3::hash(text.as_bytes());
+    /// A digest of a version that is the application's, and of what it is said of.
+    pub(crate) fn of_text(text: &str, content: TypeVersion) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&content.stated().0.to_le_bytes());
+        hasher.update(text.as_bytes());
+        let hash = hasher.finalize();
         let bytes = hash.as_bytes().first_chunk().copied().unwrap_or_default();
         Self(u64::from_le_bytes(bytes))
     }

@@ -105,7 +105,7 @@ fn check_version(
     config: &ServerConfig,
 ) -> Result<(), TransactionError> {
     let (bytes, limit) = (version.as_str().len(), config.limits.name_bytes);
-    if config.type_config(type_url.as_str()).versions != VersionMode::Caller {
+    if !config.type_config(type_url.as_str()).versions.is_given() {
         return Err(TransactionError::UnexpectedVersion { type_url: type_url.clone() });
     }
     if bytes == 0 || bytes > limit {

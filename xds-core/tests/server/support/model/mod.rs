@@ -142,11 +142,14 @@ impl World {
         let differs = |key: &&(usize, usize)| before.get(key) != self.store.get(key);
         let touched: BTreeSet<_> = before.keys().chain(self.store.keys()).filter(differs).collect();
         let mut types: BTreeSet<usize> = touched.iter().map(|(ty, _)| *ty).collect();
-        if self.versions == VersionMode::Caller {
+        if matches!(self.versions, VersionMode::Caller | VersionMode::Label) {
             // The same resources in another version are a change as well.
             types.extend(changes.iter().map(|(ty, ..)| *ty));
             for ty in &types {
-                transaction.set_version(url(TYPES[*ty]), format!("v{}", self.changes[*ty] + 1));
+                let change = self.changes[*ty] + 1;
+                // One label for several contents.
+                let shared = if self.versions == VersionMode::Label { change / 3 } else { change };
+                transaction.set_version(url(TYPES[*ty]), format!("v{shared}"));
             }
         }
         let applied = self.server.apply(transaction, Time::ZERO).unwrap();

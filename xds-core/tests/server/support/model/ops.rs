@@ -70,7 +70,8 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
     ];
     let full = prop_oneof![3 => Just(SotwResponse::Changes), 1 => Just(SotwResponse::AlwaysFull)];
     let versions = prop_oneof![
-        3 => Just(VersionMode::Content), 1 => Just(VersionMode::Counter), 1 => Just(VersionMode::Caller)
+        3 => Just(VersionMode::Content), 1 => Just(VersionMode::Counter), 1 => Just(VersionMode::Caller),
+        1 => Just(VersionMode::Label)
     ];
     let rules = (recovery, window, missing, full, versions);
     let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
