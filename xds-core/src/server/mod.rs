@@ -42,6 +42,7 @@ mod asides;
 mod bucket;
 mod clients;
 mod config;
+mod contents;
 mod convergence;
 mod debounce;
 mod drain;
@@ -88,6 +89,7 @@ pub use self::{
         ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults, UnknownType,
         VersionMode, Warmed, Warming, WildcardExit, Window,
     },
+    contents::ViewContents,
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
         Cause, CloseReason, HeldBack, HeldBy, Observation, Refusal, ServerOutput, ServerTransmit,

@@ -8,6 +8,7 @@ mod ack_gated;
 mod aliases;
 mod asides;
 mod clients;
+mod contents;
 mod convergence;
 mod debounce;
 mod delta;

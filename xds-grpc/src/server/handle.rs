@@ -21,7 +21,7 @@ use xds_core::{
     proto,
     server::{
         Applied, AsideError, Convergence, DrainPlan, DropView, LayersError, Observation, Server,
-        ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
+        ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError, ViewContents,
     },
 };
 
@@ -128,6 +128,35 @@ impl ServerHandle {
     ) -> Result<Applied, ApplyError> {
         let set = move |server: &mut Server, now| server.set_snapshot(&view, snapshot, now);
         Ok(self.with_server(set).await??)
+    }
+
+    /// What clients would be shown after a transaction, which is not applied: each view that it changes, as a
+    /// whole. A check of these ([`ViewContents::check`]), which holds up nobody, says which references
+    /// would dangle.
+    ///
+    /// # Errors
+    ///
+    /// The transaction is wrong, or the server has ended.
+    pub async fn preview(&self, transaction: Transaction) -> Result<Vec<ViewContents>, ApplyError> {
+        Ok(self.with_server(move |server, _| server.preview(&transaction)).await??)
+    }
+
+    /// What a view has; of a layered one, what it shows.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn contents(&self, view: ViewName) -> Result<ViewContents, ServerEnded> {
+        self.with_server(move |server, _| server.contents(&view)).await
+    }
+
+    /// The views there are, by name.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn views(&self) -> Result<Vec<ViewName>, ServerEnded> {
+        self.with_server(|server, _| server.views()).await
     }
 
     /// Makes a view of layers, the topmost first: it shows each resource of the topmost layer that has

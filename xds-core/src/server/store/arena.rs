@@ -449,7 +449,12 @@ impl Arena {
 
     /// The names that have a resource or an error.
     pub(crate) fn held_names(&self) -> impl Iterator<Item = &ResourceName> {
-        self.resources.iter().map(|(_, it)| it).filter(|it| it.is_held()).map(|it| &it.name)
+        self.held_resources().map(|it| &it.name)
+    }
+
+    /// The names that have a resource or an error, with either.
+    pub(crate) fn held_resources(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.iter().map(|(_, it)| it).filter(|it| it.is_held())
     }
 
     /// How many names are held, whether or not there is a resource.

@@ -8,6 +8,7 @@ pub(crate) mod arena;
 pub(crate) mod beats;
 pub(crate) mod body;
 mod check;
+mod contents;
 mod entry;
 pub(crate) mod globs;
 pub(crate) mod history;
@@ -136,13 +137,7 @@ impl Store {
         transaction: &Transaction,
         config: &ServerConfig,
     ) -> Result<(Applied, Touched), TransactionError> {
-        let changes = self.last_of_each_name(transaction.changes());
-        let view = self.find_view(transaction.view());
-        if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
-            return Err(TransactionError::LayeredView { view: transaction.view().clone() });
-        }
-        self.check(view, transaction.changes(), &changes, config)?;
-        self.check_versions(view, transaction, &changes, config)?;
+        let (view, changes) = self.vet(transaction, config)?;
         let view = view.or_else(|| self.open_view(transaction.view()));
         let Some(view) = view else {
             return Err(TransactionError::TooManyViews { limit: config.limits.views });
@@ -190,6 +185,22 @@ impl Store {
         }
         self.release_view(view);
         Ok((Applied { sequence: self.sequence, changed, removed }, touched))
+    }
+
+    /// Whether a transaction can be applied; and then its view, if that exists, and the changes that count.
+    fn vet<'a>(
+        &self,
+        transaction: &'a Transaction,
+        config: &ServerConfig,
+    ) -> Result<(Option<Slot>, Vec<&'a Change>), TransactionError> {
+        let changes = self.last_of_each_name(transaction.changes());
+        let view = self.find_view(transaction.view());
+        if view.and_then(|view| self.views.at(view)).is_some_and(|view| !view.layers.is_empty()) {
+            return Err(TransactionError::LayeredView { view: transaction.view().clone() });
+        }
+        self.check(view, transaction.changes(), &changes, config)?;
+        self.check_versions(view, transaction, &changes, config)?;
+        Ok((view, changes))
     }
 
     /// The position of the newest change.

@@ -1,0 +1,146 @@
+//! What a view has, and what it would have after a change, as a whole: for those who look before they
+//! serve, and for operators.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use bytes::Bytes;
+
+use super::{
+    Server,
+    store::{
+        snapshot::Snapshot,
+        transaction::{Transaction, TransactionError},
+    },
+};
+use crate::{
+    references::{Consistency, Finding},
+    text::{ResourceName, TypeUrl, ViewName},
+};
+
+/// The resources of a view at one moment, by type and name. Payloads are those of the server, shared, so
+/// that this may be kept and looked at elsewhere while the server goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewContents {
+    view: ViewName,
+    resources: BTreeMap<TypeUrl, BTreeMap<ResourceName, Bytes>>,
+}
+
+impl ViewContents {
+    pub(crate) fn of(view: ViewName) -> Self {
+        Self { view, resources: BTreeMap::new() }
+    }
+
+    pub(crate) fn insert(&mut self, type_url: &TypeUrl, name: &ResourceName, payload: &Bytes) {
+        if !self.resources.contains_key(type_url) {
+            self.resources.insert(type_url.clone(), BTreeMap::new());
+        }
+        if let Some(resources) = self.resources.get_mut(type_url) {
+            resources.insert(name.clone(), payload.clone());
+        }
+    }
+
+    pub(crate) fn remove(&mut self, type_url: &TypeUrl, name: &ResourceName) {
+        if let Some(resources) = self.resources.get_mut(type_url) {
+            resources.remove(name);
+        }
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub fn view(&self) -> &ViewName {
+        &self.view
+    }
+
+    /// The resources, by type and name, with their bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (&TypeUrl, &ResourceName, &Bytes)> {
+        self.resources.iter().flat_map(|(type_url, resources)| {
+            resources.iter().map(move |(name, payload)| (type_url, name, payload))
+        })
+    }
+
+    /// How many resources there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.resources.values().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a check finds about them: references that dangle, above all.
+    #[must_use]
+    pub fn check(&self, consistency: &Consistency<'_>) -> Vec<Finding> {
+        consistency.check(self.iter().map(|(ty, name, it)| (ty.clone(), name.clone(), it)))
+    }
+}
+
+impl Server {
+    /// The views there are, by name.
+    #[must_use]
+    pub fn views(&self) -> Vec<ViewName> {
+        self.subscriptions.store.view_list()
+    }
+
+    /// What a view has: of a layered one, what it shows. Nothing if there is no such view. A name that an
+    /// error stands for is not among them. Costs the resources of the view.
+    ///
+    /// ```
+    /// use xds_core::references::Consistency;
+    /// use xds_core::server::{Server, ServerConfig, Transaction};
+    /// use xds_core::{Time, ViewName, types};
+    ///
+    /// let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+    /// let mut change = Transaction::new();
+    /// // Cluster { name: "backend", type: EDS }
+    /// change.set(types::CLUSTER, "backend", &b"\x0a\x07backend\x10\x03"[..]);
+    ///
+    /// // Before it is applied:
+    /// let preview = server.preview(&change)?;
+    /// let findings = preview[0].check(&Consistency::default());
+    /// assert_eq!(findings[0].to_string(), "cds `backend` refers to eds `backend`, which is missing");
+    /// assert!(server.contents(&ViewName::default()).is_empty());
+    ///
+    /// // And as it is served:
+    /// server.apply(change, Time::ZERO)?;
+    /// assert_eq!(server.contents(&ViewName::default()), preview[0]);
+    /// # Ok::<(), xds_core::server::TransactionError>(())
+    /// ```
+    #[must_use]
+    pub fn contents(&self, view: &ViewName) -> ViewContents {
+        self.subscriptions.store.contents(view)
+    }
+
+    /// What clients would be shown after a transaction, which is not applied: the whole of its view, unless
+    /// that is only a layer of others, and of each view that it is a layer of, in the order of their names.
+    /// Costs what there is in these.
+    ///
+    /// A check of it says before anything is served which references would dangle (M206, B56).
+    ///
+    /// # Errors
+    ///
+    /// Those that [`apply`](Self::apply) would return.
+    pub fn preview(
+        &self,
+        transaction: &Transaction,
+    ) -> Result<Vec<ViewContents>, TransactionError> {
+        self.subscriptions.store.preview(transaction, &self.config)
+    }
+
+    /// What would have to change in a view for it to have just these resources: with
+    /// [`preview`](Self::preview) and [`apply`](Self::apply) what
+    /// [`set_snapshot`](Self::set_snapshot) does, in steps.
+    ///
+    /// # Errors
+    ///
+    /// A name occurs twice.
+    pub fn difference(
+        &self,
+        view: &ViewName,
+        snapshot: Snapshot,
+    ) -> Result<Transaction, TransactionError> {
+        snapshot.difference(view, &self.subscriptions.store)
+    }
+}
