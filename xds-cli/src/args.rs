@@ -91,6 +91,12 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) validate: bool,
 
+    /// Refuse a change of the files after which a reference would lead nowhere, as a route to a cluster that
+    /// is not there: it is said, and what is served stays as it is. Until the files are free of that,
+    /// clients are not taken. Otherwise it is only said, before it is served.
+    #[arg(long)]
+    pub(crate) strict: bool,
+
     /// In what order a change goes to a client.
     #[arg(long, value_name = "POLICY", default_value = "order")]
     pub(crate) ordering: Ordering,

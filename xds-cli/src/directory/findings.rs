@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use xds_core::references::{Consistency, Finding, ResourceId, Severity};
+use xds_core::{
+    references::{Consistency, Finding, ResourceId, Severity},
+    server::ViewContents,
+};
 
 use super::sources::Sources;
 use crate::{resource_types::Validation, text::escaped};
@@ -29,11 +32,15 @@ impl FileFinding {
     }
 }
 
-/// The references that lead nowhere.
-pub(super) fn dangling(sources: &Sources, consistency: &Consistency<'_>) -> Vec<FileFinding> {
-    let mut found = inconsistencies(sources, consistency);
-    found.retain(|(finding, _)| matches!(finding, Finding::Missing { .. }));
-    found.into_iter().map(|(_, finding)| finding).collect()
+/// The references that lead nowhere among these resources, which the files define.
+pub(super) fn dangling(
+    sources: &Sources,
+    contents: &ViewContents,
+    consistency: &Consistency<'_>,
+) -> Vec<FileFinding> {
+    let mut found = contents.check(consistency);
+    found.retain(|finding| matches!(finding, Finding::Missing { .. }));
+    in_files(sources, found)
 }
 
 /// All that can be found, by file.
@@ -50,29 +57,24 @@ pub(crate) fn findings(
             FileFinding { file: file.to_owned(), resource, severity: Severity::Error, text }
         })
     });
-    let inconsistent =
-        inconsistencies(sources, consistency).into_iter().map(|(_, finding)| finding);
+    let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
+    let inconsistent = in_files(sources, consistency.check(set));
     let mut findings: Vec<_> = rejected.chain(inconsistent).collect();
     findings.sort_by(|a, b| a.file.cmp(&b.file));
     findings
 }
 
-fn inconsistencies(
-    sources: &Sources,
-    consistency: &Consistency<'_>,
-) -> Vec<(Finding, FileFinding)> {
+fn in_files(sources: &Sources, found: Vec<Finding>) -> Vec<FileFinding> {
     let files: HashMap<_, &Path> =
         sources.by_file().map(|(file, key, _)| ((&key.type_url, &key.name), file)).collect();
-    let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
-    let found = consistency.check(set).into_iter().map(|finding| {
+    let found = found.into_iter().map(|finding| {
         let resource = finding.resource().clone();
         let file = files
             .get(&(&resource.type_url, &resource.name))
             .copied()
             .unwrap_or_else(|| Path::new(""));
         let (severity, text) = (finding.severity(), finding.to_string());
-        let in_file = FileFinding { file: file.to_owned(), resource, severity, text };
-        (finding, in_file)
+        FileFinding { file: file.to_owned(), resource, severity, text }
     });
     found.collect()
 }

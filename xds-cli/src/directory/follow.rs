@@ -7,10 +7,14 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     task::{JoinHandle, spawn_blocking},
 };
-use xds_core::{client::FilePolicy, references::Consistency, server::Applied};
+use xds_core::{
+    client::FilePolicy,
+    references::{Consistency, Severity},
+    server::{Applied, Transaction, ViewContents},
+};
 use xds_fs::{File, Place, Watch, list_saved};
 use xds_tokio::{ServerHandle, server::ApplyError};
 
@@ -20,17 +24,36 @@ use super::{
 };
 use crate::resource_types::Validation;
 
-/// What came of looking at the directory once.
+/// What came of looking at the directory, or of serving what was seen there. News of what is wrong come
+/// before what it is about is served: that waits until they are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Reload {
     /// What is newly wrong.
     pub(crate) errors: Vec<FileError>,
     /// References that newly lead nowhere.
     pub(crate) dangling: Vec<FileFinding>,
-    /// How many resources there are now.
+    /// Why what the files say is not served.
+    pub(crate) refused: Option<Refused>,
+    /// How many resources the server has now.
     pub(crate) resources: usize,
     /// What the server made of the changes, if there were any.
     pub(crate) applied: Option<Applied>,
+    _told: Option<oneshot::Sender<()>>,
+}
+
+/// A state of the files that is not served, because so many references would lead nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) dangling: usize,
+}
+
+/// What becomes of a change after which a reference would lead nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dangling {
+    /// It is told, and served.
+    Served,
+    /// It is told; what is served stays. Until there is a state without, clients are not taken.
+    Refused,
 }
 
 /// A directory that a management server follows. Dropping it ends that.
@@ -40,9 +63,18 @@ pub(crate) struct Followed {
     task: JoinHandle<()>,
 }
 
+/// What is asked of the resources in a directory.
+#[derive(Debug)]
+pub(crate) struct Demands {
+    /// Finds the references that lead nowhere.
+    pub(crate) consistency: Consistency<'static>,
+    pub(crate) dangling: Dangling,
+    /// Whether a file is broken that proxies would reject something of.
+    pub(crate) validation: Validation,
+}
+
 impl Followed {
-    /// Brings the server to the state of the directory, and keeps it there. What the check finds
-    /// missing is told; under validation a file is broken that proxies would reject something of.
+    /// Brings the server to the state of the directory, and keeps it there.
     ///
     /// # Errors
     ///
@@ -50,8 +82,7 @@ impl Followed {
     /// state stays.
     pub(crate) async fn start(
         directory: &Path,
-        consistency: Consistency<'static>,
-        validation: Validation,
+        demands: Demands,
         server: ServerHandle,
     ) -> io::Result<(Self, Reload)> {
         let directory: Arc<Path> = directory.into();
@@ -63,15 +94,21 @@ impl Followed {
             changed,
             _watch: watch,
             directory,
-            sources: Sources::new(validation),
-            consistency: consistency.into(),
+            sources: Sources::new(demands.validation),
+            consistency: demands.consistency.into(),
+            policy: demands.dangling,
             dangling: Vec::new(),
             trouble: None,
             server,
         };
         // What happens before the directory is watched is seen when it is.
         let files = follower.read().await?;
-        let first = follower.take(files).await;
+        let (mut first, change) = follower.look_at(files).await;
+        if let Some(change) = change {
+            let served = follower.serve(change).await;
+            first.errors.extend(served.errors);
+            first.resources = served.resources;
+        }
         let (sender, reloads) = mpsc::channel(1);
         let task = tokio::spawn(follower.run(sender));
         Ok((Self { reloads, task }, first))
@@ -89,6 +126,13 @@ impl Drop for Followed {
     }
 }
 
+impl Reload {
+    fn is_news(&self) -> bool {
+        let is_wrong = !self.errors.is_empty() || !self.dangling.is_empty();
+        is_wrong || self.refused.is_some() || self.applied.is_some()
+    }
+}
+
 #[derive(Debug)]
 struct Follower {
     directory: Arc<Path>,
@@ -97,6 +141,7 @@ struct Follower {
     _watch: Watch,
     sources: Sources,
     consistency: Arc<Consistency<'static>>,
+    policy: Dangling,
     /// The references that lead nowhere, as far as they were told.
     dangling: Vec<FileFinding>,
     /// Why the directory cannot be read, or the server not be told.
@@ -108,14 +153,22 @@ impl Follower {
     async fn run(mut self, reloads: mpsc::Sender<Reload>) {
         loop {
             self.changed.notified().await;
-            let reload = match self.read().await {
-                Ok(files) => self.take(files).await,
-                Err(why) => self.report(format!("{}: {why}", self.directory.display())),
+            let (mut news, change) = match self.read().await {
+                Ok(files) => self.look_at(files).await,
+                Err(why) => (self.report(format!("{}: {why}", self.directory.display())), None),
             };
-            let is_news = !reload.errors.is_empty()
-                || !reload.dangling.is_empty()
-                || reload.applied.is_some();
-            if is_news && reloads.send(reload).await.is_err() {
+            if news.is_news() {
+                let (told, is_told) = oneshot::channel();
+                news._told = Some(told);
+                if reloads.send(news).await.is_err() {
+                    return;
+                }
+                // It says so by letting go of it.
+                let _ = is_told.await;
+            }
+            let Some(change) = change else { continue };
+            let served = self.serve(change).await;
+            if served.is_news() && reloads.send(served).await.is_err() {
                 return;
             }
         }
@@ -126,41 +179,76 @@ impl Follower {
         spawn_blocking(move || list_saved(&directory)).await?
     }
 
-    async fn take(&mut self, files: Vec<File>) -> Reload {
+    /// What is newly wrong in the files, and what the server is to be told then.
+    async fn look_at(&mut self, files: Vec<File>) -> (Reload, Option<Transaction>) {
         let mut sources = core::mem::take(&mut self.sources);
         // Large files take seconds to read; streams must not wait for that.
-        let consistency = Arc::clone(&self.consistency);
         let updated = spawn_blocking(move || {
             let errors = sources.update(files);
-            let dangling = dangling(&sources, &consistency);
-            (sources, errors, dangling)
+            (sources, errors)
         });
-        let Ok((sources, errors, mut dangling)) = updated.await else {
-            return self.report("a file could not be read".to_owned());
+        let Ok((sources, errors)) = updated.await else {
+            return (self.report("a file could not be read".to_owned()), None);
         };
         self.sources = sources;
-        let told = core::mem::replace(&mut self.dangling, dangling.clone());
-        dangling.retain(|finding| !told.contains(finding));
-
-        let resources = self.sources.resources();
         let changes = self.sources.changes();
-        if changes.is_empty() {
-            self.trouble = None;
-            return Reload { errors, dangling, resources, applied: None };
-        }
-        match self.server.apply(changes.into_transaction()).await {
-            Ok(applied) => {
-                self.sources.mark_served();
-                self.trouble = None;
-                Reload { errors, dangling, resources, applied: Some(applied) }
-            }
+        let is_change = !changes.is_empty();
+        let change = changes.into_transaction();
+        let preview = match self.server.preview(change.clone()).await {
+            Ok(preview) => preview,
             Err(why @ ApplyError::Transaction(_)) => {
                 let mut reload = self.report(format!("{}: {why}", self.directory.display()));
                 reload.errors.splice(0..0, errors);
-                reload.dangling = dangling;
-                reload
+                return (reload, None);
             }
-            Err(_) => Reload { errors, dangling, resources, applied: None },
+            Err(_) => return (Reload { errors, ..Reload::default() }, None),
+        };
+        self.trouble = None;
+        let is_known = self.check(preview).await;
+        let mut dangling = self.dangling.clone();
+        dangling.retain(|finding| !is_known.contains(finding));
+        let wrong = self.dangling.iter().filter(|it| it.severity == Severity::Error).count();
+        let is_refused = self.policy == Dangling::Refused && wrong > 0;
+        // What stays as bad as it was has been told.
+        let is_new = !dangling.is_empty() || is_known.len() != self.dangling.len();
+        let refused = (is_refused && is_new).then_some(Refused { dangling: wrong });
+        let resources = self.sources.served();
+        let reload = Reload { errors, dangling, refused, resources, ..Reload::default() };
+        if is_refused {
+            return (reload, None);
+        }
+        if self.policy == Dangling::Refused {
+            // Only once, and there is nobody to tell if the server has ended.
+            let _ = self.server.set_ready().await;
+        }
+        (reload, is_change.then_some(change))
+    }
+
+    /// Looks where the references of what is to be served lead, and returns which ones led nowhere before.
+    async fn check(&mut self, preview: Vec<ViewContents>) -> Vec<FileFinding> {
+        let sources = core::mem::take(&mut self.sources);
+        let consistency = Arc::clone(&self.consistency);
+        let checked = spawn_blocking(move || {
+            let of = |contents: &ViewContents| dangling(&sources, contents, &consistency);
+            let found: Vec<_> = preview.iter().flat_map(of).collect();
+            (sources, found)
+        });
+        let Ok((sources, found)) = checked.await else { return Vec::new() };
+        self.sources = sources;
+        core::mem::replace(&mut self.dangling, found)
+    }
+
+    async fn serve(&mut self, change: Transaction) -> Reload {
+        match self.server.apply(change).await {
+            Ok(applied) => {
+                self.sources.mark_served();
+                let resources = self.sources.served();
+                Reload { resources, applied: Some(applied), ..Reload::default() }
+            }
+            Err(why @ ApplyError::Transaction(_)) => {
+                self.report(format!("{}: {why}", self.directory.display()))
+            }
+            Err(_) => Reload::default(),
         }
     }
 
@@ -169,9 +257,59 @@ impl Follower {
         let is_new = self.trouble.as_ref() != Some(&error);
         let file: PathBuf = self.directory.to_path_buf();
         self.trouble = Some(error.clone());
-        let resources = self.sources.resources();
+        let resources = self.sources.served();
         let error = FileError { file, error, kept: resources };
         let errors = if is_new { vec![error] } else { Vec::new() };
-        Reload { errors, dangling: Vec::new(), resources, applied: None }
+        Reload { errors, resources, ..Reload::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use xds_core::{ViewName, server::ServerConfig};
+    use xds_tokio::{ManagementServer, ServerOptions};
+
+    use super::*;
+
+    fn cluster(name: &str, kind: &str) -> String {
+        format!(
+            "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: {name}\n\
+             type: {kind}\n"
+        )
+    }
+
+    #[tokio::test]
+    async fn what_dangles_is_told_before_it_is_served() {
+        let directory = std::env::temp_dir().join(format!("xds-follow-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("a.yaml"), cluster("a", "STATIC")).unwrap();
+        let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+        let handle = server.handle();
+        let served = async || handle.contents(ViewName::default()).await.unwrap().len();
+        let demands = Demands {
+            consistency: Consistency::default(),
+            dangling: Dangling::Served,
+            validation: Validation::default(),
+        };
+        let started = Followed::start(&directory, demands, handle.clone()).await;
+        let (mut followed, first) = started.unwrap();
+        assert_eq!((first.dangling.len(), first.resources, served().await), (0, 1, 1));
+
+        fs::write(directory.join("b.yaml"), cluster("b", "EDS")).unwrap();
+        let news = followed.next().await.unwrap();
+        assert_eq!((news.dangling.len(), news.applied), (1, None));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(served().await, 1, "nobody has let go of the news");
+        drop(news);
+        let reload = followed.next().await.unwrap();
+        assert_eq!(reload.applied.map(|it| it.changed), Some(1));
+        assert_eq!((reload.resources, served().await), (2, 2));
+        drop(followed);
+        fs::remove_dir_all(directory).unwrap();
+        println!("covers: M206 B56");
     }
 }

@@ -16,7 +16,7 @@ mod sources;
 
 pub(crate) use self::{
     findings::{FileFinding, findings},
-    follow::{Followed, Reload},
+    follow::{Dangling, Demands, Followed, Refused, Reload},
     parse::Key,
     sources::{FileError, Sources},
 };

@@ -93,6 +93,11 @@ impl Sources {
         self.files.values().map(|source| source.good.len()).sum()
     }
 
+    /// How many resources the server has.
+    pub(super) fn served(&self) -> usize {
+        self.served.len()
+    }
+
     /// The resources of the good states of all files, each with its file.
     pub(super) fn by_file(&self) -> impl Iterator<Item = (&Path, &Key, &Bytes)> {
         self.files.iter().flat_map(|(path, source)| {

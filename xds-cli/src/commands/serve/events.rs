@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path};
 use xds_core::server::Applied;
 
 use crate::{
-    directory::{FileError, FileFinding},
+    directory::{FileError, FileFinding, Refused},
     server_table::Row,
 };
 
@@ -23,8 +23,10 @@ pub(crate) enum Event<'a> {
     },
     /// A file keeps its last good state.
     FileError(&'a FileError),
-    /// A resource is served that refers to one that is not.
+    /// A resource is about to be served that refers to one that is not.
     Dangling(&'a FileFinding),
+    /// What the files say is not served, but what was served before.
+    Refused { refused: Refused, resources: usize },
     /// The files changed, and so did what is served.
     Reloaded { resources: usize, applied: Applied },
     /// The state of some subscription changed.

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tonic::service::Routes;
 use xds_bootstrap::IdentityFiles;
-use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, ServerConfig};
+use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, Readiness, ServerConfig};
 use xds_tokio::{
     ManagementServer, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
@@ -26,7 +26,7 @@ use xds_tokio::{
 use self::{events::Event, ndjson::Ndjson, status::Status, table::Table};
 use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
-    directory::{Followed, Reload},
+    directory::{Dangling, Demands, Followed, Reload},
     failure::Failure,
     resource_types::JsonPayloads,
     stop::Stop,
@@ -54,30 +54,24 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     }
     let mut config = ServerConfig::default();
     config.ordering = ordering(args.ordering);
+    let demands = Demands {
+        consistency: args.elsewhere.consistency(),
+        dangling: if args.strict { Dangling::Refused } else { Dangling::Served },
+        validation: args.validate.into(),
+    };
+    if demands.dangling == Dangling::Refused {
+        config.readiness = Readiness::NotReady;
+    }
     let server = ManagementServer::start(config, options);
     let handle = server.handle();
     let (mut followed, first) = select! {
         () = stop.requested() => return Ok(()),
-        started = Followed::start(
-            &args.directory,
-            args.elsewhere.consistency(),
-            args.validate.into(),
-            handle.clone(),
-        ) => started
+        started = Followed::start(&args.directory, demands, handle.clone()) => started
             .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
     };
     let mut status = Status::new(handle.clone());
-    let mut serving = tokio::spawn(server.serve(listener));
     let rest = rest_listener.as_ref().map(|(address, _)| *address);
-    if let Some((_, listener)) = rest_listener {
-        tokio::spawn(rest::serve(listener, server.service(), args.rest_hold));
-    }
     let csds = csds_listener.as_ref().map(|(address, _)| *address);
-    if let Some((_, listener)) = csds_listener {
-        let routes = Routes::new(ServerCsdsService::new(handle.clone()));
-        tokio::spawn(server.serve_routes(listener, routes.add_service(server.health())));
-    }
-
     printer.print(Event::Serving {
         directory: &args.directory,
         listen,
@@ -85,7 +79,17 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         csds,
         resources: first.resources,
     })?;
+    // Who connects is answered once what is wrong has been said.
     print_errors(&mut *printer, &first)?;
+    let mut serving = tokio::spawn(server.serve(listener));
+    if let Some((_, listener)) = rest_listener {
+        tokio::spawn(rest::serve(listener, server.service(), args.rest_hold));
+    }
+    if let Some((_, listener)) = csds_listener {
+        let routes = Routes::new(ServerCsdsService::new(handle.clone()));
+        tokio::spawn(server.serve_routes(listener, routes.add_service(server.health())));
+    }
+
     loop {
         select! {
             () = stop.requested() => break,
@@ -163,5 +167,7 @@ fn ordering(chosen: Ordering) -> OrderingPolicy {
 
 fn print_errors(printer: &mut dyn Printer, reload: &Reload) -> Result<(), Failure> {
     reload.errors.iter().try_for_each(|error| printer.print(Event::FileError(error)))?;
-    reload.dangling.iter().try_for_each(|finding| printer.print(Event::Dangling(finding)))
+    reload.dangling.iter().try_for_each(|finding| printer.print(Event::Dangling(finding)))?;
+    let resources = reload.resources;
+    reload.refused.map_or(Ok(()), |refused| printer.print(Event::Refused { refused, resources }))
 }

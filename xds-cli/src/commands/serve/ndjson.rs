@@ -36,6 +36,11 @@ fn object(event: Event<'_>) -> Json {
         }
         Event::FileError(error) => error_object(error),
         Event::Dangling(finding) => finding_object(finding),
+        Event::Refused { refused, resources } => json!({
+            "event": "refused",
+            "dangling": refused.dangling,
+            "resources": resources,
+        }),
         Event::Reloaded { resources, applied } => json!({
             "event": "reloaded",
             "resources": resources,

@@ -49,6 +49,18 @@ impl Printer for Table {
                 output::complain(&finding.line("warning", |it| self.err.notable(it).to_string()));
                 Ok(())
             }
+            Event::Refused { refused, resources } => {
+                let (error, dangling) = (self.err.bad("error"), refused.dangling as u64);
+                let dangling = count(dangling, "reference");
+                let stays = match resources {
+                    0 => "no clients are taken before".to_owned(),
+                    _ => format!("what is served stays: {}", count(resources as u64, "resource")),
+                };
+                output::complain(&format!(
+                    "{error}: {dangling} would lead nowhere\n       {stays}"
+                ));
+                Ok(())
+            }
             Event::Reloaded { resources, applied } => self.say(&format!(
                 "reloaded: {} changed, {} removed, {}",
                 applied.changed,
