@@ -44,7 +44,7 @@ class GrpcApplication:
         answer = self.call()
         expect(answer["backend"] == backend, f"instead of {backend}: {answer}")
 
-    def wait_answer(self, backend: str) -> None:
+    def wait_answer(self, backend: str, patience: float | None = None) -> None:
         """RPCs until one is answered by a backend; none of them may fail."""
         answers: list[dict[str, Any]] = []
 
@@ -54,7 +54,8 @@ class GrpcApplication:
                 "code"
             ] != "OK"
 
-        eventually(f"an RPC answered by {backend}", probe)
+        more = () if patience is None else (patience,)
+        eventually(f"an RPC answered by {backend}", probe, *more)
         expect(answers[-1]["code"] == "OK", f"an RPC failed: {answers[-1]}")
 
     def wait_recovery(self, backend: str) -> None:

@@ -98,10 +98,11 @@ class XdsServe:
         streams: Streams = Streams.AGGREGATED,
         ordering: Ordering = Ordering.DEFAULT,
         rest: str | None = None,
+        flags: Sequence[str | Path] = (),
     ) -> None:
         self._streams = streams
         argv: list[str | Path] = [binary, "serve", directory, "--listen", listen, "-o", "ndjson"]
-        argv += ["--for", _LIFETIME, "--ordering", ordering.value]
+        argv += ["--for", _LIFETIME, "--ordering", ordering.value, *flags]
         if rest:
             # Envoy waits for a second.
             argv += ["--rest", rest, "--rest-hold", "500ms"]

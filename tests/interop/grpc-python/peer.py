@@ -5,6 +5,7 @@ call with their own name, and obeys JSON commands on standard input, one a line;
 one JSON event on standard output:
 
     {"command": "connect", "server": "127.0.0.1:PORT", "node": ID}   -> {"event": "connected"}
+                    and perhaps, for TLS, the names of three files with certificates and a key
     {"command": "call", "seconds": N}                                -> {"event": "answer", ...}
     {"command": "csds"}                                              -> {"event": "csds", ...}
 
@@ -38,6 +39,21 @@ class _Backend(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(lambda request, context: self._name.encode())
 
 
+def _credentials(
+    server_certificate: str | None = None, client_certificate: str | None = None, client_key: str | None = None
+) -> dict[str, Any]:
+    """How the management server is spoken to, in the words of a bootstrap."""
+    if server_certificate is None:
+        return {"type": "insecure"}
+    files = {
+        "ca_certificate_file": server_certificate,
+        "certificate_file": client_certificate,
+        "private_key_file": client_key,
+        "refresh_interval": "600s",
+    }
+    return {"type": "tls", "config": files}
+
+
 def _start_server() -> tuple[grpc.Server, int]:
     server = grpc.server(futures.ThreadPoolExecutor(2))
     return server, server.add_insecure_port("127.0.0.1:0")
@@ -63,7 +79,7 @@ class _Peer:
         self._servers.append(server)
         return port
 
-    def connect(self, server: str, node: str) -> dict[str, Any]:
+    def connect(self, server: str, node: str, **files: str) -> dict[str, Any]:
         """Makes the channel; C-core reads the bootstrap when it makes its first xds one."""
         # A bootstrap file of the environment would be preferred to ours.
         os.environ.pop("GRPC_XDS_BOOTSTRAP", None)
@@ -72,7 +88,7 @@ class _Peer:
                 "xds_servers": [
                     {
                         "server_uri": server,
-                        "channel_creds": [{"type": "insecure"}],
+                        "channel_creds": [_credentials(**files)],
                         "server_features": ["xds_v3"],
                     }
                 ],
