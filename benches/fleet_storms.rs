@@ -1,0 +1,186 @@
+//! What happens to a management server at once, over gRPC on loopback: a thousand clients reject, come back,
+//! or are served beside one that does not read. As in `fleet.rs` one thread runs everything, and bare tonic
+//! that sends the same bytes stands beside it.
+
+mod fleets;
+mod wire;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bytes::Bytes;
+use criterion::{BenchmarkGroup, Criterion, measurement::WallTime};
+use prost::Message as _;
+use tokio::runtime::Runtime;
+use xds_benches::{
+    frames,
+    ratio::{Ratios, is_test_run},
+};
+use xds_core::proto::DeltaDiscoveryResponse;
+
+use self::{
+    fleets::{Bare, CONNECTIONS, Fleet, Greeting, Ours, Verdict, connect, subscription},
+    wire::{DELTA_AGGREGATED, FrameClient},
+};
+
+type Group<'a> = BenchmarkGroup<'a, WallTime>;
+
+const RESOURCES: usize = 1_000;
+
+const ACCEPTED: &str = "a change, accepted by all";
+const REJECTED: &str = "a change, rejected by all";
+const BARE_ACCEPTED: &str = "bare tonic, the same bytes and ACKs";
+const BARE_REJECTED: &str = "bare tonic, the same bytes and NACKs";
+const RETURNED: &str = "all come back with 1,000 versions each, one outdated";
+const BARE_RETURNED: &str = "bare tonic, the same requests and responses";
+const BESIDE_ONE: &str = "a change for all, one more never reads";
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3))
+        .without_plots()
+        .configure_from_args();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a machine with sockets");
+    let clients = if is_test_run() { 32 } else { 1_008 };
+    println!("{clients} streams over {CONNECTIONS} connections, {RESOURCES} resources");
+
+    let mut ratios = Ratios::default();
+    let mut group = criterion.benchmark_group("fleet storms");
+    measure_rejections(&mut ratios, &mut group, &runtime, clients);
+    measure_slow_reader(&mut ratios, &mut group, &runtime, clients);
+    measure_returns(&mut ratios, &mut group, &runtime, clients);
+    group.finish();
+
+    println!();
+    ratios.print(REJECTED, ACCEPTED, None);
+    ratios.print(ACCEPTED, BARE_ACCEPTED, None);
+    ratios.print(REJECTED, BARE_REJECTED, None);
+    ratios.print(RETURNED, BARE_RETURNED, None);
+    ratios.print(BESIDE_ONE, ACCEPTED, None);
+}
+
+fn measure_rejections(
+    ratios: &mut Ratios,
+    group: &mut Group<'_>,
+    runtime: &Runtime,
+    clients: usize,
+) {
+    let mut ours = runtime.block_on(Ours::open(RESOURCES, clients));
+    let mut last = Bytes::new();
+    ratios.measure(group, ACCEPTED, || (), |()| last = runtime.block_on(ours.round()));
+    let mut nacks = 0;
+    ratios.measure(
+        group,
+        REJECTED,
+        || (),
+        |()| {
+            runtime.block_on(async {
+                ours.change().await;
+                ours.fleet.answer(&Verdict::Nack).await;
+                nacks += clients as u64;
+                ours.until(|stats| stats.nacks >= nacks).await;
+            });
+        },
+    );
+    // Whoever rejected is sent nothing for it.
+    let stats = runtime.block_on(ours.stats());
+    assert_eq!(stats.responses, stats.acks + stats.nacks);
+    drop(ours);
+
+    let mut bare = runtime.block_on(Bare::open(clients));
+    for (name, verdict) in [(BARE_ACCEPTED, Verdict::Ack), (BARE_REJECTED, Verdict::Nack)] {
+        ratios.measure(group, name, || (), |()| runtime.block_on(bare.round(&last, &verdict)));
+    }
+}
+
+fn measure_slow_reader(
+    ratios: &mut Ratios,
+    group: &mut Group<'_>,
+    runtime: &Runtime,
+    clients: usize,
+) {
+    let mut ours = runtime.block_on(Ours::open(RESOURCES, clients));
+    // On a connection of its own, which is what it can hold up. It has answered once.
+    let slow = runtime.block_on(async {
+        let channels = connect(ours.address, 1).await;
+        Fleet::open(&channels, 1, Greeting::Everything).await
+    });
+    let mut acks = 2 * clients as u64 + 1;
+    ratios.measure(
+        group,
+        BESIDE_ONE,
+        || (),
+        |()| {
+            runtime.block_on(async {
+                ours.change().await;
+                ours.fleet.answer(&Verdict::Ack).await;
+                ours.until(|stats| stats.acks >= acks).await;
+                acks += clients as u64;
+            });
+        },
+    );
+    drop(slow);
+}
+
+fn measure_returns(ratios: &mut Ratios, group: &mut Group<'_>, runtime: &Runtime, clients: usize) {
+    let mut ours = runtime.block_on(Ours::start(RESOURCES));
+    let (first, frame) = runtime.block_on(async {
+        let mut held = versions_of_everything(&ours).await;
+        held.insert(frames::name(0), "outdated".into());
+        let mut request = subscription(0);
+        request.initial_resource_versions = held.into_iter().collect();
+        let first = Bytes::from(request.encode_to_vec());
+        let mut one = Fleet::storm(&ours.channels, 1, &first).await;
+        let frame = one.answer(&Verdict::Ack).await;
+        ours.until(|stats| stats.acks >= 1).await;
+        (first, frame)
+    });
+    let response = DeltaDiscoveryResponse::decode(frame.clone()).expect("a response");
+    assert_eq!(response.resources.len(), 1, "what it lacks");
+
+    let acks = core::cell::Cell::new(1);
+    let fleet = core::cell::RefCell::new(Fleet(Vec::new()));
+    let disperse = || {
+        fleet.borrow_mut().0.clear();
+        runtime.block_on(ours.until(|stats| stats.streams == 0));
+    };
+    ratios.measure(group, RETURNED, disperse, |()| {
+        runtime.block_on(async {
+            let mut all = Fleet::storm(&ours.channels, clients, &first).await;
+            all.answer(&Verdict::Ack).await;
+            acks.set(acks.get() + clients as u64);
+            ours.until(|stats| stats.acks >= acks.get()).await;
+            fleet.replace(all);
+        });
+    });
+    drop(fleet);
+    ours.fleet.0.clear();
+
+    let bare = core::cell::RefCell::new(runtime.block_on(Bare::start()));
+    let disperse = || {
+        bare.borrow_mut().disperse();
+        // The other side has to see that they are gone.
+        runtime.block_on(async {
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+        });
+    };
+    ratios.measure(group, BARE_RETURNED, disperse, |()| {
+        runtime.block_on(bare.borrow_mut().storm(clients, &first, &frame));
+    });
+}
+
+/// Name and version of each resource, as a client is told them.
+async fn versions_of_everything(ours: &Ours) -> BTreeMap<String, String> {
+    let first = subscription(0).encode_to_vec().into();
+    let channel = ours.channels[0].clone();
+    let mut client = FrameClient::call(channel, DELTA_AGGREGATED, first).await;
+    let response = DeltaDiscoveryResponse::decode(client.frame().await).expect("a response");
+    assert_eq!(response.resources.len(), RESOURCES);
+    response.resources.into_iter().map(|it| (it.name, it.version)).collect()
+}

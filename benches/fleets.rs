@@ -1,0 +1,250 @@
+//! A thousand clients over gRPC on loopback, of our server and of a server of bare tonic that knows
+//! nothing of the protocol. The clients are the same on both sides.
+
+#![allow(dead_code, reason = "every benchmark uses a part")]
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use prost::Message as _;
+use tokio::{net::TcpListener, task::JoinSet};
+use tonic::transport::{Channel, Endpoint};
+use xds_benches::{endpoints, frames};
+use xds_core::{
+    ViewName,
+    proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},
+    server::{ServerConfig, ServerLimits, ServerStats, Transaction},
+    types,
+};
+use xds_tokio::{ManagementServer, ServerOptions, server::ServerHandle};
+
+use crate::wire::{DELTA_AGGREGATED, FrameClient, FrameServer, FrameStream};
+
+pub(crate) const CONNECTIONS: usize = 16;
+
+/// Connections to a server.
+pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Vec<Channel> {
+    let mut channels = Vec::new();
+    for _ in 0..connections {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        channels.push(endpoint.connect().await.expect("the server runs"));
+    }
+    channels
+}
+
+/// Clients, spread over connections.
+pub(crate) struct Fleet(pub(crate) Vec<FrameClient>);
+
+impl Fleet {
+    /// One client after the other.
+    pub(crate) async fn open(channels: &[Channel], clients: usize, greeting: Greeting) -> Self {
+        let mut fleet = Vec::new();
+        for client in 0..clients {
+            let channel = channels[client % channels.len()].clone();
+            // Servers may hold the call back until they know who calls.
+            let first = subscription(client).encode_to_vec();
+            let mut client = FrameClient::call(channel, DELTA_AGGREGATED, first.into()).await;
+            if greeting == Greeting::Everything {
+                // One after the other: what waits unread on one stream takes the room of all on its
+                // connection.
+                client.answer(&Verdict::Ack).await;
+            }
+            fleet.push(client);
+        }
+        Self(fleet)
+    }
+
+    /// All at once, each with this request.
+    pub(crate) async fn storm(channels: &[Channel], clients: usize, first: &Bytes) -> Self {
+        let mut calls = JoinSet::new();
+        for client in 0..clients {
+            let channel = channels[client % channels.len()].clone();
+            calls.spawn(FrameClient::call(channel, DELTA_AGGREGATED, first.clone()));
+        }
+        Self(calls.join_all().await)
+    }
+
+    /// Everybody reads one response and answers it.
+    pub(crate) async fn answer(&mut self, verdict: &Verdict) -> Bytes {
+        let mut last = Bytes::new();
+        for client in &mut self.0 {
+            last = client.answer(verdict).await;
+        }
+        last
+    }
+}
+
+/// What a client is sent when it comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    Nothing,
+    Everything,
+}
+
+/// What a client says to a response.
+pub(crate) enum Verdict {
+    Ack,
+    /// With a reason of some two hundred bytes.
+    Nack,
+}
+
+impl FrameClient {
+    /// Reads one response and answers it.
+    pub(crate) async fn answer(&mut self, verdict: &Verdict) -> Bytes {
+        let frame = self.frame().await;
+        let response = DeltaDiscoveryResponse::decode(frame.clone()).expect("a response");
+        let error_detail = match verdict {
+            Verdict::Ack => None,
+            Verdict::Nack => {
+                Some(Status { code: 3, message: "x".repeat(200), ..Status::default() })
+            }
+        };
+        let request = DeltaDiscoveryRequest {
+            type_url: types::CLUSTER_LOAD_ASSIGNMENT.into(),
+            response_nonce: response.nonce,
+            error_detail,
+            ..DeltaDiscoveryRequest::default()
+        };
+        self.send_bytes(request.encode_to_vec().into());
+        frame
+    }
+}
+
+pub(crate) struct Ours {
+    pub(crate) handle: ServerHandle,
+    pub(crate) address: SocketAddr,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) fleet: Fleet,
+    version: u16,
+}
+
+impl Ours {
+    /// A server with so many resources, and nobody there.
+    pub(crate) async fn start(resources: usize) -> Self {
+        let mut limits = ServerLimits::default();
+        // Those who come back share one request, and so the id of their node.
+        limits.streams_per_node = limits.streams;
+        // What is observed of rejections is not what is measured.
+        let config = ServerConfig::default().with_limits(limits);
+        let server = ManagementServer::start(config, ServerOptions::default());
+        let handle = server.handle();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        tokio::spawn(server.serve(listener));
+        let mut all = Transaction::new();
+        (0..resources).for_each(|index| set(&mut all, index, 1));
+        handle.apply(all).await.expect("a sound transaction");
+        let channels = connect(address, CONNECTIONS).await;
+        Self { handle, address, channels, fleet: Fleet(Vec::new()), version: 1 }
+    }
+
+    /// So many clients have everything.
+    pub(crate) async fn open(resources: usize, clients: usize) -> Self {
+        let mut ours = Self::start(resources).await;
+        ours.fleet = Fleet::open(&ours.channels, clients, Greeting::Everything).await;
+        ours.until(|stats| stats.acks >= clients as u64).await;
+        ours
+    }
+
+    /// A change, until all have accepted it. Returns a response as it was sent.
+    pub(crate) async fn round(&mut self) -> Bytes {
+        let sequence = self.change().await;
+        let last = self.fleet.answer(&Verdict::Ack).await;
+        // Asked once: to ask for a count again and again would be measured as well.
+        let type_url = types::CLUSTER_LOAD_ASSIGNMENT;
+        let accepted = self.handle.converged(ViewName::default(), type_url, sequence).await;
+        accepted.expect("it runs");
+        last
+    }
+
+    /// One resource changes; returns the number of the change.
+    pub(crate) async fn change(&mut self) -> u64 {
+        self.version = self.version.checked_add(1).unwrap_or(2);
+        let mut change = Transaction::new();
+        set(&mut change, 0, self.version);
+        self.handle.apply(change).await.expect("a sound transaction").sequence
+    }
+
+    /// Waits, and asks seldom, since that is work as well.
+    pub(crate) async fn until(&self, is_reached: impl Fn(&ServerStats) -> bool) {
+        while !is_reached(&self.stats().await) {
+            for _ in 0..200 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    pub(crate) async fn stats(&self) -> ServerStats {
+        self.handle.stats().await.expect("it runs")
+    }
+}
+
+pub(crate) struct Bare {
+    server: FrameServer,
+    pub(crate) address: SocketAddr,
+    pub(crate) channels: Vec<Channel>,
+    streams: Vec<FrameStream>,
+    fleet: Fleet,
+}
+
+impl Bare {
+    pub(crate) async fn start() -> Self {
+        let server = FrameServer::start().await;
+        let address = server.address;
+        let channels = connect(address, CONNECTIONS).await;
+        Self { server, address, channels, streams: Vec::new(), fleet: Fleet(Vec::new()) }
+    }
+
+    pub(crate) async fn open(clients: usize) -> Self {
+        let mut bare = Self::start().await;
+        bare.fleet = Fleet::open(&bare.channels, clients, Greeting::Nothing).await;
+        bare.take_streams(clients).await;
+        bare
+    }
+
+    /// Takes so many streams, and reads one request of each.
+    pub(crate) async fn take_streams(&mut self, clients: usize) {
+        for _ in 0..clients {
+            let mut stream = self.server.stream().await;
+            stream.request_bytes().await;
+            self.streams.push(stream);
+        }
+    }
+
+    /// Everybody is sent this and answers.
+    pub(crate) async fn round(&mut self, frame: &Bytes, verdict: &Verdict) {
+        self.streams.iter().for_each(|stream| stream.send(frame.clone()));
+        self.fleet.answer(verdict).await;
+        for stream in &mut self.streams {
+            stream.request_bytes().await;
+        }
+    }
+
+    /// Everybody comes with this request, is sent this and answers.
+    pub(crate) async fn storm(&mut self, clients: usize, first: &Bytes, frame: &Bytes) {
+        self.fleet = Fleet::storm(&self.channels, clients, first).await;
+        self.take_streams(clients).await;
+        self.round(frame, &Verdict::Ack).await;
+    }
+
+    /// Everybody goes.
+    pub(crate) fn disperse(&mut self) {
+        self.fleet.0.clear();
+        self.streams.clear();
+    }
+}
+
+fn set(change: &mut Transaction, index: usize, version: u16) {
+    let bytes = endpoints::encoded(index, version);
+    change.set(types::CLUSTER_LOAD_ASSIGNMENT, frames::name(index), bytes);
+}
+
+/// What a client asks for first: everything.
+pub(crate) fn subscription(client: usize) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        node: Some(Node { id: format!("bench-{client}"), ..Node::default() }),
+        type_url: types::CLUSTER_LOAD_ASSIGNMENT.into(),
+        resource_names_subscribe: vec!["*".into()],
+        ..DeltaDiscoveryRequest::default()
+    }
+}
