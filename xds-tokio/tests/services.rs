@@ -2,17 +2,27 @@
 
 mod support;
 
+use core::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+use std::sync::{Arc, Mutex};
+
 use prost::Message as _;
 use support::{
     CLUSTER, DELTA_AGGREGATED, ENDPOINTS, RawClient, names,
     server::{Running, set, start, streams},
     soon,
 };
-use tonic::Code;
+use tokio::net::TcpListener;
+use tonic::{Code, body::Body, transport::server::TcpIncoming};
+use tower_service::Service;
 use xds_core::{
     proto::{DiscoveryRequest, Node},
+    server::ServerConfig,
     types,
 };
+use xds_tokio::{DiscoveryService, ManagementServer, ServerOptions};
 
 /// A service that carries one type: its name, and what its methods' names have in common.
 const SERVICES: [(&str, &str, &str); 9] = [
@@ -246,4 +256,53 @@ async fn a_node_that_asks_in_two_places_is_answered_in_both() {
     single.answer(&second, &[], None);
     assert_ne!(single.response().await.version_info, second.version_info);
     println!("covers: M18 M20");
+}
+
+/// Middleware of an application's own: writes down who is called.
+#[derive(Clone)]
+struct Porter {
+    inner: DiscoveryService,
+    called: Arc<Mutex<Vec<String>>>,
+}
+
+impl Service<http::Request<Body>> for Porter {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = <DiscoveryService as Service<http::Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<http::Request<Body>>::poll_ready(&mut self.inner, cx)
+    }
+
+    fn call(&mut self, call: http::Request<Body>) -> Self::Future {
+        self.called.lock().unwrap().push(call.uri().path().to_owned());
+        self.inner.call(call)
+    }
+}
+
+/// All services are one of tower's, behind middleware on a server that the application runs; and the future
+/// that drives them is the application's to spawn.
+#[tokio::test]
+async fn the_services_fit_a_server_of_the_applications_own() {
+    let (server, driver) =
+        ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
+    tokio::spawn(driver);
+    server.handle().apply(set(&[(CLUSTER, "c", "1")])).await.unwrap();
+    let porter = Porter { inner: server.service(), called: Arc::default() };
+    let called = Arc::clone(&porter.called);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(
+        tonic::transport::Server::builder()
+            .serve_with_incoming(porter, TcpIncoming::from(listener)),
+    );
+    for path in [STREAM_CLUSTERS, support::AGGREGATED] {
+        let mut client = RawClient::call(address, path).await.unwrap();
+        client.subscribe(CLUSTER, &["c"]);
+        assert_eq!(names(&client.response().await), ["c"]);
+    }
+    assert_eq!(*called.lock().unwrap(), [STREAM_CLUSTERS, support::AGGREGATED]);
+    server.handle().shut_down().await;
+    let refused = RawClient::call(address, STREAM_CLUSTERS).await.err().unwrap();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
 }

@@ -24,7 +24,7 @@ enum Offence {
     /// It asks for a name, and for none, in both variants.
     Churn,
     IncrementalChurn,
-    /// It lists ten thousand names, then none of them.
+    /// It lists two thousand names, then none of them.
     LongLists,
     /// It rejects what it is sent, at length, and says so again and again.
     Rejections,
@@ -86,7 +86,7 @@ impl Offence {
                 flood(channel, AGGREGATED, request).await;
             }
             LongLists => {
-                let lists = [whole(|it| it.resource_names = many(10_000)), whole(|_| {})];
+                let lists = [whole(|it| it.resource_names = many(2_000)), whole(|_| {})];
                 let client = RawClient::call_on(channel, AGGREGATED).await.unwrap();
                 self.and_wait(client, lists).await;
             }
