@@ -30,9 +30,10 @@ usage: cargo xtask <command>
 commands:
   gen            regenerate the code of xds-core and xds-routing from proto/
   gen --check    fail if the checked-in code differs from what gen would write
-  coverage [--missing] [--strict]
+  coverage [--missing] [--strict] [--from FILE]
                  run the tests; list which requirements they cover, and why others are not.
-                 --missing lists only those; --strict fails if one of them has no reason
+                 --missing lists only those; --strict fails if one of them has no reason;
+                 --from reads what `cargo test --workspace -- --show-output` printed instead
   mutants [NUMBER..]
                  put each bug of tests/mutants/ into a copy of the checkout, list the tests that
                  find it, fail if none does";

@@ -13,7 +13,7 @@ mod scripted;
 mod suites;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use catalogue::Catalogue;
 use reasons::Reasons;
@@ -30,10 +30,12 @@ const REASONS: &str = "tests/coverage/reasons.txt";
 const WITHOUT_SCRIPT: &str = "tests/coverage/without-script.txt";
 
 /// What is listed, and what counts as a failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) listing: Listing,
     pub(crate) strictness: Strictness,
+    /// What `cargo test --workspace -- --show-output` printed, if the tests need not run again.
+    pub(crate) log: Option<PathBuf>,
 }
 
 /// Which ids are listed above the table.
@@ -58,10 +60,12 @@ impl Options {
     /// The options on the command line, or `None` if one of them is unknown.
     pub(crate) fn parse(args: &[&str]) -> Option<Self> {
         let mut options = Self::default();
-        for arg in args {
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
             match *arg {
                 "--missing" => options.listing = Listing::Missing,
                 "--strict" => options.strictness = Strictness::Strict,
+                "--from" => options.log = Some(args.next()?.into()),
                 _ => return None,
             }
         }
@@ -69,13 +73,20 @@ impl Options {
     }
 }
 
-/// Runs the tests and prints what they cover; the table comes back as the summary.
+/// Runs the tests, unless they have been run, and prints what they cover; the table comes back as the summary.
 pub(crate) fn run(root: &Path, options: Options) -> Result<String, Error> {
     let catalogue = Catalogue::parse(&read(root, CATALOGUE)?).map_err(in_file(CATALOGUE))?;
     let reasons = Reasons::parse(&read(root, REASONS)?).map_err(in_file(REASONS))?;
     let without = Reasons::parse(&read(root, WITHOUT_SCRIPT)?).map_err(in_file(WITHOUT_SCRIPT))?;
 
-    let results = suites::run(root)?;
+    let results = match options.log {
+        Some(path) => match fs::read(&path) {
+            // What tests print need not be text.
+            Ok(log) => suites::read(&String::from_utf8_lossy(&log)),
+            Err(source) => return Err(Error::File { path, source }),
+        },
+        None => suites::run(root)?,
+    };
     let report = Report::new(&catalogue, &reasons, &results);
 
     println!("{}", report.listing(options.listing));
@@ -116,9 +127,16 @@ mod tests {
     #[test]
     fn options_are_read_in_any_order_and_unknown_ones_refused() {
         assert_eq!(Options::parse(&[]), Some(Options::default()));
-        let both = Options { listing: Listing::Missing, strictness: Strictness::Strict };
+        let both = Options {
+            listing: Listing::Missing,
+            strictness: Strictness::Strict,
+            ..Options::default()
+        };
         assert_eq!(Options::parse(&["--strict", "--missing"]), Some(both));
+        let log = Options { log: Some("tests.log".into()), ..Options::default() };
+        assert_eq!(Options::parse(&["--from", "tests.log"]), Some(log));
         assert_eq!(Options::parse(&["--loose"]), None);
+        assert_eq!(Options::parse(&["--from"]), None);
     }
 
     /// The checked-in files agree with each other, without any test having to run.

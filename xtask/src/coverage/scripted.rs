@@ -9,8 +9,8 @@ use super::suites::Results;
 
 /// The tier that scripts are for.
 const TIER: &str = "A";
-/// The test program that carries scripts out.
-const SUITE: &str = "tests scripts: ";
+/// The test program that carries scripts out, with or without its package before it.
+const SUITE: &str = "scripts";
 
 /// What a run shows by scripts.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Scripted {
         for Item { id, .. } in items.filter(is_scenario) {
             scripted.scenarios += 1;
             let tests = results.covered_by.get(id);
-            let has_script = tests.is_some_and(|it| it.iter().any(|it| it.starts_with(SUITE)));
+            let has_script = tests.is_some_and(|it| it.iter().any(|it| is_script(it)));
             scripted.scripted += usize::from(has_script);
             match (has_script, without.reason(id)) {
                 (false, None) => scripted.findings.push(format!("{id} has no protocol script")),
@@ -59,6 +59,11 @@ impl Scripted {
         let Self { scenarios, scripted, .. } = self;
         format!("{scripted} of {scenarios} scenarios of tier {TIER} have a protocol script")
     }
+}
+
+/// Whether a test, as in `tests scripts: 01-acks`, is a protocol script.
+fn is_script(test: &str) -> bool {
+    test.split_once(": ").is_some_and(|(suite, _)| suite.split(' ').next_back() == Some(SUITE))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! Runs every test program and collects what passing tests say they cover.
+//! Runs every test program, or reads what they printed, and collects what passing tests say they cover.
 //!
 //! A test says it by printing a line `covers: ID ID ..` when it has shown it. The programs are those
 //! of `cargo test --workspace`, run with `--show-output`: the test harness then prints what each test
 //! wrote under the test's name, so that the lines of tests that ran side by side cannot be mixed up.
 //! The harness's closing line of each program is printed, and all that a failing one had to say.
+//! [`read`] takes the same from the output of `cargo test --workspace -- --show-output`, for who has
+//! run the tests anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -58,19 +60,57 @@ pub(crate) fn run(root: &Path) -> Result<Results, Error> {
         } else {
             println!("{stdout}");
             eprintln!("{}", String::from_utf8_lossy(&output.stderr));
-            let failed: Vec<&str> = with_verdict(&stdout, "FAILED").collect();
-            results.failed.push(format!("{}: failed: {}", suite.name, failed.join(", ")));
+            results.failed(&suite.name, &stdout);
         }
-        let tests = passed_tests(&stdout);
-        results.passed += tests.len();
+        results.passed(&suite.name, &stdout);
+    }
+    Ok(results)
+}
+
+/// What the test programs showed whose output, under cargo's headings, is in this text.
+pub(crate) fn read(log: &str) -> Results {
+    let mut results = Results::default();
+    for program in log.split(HEADING).skip(1) {
+        let (heading, output) = program.split_once('\n').unwrap_or((program, ""));
+        let Some(name) = target(heading) else { continue };
+        // Doc tests come last and are under a heading of another kind.
+        let output = output.split(DOC_TESTS).next().unwrap_or(output);
+        if !output.lines().any(|line| line.starts_with("test result: ok.")) {
+            results.failed(name, output);
+        }
+        results.passed(name, output);
+    }
+    results
+}
+
+/// What cargo writes before it starts a test program.
+const HEADING: &str = "     Running ";
+/// What it writes before the examples in the docs of a crate.
+const DOC_TESTS: &str = "   Doc-tests ";
+
+/// The name of the program in a heading like `tests/acks.rs (target/debug/deps/acks-0123456789abcdef)`.
+fn target(heading: &str) -> Option<&str> {
+    let path = heading.trim_end().strip_suffix(')')?.rsplit_once('(')?.1;
+    let file = path.rsplit(['/', '\\']).next()?;
+    Some(file.rsplit_once('-')?.0)
+}
+
+impl Results {
+    fn failed(&mut self, suite: &str, output: &str) {
+        let failed: Vec<&str> = with_verdict(output, "FAILED").collect();
+        self.failed.push(format!("{suite}: failed: {}", failed.join(", ")));
+    }
+
+    fn passed(&mut self, suite: &str, output: &str) {
+        let tests = passed_tests(output);
+        self.passed += tests.len();
         for (test, ids) in tests {
             for id in ids {
-                let tests = results.covered_by.entry(id).or_default();
-                tests.insert(format!("{}: {test}", suite.name));
+                let tests = self.covered_by.entry(id).or_default();
+                tests.insert(format!("{suite}: {test}"));
             }
         }
     }
-    Ok(results)
 }
 
 /// The same build as that of `cargo test --workspace`, without the doc tests.
@@ -201,6 +241,28 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored
     fn a_claim_outside_of_any_test_counts_for_nobody() {
         let tests = passed_tests("covers: IC1\ntest a ... ok\ncovers: IC2\n");
         assert_eq!(tests, BTreeMap::from([("a".to_owned(), Vec::new())]));
+    }
+
+    #[test]
+    fn what_cargo_printed_is_told_apart_by_program() {
+        let log = format!(
+            "   Compiling x\n     Running unittests src/lib.rs (/t/debug/deps/xds_core-01ab)\n{OUTPUT}\n\
+             warning: none\n     Running tests/a-b.rs (target/debug/deps/a-b-ff)\n\
+             test one ... ok\n---- one stdout ----\ncovers: IC1\ntest result: ok. 1 passed\n\
+             \x20  Doc-tests xds_core\ntest two ... ok\n---- two stdout ----\ncovers: IC9\n"
+        );
+        let results = read(&log);
+        assert_eq!(results.passed, 4);
+        assert_eq!(results.failed, ["xds_core: failed: backoff"]);
+        let covers_first: Vec<&String> = results.covered_by["IC1"].iter().collect();
+        assert_eq!(covers_first, ["a-b: one", "xds_core: acks::in_order"]);
+        assert!(!results.covered_by.contains_key("IC9"));
+    }
+
+    #[test]
+    fn a_program_that_ended_without_a_result_has_failed() {
+        let results = read("     Running tests/a.rs (target/debug/deps/a-1)\ntest one ... ok\n");
+        assert_eq!(results.failed, ["a: failed: "]);
     }
 
     #[test]
