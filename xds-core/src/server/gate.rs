@@ -315,7 +315,9 @@ impl Gate {
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
     ) -> Option<Hold> {
+        // Nobody may know when, but not later than now.
         let deleted = view.session.newest_deletion(view.arena, &subscriptions.edges);
+        let deleted = deleted.min(subscriptions.store.clock());
         let waits = Waits::of(usize::from(seat.rank)).to_be_told;
         // What went without a word the client has until it has nothing that refers to it.
         let has_lost_silently = |to: usize, after: Stamp| {

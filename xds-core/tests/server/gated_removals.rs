@@ -1,7 +1,7 @@
 //! Make before break: deletions that do not come with a resource, and questions about what is gone.
 
 use crate::support::run_all_with;
-use xds_core::server::{AckGated, OrderingPolicy, ServerConfig};
+use xds_core::server::{AckGated, Admission, OnStuck, OrderingPolicy, ServerConfig};
 
 fn gated() -> ServerConfig {
     let mut policy = AckGated::default();
@@ -113,5 +113,44 @@ fn a_question_about_what_is_gone_waits_for_nothing() {
                 ",
             ),
         ],
+    );
+}
+
+/// What a client has from another view may have gone from there at any time. Who is not to wait for ever is told
+/// of it when the time is up all the same.
+#[test]
+fn what_went_nobody_knows_when_does_not_wait_for_ever() {
+    let mut policy = AckGated::default();
+    policy.references = None;
+    policy.on_stuck = OnStuck::Continue;
+    let mut config = ServerConfig::default();
+    config.ordering = OrderingPolicy::AckGated(policy);
+    config.admission = Admission::Asked;
+    run_all_with(
+        &config,
+        &[(
+            "M148",
+            "
+            set @one eds a=1
+            set @two cds a=1
+            d> eds +a
+            assign 1 one
+            d< eds first a=1
+            d> eds ack
+            d> cds
+            d< cds first
+            d> cds ack
+            assign 1 two
+            d< cds changed a=1
+            d> cds nack
+            d<
+            wait 15s
+            d< eds changed -a
+            d> eds ack
+            d<
+            wait 60s
+            d<
+            ",
+        )],
     );
 }
