@@ -395,3 +395,25 @@ fn an_accepted_response_can_still_be_rejected() {
         "a request that only lists names takes nothing back"
     );
 }
+
+/// What changed while the rejected state was on its way, and is as before, makes no other state of it; nor does
+/// who says again that it was rejected.
+#[test]
+fn a_change_that_was_undone_is_none() {
+    run_all(&[(
+        "IS4 M106 M107",
+        "> cds c e
+         set cds c=1
+         < cds first c=1
+         set cds e=1
+         > cds nack c e
+         set cds -e
+         <
+         > cds nack c e
+         <
+         > cds nack c
+         <
+         set cds c=2
+         < cds changed c=2",
+    )]);
+}

@@ -232,7 +232,7 @@ impl Turn<'_> {
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));
             self.session.rare_mut().suspects = Some(suspects);
         }
-        self.note_rejected_state();
+        self.note_rejected_state(sent);
         if zoo::is(Bug::RejectedSentAgain) {
             self.owe_everything(Cause::Changed);
         }

@@ -5,10 +5,7 @@ use core::num::NonZeroU64;
 
 use super::{edge::Edge, isolate::Isolation, window::Sent};
 use crate::{
-    server::store::{
-        history::Stamp,
-        version::{StatedVersion, TypeVersion},
-    },
+    server::store::{history::Stamp, version::StatedVersion},
     slab::Key,
     text::{ResourceName, Version},
     time::Time,
@@ -31,8 +28,8 @@ pub(super) struct Rare {
     pub(super) graces: VecDeque<(Time, Key)>,
     /// Until when the first answer is held, if there is nothing to answer.
     pub(super) first_hold: Option<Time>,
-    /// The full state that the client rejected last, unless that changed while it was on its way.
-    pub(super) rejected_state: Option<TypeVersion>,
+    /// What was in the full state that the client rejected last.
+    pub(super) rejected_state: Option<StatedVersion>,
     pub(super) isolation: Option<Box<Isolation>>,
     /// What stated versions of the application read.
     pub(super) texts: Vec<(StatedVersion, Version)>,

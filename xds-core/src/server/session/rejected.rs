@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 use super::{
-    Past, Sends, Turn, Wildcard, Withdrawn,
+    Past, Sends, Turn, Wildcard,
     answer::Rejection,
     edge::{Chain, Edge},
     rare::Beside,
@@ -215,19 +215,10 @@ impl Turn<'_> {
     }
 
     /// The client has rejected a response, which may have been a full state.
-    pub(super) fn note_rejected_state(&mut self) {
-        if !self.sends_full_state() || !self.resends_batches() {
-            return;
+    pub(super) fn note_rejected_state(&mut self, sent: Sent) {
+        if self.sends_full_state() && self.resends_batches() {
+            self.session.rare_mut().rejected_state = Some(sent.content);
         }
-        // What changed, or was dropped, while the response was on its way it may have had or not.
-        let is_as_sent =
-            self.session.due.is_empty() && self.session.withdrawn == Withdrawn::Nothing;
-        let state = match self.session.wildcard {
-            Some(wildcard) => Some(wildcard.version),
-            None => is_as_sent.then(|| self.named_version()),
-        };
-        self.session.rare_mut().rejected_state = state;
-        self.session.tidy();
     }
 
     /// The client may have dropped what was bad in the full state that it rejected. Without that it is another
@@ -242,7 +233,7 @@ impl Turn<'_> {
         let rejected = self.session.rare.as_deref().and_then(|rare| rare.rejected_state);
         let lacks_something =
             self.lacks_what_was_rejected() || self.rejected_beside() == Beside::Deletions;
-        if !lacks_something || rejected == Some(self.named_version()) {
+        if !lacks_something || rejected == Some(self.named_version().stated()) {
             return;
         }
         let mut slot = self.session.edges.first();
