@@ -4,8 +4,11 @@
 
 mod support;
 
+mod absence;
 mod ack_gated;
 mod aliases;
+mod aliases_elsewhere;
+mod aliases_model;
 mod asides;
 mod clients;
 mod contents;
@@ -19,7 +22,9 @@ mod fetches;
 mod first_answers;
 mod gated_removals;
 mod globs;
+mod globs_model;
 mod heartbeats;
+mod heartbeats_end;
 mod hostile;
 mod idle_views;
 mod isolation;
@@ -36,6 +41,7 @@ mod overdue;
 mod policies;
 mod presets;
 mod rejected_and_gone;
+mod rejection_report;
 mod responses;
 mod store;
 mod streams;

@@ -29,7 +29,7 @@ fn converge(ops: &[Op], config: (ServerConfig, Split)) {
             let subscription = world.clients[client].subscriptions[ty].clone();
             if !subscription.nonce.is_empty() {
                 let (nonce, version) = (subscription.nonce, subscription.accepted);
-                world.send(client, ty, nonce, version, None, true);
+                world.send(client, ty, nonce, version, subscription.seen.error, true);
             }
         }
     }

@@ -52,21 +52,24 @@
 
 pub(crate) mod model;
 mod operation;
+mod received;
+mod talk;
+mod transaction;
+
+pub(crate) use received::Response;
+use transaction::duration;
+pub(crate) use transaction::{transaction, transaction_in};
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use prost::{Message as _, Name as _};
+use prost::Message as _;
 use xds_core::{
-    Frame, StreamId, Time, Timer, ViewName,
-    proto::{
-        Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
-        Node, Resource, ResourceLocator, Status,
-    },
+    StreamId, Time, Timer, ViewName,
+    proto::{DiscoveryRequest, Node},
     server::{
-        Cause, DrainPlan, Observation, ResourceOptions, Server, ServerConfig, ServerOutput,
-        ServerTransmit, StatusCode, StreamEvent, Transaction, Variant, Via,
+        DrainPlan, Observation, Server, ServerConfig, ServerOutput, StreamEvent, Variant, Via,
     },
     types,
 };
@@ -84,98 +87,6 @@ pub(crate) fn url(short: &str) -> String {
 /// What a resource is encoded as in these tests.
 pub(crate) fn payload(name: &str, content: &str) -> Bytes {
     Bytes::from(format!("{name}={content}"))
-}
-
-/// A response as a client sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct Received {
-    pub(crate) transmit: ServerTransmit,
-    /// What may be shared with others.
-    pub(crate) body: Bytes,
-    pub(crate) response: Response,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Response {
-    StateOfTheWorld(DiscoveryResponse),
-    Incremental(DeltaDiscoveryResponse),
-}
-
-impl Received {
-    /// `name=content` of every resource and `-name` of every removed one, in wire order.
-    pub(crate) fn resources(&self) -> Vec<String> {
-        let error = |error: &xds_core::proto::ResourceError| {
-            let (name, detail) = (error.resource_name.as_ref(), error.error_detail.as_ref());
-            format!("!{}={}", name.expect("a name").name, detail.expect("a status").code)
-        };
-        match &self.response {
-            Response::StateOfTheWorld(response) => {
-                let errors = response.resource_errors.iter().map(error);
-                let resources = response.resources.iter().map(|any| match unpack(any) {
-                    Some(resource) => text_of(&resource),
-                    None => text(any),
-                });
-                resources.chain(errors).collect()
-            }
-            Response::Incremental(response) => {
-                let removed = response.removed_resources.iter().map(String::as_str);
-                let names = response.removed_resource_names.iter().map(|name| &*name.name);
-                let packed = response.resources.iter().map(text_of);
-                let removed = removed.chain(names).map(|name| format!("-{name}"));
-                let errors = response.resource_errors.iter().map(error);
-                packed.chain(removed).chain(errors).collect()
-            }
-        }
-    }
-
-    /// The response, if the stream is one of the state of the world.
-    pub(crate) fn full(&self) -> &DiscoveryResponse {
-        match &self.response {
-            Response::StateOfTheWorld(response) => response,
-            Response::Incremental(_) => panic!("an incremental response"),
-        }
-    }
-}
-
-/// The name in `name=content`, `name+alias^version~ttl=content`, `-name`, `?name` or `!name=code`.
-fn name_of(text: &str) -> &str {
-    let text = text.strip_prefix(['-', '!', '?']).unwrap_or(text);
-    text.split(['=', '~', '+', '^']).next().unwrap_or_default()
-}
-
-fn text(any: &Any) -> String {
-    String::from_utf8_lossy(&any.value).into_owned()
-}
-
-/// What is in a wrapper, if it is one.
-fn unpack(any: &Any) -> Option<Resource> {
-    (any.type_url == Resource::type_url())
-        .then(|| Resource::decode(any.value.clone()).expect("a resource"))
-}
-
-/// Whether a resource says that there is none (X05).
-fn is_absence(resource: &Resource) -> bool {
-    resource.resource.is_none() && resource.ttl.is_none()
-}
-
-/// A resource as scripts write it.
-fn text_of(resource: &Resource) -> String {
-    if is_absence(resource) {
-        return format!("?{}", resource.name);
-    }
-    let ttl = resource.ttl.as_ref().map_or_else(String::new, |ttl| match ttl.nanos {
-        0 => format!("~{}s", ttl.seconds),
-        nanos => format!("~{}ms", ttl.seconds * 1_000 + i64::from(nanos) / 1_000_000),
-    });
-    let content = resource.resource.as_ref().map_or_else(String::new, |any| {
-        let text = text(any);
-        assert_eq!(name_of(&text), resource.name);
-        text[resource.name.len()..].to_owned()
-    });
-    let aliases: String = resource.aliases.iter().map(|alias| format!("+{alias}")).collect();
-    let is_digest = resource.version.len() == 16;
-    let version = if is_digest { String::new() } else { format!("^{}", resource.version) };
-    format!("{}{aliases}{version}{ttl}{content}", resource.name)
 }
 
 /// One server and its clients.
@@ -404,200 +315,6 @@ impl Rig {
         self.event(StreamEvent::Message(id, request.encode_to_vec().into()));
     }
 
-    /// Sends an incremental request written as in a script.
-    fn change(&mut self, stream: u32, words: &str) {
-        let mut words = words.split_whitespace();
-        let type_url = url(words.next().expect("a type"));
-        let versions = &self.versions;
-        let peer = self.streams.get_mut(&stream).expect("an open stream");
-        let node = peer.node(stream);
-        let held = peer.types.entry(type_url.clone()).or_default();
-        let mut request =
-            DeltaDiscoveryRequest { node, type_url, ..DeltaDiscoveryRequest::default() };
-        for word in words {
-            if word == "ack" || word == "nack" {
-                request.response_nonce = held.nonce.clone();
-            }
-            if word == "nack" {
-                request.error_detail =
-                    Some(Status { code: 3, message: String::from("bad"), ..Status::default() });
-            } else if let Some(nonce) = word.strip_prefix("nonce:") {
-                request.response_nonce = nonce.into();
-            } else if let Some(name) = word.strip_prefix("loc:") {
-                let locator = ResourceLocator { name: name.into(), ..Default::default() };
-                request.resource_locators_subscribe.push(locator);
-            } else if let Some((name, version)) =
-                word.strip_prefix("has:").and_then(|held| held.split_once('@'))
-            {
-                request.initial_resource_versions.insert(name.into(), version.into());
-            } else if let Some(text) = word.strip_prefix("has:") {
-                let version = versions.get(&(request.type_url.clone(), text.into()));
-                let version = version.unwrap_or_else(|| panic!("{text} was never received"));
-                request.initial_resource_versions.insert(name_of(text).into(), version.clone());
-                held.resources.insert(name_of(text).into(), version.clone());
-            } else if let Some(name) = word.strip_prefix('+') {
-                request.resource_names_subscribe.push(name.into());
-            } else if let Some(name) = word.strip_prefix('-') {
-                request.resource_names_unsubscribe.push(name.into());
-            } else {
-                assert!(word == "ack", "no such word: {word}");
-            }
-        }
-        let id = peer.id;
-        self.event(StreamEvent::Message(id, request.encode_to_vec().into()));
-    }
-
-    /// Sends a request written as in a script.
-    pub(crate) fn request(&mut self, stream: u32, words: &str) {
-        let id = self.stream(stream);
-        if self.streams[&stream].variant == Variant::Incremental {
-            return self.change(stream, words);
-        }
-        let mut words = words.split_whitespace();
-        let type_url = url(words.next().expect("a type"));
-        let peer = self.streams.get_mut(&stream).expect("an open stream");
-        let node = peer.node(stream);
-        let held = peer.types.entry(type_url.clone()).or_default();
-        let mut request = DiscoveryRequest {
-            version_info: held.version.clone(),
-            node,
-            type_url,
-            response_nonce: held.nonce.clone(),
-            ..DiscoveryRequest::default()
-        };
-        for word in words {
-            if word == "nack" {
-                request.version_info = held.accepted.clone();
-                request.error_detail =
-                    Some(Status { code: 3, message: String::from("bad"), ..Status::default() });
-            } else if let Some(nonce) = word.strip_prefix("nonce:") {
-                request.response_nonce = nonce.into();
-            } else if let Some(version) = word.strip_prefix("version:") {
-                request.version_info = version.into();
-            } else if let Some(name) = word.strip_prefix("loc:") {
-                let locator = ResourceLocator { name: name.into(), ..Default::default() };
-                request.resource_locators.push(locator);
-            } else {
-                request.resource_names.push(word.into());
-            }
-        }
-        if request.error_detail.is_none() && request.response_nonce == held.nonce {
-            held.accepted = held.version.clone();
-        }
-        self.message(id, &request);
-    }
-
-    /// Takes the next response of a stream, if one is due.
-    pub(crate) fn receive(&mut self, stream: u32) -> Option<Received> {
-        let id = self.stream(stream);
-        let mut frame = Frame::default();
-        let transmit = self.server.poll_transmit(id, self.now, &mut frame)?;
-        self.drain();
-        let bytes = frame.to_bytes();
-        let (response, type_url, nonce, version) = match self.streams[&stream].variant {
-            Variant::StateOfTheWorld => {
-                let response = DiscoveryResponse::decode(bytes).expect("a valid response");
-                assert_eq!(response.resources.len(), transmit.resources);
-                for any in &response.resources {
-                    match unpack(any) {
-                        None => assert_eq!(any.type_url, response.type_url, "M82"),
-                        Some(it) => self.read_resource(stream, &response.type_url, &it, &transmit),
-                    }
-                }
-                if transmit.cause == Cause::Heartbeat {
-                    let held = &self.streams[&stream].types[&response.type_url];
-                    assert_eq!(response.version_info, held.accepted, "M161");
-                }
-                let envelope = (
-                    response.type_url.clone(),
-                    response.nonce.clone(),
-                    response.version_info.clone(),
-                );
-                (Response::StateOfTheWorld(response), envelope.0, envelope.1, envelope.2)
-            }
-            Variant::Incremental => self.read_incremental(stream, bytes, &transmit),
-        };
-        assert_eq!(version, transmit.version.as_str());
-        assert_eq!(nonce, transmit.nonce.as_str());
-        assert_eq!(type_url, transmit.type_url.as_str());
-        assert!(!nonce.is_empty() && !version.is_empty(), "M62, M63");
-        let held = self.streams.get_mut(&stream)?.types.entry(type_url);
-        let held = held.or_default();
-        held.nonce = nonce;
-        held.version = version;
-        let received = Received { transmit, body: frame.body, response };
-        let mut names: Vec<_> = received.resources();
-        let count = names.len();
-        names.sort_by(|one, other| name_of(one).cmp(name_of(other)));
-        names.dedup_by(|one, other| name_of(one) == name_of(other));
-        assert_eq!(names.len(), count, "a name occurs twice (M81, M135, S0.116)");
-        Some(received)
-    }
-
-    /// Reads a response, and remembers the versions in it.
-    fn read_incremental(
-        &mut self,
-        stream: u32,
-        bytes: Bytes,
-        transmit: &ServerTransmit,
-    ) -> (Response, String, String, String) {
-        let response = DeltaDiscoveryResponse::decode(bytes).expect("a valid response");
-        let mut removed = response.removed_resources.len() + response.removed_resource_names.len();
-        let absent = response.resources.iter().filter(|resource| is_absence(resource)).count();
-        removed += absent;
-        let resources = response.resources.len() - absent;
-        assert_eq!((resources, removed), (transmit.resources, transmit.removed));
-        for resource in response.resources.iter().filter(|resource| !is_absence(resource)) {
-            self.read_resource(stream, &response.type_url, resource, transmit);
-        }
-        let (ty, nonce) = (response.type_url.clone(), response.nonce.clone());
-        let version = response.system_version_info.clone();
-        (Response::Incremental(response), ty, nonce, version)
-    }
-
-    /// Remembers the version of a resource.
-    fn read_resource(
-        &mut self,
-        stream: u32,
-        type_url: &str,
-        resource: &Resource,
-        transmit: &ServerTransmit,
-    ) {
-        assert!(!resource.version.is_empty(), "S0.115");
-        let held = &mut self.streams.get_mut(&stream).expect("a stream").types;
-        let held = &mut held.entry(type_url.into()).or_default().resources;
-        let Some(any) = &resource.resource else {
-            assert_eq!(transmit.cause, Cause::Heartbeat);
-            assert_eq!(held.get(&resource.name), Some(&resource.version), "M162");
-            return;
-        };
-        assert_eq!(any.type_url, type_url, "M82");
-        held.insert(resource.name.clone(), resource.version.clone());
-        let key = (type_url.into(), text_of(resource));
-        let before = self.versions.insert(key, resource.version.clone());
-        assert!(before.is_none_or(|before| before == resource.version), "IS15");
-    }
-
-    fn expect(&mut self, stream: u32, words: &str) {
-        let mut words = words.split_whitespace();
-        let (ty, cause) = (words.next().expect("a type"), words.next().expect("a cause"));
-        let (versions, mut wanted): (Vec<_>, Vec<_>) =
-            words.map(String::from).partition(|word| word.starts_with("v:"));
-        let Some(received) = self.receive(stream) else {
-            panic!("expected {ty} {cause} {wanted:?}, got nothing");
-        };
-        let mut got = received.resources();
-        got.sort();
-        wanted.sort();
-        assert_eq!(
-            (received.transmit.type_url.as_str(), received.transmit.cause.to_string(), got),
-            (url(ty).as_str(), String::from(cause), wanted)
-        );
-        for version in versions {
-            assert_eq!(format!("v:{}", received.transmit.version), version);
-        }
-    }
-
     /// The nonce the client last received for a type.
     pub(crate) fn nonce(&self, stream: u32, short: &str) -> String {
         self.streams
@@ -643,70 +360,9 @@ pub(crate) fn request_of(node: &str, short: &str) -> DiscoveryRequest {
     }
 }
 
-/// A transaction written as in a script.
-pub(crate) fn transaction(changes: &str) -> Transaction {
-    match changes.strip_prefix('@').and_then(|changes| changes.split_once(' ')) {
-        Some((view, changes)) => transaction_in(view, changes),
-        None => transaction_in("", changes),
-    }
-}
-
-/// The same on a view.
-pub(crate) fn transaction_in(view: &str, changes: &str) -> Transaction {
-    let mut transaction = Transaction::in_view(view);
-    for part in changes.split(';') {
-        let mut words = part.split_whitespace();
-        let type_url = url(words.next().expect("a type"));
-        for word in words {
-            if let Some(version) = word.strip_prefix("v:") {
-                transaction.set_version(&*type_url, version);
-                continue;
-            }
-            match (word.strip_prefix('-'), word.strip_prefix('!')) {
-                (Some(name), _) => transaction.remove(&*type_url, name),
-                (_, Some(error)) => {
-                    let (name, code) = error.split_once('=').expect("!name=code");
-                    let code = code_of(code.parse().expect("a number"));
-                    transaction.set_error(&*type_url, name, code, "no")
-                }
-                _ => {
-                    let (head, content) = word.split_once('=').expect("name=content");
-                    let mut options = ResourceOptions::default();
-                    let (names, ttl) = head.split_once('~').unwrap_or((head, ""));
-                    if !ttl.is_empty() {
-                        options = options.with_ttl(duration(ttl));
-                    }
-                    let (names, version) = names.split_once('^').unwrap_or((names, ""));
-                    if !version.is_empty() {
-                        options = options.with_version(version);
-                    }
-                    for alias in names.split('+').skip(1) {
-                        options = options.with_alias(alias);
-                    }
-                    let name = name_of(head);
-                    transaction.set_with(&*type_url, name, payload(name, content), options)
-                }
-            };
-        }
-    }
-    transaction
-}
-
-/// A duration written as in a script: `15s` or `200ms`.
-fn duration(text: &str) -> Duration {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).expect("a unit"));
-    let number = number.parse().expect("a number");
-    match unit {
-        "s" => Duration::from_secs(number),
-        "ms" => Duration::from_millis(number),
-        _ => panic!("no such unit: {unit}"),
-    }
-}
-
-fn code_of(code: i32) -> StatusCode {
-    use StatusCode::{Internal, NotFound, PermissionDenied, Unavailable};
-    let codes = [NotFound, PermissionDenied, Internal, Unavailable];
-    codes.into_iter().find(|known| known.as_i32() == code).expect("a code for a resource")
+/// The default, but for this in the rules of all types.
+pub(crate) fn every_type(change: impl FnMut(&mut xds_core::server::TypeConfig)) -> ServerConfig {
+    ServerConfig::default().with_every_type(change)
 }
 
 /// Runs every script and reports what the ones that passed cover.

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use xds_core::{StreamId, proto::DiscoveryResponse};
+use xds_core::{
+    StreamId,
+    proto::{DiscoveryResponse, Status},
+};
 
 use super::ops::{Habit, TYPES};
 
@@ -76,6 +79,8 @@ pub(crate) struct Seen {
     pub(crate) clusters: u64,
     pub(crate) clusters_then: u64,
     pub(crate) rejected: Option<Rejected>,
+    /// With what the last response was rejected, if it was.
+    pub(crate) error: Option<Status>,
     /// Resources in rejected responses, and responses that had one of them by itself.
     pub(crate) suspects: usize,
     pub(crate) recoveries: usize,

@@ -27,6 +27,7 @@ use self::{
 };
 use crate::support::{payload, url};
 
+const VIA: Via = Via::Aggregated(Variant::StateOfTheWorld);
 pub(crate) const HABITS: [Habit; 3] = [Habit::Accepts, Habit::Rejects, Habit::Wavers];
 
 pub(crate) struct World {
@@ -48,6 +49,7 @@ pub(crate) struct World {
     repeats: bool,
     /// Whether what is deleted may be sent until what refers to it was.
     lets_linger: bool,
+    now: Time,
 }
 
 /// When outputs are polled; it must make no difference (rule 3).
@@ -64,18 +66,16 @@ impl World {
 
     pub(crate) fn with((config, split): (ServerConfig, Split), seed: u64, drains: Drains) -> Self {
         let rules = config.type_defaults.others;
-        let is_gated = matches!(config.ordering, OrderingPolicy::AckGated(_));
         let lets_linger = !matches!(config.ordering, OrderingPolicy::Off);
         let mut server = Server::new(config, seed, Time::ZERO);
-        let mut connect = |habit| Client {
-            habit,
-            stream: server.accept(Via::Aggregated(Variant::StateOfTheWorld), Time::ZERO).unwrap(),
-            node_sent: false,
-            subscriptions: Default::default(),
-        };
-        // Who rejects keeps what depends on it waiting.
-        let habits = if is_gated { [Habit::Accepts; HABITS.len()] } else { HABITS };
-        let clients = habits.into_iter().map(&mut connect).collect();
+        let clients = HABITS
+            .map(|habit| Client {
+                habit,
+                stream: server.accept(VIA, Time::ZERO).unwrap(),
+                node_sent: false,
+                subscriptions: Default::default(),
+            })
+            .into();
         Self {
             server,
             clients,
@@ -91,6 +91,7 @@ impl World {
             versions: rules.versions,
             repeats: rules.sotw_response != SotwResponse::Changes,
             lets_linger,
+            now: Time::ZERO,
         }
     }
 
@@ -152,7 +153,7 @@ impl World {
                 transaction.set_version(url(TYPES[*ty]), format!("v{shared}"));
             }
         }
-        let applied = self.server.apply(transaction, Time::ZERO).unwrap();
+        let applied = self.server.apply(transaction, self.now).unwrap();
         assert_eq!(applied.changed + applied.removed, touched.len());
         for (ty, changes) in self.changes.iter_mut().enumerate() {
             *changes += u64::from(types.contains(&ty));
@@ -227,14 +228,14 @@ impl World {
         };
         self.requests += 1;
         let event = StreamEvent::Message(*stream, request.encode_to_vec().into());
-        self.server.handle_event(event, Time::ZERO);
+        self.server.handle_event(event, self.now);
     }
 
     /// Takes a response, if one is due, and checks that it has a reason.
     fn take(&mut self, client: usize) -> bool {
         let mut frame = Frame::default();
         let stream = self.clients[client].stream;
-        let Some(sent) = self.server.poll_transmit(stream, Time::ZERO, &mut frame) else {
+        let Some(sent) = self.server.poll_transmit(stream, self.now, &mut frame) else {
             return false;
         };
         let bytes = frame.to_bytes();
@@ -254,9 +255,10 @@ impl World {
             Cause::Changed => assert!(self.changes[ty] > seen.changes || seen.lingering),
             Cause::Resubscribed => assert!(seen.lists > seen.lists_then),
             Cause::Warming => assert!(TYPES[ty] == "eds" && seen.clusters > seen.clusters_then),
-            // Without what it has dropped, of which it was sent something.
+            // Without what it has dropped, or what has gone without a word, of which it was sent something.
             Cause::Recovery if self.nack_recovery == NackRecovery::ResendBatch => {
-                assert!(seen.rejected.is_some() && seen.lists > seen.lists_then);
+                let moment = (self.changes[ty], seen.lists, seen.clusters);
+                assert!(seen.rejected.as_ref().is_some_and(|rejected| moment > rejected.after));
                 let is_full = self.repeats || matches!(TYPES[ty], "cds" | "lds");
                 assert!(is_full, "no full state");
             }
@@ -285,12 +287,14 @@ impl World {
         seen.lingering = false;
         for (name, value) in names.iter().zip(&resources) {
             let index = NAMES.iter().position(|known| known == name).unwrap();
+            let exists = self.store.contains_key(&(ty, index));
             // What the client accepted last may be older.
             let repeats = self.repeats || matches!(TYPES[ty], "cds" | "lds");
             if sent.cause == Cause::Recovery && repeats {
+                seen.lingering |= !exists;
                 continue;
             }
-            if !self.store.contains_key(&(ty, index)) {
+            if !exists {
                 assert!(self.lets_linger && TYPES[ty] == "cds", "deleted (M64)");
                 seen.lingering = true;
             } else {
@@ -343,6 +347,7 @@ impl World {
             });
             Some(Status { code: 3, message: String::from("no"), ..Status::default() })
         };
+        subscription.seen.error = error.clone();
         let (nonce, version) = (response.nonce, subscription.accepted.clone());
         self.send(client, ty, nonce, version, error, true);
         // An answer that repeats the list says nothing new about it; one after a dropped list does.
@@ -357,9 +362,8 @@ impl World {
     /// wildcard alone it may keep and say so.
     fn reconnect(&mut self, client: usize) {
         let Client { stream, node_sent, subscriptions, .. } = &mut self.clients[client];
-        self.server.handle_event(StreamEvent::Closed(*stream), Time::ZERO);
-        *stream =
-            self.server.accept(Via::Aggregated(Variant::StateOfTheWorld), Time::ZERO).unwrap();
+        self.server.handle_event(StreamEvent::Closed(*stream), self.now);
+        *stream = self.server.accept(VIA, self.now).unwrap();
         *node_sent = false;
         for subscription in subscriptions.iter_mut() {
             let old = core::mem::take(subscription);
@@ -394,9 +398,9 @@ impl World {
         }
     }
 
-    /// Lets everybody finish, in a bounded number of steps.
+    /// Lets everybody finish, in a bounded number of steps, and whatever waits for somebody give up.
     pub(crate) fn settle(&mut self) {
-        for _ in 0..200 {
+        for _ in 0..300 {
             let mut progress = false;
             for client in 0..self.clients.len() {
                 while self.take(client) {
@@ -407,7 +411,11 @@ impl World {
                 }
             }
             if !progress {
-                return;
+                // Until it is, what is due next is what is queued.
+                self.drain();
+                let Some(due) = self.server.poll_timeout() else { return };
+                self.now = self.now.max(due.at);
+                self.server.handle_timeout(self.now);
             }
         }
         panic!("no end of responses (IL2)");

@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use proptest::{collection::vec, option, prelude::*};
 use xds_core::server::{
-    AckGated, Missing, NackRecovery, OrderingPolicy, ServerConfig, ServerLimits, SotwResponse,
-    VersionMode, Warming, Window,
+    AckGated, Missing, NackRecovery, OnStuck, OrderingPolicy, ServerConfig, ServerLimits,
+    SotwResponse, VersionMode, Warming, Window,
 };
 
 /// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
@@ -77,12 +77,17 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
     let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
     let split = prop_oneof![3 => Just(Split::No), 1 => Just(Split::Yes)];
     // What endpoints a cluster needs the model does not know.
-    let mut gated = AckGated::default();
-    gated.references = None;
+    let gated = |on_stuck| {
+        let mut gated = AckGated::default();
+        gated.references = None;
+        gated.on_stuck = on_stuck;
+        OrderingPolicy::AckGated(gated)
+    };
     let ordering = prop_oneof![
         2 => Just(OrderingPolicy::OrderOnly),
         1 => Just(OrderingPolicy::Off),
-        2 => Just(OrderingPolicy::AckGated(gated)),
+        1 => Just(gated(OnStuck::Hold)),
+        1 => Just(gated(OnStuck::Continue)),
     ];
     (rules, warming, split, ordering).prop_map(|(rules, warming, split, ordering)| {
         let (recovery, window, missing, full, versions) = rules;

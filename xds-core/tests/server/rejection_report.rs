@@ -1,0 +1,113 @@
+//! Who rejected what, as an operator is told.
+
+use crate::support::Rig;
+use xds_core::{
+    server::{Extent, Rejection, ServerConfig, ServerLimits},
+    types,
+};
+
+/// A rejection as `node stream type names count`.
+fn line(rejection: &Rejection<'_>) -> String {
+    let names: Vec<_> = rejection.names.iter().map(|name| name.as_str()).collect();
+    let more = if rejection.extent == Extent::Part { "..." } else { "" };
+    let (node, count, message) = (rejection.node_id, rejection.count, rejection.message);
+    let stream = rejection.stream.map_or_else(|| "gone".into(), |stream| stream.to_string());
+    let short = types::short_name(rejection.type_url.as_str()).unwrap_or("other");
+    format!(
+        "{node} {stream} {short} {}{more} {count} {} {message}",
+        names.join(","),
+        rejection.code
+    )
+}
+
+fn report(rig: &Rig) -> Vec<String> {
+    rig.server.rejections().map(|rejection| line(&rejection)).collect()
+}
+
+/// IS4, B04: what an operator wants to know of a bad push.
+#[test]
+fn rejections_are_reported_by_node() {
+    let mut rig = Rig::default();
+    rig.run(
+        "
+        set cds a=1 b=1; eds x=1 y=1 z=1
+        > cds
+        < cds first a=1 b=1
+        > cds
+        2> eds x y
+        2< eds first x=1 y=1
+        3d> eds +*
+        ",
+    );
+    rig.run(
+        "
+        set cds b=2 c=1
+        < cds changed a=1 b=2 c=1
+        > cds nack
+        2> eds nack x y
+        ",
+    );
+    assert_eq!(report(&rig), ["node-1 s0 cds b,c 1 3 bad", "node-2 s1 eds y,x 1 3 bad"]);
+    let since = rig.server.rejections().next().expect("a rejection").since;
+    rig.run("wait 5s\nset cds b=3\n< cds changed a=1 b=3 c=1\n> cds nack");
+    let Some(first) = rig.server.rejections().next() else { panic!("a rejection") };
+    assert_eq!((first.since, first.last, first.count), (since, rig.now, 2));
+    assert_eq!(first.version, &rig.server.version(types::CLUSTER).expect("a version"));
+    assert_eq!(line(&first), "node-1 s0 cds c,b 2 3 bad");
+
+    // In full state, too, those are named that were new.
+    rig.run("4> cds a b\n4< cds first a=1 b=3\n4> cds a b\nset cds a=5\n4< cds changed a=5 b=3");
+    rig.run("4> cds nack a b");
+    assert_eq!(report(&rig).pop().expect("a rejection"), "node-4 s3 cds a 1 3 bad");
+    rig.run("4close\nset cds a=1\n4> cds a\n4< cds first a=1\n4> cds a");
+
+    // Once it accepts what replaced it, or asks no more for it, it has rejected nothing.
+    rig.run("set cds b=4\n< cds changed a=1 b=4 c=1\n> cds\n2> eds z");
+    assert_eq!(report(&rig), Vec::<String>::new());
+    println!("covers: B04 IS4 M53");
+}
+
+#[test]
+fn rejections_outlive_their_stream_for_a_while() {
+    let mut rig = Rig::default();
+    rig.run("set cds a=1\n> cds\n< cds first a=1\n> cds nack\nwait 5s\nclose");
+    assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
+    // The client comes back and rejects it again, then accepts something else.
+    rig.run("> cds\n< cds first a=1");
+    assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
+    rig.run("> cds nack");
+    assert_eq!(report(&rig), ["node-1 s0.1 cds a 2 3 bad"]);
+    rig.run("close\nset cds a=2\n> cds\n< cds first a=2\n> cds");
+    assert_eq!(report(&rig), Vec::<String>::new());
+
+    rig.run("set cds a=3\n< cds changed a=3\n> cds nack\nclose\nwait 599s");
+    assert_eq!(report(&rig), ["node-1 gone cds a 1 3 bad"]);
+    rig.run("wait 1s");
+    assert_eq!(report(&rig), Vec::<String>::new());
+    assert_eq!(rig.server.poll_timeout(), None);
+    println!("covers: B04 M243");
+}
+
+/// M242: a report of everybody is no way to fill the memory.
+#[test]
+fn the_report_is_bounded() {
+    let mut limits = ServerLimits::default();
+    limits.rejected_names = 2;
+    limits.remembered_rejections = 3;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set eds a=1 b=1 c=1; cds a=1 b=1 c=1");
+    for stream in 1..=5 {
+        rig.run(&format!("{stream}> eds a b c\n{stream}< eds first a=1 b=1 c=1"));
+        rig.run(&format!("{stream}> eds nack a b c"));
+    }
+    rig.run("6> cds\n6< cds first a=1 b=1 c=1\n6> cds nack");
+    let reported = report(&rig);
+    assert_eq!(reported.len(), 6);
+    assert_eq!(reported[4..], ["node-5 s4 eds c,b... 1 3 bad", "node-6 s5 cds a,b... 1 3 bad"]);
+    for stream in 1..=6 {
+        rig.run(&format!("{stream}close"));
+    }
+    let nodes: Vec<_> = rig.server.rejections().map(|it| it.node_id.to_owned()).collect();
+    assert_eq!(nodes, ["node-4", "node-5", "node-6"]);
+    println!("covers: M241 M242");
+}
