@@ -6,15 +6,16 @@
 
 use crate::support::model::{
     Drains, World,
-    ops::{NAMES, Op, Split, TYPES, config, op},
+    ops::{Habit, NAMES, Op, Split, TYPES, config, op},
 };
 use crate::support::url;
+use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
 use xds_core::{
     Time,
     proto::DiscoveryResponse,
-    server::{ServerConfig, StreamEvent},
+    server::{ServerConfig, StreamEvent, VersionMode},
 };
 
 /// Runs to the end and checks that it is one.
@@ -98,6 +99,34 @@ proptest! {
         prop_assert_eq!(&one.transcript, &other_seed.transcript);
         prop_assert_eq!(&one.frames, &other_seed.frames);
         prop_assert_eq!(&one.frames, &undrained.frames);
+    }
+
+    /// M72: a label that everything has does as well as versions that are made of content. But for clients that
+    /// come back, who are taken at their word by the one and not by the other.
+    #[test]
+    fn a_label_changes_nothing_of_what_is_sent(
+        ops in vec(op(0..3, 0..TYPES.len()), 1..60),
+        config in config(),
+        rejects in any::<bool>(),
+    ) {
+        let sent = |versions| {
+            let (config, split) = config.clone();
+            let config = config.with_every_type(|it| it.versions = versions);
+            let mut world = World::with((config, split), 1, Drains::Always);
+            world.changes_of_a_label = u64::MAX;
+            if rejects {
+                world.clients.iter_mut().for_each(|it| it.habit = Habit::Wavers);
+            }
+            let is_return = |op: &&Op| matches!(op, Op::Reconnect { .. });
+            let ops: Vec<_> = ops.iter().filter(|op| !is_return(op)).cloned().collect();
+            world.run(&ops);
+            let resources = |frame: &Bytes| {
+                let response = DiscoveryResponse::decode(frame.clone()).unwrap();
+                (response.type_url, response.resources)
+            };
+            world.frames.iter().map(resources).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(sent(VersionMode::Content), sent(VersionMode::Label));
     }
 
     /// Two servers with the same resources in the end state the same versions (M72, 5.7h).

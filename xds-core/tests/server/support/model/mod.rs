@@ -45,6 +45,8 @@ pub(crate) struct World {
     window: usize,
     nack_recovery: NackRecovery,
     versions: VersionMode,
+    /// So many changes have one label, where versions are labels.
+    pub(crate) changes_of_a_label: u64,
     /// Whether all types send everything each time.
     repeats: bool,
     /// Whether what is deleted may be sent until what refers to it was.
@@ -89,6 +91,7 @@ impl World {
             window: usize::from(rules.window.get()),
             nack_recovery: rules.nack_recovery,
             versions: rules.versions,
+            changes_of_a_label: 3,
             repeats: rules.sotw_response != SotwResponse::Changes,
             lets_linger,
             now: Time::ZERO,
@@ -145,11 +148,15 @@ impl World {
         let mut types: BTreeSet<usize> = touched.iter().map(|(ty, _)| *ty).collect();
         if matches!(self.versions, VersionMode::Caller | VersionMode::Label) {
             // The same resources in another version are a change as well.
-            types.extend(changes.iter().map(|(ty, ..)| *ty));
+            if self.changes_of_a_label < u64::MAX {
+                types.extend(changes.iter().map(|(ty, ..)| *ty));
+            }
             for ty in &types {
                 let change = self.changes[*ty] + 1;
-                // One label for several contents.
-                let shared = if self.versions == VersionMode::Label { change / 3 } else { change };
+                let shared = match self.versions {
+                    VersionMode::Label => change / self.changes_of_a_label,
+                    _ => change,
+                };
                 transaction.set_version(url(TYPES[*ty]), format!("v{shared}"));
             }
         }
