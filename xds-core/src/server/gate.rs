@@ -108,6 +108,20 @@ struct Mark {
     warms_from: Stamp,
 }
 
+impl Mark {
+    /// Takes note that the newest response was the last part of what there was to send, if it was.
+    fn complete(&mut self, session: &Session, arena: &Arena, clock: Stamp) {
+        if session.has_additions(arena) {
+            return;
+        }
+        let Some(nonce) = session.newest_content() else { return };
+        (self.set, self.nonce) = (clock, nonce);
+        if !session.has_removals(arena) {
+            self.deleted = clock;
+        }
+    }
+}
+
 /// Whether it is worth waiting for the client to ask for endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Patience {
@@ -211,6 +225,7 @@ impl Gate {
         policy: &AckGated,
     ) -> Outlook {
         let sessions = Sessions::of(seats, subscriptions);
+        self.note_settled(&sessions, subscriptions.store.clock());
         let mut outlook = Outlook::default();
         let waits = |seat: &&Seat| !Waits::of(usize::from(seat.rank)).to_be_sent.is_empty();
         // What has waited goes first once it may: who keeps changing what it waited for must not keep
@@ -244,6 +259,21 @@ impl Gate {
             outlook.hold = outlook.hold.or(additions).or(removals);
         }
         outlook
+    }
+
+    /// The rest of a response that was split may go without being sent: it is gone, or the client asks for it
+    /// no more.
+    fn note_settled(&mut self, sessions: &Sessions<'_>, clock: Stamp) {
+        for (marks, view) in self.marks.iter_mut().zip(&sessions.0) {
+            let Some(view) = view.filter(View::is_settled) else { continue };
+            let Some(nonce) = view.session.newest_content() else { continue };
+            // It may have been forgiven for what it rejected, but does not have it.
+            if marks.accepted.nonce < nonce && !view.session.is_refused() {
+                // What is gone may have gone since without a word.
+                (marks.sent.set, marks.sent.nonce) = (clock, nonce);
+                marks.accepted = marks.sent;
+            }
+        }
     }
 
     fn hold_additions(
@@ -329,7 +359,10 @@ impl Gate {
             sessions.get(rank).is_some_and(|other| {
                 let is_finished = other.is_settled() && !other.session.has_removals(other.arena);
                 let reached = self.accepted(rank).deleted.max(self.waived);
-                !is_finished && (reached < deleted || has_lost_silently(rank, reached))
+                let has_older =
+                    || other.session.has_from_before(other.arena, &subscriptions.edges, reached);
+                !is_finished
+                    && (reached < deleted || has_lost_silently(rank, reached) || has_older())
                     || self.waived < deleted && self.has_refused(rank, other, Stamp::MAX)
             })
         };
@@ -447,13 +480,7 @@ impl Gate {
                 (marks.sent.warms, marks.sent.warms_from) = (nonce, from);
             }
         }
-        if !view.session.has_additions(view.arena) {
-            marks.sent.set = clock;
-            marks.sent.nonce = nonce;
-            if !view.session.has_removals(view.arena) {
-                marks.sent.deleted = clock;
-            }
-        }
+        marks.sent.complete(view.session, view.arena, clock);
     }
 
     /// A request was taken, which may have answered a response.

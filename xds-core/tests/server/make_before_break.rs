@@ -320,7 +320,7 @@ impl World {
             clients,
             target: Target::default(),
             dice: Dice(seed),
-            log: String::new(),
+            log: format!("seed {seed}\n"),
             violation: None,
         }
     }
@@ -675,7 +675,8 @@ fn ack_gated() -> OrderingPolicy {
 #[test]
 fn no_accepted_route_ever_leads_nowhere() {
     let walks: u64 = std::env::var("XDS_WALKS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
-    for seed in 0..walks {
+    let first: u64 = std::env::var("XDS_FIRST").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    for seed in first..walks {
         let mut world = World::new(ack_gated(), seed);
         world.run(600);
         if let Some(why) = &world.violation {

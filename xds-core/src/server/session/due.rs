@@ -1,7 +1,7 @@
 //! How far a session has got: what is still to be sent, and whether the client has accepted the rest.
 
 use super::{
-    First, Haste, Sends, Session, Staging, Wildcard,
+    First, Haste, Purpose, Sends, Session, Staging, Wildcard,
     edge::{Chain, Edge, Edges},
     renewal::Renewals,
     window::Answer,
@@ -130,6 +130,22 @@ impl Session {
         self.sends(arena) == Sends::Changes && self.sent_by_name(edges).any(is_lost)
     }
 
+    /// Whether the client has anything by name as it was before that went without a word, and came back after a
+    /// position: it is to be sent that yet.
+    pub(crate) fn has_from_before(&self, arena: &Arena, edges: &Edges, after: Stamp) -> bool {
+        if self.sends(arena) != Sends::Changes {
+            return false;
+        }
+        let mut slot = self.due.first();
+        while let Some(edge) = edges.at(slot) {
+            if edge.sent != 0 && arena.came_back_after(edge.resource, after) {
+                return true;
+            }
+            slot = edges.next(Chain::Due, slot);
+        }
+        false
+    }
+
     /// Whether the client has rejected the newest response.
     pub(crate) fn is_refused(&self) -> bool {
         self.newest.is_some_and(|sent| sent.answer == Answer::Nack)
@@ -178,6 +194,12 @@ impl Session {
     /// The number of the newest response; zero if there is none.
     pub(crate) fn newest_nonce(&self) -> u64 {
         self.newest.map_or(0, |sent| sent.nonce.get())
+    }
+
+    /// The same, unless it is a heartbeat.
+    pub(crate) fn newest_content(&self) -> Option<u64> {
+        let newest = self.newest.filter(|sent| sent.purpose == Purpose::Content);
+        newest.map(|sent| sent.nonce.get())
     }
 
     /// Whether the client subscribes to everything of the type.

@@ -55,6 +55,11 @@ impl Life {
         self.is_remembered() && self.first > position
     }
 
+    /// Whether the newest resource of the name is not its first, and was created after `position`.
+    pub(crate) fn came_back_after(self, position: Stamp) -> bool {
+        self.buried != Stamp::START && self.born > position
+    }
+
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, was sent the
     /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
     /// was.

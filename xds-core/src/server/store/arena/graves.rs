@@ -81,6 +81,12 @@ impl Arena {
         resource.is_some_and(|resource| resource.life.began_after(position))
     }
 
+    /// Whether a name has a resource again since after `position`.
+    pub(crate) fn came_back_after(&self, slot: Slot, position: Stamp) -> bool {
+        let resource = self.at(slot).filter(|resource| resource.payload.is_some());
+        resource.is_some_and(|resource| resource.life.came_back_after(position))
+    }
+
     /// Whether who was sent everything up to `sent`, and told of deletions up to `told`, has some version
     /// of the resource.
     pub(crate) fn is_known(&self, slot: Slot, sent: Stamp, told: Stamp) -> bool {
