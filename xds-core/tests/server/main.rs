@@ -31,6 +31,7 @@ mod isolation;
 mod labels;
 mod layers;
 mod lifecycle;
+mod long_lists;
 mod make_before_break;
 mod model;
 mod nacks;

@@ -62,9 +62,11 @@ pub struct ServerLimits {
     pub suspects: usize,
     /// Bytes of one resource; default 64 MiB.
     pub resource_bytes: usize,
-    /// Bytes of resources in one response; default 4 MiB less 16 KiB, which fits gRPC's default for
-    /// what a client takes. What exceeds it is sent in several responses, one behind the other's
-    /// ACK, except in full state, which cannot be split and is reported instead (M83).
+    /// Bytes of resources, names of what is gone, and errors together in one response; default 4 MiB less
+    /// 16 KiB, which fits gRPC's default for what a client takes. What exceeds it is sent in several
+    /// responses, one behind the other's ACK; a single one that is longer goes alone. The resources of a
+    /// full state cannot be split: a state that is too long is reported instead (M83), and each part of the
+    /// errors beside one comes with all of it (M177).
     pub response_bytes: usize,
 }
 

@@ -14,7 +14,7 @@ use core::num::NonZeroU64;
 
 use super::{
     Purpose, Stamp, Turn,
-    rare::{Beside, Suspects},
+    rare::{Beside, Suspects, Telling},
     rejected::Rejected,
     window::{Answer, Sent},
 };
@@ -177,7 +177,11 @@ impl Turn<'_> {
             around.accepted = Some((sent.from, sent.to));
             self.settle_suspects(sent);
         }
-        self.session.with_rare(|rare| rare.rejected_state = None);
+        self.session.with_rare(|rare| {
+            rare.rejected_state = None;
+            let is_told = |it: &mut Telling| it.partly.is_none() && it.last <= sent.nonce.get();
+            rare.telling.take_if(is_told);
+        });
         let culprits = self.clear_suspects(sent, around.config.limits.suspects);
         let version = sent.version;
         self.session.accepted = Some(version);
@@ -221,12 +225,14 @@ impl Turn<'_> {
             let beside = self.rejected_beside();
             let accepted = self.session.accepted_response(self.arena, Stamp::START);
             let accepted = accepted.filter(|_| beside == Beside::Deletions);
+            let telling = self.session.rare.as_deref().and_then(|rare| rare.telling);
+            let since = telling.map_or(Stamp::MAX, |telling| telling.since);
             let new = Suspects {
                 first: sent.nonce,
                 last: sent.nonce,
                 from: sent.from.max(rode),
                 until: sent.at,
-                told: accepted.map_or(Stamp::MAX, |accepted| accepted.at),
+                told: accepted.map_or(Stamp::MAX, |accepted| accepted.at.min(since)),
                 beside,
             };
             let suspects = self.session.suspects().map_or(new, |earlier| earlier.and(new));

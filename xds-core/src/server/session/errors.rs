@@ -4,7 +4,11 @@ use alloc::vec::Vec;
 
 use super::Turn;
 use crate::{
-    server::{event::StatusCode, store::transaction::ResourceError, wants::Want},
+    server::{
+        event::StatusCode,
+        store::{body::Room, transaction::ResourceError},
+        wants::Want,
+    },
     service::Variant,
     slab::Slot,
     text::ResourceName,
@@ -18,27 +22,27 @@ pub(crate) struct Errors {
     pub(crate) count: usize,
 }
 
-impl Errors {
-    fn push(&mut self, variant: Variant, name: &ResourceName, error: &ResourceError) {
-        const NAME: u32 = 1;
-        const RESOURCE_NAME: u32 = 1;
-        const ERROR_DETAIL: u32 = 2;
+/// The error of a resource, as the field of a response.
+fn encode_error(variant: Variant, name: &ResourceName, error: &ResourceError) -> Vec<u8> {
+    const NAME: u32 = 1;
+    const RESOURCE_NAME: u32 = 1;
+    const ERROR_DETAIL: u32 = 2;
 
-        let field = match variant {
-            Variant::StateOfTheWorld => 7,
-            Variant::Incremental => 9,
-        };
-        let name = name.as_str().as_bytes();
-        let status = encode::status(error.code.as_i32(), &error.message);
-        let name_len = encode::block_len(NAME, name.len());
-        let len = encode::block_len(RESOURCE_NAME, name_len)
-            + encode::block_len(ERROR_DETAIL, status.len());
-        encode::block_head(&mut self.bytes, field, len);
-        encode::block_head(&mut self.bytes, RESOURCE_NAME, name_len);
-        encode::block(&mut self.bytes, NAME, name);
-        encode::block(&mut self.bytes, ERROR_DETAIL, &status);
-        self.count += 1;
-    }
+    let field = match variant {
+        Variant::StateOfTheWorld => 7,
+        Variant::Incremental => 9,
+    };
+    let name = name.as_str().as_bytes();
+    let status = encode::status(error.code.as_i32(), &error.message);
+    let name_len = encode::block_len(NAME, name.len());
+    let len =
+        encode::block_len(RESOURCE_NAME, name_len) + encode::block_len(ERROR_DETAIL, status.len());
+    let mut bytes = Vec::with_capacity(encode::block_len(field, len));
+    encode::block_head(&mut bytes, field, len);
+    encode::block_head(&mut bytes, RESOURCE_NAME, name_len);
+    encode::block(&mut bytes, NAME, name);
+    encode::block(&mut bytes, ERROR_DETAIL, &status);
+    bytes
 }
 
 impl Turn<'_> {
@@ -59,12 +63,19 @@ impl Turn<'_> {
             .or_else(|| self.arena.missing_error().filter(|_| is_missing))
     }
 
-    /// Adds the error that stands for a resource; says whether there is one.
-    pub(super) fn push_error(&mut self, slot: Slot) -> bool {
-        let Some(error) = self.error_of(slot).cloned() else { return false };
-        if let Some(resource) = self.arena.at(slot) {
-            self.errors.push(self.session.variant, &resource.name, &error);
+    /// Adds the error that stands for a resource, if there is one, unless there is no room for so many bytes.
+    pub(super) fn push_error(
+        &mut self,
+        slot: Slot,
+        make_room: impl FnOnce(usize) -> Room,
+    ) -> Option<Room> {
+        let error = self.error_of(slot)?;
+        let bytes = encode_error(self.session.variant, &self.arena.at(slot)?.name, error);
+        let room = make_room(bytes.len());
+        if room == Room::Taken {
+            self.errors.bytes.extend_from_slice(&bytes);
+            self.errors.count += 1;
         }
-        true
+        Some(room)
     }
 }

@@ -269,6 +269,7 @@ impl Turn<'_> {
             if self.session.follows_graves(self.arena) {
                 self.arena.leave_mourners();
             }
+            self.session.with_rare(|rare| rare.telling = None);
             self.drop_lingering();
         }
     }

@@ -60,8 +60,8 @@ impl Turn<'_> {
     pub(super) fn let_graves_linger(&mut self) {
         let Some(wildcard) = self.session.wildcard else { return };
         let lost: Vec<Slot> = {
-            let lost = self.arena.lost(wildcard.told, wildcard.reached);
-            lost.map(|(slot, _)| slot).collect()
+            let knows = self.session.knows(&wildcard);
+            self.arena.lost(knows, wildcard.reached).map(|(slot, _)| slot).collect()
         };
         for resource in lost {
             if self.edges.find(self.slot, resource).is_some() {
@@ -76,6 +76,7 @@ impl Turn<'_> {
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.told = clock;
         }
+        self.session.with_rare(|rare| rare.telling = None);
     }
 
     /// The client says that it has what is gone. That may have to wait like any deletion.

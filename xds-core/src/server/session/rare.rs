@@ -21,6 +21,8 @@ pub(super) struct Rare {
     pub(super) farewell: Box<[ResourceName]>,
     /// The same of what an incremental client lost with an alias, until that may be told (M147).
     pub(super) bereft: Bereft,
+    /// What is gone takes several responses to be told.
+    pub(super) telling: Option<Telling>,
     /// How many edges linger.
     pub(super) lingering: u32,
     /// Edges to names that did not exist when the client asked for them, and until when it is not told
@@ -33,6 +35,17 @@ pub(super) struct Rare {
     pub(super) isolation: Option<Box<Isolation>>,
     /// What stated versions of the application read.
     pub(super) texts: Vec<(StatedVersion, Version)>,
+}
+
+/// Several responses that tell what the wildcard has lost, until the last of them is accepted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Telling {
+    /// What the client knew of before the first one.
+    pub(super) since: Stamp,
+    /// How far they got, unless that is all.
+    pub(super) partly: Option<Stamp>,
+    /// The number of the last one so far.
+    pub(super) last: u64,
 }
 
 /// What a client has, and has no claim to any more.

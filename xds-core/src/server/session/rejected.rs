@@ -266,7 +266,8 @@ impl Turn<'_> {
         }
         let lost: Vec<Slot> = match self.session.wildcard {
             Some(wildcard) => {
-                self.arena.lost(wildcard.told, wildcard.reached).map(|it| it.0).collect()
+                let knows = self.session.knows(&wildcard);
+                self.arena.lost(knows, wildcard.reached).map(|it| it.0).collect()
             }
             None => Vec::new(),
         };

@@ -89,7 +89,7 @@ impl Turn<'_> {
         let from = before.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let reached = self.session.reached();
         let (body, version, cause) = match self.session.sends(self.arena) {
-            Sends::FullState => self.render_full_state(nonce.get())?,
+            Sends::FullState => self.render_full_state(nonce.get(), limit)?,
             Sends::Changes => {
                 let (body, cause) = self.render_changes(nonce.get(), limit)?;
                 (body, self.arena.version, cause)
@@ -173,6 +173,8 @@ impl Turn<'_> {
         walked: Option<(Stamp, Stamp)>,
     ) -> Option<Cause> {
         let tells_removals = self.session.sends(self.arena) == Sends::ChangesAndRemovals;
+        // Of what is covered by a walk there may be more behind what does not fit.
+        let is_walk_empty = walked.is_none_or(|(from, to)| from == to);
         let mut cause = None;
         let mut slot = self.session.due.first();
         while let Some(edge) = self.edges.at(slot) {
@@ -180,7 +182,18 @@ impl Turn<'_> {
             let (at, standing) = (edge.resource, edge.standing);
             let parting = standing.is_passing();
             let has_had_it = edge.sent != 0;
-            if !parting && self.push_error(at) {
+            let error = match parting {
+                true => None,
+                false => self.push_error(at, |bytes| parts.set_aside(bytes)),
+            };
+            if error == Some(Room::Full) {
+                if is_walk_empty {
+                    break;
+                }
+                slot = next;
+                continue;
+            }
+            if error == Some(Room::Taken) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
                 if self.arena.payload(at).is_none() {
@@ -200,7 +213,7 @@ impl Turn<'_> {
                 Some(_) if beyond => {}
                 // No room for this one. What the walk covers must still be taken off the list.
                 Some(payload) if !covered && parts.push(&resource.name, payload) == Room::Full => {
-                    if walked.is_none() {
+                    if is_walk_empty {
                         break;
                     }
                 }
@@ -210,16 +223,20 @@ impl Turn<'_> {
                     let is_spoken_for =
                         payload.is_none() && (is_alias || self.arena.has_members(at));
                     if payload.is_none() && tells_removals && !is_spoken_for {
-                        let absence = self.arena.config.absence;
-                        match absence {
+                        let room = match self.arena.config.absence {
                             Absence::EmptyResource if !has_had_it => {
-                                parts.push_absence(&resource.name);
+                                parts.push_absence(&resource.name)
                             }
-                            _ => {
-                                self.absences += usize::from(!has_had_it);
-                                parts.remove(&resource.name, self.session.spelling);
+                            _ => parts.remove(&resource.name, self.session.spelling),
+                        };
+                        if room == Room::Full {
+                            if is_walk_empty {
+                                break;
                             }
+                            slot = next;
+                            continue;
                         }
+                        self.absences += usize::from(!has_had_it);
                     }
                     let due = self.edges.clear_due(&mut self.session.due, slot);
                     if !is_spoken_for {
@@ -270,6 +287,7 @@ impl Turn<'_> {
             // its edges, and its own order.
             if may_tell_again {
                 wildcard.told = wildcard.told.min(suspects.told);
+                self.session.with_rare(|rare| rare.telling = None);
             }
         }
     }

@@ -4,17 +4,19 @@
 use alloc::boxed::Box;
 use core::mem;
 
-use super::{CatchUp, Turn, Wildcard, render::MinSome as _};
+use super::{CatchUp, Session, Turn, Wildcard, rare::Telling, render::MinSome as _};
 use crate::{
     server::{
         config::WildcardExit,
         event::Cause,
         store::{
-            body::{Body, Parts},
+            arena::graves::Knows,
+            body::{Body, Parts, Room},
             history::Stamp,
         },
     },
     slab::Slot,
+    text::ResourceName,
     wire::request::Spelling,
 };
 
@@ -22,31 +24,49 @@ impl Turn<'_> {
     /// What the client lacks, as much as fits.
     pub(super) fn render_incremental(&mut self, nonce: u64, limit: usize) -> Option<(Body, Cause)> {
         if let Some(wildcard) = self.session.wildcard.filter(|it| self.shares_bytes(it)) {
-            let told = self.tells_from(&wildcard);
-            let tail = self.arena.tail_body(self.form(), wildcard.cursor, Some(told), limit);
-            self.advance(tail.to);
+            let knows = self.knows(&wildcard);
+            let tail = self.arena.tail_body(self.form(), wildcard.cursor, Some(knows), limit);
+            self.advance_telling(tail.to, tail.partly, nonce);
             let is_news = !tail.body.is_empty() || wildcard.must_be_answered();
             return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
         }
         let mut parts = self.parts(limit);
         let (mut cause, mut walked) = (None, None);
         if let Some(wildcard) = self.session.wildcard {
-            let to = self.gather(wildcard, &mut parts);
-            self.gather_graves(wildcard, &mut parts);
+            let partly = self.gather_graves(wildcard, &mut parts);
+            // Until all that is gone is told, it matters how far the client had come.
+            let to = match partly {
+                Some(_) => wildcard.cursor,
+                None => self.gather(wildcard, &mut parts),
+            };
             if !parts.is_empty() || wildcard.must_be_answered() {
                 cause = Some(wildcard.reason(to));
             }
-            walked = Some((wildcard.cursor, to));
+            walked = Some((wildcard.cursor, to, partly));
         }
         if self.say_farewell(&mut parts) {
             let why = if self.tells_losses { Cause::Changed } else { Cause::Resubscribed };
             cause = cause.min_some(Some(why));
         }
-        let named = self.take_due(&mut parts, nonce, walked);
-        if let Some((_, to)) = walked {
-            self.advance(to);
+        let named = self.take_due(&mut parts, nonce, walked.map(|(from, to, _)| (from, to)));
+        if let Some((_, to, partly)) = walked {
+            self.advance_telling(to, partly, nonce);
         }
         Some((self.finish(parts), cause.min_some(named)?))
+    }
+
+    /// The wildcard has been sent up to `to`, and what is gone is told: all of it, or up to a position.
+    fn advance_telling(&mut self, to: Stamp, partly: Option<Stamp>, nonce: u64) {
+        let Some(Wildcard { told, .. }) = self.session.wildcard else { return };
+        if partly.is_none() {
+            self.advance(to);
+        }
+        let before = self.session.rare.as_deref().and_then(|rare| rare.telling);
+        let is_going_on = partly.is_some() || before.is_some_and(|it| it.partly.is_some());
+        if is_going_on {
+            let since = before.map_or(told, |before| before.since);
+            self.session.rare_mut().telling = Some(Telling { since, partly, last: nonce });
+        }
     }
 
     /// The common case: nothing but the wildcard, whose bytes all such clients share. Which deletions
@@ -61,13 +81,17 @@ impl Turn<'_> {
             && (wildcard.reached == wildcard.cursor || self.arena.newest_grave() <= wildcard.told)
     }
 
-    /// After when deletions are told of: none is if the client is to keep what it has (M133).
-    fn tells_from(&self, wildcard: &Wildcard) -> Stamp {
-        if self.arena.tells_removals() { wildcard.told } else { self.arena.clock() }
+    /// What the client knows of deletions: everything, if it is to keep what it has (M133).
+    fn knows(&self, wildcard: &Wildcard) -> Knows {
+        match self.arena.tells_removals() {
+            true => self.session.knows(wildcard),
+            false => Knows::all(self.arena.clock()),
+        }
     }
 
-    /// Adds the names of what the wildcard has lost. Names that are due anyhow are left to that.
-    fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) {
+    /// Adds the names of what the wildcard has lost, as many as fit. Names that are due anyhow are left to
+    /// that.
+    fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) -> Option<Stamp> {
         let (edges, own) = (&*self.edges, self.slot);
         let is_due = |resource: Slot| {
             edges
@@ -75,23 +99,26 @@ impl Turn<'_> {
                 .and_then(|slot| edges.at(slot))
                 .is_some_and(|edge| edge.due.is_some())
         };
-        let spelling = self.session.spelling;
-        let (told, reached) = (self.tells_from(&wildcard), wildcard.reached);
-        self.arena.gather_graves(told, reached, parts, spelling, |slot| !is_due(slot));
+        let (knows, spelling) = (self.knows(&wildcard), self.session.spelling);
+        self.arena.gather_graves(knows, wildcard.reached, parts, spelling, |slot| !is_due(slot))
     }
 
     /// Names what only the wildcard covered that the client has left, unless it has been named since
-    /// (M93).
+    /// (M93); as much of it as fits.
     fn say_farewell(&mut self, parts: &mut Parts) -> bool {
         let mut names = Box::default();
         self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
-        for name in &names {
+        let count = names.len();
+        let mut is_told = |name: &ResourceName| {
             let slot = self.arena.find(name.as_str());
-            if slot.and_then(|slot| self.edges.find(self.slot, slot)).is_none() {
-                parts.remove(name, self.session.spelling);
-            }
+            let has_edge = slot.and_then(|slot| self.edges.find(self.slot, slot)).is_some();
+            has_edge || parts.remove(name, self.session.spelling) == Room::Taken
+        };
+        let told = names.iter().position(|name| !is_told(name)).unwrap_or(count);
+        if told < count {
+            self.session.rare_mut().farewell = names.into_vec().split_off(told).into();
         }
-        !names.is_empty()
+        told > 0
     }
 
     /// Prepares a farewell to everything that the client has from the wildcard alone.
@@ -118,6 +145,15 @@ impl Turn<'_> {
         if !names.is_empty() {
             self.session.rare_mut().farewell = names;
         }
+    }
+}
+
+impl Session {
+    /// What the client knows of what its wildcard has lost.
+    pub(super) fn knows(&self, wildcard: &Wildcard) -> Knows {
+        let telling = self.rare.as_deref().and_then(|rare| rare.telling);
+        let partly = telling.and_then(|telling| telling.partly);
+        Knows { told: wildcard.told, partly: partly.unwrap_or(wildcard.told) }
     }
 }
 

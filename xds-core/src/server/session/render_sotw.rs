@@ -9,49 +9,43 @@ use crate::{
     server::{
         event::Cause,
         store::{
-            arena::Resource,
-            body::{Body, Parts, Payload},
+            arena::{Resource, graves::Knows},
+            body::{Body, Parts, Payload, Room},
             version::TypeVersion,
         },
     },
+    slab::Slot,
     text::ResourceName,
 };
 
 impl Turn<'_> {
-    /// All subscribed resources that exist (M74, M76, M79-M81).
-    /// Nothing if it turns out that the client has just that.
-    pub(super) fn render_full_state(&mut self, nonce: u64) -> Option<(Body, TypeVersion, Cause)> {
-        let (body, version, cause) = self.take_full_state(nonce);
+    /// All subscribed resources that exist (M74, M76, M79-M81), and as many errors as there is room for beside
+    /// them. Nothing if it turns out that the client has just that.
+    pub(super) fn render_full_state(
+        &mut self,
+        nonce: u64,
+        limit: usize,
+    ) -> Option<(Body, TypeVersion, Cause)> {
+        let (body, version, cause) = self.take_full_state(nonce, limit);
         Some((body, version, cause?))
     }
 
     /// The same, and why it is sent, if there is more to it than that the client has just that.
-    pub(super) fn take_full_state(&mut self, nonce: u64) -> (Body, TypeVersion, Option<Cause>) {
-        let mut cause = None;
-        while !self.session.due.is_empty() {
-            let slot = self.session.due.first();
-            let due = self.edges.clear_due(&mut self.session.due, slot);
-            cause = cause.min_some(due.map(|due| due.cause));
-            let Some(resource) = self.edges.at(slot).map(|edge| edge.resource) else { break };
-            if self.push_error(resource) {
-                continue;
-            }
-            let exists = self.arena.payload(resource).is_some();
-            let Some(edge) = self.edges.at_mut(slot) else { break };
-            self.tells_deletions |= edge.sent != 0 && !exists;
-            edge.sent = if exists { nonce } else { 0 };
-            let has_ended = edge.standing == Standing::Covered && !exists;
-            if edge.standing.is_passing() || has_ended {
-                self.disconnect(slot);
-            }
-        }
+    pub(super) fn take_full_state(
+        &mut self,
+        nonce: u64,
+        limit: usize,
+    ) -> (Body, TypeVersion, Option<Cause>) {
+        let (body, version) = match self.session.wildcard {
+            Some(_) => self.body_of_everything(),
+            None => self.named_body(),
+        };
+        let cause = self.take_due_in_full_state(nonce, &body, limit);
         if self.session.wildcard.is_none() {
-            let (body, version) = self.named_body();
             return (body, version, cause.or(Some(Cause::Changed)));
         }
         self.tells_deletions |= self.tells_of_graves();
         let newest = self.arena.newest();
-        let (body, version) = self.body_of_everything();
         let Some(wildcard) = &mut self.session.wildcard else { return (body, version, cause) };
         let why = match wildcard.owed.take() {
             Some(owed) if newest <= owed.at => Some(owed.cause),
@@ -65,10 +59,45 @@ impl Turn<'_> {
         (body, version, cause.min_some(why))
     }
 
+    /// Takes what is due off its list, since all of it is in the body, but for errors that there is no room for
+    /// beside that; gives the strongest reason for one.
+    fn take_due_in_full_state(&mut self, nonce: u64, body: &Body, limit: usize) -> Option<Cause> {
+        // What is too long by itself is sent in any case, and with it as much as in any other response.
+        let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit);
+        let mut errors = Parts::new(self.form(), room);
+        let (mut cause, mut slot) = (None, self.session.due.first());
+        while let Some(resource) = self.edges.at(slot).map(|edge| edge.resource) {
+            let next = self.edges.next(Chain::Due, slot);
+            let error = self.push_error(resource, |bytes| errors.set_aside(bytes));
+            if error != Some(Room::Full) {
+                let due = self.edges.clear_due(&mut self.session.due, slot);
+                cause = cause.min_some(due.map(|due| due.cause));
+            }
+            if error.is_none() {
+                self.take_in_full_state(slot, nonce);
+            }
+            slot = next;
+        }
+        cause
+    }
+
+    /// What an edge leads to is sent with all the rest, or is not there.
+    fn take_in_full_state(&mut self, slot: Slot, nonce: u64) {
+        let Some(edge) = self.edges.at_mut(slot) else { return };
+        let exists = self.arena.payload(edge.resource).is_some();
+        self.tells_deletions |= edge.sent != 0 && !exists;
+        edge.sent = if exists { nonce } else { 0 };
+        let has_ended = edge.standing == Standing::Covered && !exists;
+        if edge.standing.is_passing() || has_ended {
+            self.disconnect(slot);
+        }
+    }
+
     /// Whether the wildcard has lost anything that is not repeated.
     fn tells_of_graves(&self) -> bool {
         let wildcard = self.session.wildcard.filter(|_| self.session.needs_ghosts(self.arena));
-        let lost = wildcard.map(|wildcard| self.arena.lost(wildcard.told, wildcard.reached));
+        let lost =
+            wildcard.map(|wildcard| self.arena.lost(Knows::all(wildcard.told), wildcard.reached));
         lost.is_some_and(|mut lost| lost.next().is_some())
     }
 

@@ -166,7 +166,7 @@ impl Turn<'_> {
         let is_waiting = self.session.is_waiting();
         self.session.renewals.as_deref().filter(|it| it.are_due() && !is_waiting)?;
         let (body, version) = match self.session.sends(self.arena) {
-            Sends::FullState => self.renew_full_state(nonce)?,
+            Sends::FullState => self.renew_full_state(nonce, limit)?,
             Sends::Changes | Sends::ChangesAndRemovals => {
                 let version = match self.session.accepted {
                     Some(accepted) => accepted,
@@ -191,7 +191,11 @@ impl Turn<'_> {
     }
 
     /// The state once more, if the client has accepted it.
-    fn renew_full_state(&mut self, nonce: NonZeroU64) -> Option<(Body, super::StatedVersion)> {
+    fn renew_full_state(
+        &mut self,
+        nonce: NonZeroU64,
+        limit: usize,
+    ) -> Option<(Body, super::StatedVersion)> {
         let renewals = self.session.renewals.take()?;
         let is_accepted = match self.session.newest {
             Some(sent) => sent.verdict == Answer::Ack && sent.answer == Answer::Ack,
@@ -207,7 +211,7 @@ impl Turn<'_> {
         if !is_accepted || !is_concerned || self.form().ttls == Ttls::Untold {
             return None;
         }
-        let (body, version, _) = self.take_full_state(nonce.get());
+        let (body, version, _) = self.take_full_state(nonce.get(), limit);
         Some((body, self.state(version, Extent::Subscribed)))
     }
 

@@ -191,6 +191,7 @@ impl Rare {
             && self.suspects.is_none()
             && self.farewell.is_empty()
             && self.bereft.names.is_empty()
+            && self.telling.is_none()
             && self.lingering == 0
             && self.graces.is_empty()
             && self.first_hold.is_none()

@@ -7,7 +7,7 @@
 //! | `arena/bodies.rs` | the bodies of responses, made once for all clients |
 
 pub(crate) mod bodies;
-mod graves;
+pub(crate) mod graves;
 mod positions;
 
 use alloc::{

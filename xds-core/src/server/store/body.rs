@@ -158,6 +158,8 @@ pub(crate) struct Parts {
     resources: usize,
     removed: usize,
     limit: usize,
+    /// What the response has beside these, in bytes.
+    beside: usize,
     /// What went in, if that is to be known.
     kept: Option<Vec<(ResourceName, Payload)>>,
 }
@@ -170,10 +172,10 @@ pub(crate) enum Room {
 }
 
 impl Parts {
-    /// At most `limit` bytes, but always one resource: a longer one goes alone.
+    /// At most `limit` bytes, but always one resource, name or error: a longer one goes alone.
     pub(crate) fn new(form: Form, limit: usize) -> Self {
         let (only, bytes, kept) = (None, Vec::new(), None);
-        Self { form, only, bytes, resources: 0, removed: 0, limit, kept }
+        Self { form, only, bytes, resources: 0, removed: 0, limit, beside: 0, kept }
     }
 
     /// Lets it be known in the end what went in.
@@ -260,28 +262,47 @@ impl Parts {
         Room::Taken
     }
 
-    /// Adds the name of a resource that does not exist (any more). Names are short: there is always room.
-    pub(crate) fn remove(&mut self, name: &ResourceName, spelling: Spelling) {
-        let name = name.as_str();
+    /// Adds the name of a resource that does not exist (any more), unless there is no room for it.
+    pub(crate) fn remove(&mut self, name: &ResourceName, spelling: Spelling) -> Room {
+        const NAME: u32 = 1;
+
+        let name = name.as_str().as_bytes();
+        let (number, len) = match spelling {
+            Spelling::Names => (REMOVED_RESOURCES, name.len()),
+            Spelling::Locators => (REMOVED_RESOURCE_NAMES, encode::block_len(NAME, name.len())),
+        };
+        if !self.has_room(encode::block_len(number, len)) {
+            return Room::Full;
+        }
         self.removed += 1;
+        let bytes = self.buffer();
         match spelling {
-            Spelling::Names => encode::block(&mut self.bytes, REMOVED_RESOURCES, name.as_bytes()),
+            Spelling::Names => encode::block(bytes, number, name),
             Spelling::Locators => {
-                const NAME: u32 = 1;
-                encode::block_head(
-                    &mut self.bytes,
-                    REMOVED_RESOURCE_NAMES,
-                    encode::block_len(NAME, name.len()),
-                );
-                encode::block(&mut self.bytes, NAME, name.as_bytes());
+                encode::block_head(bytes, number, len);
+                encode::block(bytes, NAME, name);
             }
         }
+        Room::Taken
     }
 
-    /// Adds a resource that has a name only, which says that there is none (X05).
-    pub(crate) fn push_absence(&mut self, name: &ResourceName) {
+    /// Adds a resource that has a name only, which says that there is none (X05), unless there is no room.
+    pub(crate) fn push_absence(&mut self, name: &ResourceName) -> Room {
+        if !self.has_room(name.as_str().len() + HEAD) {
+            return Room::Full;
+        }
         self.removed += 1;
         Entry::named(name).write(self.buffer(), RESOURCES);
+        Room::Taken
+    }
+
+    /// Makes room for what stands elsewhere in the response.
+    pub(crate) fn set_aside(&mut self, more: usize) -> Room {
+        if !self.has_room(more) {
+            return Room::Full;
+        }
+        self.beside += more;
+        Room::Taken
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -300,8 +321,8 @@ impl Parts {
     }
 
     fn has_room(&self, more: usize) -> bool {
-        let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len);
-        self.is_empty() || used.saturating_add(more) <= self.limit
+        let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len) + self.beside;
+        used == 0 || used.saturating_add(more) <= self.limit
     }
 
     fn is_blank(&self) -> bool {

@@ -56,7 +56,7 @@ mod received;
 mod talk;
 mod transaction;
 
-pub(crate) use received::Response;
+pub(crate) use received::{Received, Response};
 use transaction::duration;
 pub(crate) use transaction::{transaction, transaction_in};
 

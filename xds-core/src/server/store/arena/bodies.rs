@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Arena, Resource, positions::Stopped};
+use super::{Arena, Resource, graves::Knows, positions::Stopped};
 use crate::{
     server::{
         session::isolate::State,
@@ -25,10 +25,12 @@ const TAILS: usize = 64;
 pub(crate) struct Tail {
     pub(super) form: Form,
     from: Stamp,
-    /// Up to where the clients know of deletions, if they are told at all.
-    told: Option<Stamp>,
+    /// What the clients know of deletions, if they are told at all.
+    knows: Option<Knows>,
     /// How far the body reaches.
     pub(crate) to: Stamp,
+    /// How far in what is gone, if there is more: then it has nothing else.
+    pub(crate) partly: Option<Stamp>,
     pub(crate) body: Body,
 }
 
@@ -65,26 +67,29 @@ impl Arena {
         state
     }
 
-    /// What was set after `from`, oldest first, at least one resource and no more than `limit` bytes; and
-    /// for who knows of deletions up to `told`, all later ones. Clients that are behind by the same
-    /// share the same bytes.
+    /// For who knows of this, the names of what is gone; and what was set after `from`, oldest first. No more
+    /// than `limit` bytes, but at least one name or resource. Clients that are behind by the same share the
+    /// same bytes.
     pub(crate) fn tail_body(
         &mut self,
         form: Form,
         from: Stamp,
-        told: Option<Stamp>,
+        knows: Option<Knows>,
         limit: usize,
     ) -> Tail {
-        let known = |tail: &&Tail| tail.form == form && tail.from == from && tail.told == told;
+        let known = |tail: &&Tail| tail.form == form && tail.from == from && tail.knows == knows;
         if let Some(tail) = self.tails.iter().rev().find(known) {
             return tail.clone();
         }
         let mut parts = Parts::new(form, limit);
-        let to = self.gather(from, &mut parts, |_, _| true);
-        if let Some(told) = told {
-            self.gather_graves(told, from, &mut parts, Spelling::Names, |_| true);
-        }
-        let tail = Tail { form, from, told, to, body: parts.into_body() };
+        let partly = knows.and_then(|knows| {
+            self.gather_graves(knows, from, &mut parts, Spelling::Names, |_| true)
+        });
+        let to = match partly {
+            Some(_) => from,
+            None => self.gather(from, &mut parts, |_, _| true),
+        };
+        let tail = Tail { form, from, knows, to, partly, body: parts.into_body() };
         self.tails.push_back(tail.clone());
         let bytes =
             |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();

@@ -3,12 +3,21 @@
 use super::{Arena, Resource};
 use crate::{
     server::store::{
-        body::Parts,
+        body::{Parts, Room},
         history::{Life, Stamp},
     },
     slab::Slot,
     wire::request::Spelling,
 };
+
+/// What a client knows of what is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Knows {
+    /// Of all deletions up to here.
+    pub(crate) told: Stamp,
+    /// And, of those there were when it was begun to be told of the others, up to here.
+    pub(crate) partly: Stamp,
+}
 
 impl Arena {
     /// From now on somebody has to be told what is deleted.
@@ -65,9 +74,14 @@ impl Arena {
         self.graves.back().map_or(Stamp::START, |grave| grave.stamp)
     }
 
-    /// What was deleted after `told`, is still gone, and was sent to who has everything up to `sent`.
-    pub(crate) fn lost(&self, told: Stamp, sent: Stamp) -> impl Iterator<Item = (Slot, &Resource)> {
-        let first = self.graves.partition_point(|grave| grave.stamp <= told);
+    /// What is gone of that which was sent to who has everything up to `sent`, and not told to who knows
+    /// of this.
+    pub(crate) fn lost(
+        &self,
+        Knows { told, partly }: Knows,
+        sent: Stamp,
+    ) -> impl Iterator<Item = (Slot, &Resource)> {
+        let first = self.graves.partition_point(|grave| grave.stamp <= told.max(partly));
         self.graves.iter().skip(first).filter_map(move |grave| {
             let resource = self.at(grave.resource)?;
             let is_lost = resource.stamp == grave.stamp && resource.life.is_known(sent, told);
@@ -96,20 +110,27 @@ impl Arena {
         })
     }
 
-    /// Adds the names of what was deleted after `told`, is still gone, and was sent to who has everything
-    /// up to `sent`. However many they are, they go into one response.
+    /// Adds the names of what is [lost](Self::lost), as many as fit. Says how far it got, if that is not all.
     pub(crate) fn gather_graves(
         &self,
-        told: Stamp,
+        knows: Knows,
         sent: Stamp,
         parts: &mut Parts,
         spelling: Spelling,
         wanted: impl Fn(Slot) -> bool,
-    ) {
-        for (slot, resource) in self.lost(told, sent) {
-            if wanted(slot) {
-                parts.remove(&resource.name, spelling);
+    ) -> Option<Stamp> {
+        for (slot, resource) in self.lost(knows, sent) {
+            if wanted(slot) && parts.remove(&resource.name, spelling) == Room::Full {
+                return Some(resource.stamp.before());
             }
         }
+        None
+    }
+}
+
+impl Knows {
+    /// Of all deletions up to there.
+    pub(crate) fn all(told: Stamp) -> Self {
+        Self { told, partly: told }
     }
 }

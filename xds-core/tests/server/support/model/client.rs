@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use xds_core::{
     StreamId,
-    proto::{DiscoveryResponse, Status},
+    proto::{DiscoveryResponse, ResourceError, Status},
 };
 
 use super::ops::{Habit, TYPES};
@@ -92,8 +92,9 @@ pub(crate) struct Seen {
 pub(crate) type Moment = (u64, u64, u64);
 
 /// The response rejected last, and what there was when it was rendered.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Rejected {
     pub(crate) resources: Vec<Bytes>,
+    pub(crate) errors: Vec<ResourceError>,
     pub(crate) after: Moment,
 }

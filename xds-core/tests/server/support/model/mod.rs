@@ -277,7 +277,9 @@ impl World {
             }
             other => panic!("{other}"),
         }
-        if let Some(rejected) = seen.rejected.as_ref().filter(|r| r.resources == resources) {
+        let is_same =
+            |it: &&Rejected| it.resources == resources && it.errors == response.resource_errors;
+        if let Some(rejected) = seen.rejected.as_ref().filter(is_same) {
             let now = (self.changes[ty], seen.lists, seen.clusters);
             assert!(now > rejected.after, "rejected, and sent again for nothing (IS4)");
         }
@@ -350,6 +352,7 @@ impl World {
             subscription.seen.suspects += response.resources.len();
             subscription.seen.rejected = Some(Rejected {
                 resources: response.resources.iter().map(|any| any.value.clone()).collect(),
+                errors: response.resource_errors.clone(),
                 after: moment,
             });
             Some(Status { code: 3, message: String::from("no"), ..Status::default() })

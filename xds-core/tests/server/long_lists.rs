@@ -1,0 +1,289 @@
+//! Responses that are long for what is gone, never was, or cannot be had (M83): split like any other.
+
+use crate::support::{Received, Response, Rig};
+use prost::Message as _;
+use xds_core::server::{OrderingPolicy, ServerConfig, ServerLimits};
+
+/// Bytes of one response, but for version, type and nonce.
+const LIMIT: usize = 200;
+
+fn rig() -> Rig {
+    rig_with(LIMIT)
+}
+
+fn rig_with(limit: usize) -> Rig {
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = limit;
+    Rig::new(ServerConfig::default().with_limits(limits))
+}
+
+/// Forty bytes each, and the same number of bytes in a message.
+fn name(n: usize) -> String {
+    format!("{n:040}")
+}
+
+fn words(prefix: &str, suffix: &str, range: core::ops::Range<usize>) -> String {
+    range.map(|n| format!(" {prefix}{}{suffix}", name(n))).collect()
+}
+
+/// What a response takes besides its version, type and nonce.
+fn length(received: &Received) -> usize {
+    let (length, envelope) = match &received.response {
+        Response::StateOfTheWorld(it) => {
+            (it.encoded_len(), it.version_info.len() + it.type_url.len() + it.nonce.len())
+        }
+        Response::Incremental(it) => {
+            (it.encoded_len(), it.system_version_info.len() + it.type_url.len() + it.nonce.len())
+        }
+    };
+    length - envelope - 6
+}
+
+/// Takes everything that is due on the first stream, each answered with `ack`; sorted. None may be longer
+/// than it is allowed to be, and all but the last are full.
+fn take_all(rig: &mut Rig, ack: &str, limit: usize) -> Vec<String> {
+    let mut got = Vec::new();
+    while let Some(received) = rig.receive(1) {
+        assert!(length(&received) <= limit, "{} bytes: {received:?}", length(&received));
+        let resources = received.resources();
+        assert!(!resources.is_empty(), "it says something");
+        got.extend(resources);
+        rig.run(ack);
+    }
+    rig.run("<");
+    got.sort();
+    got
+}
+
+fn lines(prefix: &str, suffix: &str, range: core::ops::Range<usize>) -> Vec<String> {
+    range.map(|n| format!("{prefix}{}{suffix}", name(n))).collect()
+}
+
+/// What everybody had is deleted.
+#[test]
+fn what_is_deleted_is_told_in_parts() {
+    for subscription in
+        ["+*".to_owned(), words("+", "", 0..20), format!("+*{}", words("+", "", 0..7))]
+    {
+        let mut rig = rig();
+        rig.run(&format!("set eds{}", words("", "=1", 0..20)));
+        rig.run(&format!("d> eds {subscription}"));
+        assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), lines("", "=1", 0..20));
+        rig.run(&format!("set eds{}", words("-", "", 0..20)));
+        assert_eq!(
+            take_all(&mut rig, "d> eds ack", LIMIT),
+            lines("-", "", 0..20),
+            "{subscription}"
+        );
+        // What was told is over, and what comes is sent.
+        rig.run(&format!("set eds{}", words("", "=2", 3..5)));
+        assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), lines("", "=2", 3..5));
+    }
+    println!("covers: M83 M129 M134 IS26");
+}
+
+/// With what is set beside it.
+#[test]
+fn what_is_deleted_and_what_is_set_share_the_room() {
+    for subscription in ["+*".to_owned(), words("+", "", 0..24)] {
+        let mut rig = rig();
+        rig.run(&format!("set eds{}", words("", "=1", 0..20)));
+        rig.run(&format!("d> eds {subscription}"));
+        take_all(&mut rig, "d> eds ack", LIMIT);
+        rig.run(&format!("set eds{}{}", words("-", "", 0..11), words("", "=2", 18..24)));
+        let mut expected = lines("-", "", 0..11);
+        expected.extend(lines("", "=2", 18..24));
+        assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), expected, "{subscription}");
+    }
+    println!("covers: M83 M103 IS26");
+}
+
+/// A client that was away comes back with the names of what has gone: it is told in parts, and is then as
+/// it should be. This is what a client does that broke its stream over a response that was too long.
+#[test]
+fn who_comes_back_is_told_in_parts() {
+    for subscription in ["+*".to_owned(), words("+", "", 0..20)] {
+        let mut rig = rig();
+        rig.run(&format!("set eds{}", words("", "=1", 18..20)));
+        let has: String = (0..18).map(|n| format!(" has:{}@1", name(n))).collect();
+        rig.run(&format!("d> eds {subscription}{has}"));
+        let mut expected = lines("-", "", 0..18);
+        expected.extend(lines("", "=1", 18..20));
+        assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), expected, "{subscription}");
+    }
+    println!("covers: M83 M118 M119 IS26");
+}
+
+/// Names that never were.
+#[test]
+fn what_does_not_exist_is_told_in_parts() {
+    let mut rig = rig();
+    rig.run(&format!("d> eds{}", words("+", "", 0..20)));
+    assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), lines("-", "", 0..20));
+    println!("covers: M83 M127");
+}
+
+/// What only the wildcard covered, once that is left.
+#[test]
+fn a_farewell_is_told_in_parts() {
+    let mut rig = rig();
+    rig.run(&format!("set eds{}", words("", "=1", 0..20)));
+    rig.run("d> eds +*");
+    take_all(&mut rig, "d> eds ack", LIMIT);
+    rig.run(&format!("d> eds -* +{}", name(3)));
+    let mut expected = lines("-", "", 0..20);
+    expected.remove(3);
+    expected.push(format!("{}=1", name(3)));
+    assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), expected);
+    println!("covers: M83 M93");
+}
+
+/// Errors, in both variants.
+#[test]
+fn errors_are_told_in_parts() {
+    let errors = words("!", "=7", 0..20);
+    let mut rig = rig();
+    rig.run(&format!("set eds{errors}"));
+    rig.run(&format!("d> eds{}", words("+", "", 0..20)));
+    assert_eq!(take_all(&mut rig, "d> eds ack", LIMIT), lines("!", "=7", 0..20));
+
+    let mut rig = rig_with(LIMIT);
+    rig.run(&format!("set eds{errors}"));
+    let list = format!("> eds{}", words("", "", 0..20));
+    rig.run(&list);
+    assert_eq!(take_all(&mut rig, &list, LIMIT), lines("!", "=7", 0..20));
+    println!("covers: M83 M171");
+}
+
+/// In full state every part has all that is good (M177).
+#[test]
+fn errors_beside_a_full_state_are_told_in_parts() {
+    let mut rig = rig_with(300);
+    rig.run(&format!("set cds a=1 b=1{}", words("!", "=7", 0..20)));
+    let list = format!("> cds a b{}", words("", "", 0..20));
+    rig.run(&list);
+    let mut got = Vec::new();
+    while let Some(received) = rig.receive(1) {
+        assert!(length(&received) <= 300, "{} bytes", length(&received));
+        let resources = received.resources();
+        assert_eq!(resources[..2], ["a=1", "b=1"]);
+        assert!(resources.len() > 2, "it says something new");
+        got.extend_from_slice(&resources[2..]);
+        rig.run(&list);
+    }
+    got.sort();
+    assert_eq!(got, lines("!", "=7", 0..20));
+    rig.run("<");
+    // A state that is too long in any case has them beside it, and is not sent once for each.
+    let mut rig = rig_with(90);
+    rig.run("set cds a=1 b=1 c=1 !x=7 !y=7");
+    rig.run("> cds a b c x y\n< cds first a=1 b=1 c=1 !x=7 !y=7");
+    println!("covers: M83 M171 M177");
+}
+
+/// A part that is rejected is told again with the next change, whether the others were accepted or not.
+#[test]
+fn what_is_rejected_of_it_is_told_again() {
+    for rejected in 0..4 {
+        let mut rig = rig();
+        rig.run(&format!("set eds{}", words("", "=1", 0..16)));
+        rig.run("d> eds +*");
+        take_all(&mut rig, "d> eds ack", LIMIT);
+        rig.run(&format!("set eds{}", words("-", "", 0..16)));
+        let mut lost = Vec::new();
+        for part in 0.. {
+            let Some(received) = rig.receive(1) else { break };
+            if part == rejected {
+                lost = received.resources();
+                rig.run("d> eds nack");
+            } else {
+                rig.run("d> eds ack");
+            }
+        }
+        assert!(!lost.is_empty());
+        rig.run("set eds z=1");
+        let again = take_all(&mut rig, "d> eds ack", LIMIT);
+        assert!(lost.iter().all(|name| again.contains(name)), "{lost:?} in {again:?}");
+        rig.run("set eds z=2\nd< eds changed z=2\nd> eds ack\nd<");
+    }
+    println!("covers: M83 M107 IS11");
+}
+
+/// What comes and goes while the parts are on their way.
+#[test]
+fn changes_between_parts_are_not_lost() {
+    let mut rig = rig();
+    rig.run(&format!("set eds{}", words("", "=1", 0..12)));
+    rig.run("d> eds +*");
+    take_all(&mut rig, "d> eds ack", LIMIT);
+    // Deleted, created and deleted again: what is told is where that was last.
+    rig.run(&format!("set eds{}", words("-", "", 0..6)));
+    rig.run(&format!("set eds{}", words("", "=2", 0..3)));
+    rig.run(&format!("set eds{}", words("-", "", 6..12)));
+    rig.run(&format!("set eds{}", words("-", "", 0..3)));
+    let first = rig.receive(1).expect("a part").resources();
+    // What the client never had is no news, and what it is sent again it has.
+    rig.run("set eds new=1");
+    rig.run("set eds -new");
+    rig.run(&format!("set eds{}", words("", "=3", 3..5)));
+    rig.run("d> eds ack");
+    let mut held: Vec<String> = lines("", "", 0..12);
+    for line in first.iter().chain(&take_all(&mut rig, "d> eds ack", LIMIT)) {
+        match line.strip_prefix('-') {
+            Some(gone) => held.retain(|it| it != gone),
+            None => held.push(line.clone()),
+        }
+        assert!(!line.contains("new"));
+    }
+    held.sort();
+    held.dedup();
+    let mut expected = lines("", "=3", 3..5);
+    expected.sort();
+    assert_eq!(held, expected);
+    println!("covers: M83 M115 M130 M132");
+}
+
+/// Where deletions wait until nothing refers to them any more, likewise.
+#[test]
+fn what_lingers_is_told_in_parts() {
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = LIMIT;
+    for ordering in [OrderingPolicy::OrderOnly, OrderingPolicy::AckGated(Default::default())] {
+        let mut config = ServerConfig::default().with_limits(limits);
+        config.ordering = ordering;
+        let mut rig = Rig::new(config);
+        rig.run(&format!("set cds{}", words("", "=1", 0..20)));
+        rig.run("d> cds +*");
+        take_all(&mut rig, "d> cds ack", LIMIT);
+        rig.run(&format!("set cds{} z=1", words("-", "", 0..20)));
+        let mut expected = lines("-", "", 0..20);
+        expected.push("z=1".into());
+        assert_eq!(take_all(&mut rig, "d> cds ack", LIMIT), expected);
+    }
+    println!("covers: M83 M147");
+}
+
+/// Those who are behind by the same share the bytes of all parts.
+#[test]
+fn parts_are_shared() {
+    let mut rig = rig();
+    rig.run(&format!("set eds{}", words("", "=1", 0..20)));
+    let mut bodies = [const { Vec::new() }; 2];
+    for stream in 1..=2 {
+        rig.run(&format!("{stream}d> eds +*"));
+        while rig.receive(stream).is_some() {
+            rig.run(&format!("{stream}d> eds ack"));
+        }
+    }
+    rig.run(&format!("set eds{}", words("-", "", 0..20)));
+    for (stream, bodies) in (1..).zip(&mut bodies) {
+        while let Some(received) = rig.receive(stream) {
+            bodies.push(received.body.as_ptr());
+            rig.run(&format!("{stream}d> eds ack"));
+        }
+    }
+    let [one, other] = bodies;
+    assert!(one.len() > 2);
+    assert_eq!(one, other);
+    println!("covers: M83 M222");
+}
