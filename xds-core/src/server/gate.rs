@@ -16,7 +16,10 @@ use super::{
     event::{HeldBack, HeldBy},
     refused::Refused,
     session::{Session, linger::Portion},
-    store::{arena::Arena, history::Stamp},
+    store::{
+        arena::{Arena, Resource},
+        history::Stamp,
+    },
     stream::Seat,
     subscriptions::Subscriptions,
 };
@@ -466,7 +469,14 @@ impl Gate {
                 Variant::Incremental => view.session.just_sent(),
                 Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
             };
+            // It had these all the time: it was not told that they were gone, and has nothing to warm.
+            let Mark { set, deleted, .. } = marks.sent;
+            let is_new = |cluster: &&Resource| {
+                let buried = view.arena.came_back_as_it_was(cluster);
+                !buried.is_some_and(|buried| deleted < buried && buried <= set)
+            };
             let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
+            let new = new.filter(is_new);
             let mut warms = false;
             for cluster in new {
                 for name in cluster.needs.names(&cluster.name) {

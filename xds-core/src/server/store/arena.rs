@@ -152,6 +152,11 @@ impl Resource {
         self.payload.is_some() || self.error.is_some()
     }
 
+    /// When it was last deleted before it was created as it is.
+    pub(crate) fn buried(&self) -> Option<Stamp> {
+        self.life.buried()
+    }
+
     /// What another view shows of it.
     pub(crate) fn shown(&self) -> Shown {
         Shown {

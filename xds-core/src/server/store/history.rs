@@ -55,6 +55,11 @@ impl Life {
         self.is_remembered() && self.first > position
     }
 
+    /// When the last resource of the name but this was deleted, if there was one.
+    pub(crate) fn buried(self) -> Option<Stamp> {
+        Some(self.buried).filter(|&buried| buried != Stamp::START)
+    }
+
     /// Whether the newest resource of the name is not its first, and was created after `position`.
     pub(crate) fn came_back_after(self, position: Stamp) -> bool {
         self.buried != Stamp::START && self.born > position

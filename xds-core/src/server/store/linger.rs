@@ -72,6 +72,13 @@ impl Arena {
         self.ghosts.payloads.len() > self.ghosts.sweep_at.max(FEW)
     }
 
+    /// When a resource was deleted that is there again just as it was, as far as that is known.
+    pub(crate) fn came_back_as_it_was(&self, resource: &Resource) -> Option<Stamp> {
+        let buried = resource.buried()?;
+        let (ghost, payload) = (self.ghosts.at(buried)?, resource.payload.as_ref()?);
+        (ghost.hash == payload.hash).then_some(buried)
+    }
+
     /// Gives up ghosts that nobody needs: everybody has been sent something since `sent`, and nobody
     /// waits to be told of the deletion. No more than `limit` are kept in any case.
     pub(crate) fn sweep_ghosts(&mut self, sent: Stamp, limit: usize) {
