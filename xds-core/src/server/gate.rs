@@ -310,13 +310,17 @@ impl Gate {
         policy.references.as_ref()?;
         let why = match self.unasked(sessions, subscriptions) {
             Some(name) => HeldBy::NotAsked(name),
-            None => self.unwarmed(sessions)?,
+            None => self.unwarmed(sessions, subscriptions)?,
         };
         hold(rank::ENDPOINTS, why)
     }
 
     /// Why clusters are not warm that the client was sent.
-    fn unwarmed(&mut self, sessions: &Sessions<'_>) -> Option<HeldBy> {
+    fn unwarmed(
+        &mut self,
+        sessions: &Sessions<'_>,
+        subscriptions: &Subscriptions,
+    ) -> Option<HeldBy> {
         let endpoints = sessions.get(rank::ENDPOINTS)?;
         let Mark { warms, warms_from, .. } = self.accepted(rank::CLUSTERS);
         let is_warm = self.accepted(rank::ENDPOINTS).nonce >= warms;
@@ -329,6 +333,17 @@ impl Gate {
             let exists = |name: &ResourceName| endpoints.has_resource(name);
             if !self.expected.iter().all(exists) {
                 return Some(clusters.why_not());
+            }
+            // Nor did those that came after they were asked for, until they are sent.
+            let accepted = self.accepted(rank::ENDPOINTS).nonce;
+            let is_lacking = |name: &ResourceName| {
+                let edge =
+                    subscriptions.edges.find(endpoints.slot, endpoints.arena.find(name.as_str())?);
+                let edge = subscriptions.edges.at(edge?)?;
+                (edge.sent == 0 || edge.sent > accepted).then_some(())
+            };
+            if self.expected.iter().find_map(is_lacking).is_some() {
+                return Some(endpoints.why_not());
             }
             self.expected.clear();
         }
@@ -469,11 +484,12 @@ impl Gate {
                 Variant::Incremental => view.session.just_sent(),
                 Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
             };
-            // It had these all the time: it was not told that they were gone, and has nothing to warm.
-            let Mark { set, deleted, .. } = marks.sent;
+            // It had these all the time: no full state told that they were gone, and it has nothing to warm.
+            let (Mark { set, deleted, .. }, variant) = (marks.sent, view.session.variant());
             let is_new = |cluster: &&Resource| {
-                let buried = view.arena.came_back_as_it_was(cluster);
-                !buried.is_some_and(|buried| deleted < buried && buried <= set)
+                let before = view.arena.came_back_as_it_was(cluster);
+                let before = before.filter(|_| variant == Variant::StateOfTheWorld);
+                !before.is_some_and(|(was_set, buried)| was_set <= set && deleted < buried)
             };
             let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
             let new = new.filter(is_new);

@@ -299,9 +299,9 @@ impl Arena {
         }
         let removed = resource.payload.take()?;
         self.held -= 1;
-        resource.stamp = now;
+        let set = core::mem::replace(&mut resource.stamp, now);
         pool.release(&removed);
-        self.ghosts.keep(now, slot, &removed);
+        self.ghosts.keep((set, now), slot, &removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         self.file_aliases((name, slot), removed.aliases(), &[]);

@@ -26,6 +26,8 @@ pub(crate) struct Ghosts {
 #[derive(Debug)]
 struct Ghost {
     stamp: Stamp,
+    /// When it was last set.
+    set: Stamp,
     resource: Slot,
     payload: Payload,
 }
@@ -48,9 +50,9 @@ impl Ghosts {
     }
 
     /// A resource was deleted.
-    pub(super) fn keep(&mut self, stamp: Stamp, resource: Slot, payload: &Payload) {
+    pub(super) fn keep(&mut self, (set, stamp): (Stamp, Stamp), resource: Slot, payload: &Payload) {
         if self.sessions > 0 {
-            self.payloads.push_back(Ghost { stamp, resource, payload: payload.clone() });
+            self.payloads.push_back(Ghost { stamp, set, resource, payload: payload.clone() });
         }
     }
 
@@ -61,8 +63,12 @@ impl Ghosts {
 
     /// What was deleted at that position.
     pub(crate) fn at(&self, stamp: Stamp) -> Option<&Payload> {
+        self.ghost(stamp).map(|ghost| &ghost.payload)
+    }
+
+    fn ghost(&self, stamp: Stamp) -> Option<&Ghost> {
         let position = self.payloads.binary_search_by_key(&stamp, |ghost| ghost.stamp).ok()?;
-        self.payloads.get(position).map(|ghost| &ghost.payload)
+        self.payloads.get(position)
     }
 }
 
@@ -72,11 +78,11 @@ impl Arena {
         self.ghosts.payloads.len() > self.ghosts.sweep_at.max(FEW)
     }
 
-    /// When a resource was deleted that is there again just as it was, as far as that is known.
-    pub(crate) fn came_back_as_it_was(&self, resource: &Resource) -> Option<Stamp> {
+    /// When a resource was set and deleted that is there again just as it was, as far as that is known.
+    pub(crate) fn came_back_as_it_was(&self, resource: &Resource) -> Option<(Stamp, Stamp)> {
         let buried = resource.buried()?;
-        let (ghost, payload) = (self.ghosts.at(buried)?, resource.payload.as_ref()?);
-        (ghost.hash == payload.hash).then_some(buried)
+        let (ghost, payload) = (self.ghosts.ghost(buried)?, resource.payload.as_ref()?);
+        (ghost.payload.hash == payload.hash).then_some((ghost.set, buried))
     }
 
     /// Gives up ghosts that nobody needs: everybody has been sent something since `sent`, and nobody
