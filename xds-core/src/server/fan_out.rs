@@ -10,11 +10,19 @@ use super::{
 };
 use crate::{service::Variant, slab::Slot};
 
+/// Sessions on streams whose types wait for each other, that a transaction concerns.
+#[derive(Debug, Default)]
+struct Heard {
+    gated: BTreeSet<Slot>,
+    /// Those of them who may have rejected what it changed.
+    rejecting: BTreeSet<Slot>,
+}
+
 impl Server {
     /// Makes what was touched due to its subscribers.
     pub(super) fn tell(&mut self, touched: Touched) {
         self.hold_back(&touched.arenas);
-        let mut rejecting = BTreeSet::new();
+        let mut heard = Heard::default();
         let mut deleted = BTreeMap::<Slot, usize>::new();
         for (arena, resource, touch) in touched.resources {
             let state = self.subscriptions.store.arena(arena);
@@ -22,10 +30,12 @@ impl Server {
                 *deleted.entry(arena).or_default() += 1;
             }
             self.plan_heartbeats(arena, resource, touch);
-            self.tell_subscribers(arena, resource, touch, &mut rejecting);
+            self.tell_subscribers(arena, resource, touch, &mut heard);
         }
-        for session in rejecting {
+        for session in heard.rejecting {
             self.forgive(session);
+        }
+        for session in heard.gated {
             self.announce(session);
         }
         for arena in touched.restated {
@@ -47,28 +57,29 @@ impl Server {
         }
     }
 
-    /// Adds to `rejecting` those who may have rejected the resource, if anything waits for them.
-    fn tell_subscribers(
-        &mut self,
-        arena: Slot,
-        resource: Slot,
-        touch: Touch,
-        rejecting: &mut BTreeSet<Slot>,
-    ) {
+    /// Notes in `heard` whose types wait for each other: to look what they wait for costs what they are due,
+    /// so that it is done once for a transaction.
+    fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch, heard: &mut Heard) {
         self.join_globs(arena, resource);
         let mut edge = self.subscriptions.first_subscriber(arena, resource);
         while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
             // Hearing of it may end the edge.
             let next = self.subscriptions.edges.next(Chain::Resource, edge);
+            let mut is_gated = false;
             if let Some(mut turn) = self.subscriptions.turn(session) {
                 turn.resource_changed(edge, touch);
-                if turn.session.is_held_to_answers() && turn.session.is_rejected() {
-                    rejecting.insert(session);
+                is_gated = turn.session.is_held_to_answers();
+                if is_gated && turn.session.is_rejected() {
+                    heard.rejecting.insert(session);
                 }
             }
             self.hold_first_answer(session);
             self.note_progress(session, self.subscriptions.store.sequence());
-            self.announce(session);
+            if is_gated {
+                heard.gated.insert(session);
+            } else {
+                self.announce(session);
+            }
             edge = next;
         }
     }

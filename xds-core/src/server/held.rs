@@ -27,6 +27,7 @@ impl Server {
         let Some(policy) = self.config.ordering.gated() else { return false };
         let Some(stream) = self.streams.get_mut(id.0) else { return false };
         let Order::Gated(gate) = &mut stream.order else { return false };
+        self.subscriptions.look_up_newest_due(&stream.sessions);
         let outlook = gate.look(&stream.sessions, &self.subscriptions, policy);
         let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::Held(id));
         let before = gate.held.take();

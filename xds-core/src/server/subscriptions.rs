@@ -143,6 +143,16 @@ impl Subscriptions {
         self.sessions.at(slot).is_some_and(|session| session.is_waiting())
     }
 
+    /// Finds out once for all that follows when what is due of these sessions changed.
+    pub(crate) fn look_up_newest_due(&mut self, seats: &[Seat]) {
+        for seat in seats {
+            let Some(session) = self.sessions.at_mut(seat.session) else { continue };
+            if let Some(arena) = self.store.arena(session.arena) {
+                session.look_up_newest_due(arena, &self.edges);
+            }
+        }
+    }
+
     /// How many responses of a session were accepted.
     pub(crate) fn acks(&self, slot: Slot) -> u64 {
         self.sessions.at(slot).map_or(0, |session| session.counts.acks.get())

@@ -51,3 +51,4 @@ mod versions;
 mod views;
 mod wants;
 mod window;
+mod work;

@@ -50,7 +50,14 @@ impl Turn<'_> {
         }
         let due = &mut self.session.due;
         match (exists || has_error, sends) {
-            (true, _) => self.edges.set_due(due, edge_slot, Due::because(Cause::Changed)),
+            (true, _) => {
+                let before = due.newest();
+                self.edges.set_due(due, edge_slot, Due::because(Cause::Changed));
+                // What changed now is the newest: nothing need be looked up.
+                if let Some((before, resource)) = before.zip(self.arena.at(resource)) {
+                    due.note_newest(before.max(resource.stamp));
+                }
+            }
             // Never sent, or silent by rule (M77): there is nothing to say.
             (false, Sends::Changes) => {
                 self.edges.clear_due(due, edge_slot);

@@ -101,6 +101,17 @@ impl Session {
         if self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena)) {
             return arena.clock();
         }
+        self.due.newest().unwrap_or_else(|| self.find_newest_due(arena, edges))
+    }
+
+    /// Looks that up, if it has to be.
+    pub(crate) fn look_up_newest_due(&mut self, arena: &Arena, edges: &Edges) {
+        if self.due.newest().is_none() {
+            self.due.note_newest(self.find_newest_due(arena, edges));
+        }
+    }
+
+    fn find_newest_due(&self, arena: &Arena, edges: &Edges) -> Stamp {
         let (mut newest, mut slot) = (Stamp::START, self.due.first());
         while let Some(edge) = edges.at(slot) {
             let resource = arena.at(edge.resource).filter(|resource| resource.is_held());

@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use crate::{
-    server::event::Cause,
+    server::{event::Cause, store::history::Stamp},
     slab::{Key, Slab, Slot},
 };
 
@@ -103,12 +103,21 @@ impl Due {
 }
 
 /// The edges of a session that are due.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct DueList {
     /// For the next response.
     released: List,
     /// Gone, and not to be told yet (M147).
     withheld: List,
+    /// When the newest resource for the next response changed; the end of time if that is to be looked up.
+    newest: Stamp,
+}
+
+impl Default for DueList {
+    fn default() -> Self {
+        let (released, withheld) = (List::default(), List::default());
+        Self { released, withheld, newest: Stamp::START }
+    }
 }
 
 impl DueList {
@@ -119,6 +128,21 @@ impl DueList {
 
     pub(crate) fn first(self) -> Slot {
         self.released.first()
+    }
+
+    /// When the newest resource for the next response changed, if that is known.
+    pub(crate) fn newest(self) -> Option<Stamp> {
+        Some(self.newest).filter(|&newest| newest != Stamp::MAX)
+    }
+
+    /// That was found out.
+    pub(crate) fn note_newest(&mut self, newest: Stamp) {
+        self.newest = newest;
+    }
+
+    /// Something became due for the next response, or is not any more.
+    fn note_altered(&mut self) {
+        self.newest = if self.released.is_empty() { Stamp::START } else { Stamp::MAX };
     }
 
     /// What is not to be told yet.
@@ -297,6 +321,7 @@ impl Edges {
         let Some(before) = edge.due else {
             edge.due = Some(due);
             self.push_back(list.list(due.release), Chain::Due, slot);
+            list.note_altered();
             return;
         };
         edge.due = Some(Due {
@@ -308,6 +333,7 @@ impl Edges {
             self.unlink(list.list(before.release), Chain::Due, slot);
             self.push_back(list.list(due.release), Chain::Due, slot);
         }
+        list.note_altered();
     }
 
     /// The resource is gone, which is due to be told, but not yet.
@@ -327,6 +353,7 @@ impl Edges {
     pub(crate) fn clear_due(&mut self, list: &mut DueList, slot: Slot) -> Option<Due> {
         let due = self.at_mut(slot)?.due.take()?;
         self.unlink(list.list(due.release), Chain::Due, slot);
+        list.note_altered();
         Some(due)
     }
 
