@@ -78,6 +78,8 @@ pub(crate) struct Gate {
     expected: BTreeSet<ResourceName>,
     /// The same of those that it subscribes to by name, up to the response of this nonce.
     asked_by_name: u64,
+    /// When those clusters were deleted that the last full state had all the same.
+    lingering: BTreeSet<Stamp>,
     /// If it never has asked for any.
     for_endpoints: Patience,
     /// If it has them, and warms new clusters with them.
@@ -114,7 +116,8 @@ struct Mark {
 impl Mark {
     /// Takes note that the newest response was the last part of what there was to send, if it was.
     fn complete(&mut self, session: &Session, arena: &Arena, clock: Stamp) {
-        if session.has_additions(arena) {
+        // Of what was rejected before, and was not sent again, it does not have all either.
+        if session.has_additions(arena) || session.is_rejected() {
             return;
         }
         let Some(nonce) = session.newest_content() else { return };
@@ -484,12 +487,15 @@ impl Gate {
                 Variant::Incremental => view.session.just_sent(),
                 Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
             };
-            // It had these all the time: no full state told that they were gone, and it has nothing to warm.
-            let (Mark { set, deleted, .. }, variant) = (marks.sent, view.session.variant());
+            // It had these all the time, and has nothing to warm: nothing was sent while they were gone, or a
+            // full state that still had them.
+            let (set, variant) = (marks.sent.set, view.session.variant());
             let is_new = |cluster: &&Resource| {
                 let before = view.arena.came_back_as_it_was(cluster);
                 let before = before.filter(|_| variant == Variant::StateOfTheWorld);
-                !before.is_some_and(|(was_set, buried)| was_set <= set && deleted < buried)
+                !before.is_some_and(|(was_set, buried)| {
+                    was_set <= set && (set < buried || self.lingering.contains(&buried))
+                })
             };
             let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
             let new = new.filter(is_new);
@@ -500,6 +506,7 @@ impl Gate {
                     self.expected.insert(name.clone());
                 }
             }
+            self.lingering = view.session.withheld(view.arena, &subscriptions.edges).collect();
             if warms && warming == Warming::AfterClusters {
                 let is_warming = marks.sent.warms > warm;
                 let from = if is_warming { marks.sent.warms_from.min(from) } else { from };
@@ -540,6 +547,7 @@ impl Gate {
         self.asked = Stamp::START;
         self.asked_by_name = 0;
         self.expected.clear();
+        self.lingering.clear();
     }
 
     /// What waits now is not made to wait any longer.

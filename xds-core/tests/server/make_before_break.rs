@@ -674,7 +674,7 @@ fn ack_gated() -> OrderingPolicy {
 
 #[test]
 fn no_accepted_route_ever_leads_nowhere() {
-    let walks: u64 = std::env::var("XDS_WALKS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
+    let walks: u64 = std::env::var("XDS_WALKS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
     let first: u64 = std::env::var("XDS_FIRST").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     for seed in first..walks {
         let mut world = World::new(ack_gated(), seed);

@@ -202,6 +202,19 @@ impl Session {
         ghosts.map(|wildcard| wildcard.told).or_else(|| self.told(arena))
     }
 
+    /// When what is not to be told yet was deleted.
+    pub(crate) fn withheld<'a>(
+        &self,
+        arena: &'a Arena,
+        edges: &'a Edges,
+    ) -> impl Iterator<Item = Stamp> + 'a {
+        let first = edges.at(self.due.withheld().first());
+        let next = |edge: &&'a Edge| edges.at(edge.next_due());
+        core::iter::successors(first, next)
+            .filter_map(|edge| arena.at(edge.resource))
+            .map(|resource| resource.stamp)
+    }
+
     /// The number of the newest response; zero if there is none.
     pub(crate) fn newest_nonce(&self) -> u64 {
         self.newest.map_or(0, |sent| sent.nonce.get())

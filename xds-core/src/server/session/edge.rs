@@ -209,6 +209,11 @@ impl Edge {
         self.due.is_some_and(|due| due.release == Release::Withheld)
     }
 
+    /// What is due behind it.
+    pub(crate) fn next_due(&self) -> Slot {
+        self.by_due.next
+    }
+
     fn link(&self, chain: Chain) -> Link {
         match chain {
             Chain::Resource => self.by_resource,
