@@ -4,6 +4,7 @@ use alloc::{sync::Arc, vec::Vec};
 
 use super::{
     Server,
+    config::ClientLimits,
     event::{CloseReason, StatusCode},
     store::snapshot::Snapshot,
 };
@@ -74,6 +75,42 @@ impl Server {
             // What was counted when it came.
             self.stats.requests -= 1;
             self.take_message(stream, message);
+        }
+    }
+
+    /// Sets what a client may take up, instead of what [`ServerLimits`](super::ServerLimits) says of everybody.
+    /// Nothing happens if the stream is gone.
+    ///
+    /// Where the application decides who is let in, it does so when it has decided, before it assigns a view:
+    /// until then requests wait ([`Admission::Asked`](super::Admission::Asked)). It may do so again at any time.
+    /// What the client holds by then counts when it asks for more; one whose node has too many streams is
+    /// closed at once ([`CloseReason::TooManyStreamsOfNode`]).
+    ///
+    /// ```
+    /// use xds_core::{
+    ///     StreamId, Time,
+    ///     server::{ClientLimits, Server, ServerLimits},
+    /// };
+    ///
+    /// /// Everybody outside of the mesh gets by with little.
+    /// fn let_in(server: &mut Server, guest: StreamId, now: Time) {
+    ///     let mut limits = ClientLimits::from(&ServerLimits::default());
+    ///     limits.names_per_stream = 100;
+    ///     limits.types_per_stream = 4;
+    ///     server.limit_client(guest, limits, now);
+    ///     server.assign(guest, &"guests".into(), now);
+    /// }
+    /// ```
+    pub fn limit_client(&mut self, stream: StreamId, limits: ClientLimits, now: Time) {
+        self.clock.advance(now);
+        let Some(state) = self.streams.get_mut(stream.0) else {
+            self.stats.ignored_events += 1;
+            return;
+        };
+        state.limits = (limits != ClientLimits::from(&self.config.limits)).then(|| limits.into());
+        let limit = limits.streams_per_node;
+        if self.nodes.streams_of(state.node_id()) > limit {
+            self.close(stream, CloseReason::TooManyStreamsOfNode { limit });
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     event::{CloseReason, Observation},
     rejections::Answered,
     session::answer::{Asked, Rejection, Surroundings},
-    stream::{Seat, check_lengths},
+    stream::{Seat, check_length, check_lengths},
     subscriptions::{Knowledge, Peer},
 };
 use crate::{
@@ -19,9 +19,9 @@ impl Server {
     /// Takes a request, or puts it aside until it is known what the client may see (M9).
     pub(super) fn on_message(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         self.stats.requests += 1;
-        let Some(variant) = self.streams.get(id.0).map(|stream| stream.via.variant()) else {
-            return Ok(());
-        };
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let (variant, limits) = (stream.via.variant(), stream.limits(&self.config.limits));
+        check_length(message, &limits)?;
         let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
         if self.take_aside(id, &request, message)? {
             return Ok(());
@@ -33,7 +33,7 @@ impl Server {
             .map_err(CloseReason::Malformed)?;
         self.identify(id, &request)?;
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
-        check_lengths(&request, &self.config.limits)?;
+        check_lengths(&request, &limits)?;
         let Some(view) = stream.view else {
             return stream.latch(id, message, &self.config.limits, &mut self.out);
         };
@@ -42,7 +42,7 @@ impl Server {
 
         let session = match self.session_on(id, view, type_url) {
             Some(session) => session,
-            None => self.open_session(id, view, type_url)?,
+            None => self.open_session(id, view, type_url, limits.types_per_stream)?,
         };
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let (mut others, mut held) = (0, 0);
@@ -53,7 +53,7 @@ impl Server {
         }
         // As many names again may be remembered; without that bound a client could pile them up
         // behind a response that it never answers.
-        let limit = self.config.limits.names_per_stream;
+        let limit = limits.names_per_stream;
         let before = match variant {
             Variant::StateOfTheWorld => others,
             Variant::Incremental => held,
@@ -142,8 +142,8 @@ impl Server {
         id: StreamId,
         view: Slot,
         type_url: &str,
+        limit: usize,
     ) -> Result<Slot, CloseReason> {
-        let limit = self.config.limits.types_per_stream;
         let too_many = CloseReason::TooManyTypes { limit };
         let Some(stream) = self.streams.get_mut(id.0).filter(|s| s.sessions.len() < limit) else {
             return Err(too_many);

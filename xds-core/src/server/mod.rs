@@ -83,11 +83,11 @@ pub use self::{
     asides::AsideError,
     clients::{ClientResource, ClientStatus, ResourceSync},
     config::{
-        Absence, AbsenceGrace, AckGated, Admission, AnswerOverdue, Debounce, DrainPlan, Globs,
-        HeartbeatFraction, LegacyWildcard, Missing, NackDetection, NackRecovery, NodeChanged,
-        OnDemand, OnStuck, OrderingPolicy, Rate, Readiness, ReconnectTrust, Removals, RequireNode,
-        ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults, UnknownType,
-        VersionMode, Warmed, Warming, WildcardExit, Window,
+        Absence, AbsenceGrace, AckGated, Admission, AnswerOverdue, ClientLimits, Debounce,
+        DrainPlan, Globs, HeartbeatFraction, LegacyWildcard, Missing, NackDetection, NackRecovery,
+        NodeChanged, OnDemand, OnStuck, OrderingPolicy, Rate, Readiness, ReconnectTrust, Removals,
+        RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults,
+        UnknownType, VersionMode, Warmed, Warming, WildcardExit, Window,
     },
     contents::ViewContents,
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
@@ -306,8 +306,8 @@ impl Server {
     /// draining the outputs.
     #[must_use]
     pub fn wants_read(&self, stream: StreamId) -> bool {
-        let (now, rate) = (self.clock.now(), self.config.limits.requests);
-        let wants_read = |stream: &Stream| stream.wants_read(rate, now);
+        let (now, limits) = (self.clock.now(), &self.config.limits);
+        let wants_read = |stream: &Stream| stream.wants_read(limits, now);
         self.streams.get(stream.0).is_some_and(wants_read) && self.out.observations() < OBSERVATIONS
     }
 

@@ -19,6 +19,11 @@ impl Nodes {
         *streams
     }
 
+    /// How many streams there are of a node.
+    pub(crate) fn streams_of(&self, id: &str) -> usize {
+        self.streams.get(id).copied().unwrap_or_default()
+    }
+
     /// One stream less.
     pub(crate) fn leave(&mut self, id: &str) {
         if let Some(streams) = self.streams.get_mut(id) {

@@ -131,8 +131,8 @@ impl Server {
             return Some(transmit);
         }
         let (seat, rendered, nonce) = self.take_next(id)?;
-        let limit = self.config.limits.response_bytes;
         let stream = self.streams.get_mut(id.0)?;
+        let limit = stream.limits(&self.config.limits).response_bytes;
         stream.nonces = nonce.get();
         self.stats.note_response(rendered.cause);
         let arena = self.subscriptions.store.arena(seat.arena)?;
@@ -179,7 +179,7 @@ impl Server {
     /// turn of the one behind it.
     fn take_next(&mut self, id: StreamId) -> Option<(Seat, Rendered, NonZeroU64)> {
         let stream = self.streams.get_mut(id.0)?;
-        let limit = self.config.limits.response_bytes;
+        let limit = stream.limits(&self.config.limits).response_bytes;
         let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());
         let subscriptions = &mut self.subscriptions;
         let render = |subscriptions: &mut Subscriptions, next: Next| {

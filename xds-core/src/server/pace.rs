@@ -11,10 +11,9 @@ use crate::id::StreamId;
 impl Server {
     /// A request has come.
     pub(super) fn charge_request(&mut self, id: StreamId) -> Result<(), CloseReason> {
-        let (now, Some(rate)) = (self.clock.now(), self.config.limits.requests) else {
-            return Ok(());
-        };
+        let now = self.clock.now();
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let Some(rate) = stream.request_rate(&self.config.limits) else { return Ok(()) };
         stream.requests.take(rate, now);
         if stream.requests.is_overdrawn(rate, now) {
             return Err(CloseReason::RequestRate { per_second: rate.per_second });
@@ -33,8 +32,8 @@ impl Server {
 
     /// It turned out to answer a response.
     pub(super) fn forgive_request(&mut self, id: StreamId) {
-        if let Some(rate) = self.config.limits.requests
-            && let Some(stream) = self.streams.get_mut(id.0)
+        if let Some(stream) = self.streams.get_mut(id.0)
+            && let Some(rate) = stream.request_rate(&self.config.limits)
         {
             stream.requests.put_back(rate);
         }

@@ -1,6 +1,6 @@
 //! One stream: who is at the other end, and what is counted across its types.
 
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::{hash::BuildHasher as _, time::Duration};
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 use super::{
     asides::Queue,
     bucket::Bucket,
-    config::{NodeChanged, Rate, RequireNode, ServerConfig, ServerLimits},
+    config::{ClientLimits, NodeChanged, Rate, RequireNode, ServerConfig, ServerLimits},
     event::{CloseReason, Observation, Via},
     features::Features,
     ordering::Order,
@@ -48,6 +48,8 @@ pub(crate) struct Stream {
     pub(crate) reads_at: Option<Time>,
     /// What observations of rejections take from.
     pub(crate) nacks: Bucket,
+    /// If not those of everybody.
+    pub(crate) limits: Option<Box<ClientLimits>>,
 }
 
 /// The end that a stream has before it.
@@ -114,11 +116,23 @@ impl Stream {
             requests: Bucket::default(),
             reads_at: None,
             nacks: Bucket::default(),
+            limits: None,
         }
     }
 
+    /// What the client may take up.
+    pub(crate) fn limits(&self, everybody: &ServerLimits) -> ClientLimits {
+        self.limits.as_deref().copied().unwrap_or_else(|| everybody.into())
+    }
+
+    /// How fast its requests may come.
+    pub(crate) fn request_rate(&self, everybody: &ServerLimits) -> Option<Rate> {
+        self.limits.as_deref().map_or(everybody.requests, |limits| limits.requests)
+    }
+
     /// Whether another request would be welcome.
-    pub(crate) fn wants_read(&self, rate: Option<Rate>, now: Time) -> bool {
+    pub(crate) fn wants_read(&self, limits: &ServerLimits, now: Time) -> bool {
+        let rate = self.request_rate(limits);
         let is_slow_enough = rate.is_none_or(|rate| self.requests.has_one(rate, now));
         self.latched.is_empty() && is_slow_enough
     }
@@ -267,10 +281,19 @@ impl Via {
     }
 }
 
+/// The length that a request must keep to as a whole (M242).
+pub(crate) fn check_length(message: &Bytes, limits: &ClientLimits) -> Result<(), CloseReason> {
+    let (bytes, limit) = (message.len(), limits.request_bytes);
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(CloseReason::RequestTooLong(format!("{bytes} bytes exceed the limit of {limit}").into()))
+}
+
 /// The lengths every request must keep to (M242).
 pub(crate) fn check_lengths(
     request: &Request<'_>,
-    limits: &ServerLimits,
+    limits: &ClientLimits,
 ) -> Result<(), CloseReason> {
     let (bytes, limit) = (request.longest_name.max(request.type_url.len()), limits.name_bytes);
     if bytes > limit { Err(CloseReason::NameTooLong { bytes, limit }) } else { Ok(()) }

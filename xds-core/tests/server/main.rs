@@ -10,6 +10,7 @@ mod aliases;
 mod aliases_elsewhere;
 mod aliases_model;
 mod asides;
+mod client_limits;
 mod clients;
 mod contents;
 mod convergence;

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use super::Rate;
 
-/// What a single client, or the application, can make the server hold (M242, IS24).
+/// What a single client, or the application, can make the server hold (M242, IS24). What concerns a client may
+/// be another for some of them: [`ClientLimits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
@@ -33,6 +34,8 @@ pub struct ServerLimits {
     pub name_bytes: usize,
     /// Bytes of an encoded node; default 1 MiB. Envoy's, with all its extensions, has some 80 KiB.
     pub node_bytes: usize,
+    /// Bytes of one request; no limit by default beyond that of the transport.
+    pub request_bytes: usize,
     /// Views; default 100,000.
     pub views: usize,
     /// Requests held back on a stream until a view is assigned to it; default 64.
@@ -82,6 +85,7 @@ impl Default for ServerLimits {
             names_per_stream: 1_000_000,
             name_bytes: 2_048,
             node_bytes: 1 << 20,
+            request_bytes: usize::MAX,
             views: 100_000,
             latched_requests: 64,
             resources: 10_000_000,
@@ -95,6 +99,52 @@ impl Default for ServerLimits {
             suspects: 64,
             resource_bytes: 64 << 20,
             response_bytes: (4 << 20) - (16 << 10),
+        }
+    }
+}
+
+/// What one client can make the server hold, where that is not what [`ServerLimits`] says of everybody: see
+/// [`Server::limit_client`](super::super::Server::limit_client) (M242).
+///
+/// ```
+/// use xds_core::server::{ClientLimits, ServerLimits};
+///
+/// let mut limits = ClientLimits::from(&ServerLimits::default());
+/// limits.names_per_stream = 100;
+/// assert_eq!(limits.types_per_stream, 64);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientLimits {
+    /// Streams open at a time of nodes with the id of the client's: with one more, this one is closed. What
+    /// [`ServerLimits::streams_per_node`] says holds as well, since it is looked at before anybody knows who the
+    /// client is.
+    pub streams_per_node: usize,
+    /// [`ServerLimits::requests`].
+    pub requests: Option<Rate>,
+    /// [`ServerLimits::types_per_stream`].
+    pub types_per_stream: usize,
+    /// [`ServerLimits::names_per_stream`].
+    pub names_per_stream: usize,
+    /// [`ServerLimits::name_bytes`], but of resource names and type URLs alone.
+    pub name_bytes: usize,
+    /// [`ServerLimits::request_bytes`].
+    pub request_bytes: usize,
+    /// [`ServerLimits::response_bytes`]: more for clients that take longer messages, or less. Clients with the
+    /// same limit share the bytes of what is split.
+    pub response_bytes: usize,
+}
+
+impl From<&ServerLimits> for ClientLimits {
+    fn from(limits: &ServerLimits) -> Self {
+        Self {
+            streams_per_node: limits.streams_per_node,
+            requests: limits.requests,
+            types_per_stream: limits.types_per_stream,
+            names_per_stream: limits.names_per_stream,
+            name_bytes: limits.name_bytes,
+            request_bytes: limits.request_bytes,
+            response_bytes: limits.response_bytes,
         }
     }
 }

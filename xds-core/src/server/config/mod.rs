@@ -20,7 +20,7 @@ use core::time::Duration;
 pub use self::{
     changes::Debounce,
     lifecycle::{DrainPlan, Rate, Readiness, StreamAge},
-    limits::ServerLimits,
+    limits::{ClientLimits, ServerLimits},
     ordering::{AckGated, OnStuck, OrderingPolicy},
     policies::{
         Admission, HeartbeatFraction, NodeChanged, OnDemand, RequireNode, UnknownType, Warmed,

@@ -255,7 +255,8 @@ impl Turn<'_> {
             && renewals.means == Means::Heartbeats
             && self.takes_heartbeats()
             && !covered.iter().any(|(_, slot)| is_late(slot) || !self.has_in_full(*slot));
-        if let Some(kept) = self.arena.beats.kept.as_ref().filter(|it| is_usual && it.from == heard)
+        let is_fitting = |it: &&Kept| is_usual && it.from == heard && it.body.bytes.len() <= limit;
+        if let Some(kept) = self.arena.beats.kept.as_ref().filter(is_fitting)
             && kept.variant == form.variant
         {
             let Kept { to, body, .. } = kept.clone();

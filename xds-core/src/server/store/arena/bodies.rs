@@ -27,6 +27,8 @@ pub(crate) struct Tail {
     from: Stamp,
     /// What the clients know of deletions, if they are told at all.
     knows: Option<Knows>,
+    /// How long it may be.
+    limit: usize,
     /// How far the body reaches.
     pub(crate) to: Stamp,
     /// How far in what is gone, if there is more: then it has nothing else.
@@ -77,7 +79,8 @@ impl Arena {
         knows: Option<Knows>,
         limit: usize,
     ) -> Tail {
-        let known = |tail: &&Tail| tail.form == form && tail.from == from && tail.knows == knows;
+        let key = (form, from, knows, limit);
+        let known = |it: &&Tail| (it.form, it.from, it.knows, it.limit) == key;
         if let Some(tail) = self.tails.iter().rev().find(known) {
             return tail.clone();
         }
@@ -89,7 +92,7 @@ impl Arena {
             Some(_) => from,
             None => self.gather(from, &mut parts, |_, _| true),
         };
-        let tail = Tail { form, from, knows, to, partly, body: parts.into_body() };
+        let tail = Tail { form, from, knows, limit, to, partly, body: parts.into_body() };
         self.tails.push_back(tail.clone());
         let bytes =
             |tails: &VecDeque<Tail>| tails.iter().map(|t| t.body.bytes.len()).sum::<usize>();

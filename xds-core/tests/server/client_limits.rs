@@ -1,0 +1,148 @@
+//! Limits of single clients, beside those of everybody (M242).
+
+use crate::support::Rig;
+use bytes::Bytes;
+use xds_core::server::{
+    Admission, ClientLimits, CloseReason, Rate, ServerConfig, ServerLimits, StreamEvent,
+};
+
+/// Stream 1 has limits of its own, stream 2 those of everybody.
+fn rig(limit: impl FnOnce(&mut ClientLimits)) -> Rig {
+    let mut rig = Rig::script("set eds a=1 b=1 c=1; cds a=1; lds a=1");
+    let mut limits = ClientLimits::from(&ServerLimits::default());
+    limit(&mut limits);
+    let id = rig.stream(1);
+    rig.server.limit_client(id, limits, rig.now);
+    rig
+}
+
+/// M242, M12: what is too much for one is not for others, who are not disturbed; the reason is a typed one.
+#[test]
+fn one_client_may_have_less() {
+    type Limit = fn(&mut ClientLimits);
+    let cases: [(Limit, &str, CloseReason); 4] = [
+        (
+            |limits| limits.names_per_stream = 2,
+            "> eds a b c",
+            CloseReason::TooManyNames { limit: 2 },
+        ),
+        (|limits| limits.types_per_stream = 1, "> lds", CloseReason::TooManyTypes { limit: 1 }),
+        (
+            |limits| limits.name_bytes = 60,
+            "> eds aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            CloseReason::NameTooLong { bytes: 70, limit: 60 },
+        ),
+        (
+            |limits| limits.request_bytes = 200,
+            "> eds aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa \
+                bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+            CloseReason::RequestTooLong("".into()),
+        ),
+    ];
+    for (limit, request, expected) in cases {
+        let mut rig = rig(limit);
+        for stream in 1..=2 {
+            rig.run(&format!("{stream}> cds\n{stream}< cds first a=1\n{stream}> cds"));
+            rig.run(&format!("{stream}{request}"));
+        }
+        let reason = rig.take_close(1).expect("an end");
+        match (&reason, &expected) {
+            (CloseReason::RequestTooLong(_), CloseReason::RequestTooLong(_)) => {}
+            _ => assert_eq!(reason, expected),
+        }
+        rig.run("2open\nset cds a=2\n2< cds changed a=2");
+        assert_eq!(rig.server.stats().closed.limits, 1);
+    }
+    println!("covers: M242 IS24");
+}
+
+/// Another one may have more.
+#[test]
+fn one_client_may_have_more() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_stream = 1;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set eds a=1 b=1");
+    let mut more = ClientLimits::from(&limits);
+    more.names_per_stream = 2;
+    let id = rig.stream(1);
+    rig.server.limit_client(id, more, rig.now);
+    rig.run("> eds a b\n< eds first a=1 b=1\n2> eds a b\n2closed 8\nopen");
+    println!("covers: M242");
+}
+
+/// M83: who takes less is sent more responses, and the bytes of others are not his.
+#[test]
+fn responses_are_as_long_as_the_client_takes_them() {
+    for (subscribe, ack) in [("> eds *", "> eds *"), ("d> eds +*", "d> eds ack")] {
+        let mut rig = Rig::script("set eds a=1 b=1 c=1");
+        let everybody = ClientLimits::from(&ServerLimits::default());
+        rig.run(&format!("2{subscribe}\n{}", subscribe));
+        let mut less = everybody;
+        less.response_bytes = 1;
+        let id = rig.stream(1);
+        rig.server.limit_client(id, less, rig.now);
+        assert_eq!(rig.receive(2).expect("all").transmit.resources, 3);
+        for _ in 0..3 {
+            assert_eq!(rig.receive(1).expect("a part").transmit.resources, 1);
+            rig.run(ack);
+        }
+        rig.run("<");
+    }
+    println!("covers: M83 M242");
+}
+
+/// IS24: requests that come too fast for this client.
+#[test]
+fn requests_may_come_at_a_rate_of_the_clients_own() {
+    let mut rig = rig(|limits| limits.requests = Some(Rate { per_second: 1, burst: 2 }));
+    rig.run("> eds a\n> eds a b\n2> eds a\n2> eds a b\n2> eds a c");
+    let (one, other) = (rig.stream(1), rig.stream(2));
+    assert!(!rig.server.wants_read(one) && rig.server.wants_read(other));
+    rig.run("> eds a b c\n> eds a\n> eds b");
+    assert_eq!(rig.take_close(1), Some(CloseReason::RequestRate { per_second: 1 }));
+    println!("covers: M242 IS24");
+}
+
+/// M9, M236: they are decided when it is decided whether the client is let in, and hold for what has waited.
+#[test]
+fn limits_come_with_the_admission() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    rig.run("set eds a=1 b=1\n> eds a b\n2> eds a b");
+    let mut limits = ClientLimits::from(&ServerLimits::default());
+    limits.names_per_stream = 1;
+    let id = rig.stream(1);
+    rig.server.limit_client(id, limits, rig.now);
+    for stream in 1..=2 {
+        let id = rig.stream(stream);
+        rig.server.assign(id, &"".into(), rig.now);
+    }
+    rig.drain();
+    assert_eq!(rig.take_close(1), Some(CloseReason::TooManyNames { limit: 1 }));
+    rig.run("2< eds first a=1 b=1");
+    println!("covers: M242 M9");
+}
+
+/// Streams of one node.
+#[test]
+fn a_node_may_have_fewer_streams_than_others() {
+    let mut rig = Rig::default();
+    let mut limits = ClientLimits::from(&ServerLimits::default());
+    limits.streams_per_node = 1;
+    for stream in 1..=2 {
+        let id = rig.stream(stream);
+        let request = crate::support::request_of("twice", "cds");
+        rig.server.handle_event(
+            StreamEvent::Message(id, Bytes::from(prost::Message::encode_to_vec(&request))),
+            rig.now,
+        );
+        rig.server.limit_client(id, limits, rig.now);
+    }
+    rig.drain();
+    assert_eq!(rig.take_close(2), Some(CloseReason::TooManyStreamsOfNode { limit: 1 }));
+    assert_eq!(rig.take_close(1), None);
+    assert_eq!(rig.server.stats().closed.streams_per_node, 1);
+    println!("covers: M242 IS24");
+}
