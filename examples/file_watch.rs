@@ -1,6 +1,6 @@
 //! Follows the clusters in a file, without any server, until Ctrl-C.
 //!
-//! `cargo run -p xds-tokio --features files --example file_watch -- examples/config/clusters.yaml`
+//! `cargo run -p xds-examples --bin file_watch -- examples/config/clusters.yaml`
 
 use std::{env, error::Error};
 

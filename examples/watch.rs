@@ -1,6 +1,6 @@
 //! Watches one resource and prints what becomes of it, until Ctrl-C.
 //!
-//! `cargo run -p xds-tokio --example watch -- 127.0.0.1:18000 rtds example`
+//! `cargo run -p xds-examples --bin watch -- 127.0.0.1:18000 cds web`, beside `--bin control_plane`.
 
 use std::{env, error::Error};
 
@@ -15,12 +15,12 @@ use xds_tokio::{Client, ClientOptions};
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let server = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".into());
-    let short = arguments.next().unwrap_or_else(|| "rtds".into());
-    let name = arguments.next().unwrap_or_else(|| "example".into());
+    let short = arguments.next().unwrap_or_else(|| "cds".into());
+    let name = arguments.next().unwrap_or_else(|| "web".into());
     let type_url = types::by_short_name(&short).ok_or("unknown type")?;
     xds_tokio::client::check_address(&server)?;
 
-    let config = ClientConfig::new(Node::new("example"), ManagementServer::new(server))
+    let config = ClientConfig::new(Node::new("watch"), ManagementServer::new(server))
         .with_type(OpaqueType::new(type_url));
     let client = Client::connect(config, ClientOptions::default());
     let mut watch = client.watch_untyped(type_url, name.as_str());

@@ -1,0 +1,99 @@
+//! Both cores without async and without gRPC (`cargo run -p xds-examples --bin custom_runtime`): a client and a
+//! server, each on a thread of its own, on a TCP connection on which a message is its length and its bytes. It ends
+//! when the client has what it watches.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use std::{error::Error, io, io::Read, io::Write, iter::from_fn, thread};
+
+use bytes::Bytes;
+use xds_core::client::{ChannelError, ChannelEvent, ClientConfig, Interest, ManagementServer};
+use xds_core::client::{Node, Notice, OpaqueType, Output};
+use xds_core::server::{Server, ServerConfig, StreamEvent, Transaction, Variant, Via};
+use xds_core::{ChannelId, Client, Frame, Time, TypeUrl, types::CLUSTER};
+
+fn write(mut socket: &TcpStream, frame: &Frame) -> io::Result<()> {
+    socket.write_all(&[&(frame.len() as u32).to_be_bytes(), &frame.to_bytes()[..]].concat())
+}
+
+fn read(mut socket: &TcpStream) -> io::Result<Bytes> {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length)?;
+    let mut message = vec![0; u32::from_be_bytes(length).min(4 << 20) as usize];
+    socket.read_exact(&mut message).map(|()| message.into())
+}
+
+/// Serves one client until it goes.
+fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
+    let now = Time::ZERO; // nothing here depends on the time
+    let mut server = Server::new(ServerConfig::default(), 1, now);
+    let mut change = Transaction::new();
+    change.set(CLUSTER, "web", Bytes::from_static(b"\x0a\x03web"));
+    server.apply(change, now)?;
+    let (mut frame, (socket, _)) = (Frame::default(), listener.accept()?);
+    let stream = server.accept(Via::Aggregated(Variant::StateOfTheWorld), now)?;
+    loop {
+        server.handle_event(StreamEvent::Message(stream, read(&socket)?), now);
+        while server.poll_output().is_some() {}
+        while server.poll_transmit(stream, now, &mut frame).is_some() {
+            write(&socket, &frame)?;
+        }
+    }
+}
+
+/// Connects, and reads on a thread of its own; while nobody takes what it read, it reads no more.
+fn connect(to: SocketAddr, id: ChannelId, news: SyncSender<ChannelEvent>) -> io::Result<TcpStream> {
+    let (socket, reads) = TcpStream::connect(to).and_then(|it| Ok((it.try_clone()?, it)))?;
+    let message = move || read(&reads).ok().map(|bytes| ChannelEvent::Message(id, bytes));
+    let end = ChannelEvent::Closed(id, ChannelError::Unreachable("it has ended".into()));
+    thread::spawn(move || from_fn(message).chain([end]).try_for_each(|event| news.send(event)));
+    Ok(socket)
+}
+
+/// Watches a cluster until it comes, over as many connections as that takes.
+fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
+    let start = Instant::now();
+    let now = || Time::ZERO.after(start.elapsed());
+    let config = ClientConfig::new(Node::new("custom"), ManagementServer::new("the server"));
+    let mut client = Client::new(config.with_type(OpaqueType::new(CLUSTER)), 2, now());
+    client.watch(&TypeUrl::from(CLUSTER), Interest::Name("web"), now())?;
+    let (news, inbox) = sync_channel(1);
+    let (mut socket, mut frame) = (None, Frame::default());
+    loop {
+        while let Some(output) = client.poll_output() {
+            match (output, &socket) {
+                (Output::Open(id, _), _) => {
+                    let opened = connect(address, id, news.clone());
+                    let failed = ChannelEvent::Closed(id, ChannelError::Unreachable("down".into()));
+                    let event = opened.as_ref().map_or(failed, |_| ChannelEvent::Opened(id));
+                    client.handle_event(event, now());
+                    socket = opened.ok();
+                }
+                (Output::Writable(id), Some(socket)) => {
+                    while client.poll_transmit(id, now(), &mut frame).is_some() {
+                        write(socket, &frame)?;
+                    }
+                }
+                (Output::Notify(_, Notice::Changed(Ok(it))), _) => {
+                    return Ok(println!("{} version {} has come", it.name, it.version));
+                }
+                (Output::Notify(watch, _), _) => client.handled(watch, now()),
+                _ => {}
+            }
+        }
+        // All is written and handled: there is no reason not to read on (`Client::wants_read`).
+        let wait = client.poll_timeout().map(|deadline| deadline.at.since(now()));
+        match inbox.recv_timeout(wait.unwrap_or(Duration::from_secs(60))) {
+            Ok(event) => client.handle_event(event, now()),
+            Err(_) => client.handle_timeout(now()),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || serve(&listener).map_err(|error| println!("the server ends: {error}")));
+    follow(address)
+}

@@ -1,0 +1,59 @@
+//! A client whose news go into the store of a server: what is between it and its upstream server may come and go,
+//! and many clients cost that one no more than one. It runs until Ctrl-C.
+//!
+//! `cargo run -p xds-examples --bin relay -- 127.0.0.1:18000 127.0.0.1:18010`, beside `--bin control_plane`, then
+//! `--bin watch -- 127.0.0.1:18010`.
+
+use std::{env, error::Error};
+
+use tokio::{net::TcpListener, select, signal};
+use xds_core::{
+    client::{Change, ClientConfig, ManagementServer as Upstream, Node, OpaqueType},
+    server::{ServerConfig, Transaction},
+    types,
+};
+use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let upstream = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".into());
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:18010".into());
+    let listener = TcpListener::bind(&address).await?;
+    println!("serving gRPC on {}", listener.local_addr()?);
+
+    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    let downstream = server.handle();
+    let mut serving = tokio::spawn(async move {
+        server.serve_with_shutdown(listener, async { drop(signal::ctrl_c().await) }).await
+    });
+
+    let config = ClientConfig::new(Node::new("relay"), Upstream::new(upstream))
+        .with_type(OpaqueType::new(types::CLUSTER));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut clusters = client.watch_all_untyped(types::CLUSTER);
+    loop {
+        let change = select! {
+            result = &mut serving => return Ok(result??),
+            Some(change) = clusters.next() => change?,
+        };
+        let mut transaction = Transaction::new();
+        match change {
+            Change::Resource { name, result: Ok(resource) } => {
+                println!("passing on {name} version {}", resource.version);
+                transaction.set(types::CLUSTER, name.as_str(), resource.bytes);
+            }
+            Change::Resource { name, result: Err(error) } => {
+                println!("passing on that {name} is gone: {error}");
+                transaction.remove(types::CLUSTER, name.as_str());
+            }
+            // Trouble upstream: clients keep what they have, and so does this store.
+            Change::Ambient { error: Some(error), .. } | Change::CollectionAmbient(Some(error)) => {
+                println!("still in use, but: {error}");
+                continue;
+            }
+            _ => continue,
+        }
+        downstream.apply(transaction).await?;
+    }
+}

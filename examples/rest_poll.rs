@@ -1,0 +1,43 @@
+//! Follows the clusters of a management server that is asked over REST-JSON, every second or when its answer
+//! comes, until Ctrl-C.
+//!
+//! `cargo run -p xds-examples --bin rest_poll -- 127.0.0.1:18001`, beside `--bin control_plane`.
+
+use core::time::Duration;
+use std::{env, error::Error};
+
+use tokio::{select, signal};
+use xds_core::{
+    client::{Change, ClientConfig, ManagementServer, Node, OpaqueType, PollPolicy, Profile},
+    types,
+};
+use xds_tokio::{Client, ClientOptions};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:18001".into());
+
+    // The server may hold a request until it has something new: 25 s, where it is one of this workspace.
+    let polls =
+        PollPolicy::new(Duration::from_secs(1)).with_request_timeout(Duration::from_secs(60));
+    let server = ManagementServer::new(address).with_polls(polls);
+    let config = ClientConfig::new(Node::new("rest_poll"), server)
+        .with_profile(Profile::envoy())
+        .with_type(OpaqueType::new(types::CLUSTER));
+    let client = Client::connect(config, ClientOptions::default());
+    let mut clusters = client.watch_all_untyped(types::CLUSTER);
+    loop {
+        select! {
+            _ = signal::ctrl_c() => return Ok(()),
+            Some(change) = clusters.next() => match change? {
+                Change::Resource { name, result: Ok(resource) } => {
+                    println!("{name} version {}: {} bytes", resource.version, resource.bytes.len());
+                }
+                Change::Resource { name, result: Err(error) } => println!("{name} is gone: {error}"),
+                Change::CollectionAmbient(Some(error)) => println!("all stay as they were: {error}"),
+                Change::Collection(Err(error)) => println!("nothing yet: {error}"),
+                _ => {}
+            },
+        }
+    }
+}

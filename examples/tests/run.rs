@@ -1,0 +1,131 @@
+//! The examples do what they say, each as a program of its own.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+
+/// How long a line may take to come. A program that is stuck must not hold up the tests for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that is running, and what it prints.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("an example that starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (sink, lines) = channel();
+        thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.for_each(|line| drop(sink.send(line)));
+        });
+        Self { child, lines }
+    }
+
+    /// What follows `start` in the next line that begins like that.
+    fn says(&self, start: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|_| panic!("no line that starts with {start:?}"));
+            if let Some(rest) = line.strip_prefix(start) {
+                return rest.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A control plane on free ports, with its addresses for gRPC and REST.
+fn control_plane() -> (Running, String, String) {
+    let it = Running::start(env!("CARGO_BIN_EXE_control_plane"), &["127.0.0.1:0", "127.0.0.1:0"]);
+    let (grpc, rest) = (it.says("serving gRPC on "), it.says("serving REST on "));
+    (it, grpc, rest)
+}
+
+#[test]
+fn changes_reach_watchers() {
+    let (_server, grpc, _) = control_plane();
+    let watch = Running::start(env!("CARGO_BIN_EXE_watch"), &[&grpc, "cds", "web"]);
+    let first = watch.says("web version ");
+    assert_ne!(first, watch.says("web version "), "it changes");
+}
+
+#[test]
+fn changes_reach_those_who_ask_again() {
+    let (_server, _, rest) = control_plane();
+    let polls = Running::start(env!("CARGO_BIN_EXE_rest_poll"), &[&rest]);
+    let first = polls.says("web version ");
+    assert_ne!(first, polls.says("web version "), "it changes");
+}
+
+#[test]
+fn a_relay_passes_changes_on() {
+    let (_server, grpc, _) = control_plane();
+    let relay = Running::start(env!("CARGO_BIN_EXE_relay"), &[&grpc, "127.0.0.1:0"]);
+    let address = relay.says("serving gRPC on ");
+    let watch = Running::start(env!("CARGO_BIN_EXE_watch"), &[&address, "cds", "web"]);
+    let first = watch.says("web version ");
+    assert_ne!(first, watch.says("web version "), "it changes");
+}
+
+#[test]
+fn a_file_is_followed() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a_file_is_followed");
+    fs::create_dir_all(&directory).unwrap();
+    let (file, next) = (directory.join("clusters.yaml"), directory.join("next.yaml"));
+    let content = |version: u32| {
+        format!(
+            "version_info: '{version}'\nresources:\n- '@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\n  name: web\n  alt_stat_name: 'v{version}'\n"
+        )
+    };
+    fs::write(&file, content(1)).unwrap();
+    let path = file.to_str().unwrap();
+    let watch = Running::start(env!("CARGO_BIN_EXE_file_watch"), &[path]);
+    assert!(watch.says("web version ").starts_with("1: "));
+    fs::write(&next, content(2)).unwrap();
+    fs::rename(&next, &file).unwrap();
+    assert!(watch.says("web version ").starts_with("2: "));
+}
+
+#[test]
+fn no_runtime_is_needed() {
+    let output = Command::new(env!("CARGO_BIN_EXE_custom_runtime")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("web version "), "{said}");
+}
+
+/// An example is to be read in one go.
+#[test]
+fn examples_are_short() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut count = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            let lines = fs::read_to_string(&path).unwrap().lines().count();
+            assert!(lines < 100, "{} has {lines} lines", path.display());
+            count += 1;
+        }
+    }
+    assert_eq!(count, 6);
+}
