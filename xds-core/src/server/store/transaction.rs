@@ -105,6 +105,30 @@ impl Transaction {
     /// A state-of-the-world client that keeps what it was told an error of is not told that it was removed
     /// then: the resource was absent before, for which the error stands until there is another (TP3). To end
     /// its use set `NOT_FOUND` first.
+    ///
+    /// A client that may see all of a view but one resource has a view of its own, a layer over the other, in
+    /// which that resource has an error (S3.003, B22):
+    ///
+    /// ```
+    /// use xds_core::{
+    ///     StreamId, Time,
+    ///     server::{Server, StatusCode, Transaction},
+    ///     types,
+    /// };
+    ///
+    /// /// Lets a client in that is not to see one secret.
+    /// fn let_in(server: &mut Server, guest: StreamId, now: Time) {
+    ///     let mut refused = Transaction::in_view("refused to guests");
+    ///     refused.set_error(types::SECRET, "root", StatusCode::PermissionDenied, "not for guests");
+    ///     server.apply(refused, now).expect("a short message");
+    ///     let layers = ["refused to guests".into(), "".into()];
+    ///     server.set_layers(&"guests".into(), &layers, now).expect("no view that has layers");
+    ///     server.assign(guest, &"guests".into(), now);
+    /// }
+    /// ```
+    ///
+    /// Who asks for `root` by name is told so in `resource_errors`; a resource of the same name below is not
+    /// shown to guests, nor to those who subscribe to everything.
     pub fn set_error(
         &mut self,
         type_url: impl Into<TypeUrl>,
