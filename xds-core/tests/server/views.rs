@@ -268,6 +268,20 @@ fn a_move_in_between_loses_nothing() {
     println!("covers: M223 IS16");
 }
 
+/// M223, IS5: a full state leaves out what the other view lacks, which is then told.
+#[test]
+fn a_full_state_after_a_move_is_sent_once() {
+    let mut rig = Rig::new(asked());
+    rig.set_in("old", "cds a=1 gone=1; eds a=1");
+    rig.set_in("new", "cds a=2; eds a=2");
+    rig.run("> cds a gone\n> eds a");
+    rig.assign(1, "old");
+    rig.run("< cds first a=1 gone=1\n< eds first a=1\n> cds a gone\n> eds a\n<");
+    rig.assign(1, "new");
+    rig.run("< cds changed a=2\n< eds changed a=2\n> cds a gone\n> eds a\n<");
+    println!("covers: M223 IS5");
+}
+
 /// IS24: a client that would see one view too many is told so, rather than left to wait.
 #[test]
 fn views_are_bounded_however_they_come_into_being() {

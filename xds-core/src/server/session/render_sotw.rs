@@ -66,9 +66,14 @@ impl Turn<'_> {
         let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit);
         let mut errors = Parts::new(self.form(), room);
         let (mut cause, mut slot) = (None, self.session.due.first());
-        while let Some(resource) = self.edges.at(slot).map(|edge| edge.resource) {
+        while let Some(edge) = self.edges.at(slot) {
+            let (resource, standing) = (edge.resource, edge.standing);
             let next = self.edges.next(Chain::Due, slot);
-            let error = self.push_error(resource, |bytes| errors.set_aside(bytes));
+            // Errors are for who names the resource, not for who has to be told that it is gone (M178).
+            let error = match standing.is_passing() {
+                true => None,
+                false => self.push_error(resource, |bytes| errors.set_aside(bytes)),
+            };
             if error != Some(Room::Full) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
