@@ -35,6 +35,17 @@ fn runs_can_be_made_without_judging_them() {
 }
 
 #[test]
+fn runs_are_made_for_a_time() {
+    let ended = sim(&["run", "--minutes", "0.02", "--jobs", "1", "--unjudged"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains(" from 0: not judged\n"), "{}", ended.stdout);
+    let both = sim(&["run", "--minutes", "1", "--seeds", "4"]);
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
+    let never = sim(&["run", "--minutes", "0"]);
+    assert_eq!(never.code, Some(2), "{}", never.stderr);
+}
+
+#[test]
 fn a_run_is_shown_in_each_form() {
     let directory = TempDir::new();
     let text = sim(&["replay", "--seed", "3", "--last", "5"]);

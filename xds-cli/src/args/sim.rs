@@ -1,6 +1,6 @@
 //! What can be said of simulations.
 
-use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use xds_sim::Tape;
@@ -28,6 +28,10 @@ pub(crate) struct RunArgs {
     /// How many runs to make.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
+
+    /// For how many minutes to make runs instead: as many as there is time for.
+    #[arg(long, value_name = "MINUTES", conflicts_with = "seeds", value_parser = parse_minutes)]
+    pub(crate) minutes: Option<Duration>,
 
     /// The seed of the first one; the others have the next ones.
     #[arg(long, value_name = "SEED", default_value_t = 0)]
@@ -106,6 +110,12 @@ pub(crate) struct ShrinkArgs {
     /// Where to put the timeline, as for `xds sim run`.
     #[arg(long, value_name = "DIR")]
     pub(crate) html: Option<PathBuf>,
+}
+
+fn parse_minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is no number of minutes"))?;
+    let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "it has to be a time".into())
 }
 
 fn parse_tape(text: &str) -> Result<Arc<Tape>, String> {

@@ -37,9 +37,10 @@ pub(super) fn run(args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
         config.judge = Judge::Nothing;
     }
     let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
-    let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(args.seeds);
+    let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
+    let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(seeds);
     let started = Instant::now();
-    let sum = make(&args, &config, jobs);
+    let sum = make(&args, &config, seeds, jobs);
     let took = started.elapsed();
 
     if let Some(broken) = sum.broken {
@@ -66,10 +67,11 @@ pub(super) fn run(args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
 
 /// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
 /// depend on how many jobs there are.
-fn make(args: &RunArgs, config: &Config, jobs: u64) -> Sum {
+fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64) -> Sum {
+    let started = Instant::now();
     let sum = Mutex::new(Sum::default());
     let next = AtomicU64::new(0);
-    let lowest = AtomicU64::new(args.seeds);
+    let lowest = AtomicU64::new(seeds);
     let (is_done, wait) = mpsc::channel::<()>();
     thread::scope(|scope| {
         for _ in 0..jobs {
@@ -79,7 +81,8 @@ fn make(args: &RunArgs, config: &Config, jobs: u64) -> Sum {
                 let _is_done = is_done;
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= lowest.load(Ordering::Relaxed) {
+                    let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
+                    if at >= lowest.load(Ordering::Relaxed) || is_over {
                         return;
                     }
                     let outcome = run_seed(args.seed.wrapping_add(at), config);
@@ -97,13 +100,18 @@ fn make(args: &RunArgs, config: &Config, jobs: u64) -> Sum {
         }
         drop(is_done);
         let mut progress = Progress::new();
-        let started = Instant::now();
         while wait.recv_timeout(Duration::from_millis(100)) == Err(mpsc::RecvTimeoutError::Timeout)
         {
             let Ok(sum) = sum.lock() else { break };
             progress.show(|| {
-                let (runs, all) = (grouped(sum.runs), grouped(args.seeds));
-                format!("{runs} of {all} seeds, {}", speed(sum.events, started.elapsed(), jobs))
+                let how_far = match args.minutes {
+                    None => format!("{} of {} seeds", grouped(sum.runs), grouped(seeds)),
+                    Some(time) => {
+                        let left = time.saturating_sub(started.elapsed()).as_secs();
+                        format!("{}, {left} s left", grouped_count(sum.runs, "seed"))
+                    }
+                };
+                format!("{how_far}, {}", speed(sum.events, started.elapsed(), jobs))
             });
         }
         progress.clear();
