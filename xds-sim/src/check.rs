@@ -35,6 +35,7 @@ pub struct Config {
     /// How hard [`check`] tries to make a failure small.
     pub effort: Effort,
     scenario: Scenario,
+    fixed: Option<Options>,
     adjust: Option<Adjust>,
     pub(crate) control_plane: Option<Make<dyn ControlPlane>>,
     pub(crate) application: Option<Make<dyn Application>>,
@@ -67,6 +68,7 @@ impl Config {
             judge: Judge::Everything,
             effort: Effort::default(),
             scenario: Arc::new(scenario),
+            fixed: None,
             adjust: None,
             control_plane: None,
             application: None,
@@ -77,6 +79,15 @@ impl Config {
     #[must_use]
     pub fn with_options(mut self, adjust: impl Fn(&mut Options) + Send + Sync + 'static) -> Self {
         self.adjust = Some(Arc::new(adjust));
+        self
+    }
+
+    /// All runs have these options, and none is drawn: the tape of such a run has what comes after them, and stays
+    /// the same run when this crate has more options one day. Options are read from the line in which they
+    /// are printed, too.
+    #[must_use]
+    pub fn with_fixed_options(mut self, options: Options) -> Self {
+        self.fixed = Some(options);
         self
     }
 
@@ -123,7 +134,10 @@ impl Config {
 
     /// The options of a run, which may be the first answers of its tape.
     pub(crate) fn options(&self, choices: &mut Choices) -> Options {
-        let mut options = Options::draw(choices);
+        let mut options = match &self.fixed {
+            Some(fixed) => fixed.clone(),
+            None => Options::draw(choices),
+        };
         if let Some(adjust) = &self.adjust {
             adjust(&mut options);
         }

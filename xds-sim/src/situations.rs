@@ -82,11 +82,55 @@ pub enum Situation {
     VerdictFromOutside,
     /// A verdict from outside comes when its stream has ended.
     VerdictForNothing,
+    /// A stream ends in good order before its first response.
+    EndedWellBeforeResponse,
+    /// A stream ends in good order after a response.
+    EndedWellAfterResponse,
+    /// A timer comes later than it is due.
+    TimerLate,
+    /// The clock jumps over the time at which something was due.
+    ClockJumped,
+    /// Messages that were sent one after the other arrive together.
+    ArrivedTogether,
+    /// Several streams are clogged at a time.
+    Clogged,
+    /// Clients come to a replica that has another state than the one before.
+    OtherReplica,
+    /// A client with an open stream is let see another view.
+    MovedInMidStream,
+    /// The same while a response is under way.
+    MovedWithResponseUnderWay,
+    /// A watch of a glob is told of a member.
+    GlobMember,
+    /// A stranger rejects what comes after something that it rejected.
+    RejectedAgain,
+    /// A stranger rejects something with an error of a mebibyte.
+    HugeError,
+    /// A stranger has changed its mind a hundred times.
+    Churned,
+    /// A stranger answers to what was never sent.
+    FutureAnswered,
+    /// A stranger is another node than before.
+    NodeChanged,
+    /// A stranger asks for thousands of names.
+    NamesWithoutEnd,
+    /// A server gives a stream up because of a name that is too long.
+    LongNameRefused,
+    /// A stranger speaks both variants on one stream.
+    BothVariants,
+    /// A client is sent names that are too long, empty, or none of their authority.
+    LiedOfNames,
+    /// A client is sent a response of the other variant.
+    LiedOfVariant,
+    /// A client is sent a response that says several things of one name.
+    Contradicted,
+    /// A client is told that thousands of names are gone.
+    ManyRemoved,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 60] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -125,6 +169,28 @@ impl Situation {
         Self::GoesAwayInMidSentence,
         Self::VerdictFromOutside,
         Self::VerdictForNothing,
+        Self::EndedWellBeforeResponse,
+        Self::EndedWellAfterResponse,
+        Self::TimerLate,
+        Self::ClockJumped,
+        Self::ArrivedTogether,
+        Self::Clogged,
+        Self::OtherReplica,
+        Self::MovedInMidStream,
+        Self::MovedWithResponseUnderWay,
+        Self::GlobMember,
+        Self::RejectedAgain,
+        Self::HugeError,
+        Self::Churned,
+        Self::FutureAnswered,
+        Self::NodeChanged,
+        Self::NamesWithoutEnd,
+        Self::LongNameRefused,
+        Self::BothVariants,
+        Self::LiedOfNames,
+        Self::LiedOfVariant,
+        Self::Contradicted,
+        Self::ManyRemoved,
     ];
 
     /// The situation in a few words.
@@ -169,6 +235,28 @@ impl Situation {
             Self::GoesAwayInMidSentence => "server gone with something under way",
             Self::VerdictFromOutside => "verdict from outside",
             Self::VerdictForNothing => "verdict when its stream had ended",
+            Self::EndedWellBeforeResponse => "stream ended well before a response",
+            Self::EndedWellAfterResponse => "stream ended well after a response",
+            Self::TimerLate => "timer late",
+            Self::ClockJumped => "clock jumped over what was due",
+            Self::ArrivedTogether => "messages arrived together",
+            Self::Clogged => "several streams clogged",
+            Self::OtherReplica => "replica with another state",
+            Self::MovedInMidStream => "moved in mid-stream",
+            Self::MovedWithResponseUnderWay => "moved with a response under way",
+            Self::GlobMember => "glob told of a member",
+            Self::RejectedAgain => "everything rejected",
+            Self::HugeError => "huge error detail",
+            Self::Churned => "subscriptions without end",
+            Self::FutureAnswered => "ACK of the future",
+            Self::NodeChanged => "node changed in mid-stream",
+            Self::NamesWithoutEnd => "names by the thousand",
+            Self::LongNameRefused => "name too long",
+            Self::BothVariants => "both variants on one stream",
+            Self::LiedOfNames => "names that are none",
+            Self::LiedOfVariant => "response of the other variant",
+            Self::Contradicted => "response that contradicts itself",
+            Self::ManyRemoved => "thousands of names removed",
         }
     }
 }

@@ -1,56 +1,106 @@
 //! Runs that once broke a rule, made small: what they came to is mended.
+//!
+//! A run is kept with its options as the text of them, so that its tape, which has what came after the options, stays
+//! the same run when there are more options to draw.
 
-use xds_sim::{Config, Tape, replay};
+use xds_sim::{Config, Options, Tape, replay};
 
-/// What was wrong, and the tape.
-const MENDED: [(&str, &str); 10] = [
+/// What was wrong, the options that matter, and the rest of the tape.
+const MENDED: [(&str, &str, &str); 17] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
-        "AAAAAAAAAQIAAAAAAAAAAAEAAAEAAAEAAQAAAAAAAAAAAAABAAABAAAAAAAAAAAAAAABAAAAAAEAAQAAAAABAAEAAAABAAABAAAAAAEAAQAAAAABAAEAAAAAAQABAAgAAAAAAQAAAAACAAEACQAAAAABAwAAAAEAAQAIAAAAAAE",
+        "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
+        "AAEAAAAAAQABAAAAAAEAAQAAAAEAAAEAAAAAAQABAAAAAAEAAQAAAAABAAEACAAAAAABAAAAAAIAAQAJAAAAAAEDAAAAAQABAAgAAAAAAQ",
     ),
     (
         "the same, seen again",
-        "AAAAAAAAAAEAAAAAAAAAAAEAAQABAQEBAAAAAAABAQAAAQABAAABAAAAAAAAAAAAAAABAAAAAAEAAQAAAAABAAEAAQAAAAABAAAAAAEAAQAAAAABAAEAAAAAAQABAA0AAAAAAQADAAABAAEDDgAAAAABAwAAAAEAAQANAAAAAAE",
+        "types=1 operations=20 actions={watch-all,watch-again,set-bad,set-back,storm,empty} faults={wake-for-nothing,reset,hang,block-requests,restart-client}",
+        "AAEAAAAAAQABAAAAAAEAAQABAAAAAAEAAAAAAQABAAAAAAEAAQAAAAABAAEADQAAAAABAAMAAAEAAQMOAAAAAAEDAAAAAQABAA0AAAAAAQ",
     ),
     (
         "the same, seen again",
-        "AAAAAAAAAAIAAAAAAAAAAAEAAQEBAAABAAAAAAAAAAAAAQEBAAABAAAAAAAAAAAAAAABAAAAAAEAAQAAAAABAAEAAAAAAQABAAAAAAEAAQAAAAABAAEAAAAAAQABAAsAAAAAAQAAAAACAAEADAAAAAABAwsAAAAAAQ",
+        "types=1 names=3 operations=20 actions={watch-all,watch-again,delete,set-bad,empty} faults={hang,half-open,block-requests,restart-client}",
+        "AAEAAAAAAQABAAAAAAEAAQAAAAABAAEAAAAAAQABAAAAAAEAAQAAAAABAAEACwAAAAABAAAAAAIAAQAMAAAAAAEDCwAAAAAB",
     ),
     (
         "a stream that the client had ended itself is no failure of its server (IC26, the rule was wrong)",
-        "AAAAAwAAAAEAAAEAAAAAAAEBAQAAAQAAAAAAAAEAAAEAAAAAAAAAAAAAAAAAAAAAAAABAAEAAAAAAQABAAAAAAEAAQAAAAABAAEAAAAAAQADAAAAAAEAAAAAAQABAAkAAAAAAQUIAAAAAAEABQAAAAABAAkAAAAAAQ",
+        "servers=2 types=1 latency=0ns operations=20 actions={watch-all,unwatch,watch-again,set-back} faults={starve,end}",
+        "AAEAAQAAAAABAAEAAAAAAQABAAAAAAEAAQAAAAABAAMAAAAAAQAAAAABAAEACQAAAAABBQgAAAAAAQAFAAAAAAEACQAAAAAB",
     ),
     (
         "everything of an empty list that ended is asked for again though a response crossed its end (IL1)",
-        "AAAAAAAAAAAAAAAAAAAAAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAEAAAAAAEEAQAAAAABAAUAAAAAAQME",
+        "types=1 names=1 operations=20 actions={watch-all,unwatch}",
+        "AAABAAQAAAAAAQQBAAAAAAEABQAAAAABAwQ",
     ),
     (
         "everything of endpoints is asked for again though a response crossed its end (IL1)",
-        "AAADAAAAAQEAAAAAAAAAAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAEAAAAAAQAAAQAAAAEAAwAAAAABAAABAAAAAQAAAQAAAAEAAQAAAAABAAQAAQAAAQADAAEBAAEEBQAAAAABAAQAAQAAAQADAAE",
+        "clients=2 types=2 operations=20 actions={watch-all,unwatch}",
+        "AAEAAQAAAAABAAABAAAAAQADAAAAAAEAAAEAAAABAAABAAAAAQABAAAAAAEABAABAAABAAMAAQEAAQQFAAAAAAEABAABAAABAAMAAQ",
     ),
     (
         "a name is asked for again though a response crossed its end (IL1)",
-        "AAAAAAAAAQIAAAAAAAAAAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAAAAQIAAQAAAAAAAAEAAwABAAABAAAAAAAAAQAAAAAAAAEAAAABAAABAAEAAQIAAQAFAAAABAEAAAAB",
+        "types=2 names=3 operations=20 actions={watch-all,unwatch}",
+        "AAEAAAABAgABAAAAAAAAAQADAAEAAAEAAAAAAAABAAAAAAAAAQAAAAEAAAEAAQABAgABAAUAAAAEAQAAAAE",
     ),
     (
         "a proxy's time for a resource goes on while a name is asked for anew (IL1)",
-        "AKAGAAAAAAADAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAEAAQAAAAABAAAAAAMAAQgAAAAAAAEIBAAAAAABAAAAAAM",
+        "types=1 names=4 profile=Envoy operations=20 actions={unwatch}",
+        "AAABAAEAAAAAAQAAAAADAAEIAAAAAAABCAQAAAAAAQAAAAAD",
     ),
     (
         "heartbeats are not withheld by those of whom nothing was due (IS27, IL1)",
-        "AAADAAAAAQEAAAQAAAAAAAEBAAEAAAEBAAEBAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAkAAQAQAQAEAQEAAAEHAAAAAAABAAoAAQEBAQgKAAEAAAEH",
+        "clients=2 types=2 latency=300ms operations=20 actions={watch-all,unwatch,delete,storm,empty,watch-when-told,set-for-a-while}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACQABABABAAQBAQAAAQcAAAAAAAEACgABAQEBCAoAAQAAAQc",
     ),
     (
         "a first answer is given though all of it was deleted while it was held back (M39, IL1)",
-        "AAAAAAAAAgABAAAAAAAAAwEAAAEBAQAAAQEBAAABAQAAAAAAAAAAAAAAAAAAAAAAAAABAAEAAgAAAQAAAAAAAAEAAAACAAAAAQADAAAAAAEADAAAAAABBwUAAg",
+        "types=3 names=1 data_errors=DropCached operations=20 order=AfterAcks actions={watch-all,delete,set-bad,set-back,slow-watcher,watch-when-told,set-for-a-while} faults={wake-for-nothing,reset}",
+        "AAEAAQACAAABAAAAAAAAAQAAAAIAAAABAAMAAAAAAQAMAAAAAAEHBQAC",
+    ),
+    (
+        "types that share a stream wait for each other's verdicts (IL1, the bound was wrong)",
+        "names=1 profile=Envoy operations=20 verdicts=Late",
+        "AAEAAAACAAABAAAAAAAAAQAAAAEAAAEAAAADAAABAAMAAAAAAQADAAEAAAEAAwACAAABAAMAAw",
+    ),
+    (
+        "a full state that a moved client was sent is not sent again (IS5)",
+        "types=3 names=3 operations=20 order=AfterAcks views=2 actions={set-back,storm,set-for-a-while,set-error,move}",
+        "AAEAAAAAAQABAAAAAAEAAQAAAAIAAAEAAwAAAAABAAEAAgAAAQAAAAACAAEABQAAAAABAAg",
+    ),
+    (
+        "errors are told to who names the resource, not to who has to hear that it is gone (IS28)",
+        "types=3 operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,delete,set-back,storm,set-for-a-while,set-error}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAQAAAAABAAAAAAAAAQAAAAIAAAEABAAAAAABAAEAAAEAAQADAAIAAAEDBgAAAQABAAoAAAE",
+    ),
+    (
+        "a member of a glob that begins anew may be known from another watch (IC15, the rule was wrong)",
+        "servers=3 variant=delta types=1 operations=20 actions={unwatch,empty,watch-when-told,set-for-a-while,set-error,watch-glob}",
+        "AAEAAwAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAMAAAAAAQAAAAAAAAEABAAAAAABAAkAAAAAAQADAAABAAEAAAAAAQABBAQAAAAnAQAJ",
+    ),
+    (
+        "a channel given up for what was read counts from then, drained or not (IC26, the rule was wrong)",
+        "streams=PerType types=1 names=4 operations=20 transport=Polls actions={watch-all,unwatch} faults={starve,wake-for-nothing,hang,half-open,block-requests,restart-server,restart-client,lag,slow,go-away,bad-answer}",
+        "AAEAAAAAAQABAAAAAAEAAQAAAAABAAEAAAAAAQABAAAAAAEAAQAAAAABAAEAEAAAAwABAAAAAAAAAQAGAAABAAEG",
+    ),
+    (
+        "a removal that was told in a rejected response is told again, whoever asked meanwhile (IS11, the rule was wrong)",
+        "clients=2 variant=delta types=1 operations=20 actions={watch-all,watch-again,delete,set-bad,set-back,storm,slow-watcher,set-for-a-while}",
+        "AAEAAAEAAAABAAMAAAAAAQAAAQAAAAEAAAAAAQABAAAAAAEAAQADAAAAAAEABAAAAAABAAsAAAEYAQQGAAAAAAEAAAAAAAABBA",
+    ),
+    (
+        "a state without what was dropped is another one, also where that was dropped before (IS4, the rule was wrong)",
+        "types=1 names=4 operations=20 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,watch-when-told}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAEAAAAAAEABQAAAAABAAAAAAAAAQAAAAAAAAEADAAAABsBAAYAAAAIAQAIAAADAAEEAAAAAwABAAAAAAAAAQAIAAAAAAEDBQAAAB8BBA",
     ),
 ];
 
 #[test]
 fn what_was_mended_stays_so() {
-    for (what, tape) in MENDED {
+    for (what, options, tape) in MENDED {
         let tape: Tape = tape.parse().expect("a tape that was printed");
-        if let Some(failure) = replay(&tape, &Config::default()).violation {
+        let options: Options = options.parse().expect("options that were printed");
+        let config = Config::default().with_fixed_options(options);
+        if let Some(failure) = replay(&tape, &config).violation {
             panic!("{what}\n{}", failure.to_text(None));
         }
     }

@@ -1,7 +1,11 @@
 //! What everybody holds is bounded by what was asked of them. Lies make no difference.
 
 use super::{Event, Oracle, Report, Rule};
-use crate::world::World;
+use crate::{
+    options::{Action, Lie},
+    storm::MANY,
+    world::World,
+};
 
 const ENTRIES: Rule = Rule::new(
     "IC35",
@@ -11,7 +15,7 @@ const SUBSCRIPTIONS: Rule =
     Rule::new("IS24", "what a server holds of its clients is bounded, whatever these say");
 
 /// How many names a lie makes up at most.
-const MADE_UP: usize = 4;
+const MADE_UP: usize = 12;
 
 /// Judges what is held.
 #[derive(Debug)]
@@ -28,7 +32,12 @@ impl Oracle for Bounds {
                 let client = world.link(link).client;
                 let held = world.client(client).status().count();
                 let options = world.options();
-                let bound = options.types as usize * (options.names as usize + MADE_UP);
+                let many = match options.actions.contains(Action::WatchMany) {
+                    true => MANY as usize,
+                    false => 0,
+                };
+                let names = options.names as usize + MADE_UP + many;
+                let bound = options.types as usize * names;
                 report.ensure(held <= bound, ENTRIES, || {
                     format!("client-{client} holds {held} entries")
                 });
@@ -39,7 +48,9 @@ impl Oracle for Bounds {
                     return;
                 };
                 let streams = world.streams(server) + 1;
-                let bound = streams * world.types().len();
+                // Whoever speaks the other variant may seem to name types.
+                let others = usize::from(world.options().lies.contains(Lie::Bilingual));
+                let bound = streams * (world.types().len() + others);
                 report.ensure(stats.streams <= streams, SUBSCRIPTIONS, || format!("{stats:?}"));
                 report.ensure(stats.subscriptions <= bound, SUBSCRIPTIONS, || format!("{stats:?}"));
             }

@@ -19,7 +19,7 @@ use crate::{
     options::ProfileName,
     situations::Situation,
     world::{
-        LinkId, World,
+        LinkId, World, glob_covers,
         message::{Names, Response, Text},
     },
 };
@@ -151,7 +151,7 @@ impl CacheModel {
         let drops = world.options().data_errors == DataErrorPolicy::DropCached;
         let watched = |name: &str| {
             let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
-            watches.any(|(_, watch)| watch.name.as_deref().is_none_or(|own| own == name))
+            watches.any(|(_, watch)| watch.covers(name))
         };
         for (name, before) in &self.before {
             let is_its_business = world.serves(it.server, name);
@@ -160,6 +160,8 @@ impl CacheModel {
             let judge = Judge { name, before, now, drops, is_full };
             match Word::of(name, response) {
                 _ if !is_its_business => judge.unchanged(STRANGERS, report),
+                // That there is nothing of a glob says something of each of its members.
+                Word::Nothing if response.removed.iter().any(|it| glob_covers(it, name)) => {}
                 Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
                 // The answer to an end of a subscription may come when the next one has begun.
                 _ if !is_asked || !watched(name) => {}

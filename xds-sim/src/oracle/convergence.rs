@@ -6,7 +6,7 @@ use xds_core::{client::DataErrorPolicy, service::Variant};
 
 use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
-    options::{Action, Lies, ProfileName, Transport},
+    options::{Action, Options, ProfileName, Streams, Transport},
     trace::Phase,
     world::{LinkId, Watch, World, message::Text},
 };
@@ -42,7 +42,7 @@ impl Oracle for Convergence {
                 self.has_converged = true;
                 for client in 0..world.client_count() {
                     for (id, watch) in world.watches(client) {
-                        if let Err(what) = agrees(watch, world) {
+                        if let Err(what) = agrees(client, watch, world) {
                             report.breach(CONVERGENCE, || format!("client-{client} {id}: {what}"));
                         }
                     }
@@ -75,7 +75,7 @@ impl Oracle for Convergence {
 /// Whether deletions end the use of a resource.
 fn drops_deleted(world: &World, kind: usize) -> bool {
     let options = world.options();
-    if options.lies != Lies::NONE {
+    if !options.lies.spare_clients() {
         // A client that was told of what never was may keep it where nobody ever says that it is not so.
         return false;
     }
@@ -97,15 +97,14 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
     is_policy && is_told
 }
 
-fn agrees(watch: &Watch, world: &World) -> Result<(), String> {
-    let truth = &world.truth()[watch.kind];
-    let expected = truth.iter().filter(|(name, _)| match &watch.name {
-        Some(own) => *name == own,
-        None => world.serves(0, name),
-    });
+fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
+    let truth = &world.truth_for(client)[watch.kind];
+    let is_reported =
+        |name: &str| world.truth_beside_in(world.view_of(client), watch.kind, name).error.is_some();
+    let expected = truth.iter().filter(|(name, _)| watch.covers(name));
     for (name, bytes) in expected {
-        let has_error = world.truth_beside(watch.kind, name).error.is_some();
-        let is_told = watch.is_missing || !watch.view.is_empty() || watch.name.is_none();
+        let has_error = is_reported(name);
+        let is_told = watch.is_missing || !watch.view.is_empty() || !watch.is_of_one();
         if has_error && is_told {
             continue; // It was told the error, and may keep what it has.
         }
@@ -117,7 +116,6 @@ fn agrees(watch: &Watch, world: &World) -> Result<(), String> {
             ));
         }
     }
-    let is_reported = |name: &str| world.truth_beside(watch.kind, name).error.is_some();
     let mut held = watch.view.keys();
     let left_over = held.find(|name| !truth.contains_key(*name) && !is_reported(name));
     if let Some(name) = left_over
@@ -127,6 +125,7 @@ fn agrees(watch: &Watch, world: &World) -> Result<(), String> {
     }
     if let Some(name) = &watch.name
         && !truth.contains_key(name)
+        && watch.is_of_one()
         && watch.view.is_empty()
         && !watch.is_missing
     {
@@ -171,5 +170,15 @@ fn nothing_is_left(world: &World, report: &mut Report) {
 }
 
 /// How long it may take until everything is as it should be, once everything works: the longest pause of
-/// a client, with its jitter, the longest wait for a resource, and what is under way.
-pub(crate) const BOUND: Duration = Duration::from_secs(120);
+/// a client, with its jitter, the longest wait for a resource, and what is under way. Where somebody outside
+/// has the last word, each type has a response that waits for it and a newer one behind that, endpoints that
+/// come again with their clusters have one more, and types that share a stream wait for each other.
+pub(crate) fn bound(options: &Options) -> Duration {
+    let responses = match options.streams {
+        Streams::Aggregated => 2 * options.types + 2,
+        Streams::PerType => 4,
+    };
+    BOUND + options.verdicts.delay().unwrap_or_default() * responses
+}
+
+const BOUND: Duration = Duration::from_secs(120);

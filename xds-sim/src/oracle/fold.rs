@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::message::{Names, Request, Text};
+use crate::world::{
+    glob_covers, is_glob,
+    message::{Names, Request, Text},
+};
 
 /// What nobody has to name.
 pub(crate) const ALL: &str = "*";
@@ -19,6 +22,8 @@ pub(crate) struct Fold {
     /// The same before the newest request.
     pub(crate) had_listed: bool,
     pub(crate) subscribed: BTreeSet<Text>,
+    /// How many of them are globs.
+    globs: usize,
     /// What the newest request added to it.
     pub(crate) gained: Vec<Text>,
     /// What the newest request took out of it.
@@ -65,6 +70,7 @@ impl Fold {
             return;
         }
         self.subscribed.insert(name.into());
+        self.globs += usize::from(is_glob(name));
         match self.lost.iter().position(|lost| lost == name) {
             Some(at) => drop(self.lost.swap_remove(at)),
             None => self.gained.push(name.into()),
@@ -73,6 +79,7 @@ impl Fold {
 
     fn lose(&mut self, name: &str) {
         let Some(name) = self.subscribed.take(name) else { return };
+        self.globs -= usize::from(is_glob(&name));
         match self.gained.iter().position(|gained| *gained == name) {
             Some(at) => drop(self.gained.swap_remove(at)),
             None => self.lost.push(name),
@@ -93,6 +100,12 @@ impl Fold {
     /// Whether a resource is subscribed, by name or with all others. A wildcard is for what states no
     /// authority.
     pub(crate) fn covers(&self, name: &str) -> bool {
-        self.subscribed.contains(name) || (self.has_all() && !name.starts_with("xdstp:"))
+        self.names(name) || (self.has_all() && !name.starts_with("xdstp:"))
+    }
+
+    /// Whether a resource is subscribed by name, or by that of a glob.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.subscribed.contains(name)
+            || self.globs > 0 && self.subscribed.iter().any(|own| glob_covers(own, name))
     }
 }

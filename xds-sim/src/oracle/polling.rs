@@ -51,7 +51,7 @@ struct Stated {
 }
 
 fn asked_of(fold: &Fold, link: LinkId, kind: usize, world: &World) -> State {
-    let has = world.has(world.link(link).server)[kind].iter();
+    let has = world.has(world.link(link).server, 0)[kind].iter();
     let asked = has.filter(|(name, _)| fold.covers(name));
     asked.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
 }

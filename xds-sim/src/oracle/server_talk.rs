@@ -13,11 +13,11 @@ use xds_core::{
 
 use super::{Event, Oracle, Report, Rule, fold::Fold};
 use crate::{
-    options::Order,
+    options::{Order, Versions},
     situations::Situation,
     trace::Phase,
     world::{
-        Beside, GRACE, LinkId, World,
+        Beside, GRACE, LinkId, World, glob_covers, is_glob,
         message::{Names, Request, Response, Text},
     },
 };
@@ -68,6 +68,10 @@ const LEAVES: Rule = Rule::new(
 /// The type that may come again while clusters are warmed.
 const WARMED: usize = 1;
 
+/// Within what versions of the whole are unique where they are counted: the server, and how often it has begun anew.
+/// Where versions are made of content all agree on them, as they always do on those of single resources.
+type Epoch = (usize, u32);
+
 /// Judges responses.
 #[derive(Debug, Default)]
 pub(super) struct ServerTalk {
@@ -76,7 +80,9 @@ pub(super) struct ServerTalk {
     /// What each version of a resource is, by type and name: incremental, and all servers agree.
     contents: BTreeMap<(usize, Text, Text), Bytes>,
     /// The same of versions of the whole: state of the world.
-    states: BTreeMap<(usize, Text), BTreeMap<Text, Bytes>>,
+    states: BTreeMap<(Epoch, usize, Text), BTreeMap<Text, Bytes>>,
+    /// How often each server has begun anew, where that makes a difference to its versions.
+    epochs: BTreeMap<usize, u32>,
     phase: Option<Phase>,
 }
 
@@ -88,6 +94,8 @@ struct Talk {
     sent: BTreeMap<Text, Bytes>,
     /// What the client was sent and does not subscribe to any more.
     left: BTreeSet<Text>,
+    /// What was told to be gone in a response that was rejected, and is told so once more with the next change.
+    retold: BTreeSet<Text>,
     /// What was created or deleted since it was last told of: it may have come and gone in between.
     touched: BTreeSet<Text>,
     /// The errors that it was told of single resources.
@@ -119,6 +127,16 @@ impl ServerTalk {
         &mut talks[kind]
     }
 
+    fn epoch(&self, link: LinkId, world: &World) -> Epoch {
+        match world.options().versions {
+            Versions::Content => (0, 0),
+            _ => {
+                let server = world.link(link).server;
+                (server, self.epochs.get(&server).copied().unwrap_or_default())
+            }
+        }
+    }
+
     fn arrived(&mut self, link: LinkId, request: &Request) {
         let Some(kind) = request.kind else { return };
         let held = match &request.names {
@@ -145,7 +163,7 @@ impl ServerTalk {
                 // What cannot be renewed any more may be sent again.
                 talk.touched.extend(talk.beating.iter().cloned());
                 // Nor is it told for good that something is gone.
-                talk.left.extend(talk.gone.iter().cloned());
+                talk.retold.extend(talk.gone.iter().cloned());
             }
         }
         talk.fold.take(request);
@@ -157,7 +175,8 @@ impl ServerTalk {
         if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
             talk.owed.extend(subscribe.iter().cloned());
             // Whoever keeps it as part of the whole is told where it stands (IS14).
-            let kept = unsubscribe.iter().filter(|_| talk.fold.has_all());
+            let is_kept = |name: &&Text| talk.fold.has_all() || talk.fold.covers(name);
+            let kept = unsubscribe.iter().filter(is_kept);
             talk.owed.extend(kept.cloned());
         }
         for (name, bytes) in held {
@@ -166,11 +185,10 @@ impl ServerTalk {
         }
         let Talk { fold, sent, owed, left, reported, is_narrowed, .. } = talk;
         // Who is told an error may have the resource from before.
-        left.extend(reported.keys().filter(|name| fold.lost.contains(*name)).cloned());
+        left.extend(reported.keys().filter(|name| !fold.names(name)).cloned());
         let dropped = sent.keys().filter(|name| !fold.covers(name));
-        let before = left.len();
+        *is_narrowed |= dropped.clone().next().is_some();
         left.extend(dropped.cloned());
-        *is_narrowed |= left.len() > before;
         sent.retain(|name, _| fold.covers(name));
         owed.retain(|name| name == "*" || fold.covers(name));
         if is_first {
@@ -184,11 +202,13 @@ impl ServerTalk {
             format!("nonce {:?}", response.nonce)
         });
         let Some(kind) = response.kind else { return };
+        let epoch = self.epoch(link, world);
         let is_whole = world.link(link).variant == xds_core::service::Variant::StateOfTheWorld;
         let is_full = is_whole && types::is_full_state_in_sotw(world.types()[kind].as_str());
-        let has = &world.has(world.link(link).server)[kind];
+        let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
+        let has = &world.has(server, view)[kind];
         if is_whole {
-            self.one_content_per_state(kind, is_full, response, report);
+            self.one_content_per_state(epoch, kind, is_full, response, report);
         } else {
             self.one_content_per_version(kind, response, report);
         }
@@ -209,8 +229,7 @@ impl ServerTalk {
             response.resources.iter().filter_map(|item| Some((item, item.bytes.clone()?)));
         let said: BTreeMap<Text, Bytes> =
             resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
-        let server = world.link(link).server;
-        let beside = |name: &str| world.beside(server, kind, name);
+        let beside = |name: &str| world.beside(server, view, kind, name);
         talk.heartbeats(response, has, &beside, report);
         if is_heartbeat(response) {
             talk.newest.clone_from(&response.nonce);
@@ -247,7 +266,10 @@ impl ServerTalk {
         }
         for name in &response.removed {
             let is_left = talk.left.contains(name) || talk.touched.contains(name);
-            let is_known = is_left || talk.sent.contains_key(name) || talk.owed.contains(name);
+            let is_known = is_left
+                || talk.retold.contains(name)
+                || talk.sent.contains_key(name)
+                || talk.owed.contains(name);
             let exists = has.contains_key(name) && talk.fold.covers(name);
             let is_gone = !exists && !said.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
@@ -261,16 +283,16 @@ impl ServerTalk {
 
     /// Something of a type before this one that could be sent on the stream.
     fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, Text)> {
-        let server = world.link(link).server;
+        let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
         let talks = self.streams.get(&link)?.iter().enumerate().take(kind);
         let free = talks.filter(|(_, talk)| {
             let may_send = !talk.has_responded || talk.is_answered;
             talk.fold.was_requested && may_send && !talk.states_version
         });
         let mut due = free.filter_map(|(kind, talk)| {
-            let mut has = world.has(server)[kind].iter();
+            let mut has = world.has(server, view)[kind].iter();
             let is_due = |(name, bytes): &(&Text, &Bytes)| {
-                let is_plain = world.beside(server, kind, name) == Beside::default();
+                let is_plain = world.beside(server, view, kind, name) == Beside::default();
                 talk.fold.covers(name) && is_plain && talk.sent.get(*name) != Some(bytes)
             };
             has.find(is_due).map(|(name, _)| (kind, name.clone()))
@@ -291,9 +313,28 @@ impl ServerTalk {
         });
     }
 
-    fn applied(&mut self, server: usize, kind: usize, name: &str, world: &World) {
-        let of_server =
-            self.streams.iter_mut().filter(|(link, _)| world.link(**link).server == server);
+    /// A client is about to see another view: it may be told of all that there is in either.
+    fn moved(&mut self, client: usize, view: usize, world: &World) {
+        let of_client =
+            self.streams.iter_mut().filter(|(link, _)| world.link(**link).client == client);
+        for (link, talks) in of_client {
+            for (kind, talk) in talks.iter_mut().enumerate() {
+                let views = [world.view_of(client), view];
+                let has = views.map(|view| &world.has(world.link(*link).server, view)[kind]);
+                let names = has.into_iter().flat_map(|has| has.keys()).chain(talk.sent.keys());
+                let names = names.chain(talk.reported.keys()).chain(&talk.fold.subscribed);
+                let touched: Vec<Text> =
+                    names.filter(|name| talk.fold.covers(name)).cloned().collect();
+                talk.touched.extend(touched);
+            }
+        }
+    }
+
+    fn applied(&mut self, server: usize, view: usize, kind: usize, name: &str, world: &World) {
+        let of_server = self.streams.iter_mut().filter(|(link, _)| {
+            let it = world.link(**link);
+            it.server == server && world.view_of(it.client) == view
+        });
         for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
             if talk.fold.covers(name) {
                 talk.touched.insert(name.into());
@@ -314,6 +355,7 @@ impl ServerTalk {
 
     fn one_content_per_state(
         &mut self,
+        epoch: Epoch,
         kind: usize,
         is_full: bool,
         response: &Response,
@@ -327,7 +369,7 @@ impl ServerTalk {
             .iter()
             .filter_map(|item| Some((item.name.clone(), item.bytes.clone()?)))
             .collect();
-        let key = (kind, response.version.clone());
+        let key = (epoch, kind, response.version.clone());
         let known = self.states.entry(key).or_insert_with(|| state.clone());
         report.ensure(*known == state, SAME_VERSION, || {
             format!("version {:?} is two states", response.version)
@@ -344,12 +386,14 @@ impl ServerTalk {
     fn at_rest(&self, world: &World, report: &mut Report) {
         for (link, talks) in &self.streams {
             let it = world.link(*link);
+            let view = world.view_of(it.client);
             if !it.is_open {
                 continue;
             }
             let is_whole = it.variant == xds_core::service::Variant::StateOfTheWorld;
             for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
-                let owed = talk.owed.iter().find(|name| !is_whole && *name != "*");
+                let owed =
+                    talk.owed.iter().find(|name| !is_whole && *name != "*" && !is_glob(name));
                 report.ensure(owed.is_none(), ANSWERED, || {
                     format!("stream {}: nothing was said of {owed:?}", link.0)
                 });
@@ -357,10 +401,11 @@ impl ServerTalk {
                     continue;
                 }
                 let is_due = |name: &str| {
-                    talk.fold.covers(name) && world.beside(it.server, kind, name).error.is_none()
+                    let beside = world.beside(it.server, view, kind, name);
+                    talk.fold.covers(name) && beside.error.is_none()
                 };
                 let mut expected =
-                    world.has(it.server)[kind].iter().filter(|(name, _)| is_due(name));
+                    world.has(it.server, view)[kind].iter().filter(|(name, _)| is_due(name));
                 let missing = expected.find(|(name, bytes)| talk.sent.get(*name) != Some(bytes));
                 report.ensure(missing.is_none(), REMEMBERED, || {
                     format!("stream {}: {missing:?} was not sent", link.0)
@@ -419,11 +464,11 @@ impl Talk {
     ) {
         for (name, code) in &response.errors {
             let is_so = beside(name).error.map(StatusCode::as_i32) == Some(*code);
-            let is_asked = self.fold.subscribed.contains(name) && !said.contains_key(name);
+            let is_asked = self.fold.names(name) && !said.contains_key(name);
             // What was rejected rides along with the next change, whatever has become of it (M107).
             let is_news = kind == WARMED
                 || self.was_rejected
-                || self.owed.contains(name)
+                || self.is_owed(name)
                 || self.touched.contains(name)
                 || self.reported.get(name) != Some(code);
             report.ensure(is_so && is_asked && is_news, ERRORS, || format!("{name}: {code}"));
@@ -431,10 +476,13 @@ impl Talk {
             report.note(Situation::ErrorReported);
         }
         self.reported.retain(|name, _| {
-            self.fold.subscribed.contains(name)
-                && !said.contains_key(name)
-                && !response.removed.contains(name)
+            self.fold.names(name) && !said.contains_key(name) && !response.removed.contains(name)
         });
+    }
+
+    /// Whether something has to be said of a name, because it is subscribed anew or a glob of it is.
+    fn is_owed(&self, name: &str) -> bool {
+        self.owed.contains(name) || self.owed.iter().any(|own| glob_covers(own, name))
     }
 
     fn has_news(
@@ -447,9 +495,7 @@ impl Talk {
         report: &mut Report,
     ) {
         let is_new = |(name, bytes): (&Text, &Bytes)| {
-            self.sent.get(name) != Some(bytes)
-                || self.owed.contains(name)
-                || self.touched.contains(name)
+            self.sent.get(name) != Some(bytes) || self.is_owed(name) || self.touched.contains(name)
         };
         let is_less =
             is_full && self.sent.keys().chain(&self.touched).any(|name| !said.contains_key(name));
@@ -480,8 +526,15 @@ impl Talk {
                 self.sent.insert(name, bytes);
             }
         }
+        // All members of a glob that was subscribed anew come at once.
+        let errors = response.errors.iter().map(|(name, _)| name);
+        let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
+        self.owed.retain(|own| !told.iter().any(|name| glob_covers(own, name)));
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
-            self.owed.remove(name);
+            if !self.owed.remove(name) {
+                // An answer to who asks for it is not the change that it goes along with.
+                self.retold.remove(name);
+            }
             self.sent.remove(name);
             self.left.remove(name);
             self.touched.remove(name);
@@ -522,7 +575,13 @@ impl Oracle for ServerTalk {
         match event {
             Event::Arrived { link, request } => self.arrived(*link, request),
             Event::Responded { link, response } => self.responded(*link, response, world, report),
-            Event::Applied { server, kind, name, .. } => self.applied(*server, *kind, name, world),
+            Event::Applied { server, view, kind, name, .. } => {
+                self.applied(*server, *view, *kind, name, world);
+            }
+            Event::Moved { client, view } => self.moved(*client, *view, world),
+            Event::ServerRestarted { server } if world.options().versions != Versions::Content => {
+                *self.epochs.entry(*server).or_default() += 1;
+            }
             Event::EndedAtServer { link } => {
                 self.gone(*link, world, report);
                 drop(self.streams.remove(link));

@@ -155,7 +155,9 @@ impl Trouble {
         if stream.is_open && in_a_row > 1 {
             report.note(Situation::EndedEarlyAgain);
         }
-        if is_grpc {
+        // When one that was not drained in time gave the channel up is not seen: it counts from there.
+        let is_seen = end != End::Fault || !world.options().faults.contains(Fault::Starve);
+        if is_grpc && is_seen {
             let pause = (1..in_a_row)
                 .fold(FIRST_PAUSE, |pause, _| (pause * 8 / 5).min(Duration::from_secs(24)));
             attempts.not_before = world.now().after(pause);

@@ -14,7 +14,7 @@ use crate::{
     storm::SHORTEST_TTL,
     trace::Phase,
     world::{
-        LinkId, World,
+        LinkId, World, is_glob,
         message::{Request, Text},
     },
 };
@@ -177,11 +177,7 @@ fn agree(world: &World, report: &mut Report) {
             let type_url = &world.types()[watch.kind];
             let known = world.client(client).status().filter(|it| {
                 let name = it.name.as_str();
-                it.type_url == type_url
-                    && watch
-                        .name
-                        .as_deref()
-                        .map_or_else(|| !name.starts_with("xdstp:"), |own| own == name)
+                it.type_url == type_url && watch.covers(name)
             });
             let known: BTreeMap<&str, &[u8]> =
                 known.filter_map(|it| Some((it.name.as_str(), &**it.bytes?))).collect();
@@ -214,7 +210,10 @@ impl Oracle for Watching {
             Event::Watched { client, watch, kind, name, .. } => {
                 // A verdict may be about what was asked for before.
                 let is_released = world.options().verdicts == Verdicts::AtOnce
-                    && name.is_some_and(|name| self.is_released(client, kind, name, world));
+                    // Members of a glob may be known from another watch.
+                    && name.is_some_and(|name| {
+                        !is_glob(name) && self.is_released(client, kind, name, world)
+                    });
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let told = Told {
                     name: name.map(Text::from),
@@ -280,7 +279,7 @@ impl Watching {
         let is_covered = || {
             let mut watches = world.watches(client).filter(|(_, watch)| watch.kind == kind);
             let mut links = world.links(client).filter_map(|(_, link)| link.asked(kind));
-            watches.any(|(_, it)| it.name.as_deref().is_none_or(|own| own == name))
+            watches.any(|(_, it)| it.covers(name) || it.name.is_none())
                 || links.any(|fold| fold.covers(name))
         };
         let was_released = self.released.remove(&(client, kind, name.into()));

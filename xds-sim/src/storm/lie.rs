@@ -4,46 +4,97 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{proto, service::Variant};
 
-use crate::{Toy, options::Lie, world::World};
+use crate::{Situation, Toy, options::Lie, world::World};
 
 /// A type that nobody knows.
 const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 
+/// How many names are removed where that is too many: as much as takes a moment.
+const MANY: usize = 5_000;
+
+/// A mebibyte.
+const LONG: usize = 1 << 20;
+
+/// Names that begin like those of an authority.
+const MALFORMED: [&str; 4] =
+    ["xdstp:", "xdstp:///", "xdstp://apart/no.Type/a?b=1&b=2", "xdstp://apart/no.Type/a?=&&;%zz#%"];
+
+/// What a response says.
+struct Fib {
+    type_url: String,
+    /// The type of its resources, which should be the same.
+    inner: String,
+    nonce: &'static str,
+    text: String,
+    names: Vec<String>,
+    removed: Vec<String>,
+    errors: Vec<String>,
+}
+
 /// Tells a lie to a client that has an open stream, or to a server.
 pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
     let at = kind as usize;
-    let variant = world.options().variant;
-    if lie == Lie::HostileClient {
+    if lie.is_of_a_stranger() {
         let server = nth as usize % world.server_count();
-        let garbage = vec![Bytes::from(vec![0xff; 1 + nth as usize]), Bytes::new()];
-        let polite = proto::DiscoveryRequest {
-            node: Some(proto::Node { id: "stranger".into(), ..Default::default() }),
-            type_url: world.types()[at].as_str().into(),
-            response_nonce: "never given".into(),
-            resource_names: vec![String::new(), "*".into(), "r0".into(), "r0".into()],
-            ..Default::default()
-        };
-        let messages = match nth % 2 {
-            0 => garbage,
-            _ => vec![polite.encode_to_vec().into(), polite.encode_to_vec().into()],
-        };
-        return world.strange_client(server, messages);
+        return world.let_stranger_in(server, lie, at, nth);
     }
     let links = world.open_links();
     let Some(&link) = links.get(nth as usize % links.len().max(1)) else { return };
-    let type_url = match lie {
-        Lie::UnknownType => UNKNOWN_TYPE.to_owned(),
-        _ => world.types()[at].as_str().to_owned(),
+    let type_url = world.types()[at].as_str().to_owned();
+    let own = world.name(at, name);
+    let mut fib = Fib {
+        inner: type_url.clone(),
+        type_url,
+        nonce: "a lie",
+        // The version stays the same all the while.
+        text: format!("a lie {}", nth % 3),
+        names: vec![own.clone()],
+        removed: Vec::new(),
+        errors: Vec::new(),
     };
-    let names = match lie {
-        Lie::Twice => vec![world.name(at, name); 2],
-        Lie::Invent => vec![world.name(at, name), "never asked for".into(), String::new()],
-        _ => vec![world.name(at, name)],
-    };
-    let removed = if lie == Lie::Remove { vec![world.name(at, name)] } else { Vec::new() };
-    let resources = if lie == Lie::Remove { Vec::new() } else { names };
-    let nonce = if lie == Lie::NoNonce { "" } else { "a lie" };
-    let bytes = response(variant, &type_url, nonce, &resources, removed);
+    let mut variant = world.options().variant;
+    match lie {
+        Lie::UnknownType => {
+            fib.type_url = UNKNOWN_TYPE.into();
+            fib.inner = UNKNOWN_TYPE.into();
+        }
+        Lie::WrongAny => fib.inner = UNKNOWN_TYPE.into(),
+        Lie::Twice => fib.names = vec![own; 2],
+        Lie::Invent => fib.names.extend(["never asked for".into(), String::new()]),
+        Lie::NoNonce => fib.nonce = "",
+        Lie::Remove => (fib.removed, fib.names) = (fib.names, Vec::new()),
+        Lie::Empty => fib.names.clear(),
+        Lie::Contradict => {
+            (fib.removed, fib.errors) = (vec![own.clone()], vec![own]);
+            world.note(Situation::Contradicted);
+        }
+        Lie::RemoveMany => {
+            let many = (0..MANY).map(|at| format!("gone-{at}"));
+            fib.removed = many.chain([own]).collect();
+            if variant == Variant::StateOfTheWorld {
+                fib.errors = std::mem::take(&mut fib.removed);
+            }
+            fib.names.clear();
+            world.note(Situation::ManyRemoved);
+        }
+        Lie::LongName => {
+            fib.names.extend(["x".repeat(LONG), String::new()]);
+            world.note(Situation::LiedOfNames);
+        }
+        Lie::MalformedName => {
+            fib.names.extend(MALFORMED.map(String::from));
+            world.note(Situation::LiedOfNames);
+        }
+        Lie::OtherVariant => {
+            variant = match variant {
+                Variant::StateOfTheWorld => Variant::Incremental,
+                Variant::Incremental => Variant::StateOfTheWorld,
+            };
+            world.note(Situation::LiedOfVariant);
+        }
+        _ => {}
+    }
+    let bytes = fib.in_variant(variant);
     let bytes = match lie {
         Lie::Truncate => bytes.slice(..bytes.len() * (nth as usize % 8) / 8),
         Lie::Flip => {
@@ -62,41 +113,45 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
     }
 }
 
-fn response(
-    variant: Variant,
-    type_url: &str,
-    nonce: &str,
-    names: &[String],
-    removed: Vec<String>,
-) -> Bytes {
-    let any =
-        |name: &String| proto::Any { type_url: type_url.into(), value: Toy::bytes(name, "a lie") };
-    match variant {
-        Variant::StateOfTheWorld => proto::DiscoveryResponse {
-            version_info: "a lie".into(),
-            nonce: nonce.into(),
-            type_url: type_url.into(),
-            resources: names.iter().map(any).collect(),
-            ..Default::default()
-        }
-        .encode_to_vec(),
-        Variant::Incremental => proto::DeltaDiscoveryResponse {
-            system_version_info: "a lie".into(),
-            nonce: nonce.into(),
-            type_url: type_url.into(),
-            resources: names
-                .iter()
-                .map(|name| proto::Resource {
+impl Fib {
+    fn in_variant(self, variant: Variant) -> Bytes {
+        let any = |name: &String| proto::Any {
+            type_url: self.inner.clone(),
+            value: Toy::bytes(name, &self.text),
+        };
+        let resource_errors = self.errors.iter().map(|name| proto::ResourceError {
+            resource_name: Some(proto::ResourceName { name: name.clone(), ..Default::default() }),
+            error_detail: Some(proto::Status { code: 5, ..Default::default() }),
+        });
+        match variant {
+            Variant::StateOfTheWorld => proto::DiscoveryResponse {
+                version_info: "a lie".into(),
+                nonce: self.nonce.into(),
+                resources: self.names.iter().map(any).collect(),
+                resource_errors: resource_errors.collect(),
+                type_url: self.type_url,
+                ..Default::default()
+            }
+            .encode_to_vec(),
+            Variant::Incremental => {
+                let resource = |name: &String| proto::Resource {
                     name: name.clone(),
                     version: "a lie".into(),
                     resource: Some(any(name)),
                     ..Default::default()
-                })
-                .collect(),
-            removed_resources: removed,
-            ..Default::default()
+                };
+                proto::DeltaDiscoveryResponse {
+                    system_version_info: "a lie".into(),
+                    nonce: self.nonce.into(),
+                    resources: self.names.iter().map(resource).collect(),
+                    removed_resources: self.removed,
+                    resource_errors: resource_errors.collect(),
+                    type_url: self.type_url,
+                    ..Default::default()
+                }
+                .encode_to_vec()
+            }
         }
-        .encode_to_vec(),
+        .into()
     }
-    .into()
 }

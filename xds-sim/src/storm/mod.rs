@@ -11,8 +11,8 @@ mod operation;
 use std::time::Duration;
 
 use self::operation::Operation;
-pub(crate) use self::operation::SHORTEST_TTL;
-use crate::{options::Lies, oracle::BOUND, trace::Phase, world::World};
+pub(crate) use self::operation::{MANY, SHORTEST_TTL};
+use crate::{oracle::bound, trace::Phase, world::World};
 
 /// Operations before anything goes wrong.
 const WARM_UP: u32 = 6;
@@ -51,12 +51,12 @@ pub fn settle(world: &mut World) {
     world.enter(Phase::Heal);
     operation::make_good(world);
     world.heal();
-    if world.options().lies != Lies::NONE {
+    if !world.options().lies.spare_clients() {
         // A stream on which a lie was told is beyond repair; the next one has to put everything right.
         world.open_links().into_iter().for_each(|link| world.reset(link, 14));
     }
     world.enter(Phase::Converge);
-    world.advance(BOUND);
+    world.advance(bound(world.options()));
     world.judge_at_rest();
     world.advance(SILENCE);
     world.judge_at_rest();

@@ -41,6 +41,12 @@ const PAUSES: [u32; 13] =
 /// How long faults last, in milliseconds.
 const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
 
+/// What a narrow network takes: a response of a few hundred bytes is under way for some tenths of a second.
+const BYTES_PER_SECOND: u64 = 2_000;
+
+/// How many names are watched at once that mostly do not exist.
+pub(crate) const MANY: u32 = 20;
+
 const NUMBERS: u32 = 64;
 
 /// How long resources may be used that are set for a while. Those of the first time expire between
@@ -67,7 +73,7 @@ impl Operation {
             Fault::BadAnswer | Fault::StaleAnswer => options.transport == Transport::Polls,
             Fault::BadFile | Fault::LostEvent => options.transport == Transport::Files,
             // Of a response that does not go out, a gateway knows nothing.
-            Fault::BlockResponses => options.transport == Transport::Streams,
+            Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
             _ => true,
         };
         let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
@@ -183,6 +189,21 @@ impl Operation {
                     world.slow_down(client, watch, self.lasting());
                 }
             }
+            Action::Move => {
+                let views = world.options().views.max(1) as usize;
+                world.move_client(client, (world.view_of(client) + 1) % views);
+            }
+            Action::WatchGlob => {
+                if let Some(glob) = world.glob(kind) {
+                    let _ = world.watch(client, kind, Some(&glob));
+                }
+            }
+            Action::WatchMany => {
+                for number in 0..MANY {
+                    let name = world.name(kind, world.options().names + number);
+                    let _ = world.watch(client, kind, Some(&name));
+                }
+            }
             Action::WatchWhenTold => {
                 let Some(watch) = self.any_watch(world) else { return };
                 match self.nth % 3 {
@@ -217,6 +238,13 @@ impl Operation {
                 world.spoil_files(server, state, lasting);
             }
             Fault::LostEvent => world.lose_event(server),
+            Fault::LateTimers => {
+                world.delay_timers(lasting.min(Duration::from_secs(3)), lasting * 2);
+            }
+            Fault::ClockJump => world.jump(lasting),
+            Fault::Narrow => world.narrow_network(BYTES_PER_SECOND, lasting),
+            Fault::Clog => world.clog(self.nth as usize, lasting),
+            Fault::OtherReplica => world.change_replica(server, self.nth as usize, lasting),
             Fault::Reset
             | Fault::End
             | Fault::HalfOpen
@@ -251,10 +279,11 @@ impl Operation {
             _ if transport == Transport::Files => return,
             _ => {}
         }
-        /// Statuses that streams end with: UNAVAILABLE, CANCELLED, INTERNAL, RESOURCE_EXHAUSTED.
-        const CODES: [i32; 4] = [14, 1, 13, 8];
+        /// How many statuses of gRPC are errors.
+        const CODES: u32 = 16;
+        let code = i32::try_from(1 + self.nth % CODES).unwrap_or_default();
         match fault {
-            Fault::Reset => world.reset(link, CODES[self.kind as usize % CODES.len()]),
+            Fault::Reset => world.reset(link, code),
             Fault::End => world.end_stream(link),
             Fault::HalfOpen => {
                 let (to_client, to_server) =

@@ -108,6 +108,7 @@ impl World {
             last_seen: None,
             is_watching: false,
             stream: None,
+            has_spoken: false,
             to_client: Pipe::default(),
             to_server: Pipe::default(),
         });
@@ -321,6 +322,10 @@ impl World {
             let node = &mut self.clients[at];
             let Some(known) = node.watches.get_mut(&watch) else { break };
             known.step(&change);
+            let is_member = matches!(change, Change::Resource { result: Ok(_), .. });
+            if is_member && known.name.is_some() {
+                self.situations.note(Situation::GlobMember);
+            }
             let lane = known.lane;
             if let Some(application) = &mut node.application {
                 application.changed(watch, &type_url, &change);
@@ -334,8 +339,24 @@ impl World {
 }
 
 impl super::Watch {
+    /// Whether it asks for a resource.
+    #[must_use]
+    pub fn covers(&self, name: &str) -> bool {
+        match &self.name {
+            // A wildcard is for what states no authority.
+            None => !names::is_apart(name),
+            Some(own) => own == name || names::glob_covers(own, name),
+        }
+    }
+
+    /// Whether it asks for one resource.
+    #[must_use]
+    pub fn is_of_one(&self) -> bool {
+        self.name.as_deref().is_some_and(|name| !names::is_glob(name))
+    }
+
     fn hear(&mut self, notice: &Notice) {
-        let Some(name) = &self.name else { return };
+        let Some(name) = self.name.as_ref().filter(|name| !names::is_glob(name)) else { return };
         match notice {
             Notice::Changed(Ok(resource)) => {
                 self.is_missing = false;

@@ -34,7 +34,11 @@ impl World {
     ) -> Option<WatchId> {
         let now = self.now;
         let node = self.clients.get_mut(client)?;
-        let interest = name.as_deref().map_or(Interest::Wildcard, Interest::Name);
+        let interest = match name.as_deref() {
+            None => Interest::Wildcard,
+            Some(name) if names::is_glob(name) => Interest::Glob(name),
+            Some(name) => Interest::Name(name),
+        };
         let watch = node.core.watch(self.types.get(kind)?, interest, now).ok()?;
         let wanted = name.as_deref().unwrap_or("*");
         let label = format!("{}/{} {wanted}", names::client(client), watch);

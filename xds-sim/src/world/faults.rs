@@ -1,15 +1,15 @@
 //! What goes wrong, and how it is put right.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{cmp::Reverse, rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use xds_core::server::{StreamEvent, Via};
+use xds_core::server::StreamEvent;
 
 use super::{
     BadAnswer, Link, LinkId, Party, Reach, World,
     message::Message,
     names,
-    parts::{Direction, Item, Mishap, Plane, StreamKey, Undo},
+    parts::{Direction, Item, Mishap, Plane, State, StreamKey, Undo},
     texts,
 };
 use crate::{
@@ -20,6 +20,9 @@ use crate::{
 
 /// How long a transport takes to find out that nothing arrives any more: its keepalive (IL3).
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// How many earlier states of a server other replicas may have.
+const REPLICAS: usize = 4;
 
 impl World {
     fn take_down(&mut self, Mishap { lanes, extent, what }: Mishap<'_>) {
@@ -71,6 +74,10 @@ impl World {
         if self.servers[server].leaves_since.is_some() {
             return; // It does so itself, in its own time.
         }
+        self.note(match self.links[link.at()].has_spoken {
+            true => Situation::EndedWellAfterResponse,
+            false => Situation::EndedWellBeforeResponse,
+        });
         let lanes = self.lanes_of(link);
         self.strike(&lanes, "the server ends the stream");
         let now = self.now;
@@ -109,6 +116,83 @@ impl World {
         self.begin(&[], "slow network");
         let end = self.now.after(lasting);
         self.schedule(end, Item::Undo(Undo::Slow));
+    }
+
+    /// The network takes so many bytes in a second, for a while, and delivers what there is every now and then.
+    pub fn narrow_network(&mut self, bytes_per_second: u64, lasting: Duration) {
+        self.narrowness = Some(bytes_per_second.max(1));
+        self.begin(&[], "narrow network");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Narrow));
+    }
+
+    /// All timers come so much later for a while.
+    pub fn delay_timers(&mut self, by: Duration, lasting: Duration) {
+        self.lateness = by;
+        self.begin(&[], "timers late");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::LateTimers));
+    }
+
+    /// The clock jumps: what was due meanwhile, and what has arrived, is seen to at the new time only.
+    pub fn jump(&mut self, by: Duration) {
+        let end = self.now.after(by);
+        let timer = self.next_timer().is_some_and(|(at, _)| at < end);
+        let item = self.heap.peek().is_some_and(|Reverse(next)| next.at < end);
+        if timer || item {
+            self.note(Situation::ClockJumped);
+        }
+        self.strike(&[], "the clock jumps");
+        self.pass_to(end);
+    }
+
+    /// All streams clog one after the other, in both directions, and are free again in another order.
+    pub fn clog(&mut self, nth: usize, lasting: Duration) {
+        let links = self.open_links();
+        if links.len() > 1 {
+            self.note(Situation::Clogged);
+        }
+        for (at, link) in links.iter().enumerate() {
+            let place = u32::try_from((at * 7 + nth) % links.len()).unwrap_or_default();
+            let lasting = lasting + Duration::from_millis(300) * place;
+            self.block_requests(*link, lasting);
+            self.block_responses(*link, lasting);
+        }
+    }
+
+    /// Servers let a client see another view from now on, in the middle of its streams.
+    pub fn move_client(&mut self, client: usize, view: usize) {
+        let before = self.clients[client].view;
+        if before == view || view >= self.truth.len() {
+            return;
+        }
+        let of_client =
+            || self.clients[client].links.iter().map(|(_, link)| &self.links[link.at()]);
+        let is_open = of_client().any(|link| link.is_open);
+        let is_told = of_client().any(|link| link.to_client.under_way > 0);
+        if is_open {
+            self.note(Situation::MovedInMidStream);
+        }
+        if is_told {
+            self.note(Situation::MovedWithResponseUnderWay);
+        }
+        let lane = self.clients[client].lane;
+        self.strike(&[lane], "sees another view");
+        self.emit(&Event::Moved { client, view });
+        self.clients[client].view = view;
+        let now = self.now;
+        for server in 0..self.servers.len() {
+            let node = &mut self.servers[server];
+            let Plane::Core(core) = &mut node.core else { continue };
+            for (key, link) in &node.links {
+                if let StreamKey::Core(stream) = key
+                    && self.links[link.at()].client == client
+                {
+                    core.assign(*stream, &names::view(view), now);
+                }
+            }
+            self.drain_server(server);
+        }
     }
 
     /// The driver of a party does nothing for a while: what arrives is handed in, and nothing is taken out.
@@ -207,6 +291,10 @@ impl World {
 
     /// A server starts anew: it forgets its streams, nonces and clients, and has its resources again.
     pub fn restart_server(&mut self, server: usize) {
+        self.start_anew(server, "restarts", None);
+    }
+
+    fn start_anew(&mut self, server: usize, what: &str, earlier: Option<Vec<State>>) {
         let links: Vec<LinkId> = self.servers[server].links.iter().map(|(_, link)| *link).collect();
         if !links.is_empty() {
             self.note(Situation::RestartWhileConnected);
@@ -219,20 +307,43 @@ impl World {
             let at = self.arrival();
             self.schedule(at, Item::EndAtClient(link, 14, "the server restarts"));
         }
+        let types = self.types.len();
+        self.strangers.retain(|stranger| stranger.server != server);
         let node = &mut self.servers[server];
         node.incarnation += 1;
         node.leaves_since = None;
         node.links.clear();
-        node.has.iter_mut().for_each(BTreeMap::clear);
-        node.beside.iter_mut().for_each(BTreeMap::clear);
+        let state = std::mem::take(&mut node.state);
+        node.state = vec![State::new(types); state.len()];
+        if node.earlier.len() == REPLICAS {
+            node.earlier.remove(0);
+        }
+        node.earlier.push(state);
         let incarnation = node.incarnation;
         let core = Self::plane(&self.config, &self.options, server, incarnation, self.now);
         self.servers[server].core = core;
         let lane = self.servers[server].lane;
-        self.strike(&[lane], "restarts");
+        self.strike(&[lane], what);
         self.emit(&Event::ServerRestarted { server });
-        self.catch_up(server);
+        match earlier {
+            Some(states) => self.bring_to(server, &states),
+            None => self.catch_up(server),
+        }
         self.drain_server(server);
+    }
+
+    /// A load balancer moves the clients of a server to another replica of it, which has a state that the server
+    /// had at an earlier time and is not told of changes for a while. Which one is chosen by a number.
+    pub fn change_replica(&mut self, server: usize, nth: usize, lasting: Duration) {
+        let node = &self.servers[server];
+        let mut earlier = node.earlier.clone();
+        earlier.push(vec![State::new(self.types.len()); node.state.len()]);
+        let states = earlier.swap_remove(nth % earlier.len());
+        if !node.links.is_empty() && node.state != states {
+            self.note(Situation::OtherReplica);
+        }
+        self.let_lag(server, lasting);
+        self.start_anew(server, "clients come to another replica", Some(states));
     }
 
     /// A client is sent something that its server never said.
@@ -246,41 +357,12 @@ impl World {
         self.send_to_client(link, Rc::new(Message { id, bytes, body }));
     }
 
-    /// A stranger opens a stream to a server, says this, and leaves.
-    pub fn strange_client(&mut self, server: usize, messages: Vec<Bytes>) {
-        let via = Via::Aggregated(self.options.variant);
-        let lane = self.servers[server].lane;
-        self.strike(&[lane], "a stranger speaks");
-        let Some(key) = self.accept(server, &via) else { return };
-        let now = self.now;
-        for bytes in messages {
-            match (&mut self.servers[server].core, key) {
-                (Plane::Core(core), StreamKey::Core(stream)) => {
-                    let before = core.stats().malformed_requests;
-                    core.handle_event(StreamEvent::Message(stream, bytes), now);
-                    if core.stats().malformed_requests > before {
-                        self.situations.note(Situation::MalformedRequest);
-                    }
-                    let mut frame = xds_core::Frame::default();
-                    while core.poll_transmit(stream, now, &mut frame).is_some() {}
-                }
-                (Plane::Own(plane), StreamKey::Own(stream)) => plane.request(stream, &bytes, now),
-                _ => {}
-            }
-        }
-        match (&mut self.servers[server].core, key) {
-            (Plane::Core(core), StreamKey::Core(stream)) => {
-                core.handle_event(StreamEvent::Closed(stream), now);
-            }
-            (Plane::Own(plane), StreamKey::Own(stream)) => plane.closed(stream, now),
-            _ => {}
-        }
-        self.drain_server(server);
-    }
-
     /// Everything that is wrong is put right, and all servers have what is true.
     pub fn heal(&mut self) {
         self.slowness = Duration::ZERO;
+        self.narrowness = None;
+        self.lateness = Duration::ZERO;
+        self.dismiss_strangers();
         for server in 0..self.servers.len() {
             self.servers[server].reach = Reach::Up;
             self.servers[server].is_lagging = false;
@@ -289,10 +371,12 @@ impl World {
             self.give_up_hanging(server);
             self.undo(Undo::Wake(Party::Server(server)));
             self.catch_up(server);
+            self.drain_server(server);
         }
         for client in 0..self.clients.len() {
             self.hurry(client);
             self.undo(Undo::Wake(Party::Client(client)));
+            self.drain_client(client);
         }
         for at in 0..self.links.len() {
             let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
@@ -321,6 +405,16 @@ impl World {
             Undo::Slow => {
                 self.slowness = Duration::ZERO;
                 self.finish(&[], "slow network");
+            }
+            Undo::Narrow => {
+                self.narrowness = None;
+                self.finish(&[], "narrow network");
+            }
+            Undo::LateTimers => {
+                self.lateness = Duration::ZERO;
+                self.finish(&[], "timers late");
+                (0..self.clients.len()).for_each(|client| self.drain_client(client));
+                (0..self.servers.len()).for_each(|server| self.drain_server(server));
             }
             Undo::Wake(party) => self.wake(party),
             Undo::Block(link, direction) => self.unblock(link, direction),

@@ -109,7 +109,7 @@ impl World {
         let any = |value: &Bytes| proto::Any { type_url: type_url.into(), value: value.clone() };
         let mut response = proto::DiscoveryResponse {
             type_url: type_url.into(),
-            resources: node.has[kind].values().map(any).collect(),
+            resources: node.state[0].has[kind].values().map(any).collect(),
             ..Default::default()
         };
         let mut hasher = foldhash::fast::FixedState::with_seed(0).build_hasher();

@@ -17,6 +17,7 @@ mod parts;
 mod polls;
 mod server_side;
 mod store;
+mod strangers;
 mod texts;
 
 use std::{
@@ -29,14 +30,18 @@ use std::{
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
 pub(crate) use leaving::GRACE;
+pub(crate) use names::{glob_covers, is_glob};
 
 pub use application::{Application, ControlPlane, Reply};
 pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};
 
-use self::parts::{ClientNode, Item, Plane, Scheduled, ServerNode};
+use self::{
+    parts::{ClientNode, Item, Plane, Scheduled, ServerNode, State},
+    strangers::Stranger,
+};
 use crate::{
     check::{Config, Judge},
-    options::{Options, Ties, Transport},
+    options::{Options, Ties, Transport, Versions},
     oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
     tape::Choices,
@@ -62,14 +67,17 @@ pub struct World {
     clients: Vec<ClientNode>,
     servers: Vec<ServerNode>,
     links: Vec<Link>,
-    /// What is true, whichever server knows of it yet.
-    truth: Resources,
-    /// And what is true beside resources.
-    truth_beside: Vec<BTreeMap<message::Text, Beside>>,
+    /// What is true, by view, whichever server knows of it yet.
+    truth: Vec<State>,
     /// How often anything was set: part of what resources say, so that no two are equal by accident.
     revision: u64,
     /// How much longer messages take at present.
     slowness: Duration,
+    /// How many bytes the network takes in a second at present, if that is bounded.
+    narrowness: Option<u64>,
+    /// How much later timers come at present.
+    lateness: Duration,
+    strangers: Vec<Stranger>,
     next_stream: u64,
     oracles: Vec<Box<dyn Oracle>>,
     recorder: Recorder,
@@ -97,6 +105,8 @@ impl World {
         if config.control_plane.is_some() {
             // It knows streams.
             options.transport = Transport::Streams;
+            // And neither views nor ours.
+            (options.views, options.versions) = (1, Versions::Content);
         }
         let options = options.fitting();
         let mut recorder = Recorder::new(keep);
@@ -115,6 +125,7 @@ impl World {
             ),
             application: config.application.as_ref().map(|make| make(at)),
             lane: recorder.lane(LaneKind::Client, &names::client(at), None),
+            view: at % (options.views.max(1) as usize),
             deadline: None,
             starved_until: None,
             links: Vec::new(),
@@ -129,8 +140,8 @@ impl World {
             deadline: None,
             starved_until: None,
             links: Vec::new(),
-            has: vec![Default::default(); types.len()],
-            beside: vec![Default::default(); types.len()],
+            state: vec![State::new(types.len()); options.views.max(1) as usize],
+            earlier: Vec::new(),
             is_lagging: false,
             reach: Reach::Up,
             file: FileState::Whole,
@@ -141,8 +152,7 @@ impl World {
         let servers: Vec<_> = servers.collect();
         recorder.phase(Time::ZERO, Phase::WarmUp);
         Self {
-            truth: vec![Default::default(); types.len()],
-            truth_beside: vec![Default::default(); types.len()],
+            truth: vec![State::new(types.len()); options.views.max(1) as usize],
             options,
             choices,
             config: config.clone(),
@@ -155,6 +165,9 @@ impl World {
             links: Vec::new(),
             revision: 0,
             slowness: Duration::ZERO,
+            narrowness: None,
+            lateness: Duration::ZERO,
+            strangers: Vec::new(),
             next_stream: 0,
             oracles,
             recorder,
@@ -171,7 +184,11 @@ impl World {
             Some(make) => Plane::Own(make(at)),
             None => {
                 let seed = u64::from(incarnation) << 8 | at as u64;
-                Plane::Core(Box::new(Server::new(names::server_config(options), seed, now)))
+                Plane::Core(Box::new(Server::new(
+                    names::server_config(options, at, incarnation),
+                    seed,
+                    now,
+                )))
             }
         }
     }
@@ -226,10 +243,30 @@ impl World {
         &self.types
     }
 
-    /// What is true, whichever server knows of it yet.
+    /// What is true, whichever server knows of it yet, in the first view.
     #[must_use]
     pub fn truth(&self) -> &Resources {
-        &self.truth
+        &self.truth[0].has
+    }
+
+    /// The same in the view that a client sees.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client at the position.
+    #[must_use]
+    pub fn truth_for(&self, client: usize) -> &Resources {
+        &self.truth[self.clients[client].view].has
+    }
+
+    /// The position of the view that a client sees.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client at the position.
+    #[must_use]
+    pub fn view_of(&self, client: usize) -> usize {
+        self.clients[client].view
     }
 
     /// How many clients there are.
@@ -272,14 +309,14 @@ impl World {
         }
     }
 
-    /// What a server was told to have.
+    /// What a server was told to have in a view.
     ///
     /// # Panics
     ///
-    /// If there is no server at the position.
+    /// If there is no server or no view at the position.
     #[must_use]
-    pub fn has(&self, server: usize) -> &Resources {
-        &self.servers[server].has
+    pub fn has(&self, server: usize, view: usize) -> &Resources {
+        &self.servers[server].state[view].has
     }
 
     /// A stream.
@@ -308,7 +345,8 @@ impl World {
     /// If there is no server at the position.
     #[must_use]
     pub fn streams(&self, server: usize) -> usize {
-        self.servers[server].links.len()
+        let strangers = self.strangers.iter().filter(|stranger| stranger.server == server);
+        self.servers[server].links.len() + strangers.count()
     }
 
     /// Whether a client was shut down.
@@ -362,6 +400,9 @@ impl World {
         }
         if is_timer_first {
             let Some((at, party)) = timer.filter(|(at, _)| *at <= end) else { return false };
+            if self.lateness > Duration::ZERO {
+                self.note(Situation::TimerLate);
+            }
             self.pass_to(at);
             self.fire(party);
         } else {
@@ -414,6 +455,7 @@ impl World {
 
     /// When a timer that is due at this time comes, by the driver's clock.
     fn by_clock(&self, at: Time) -> Time {
+        let at = at.after(self.lateness);
         let grain = u64::try_from(self.options.clock_grain.as_nanos()).unwrap_or_default();
         if grain == 0 || at <= self.now {
             return at;
@@ -450,12 +492,13 @@ impl World {
         if self.phase != Phase::Converge {
             return;
         }
-        let truth = |type_url: &TypeUrl, name: &str| {
-            let kind = self.types.iter().position(|known| known == type_url)?;
-            self.truth[kind].get(name).cloned()
-        };
-        let mut applications = self.clients.iter().filter_map(|node| node.application.as_ref());
-        let disagrees = applications.find_map(|application| application.agrees_with(&truth).err());
+        let disagrees = self.clients.iter().find_map(|node| {
+            let truth = |type_url: &TypeUrl, name: &str| {
+                let kind = self.types.iter().position(|known| known == type_url)?;
+                self.truth[node.view].has[kind].get(name).cloned()
+            };
+            node.application.as_ref()?.agrees_with(&truth).err()
+        });
         if let Some(what) = disagrees {
             self.break_rule(&oracle::APPLICATION, what);
         }

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use xds_core::{
-    TypeUrl,
+    TypeUrl, VersionPrefix, ViewName,
     client::{
         Authority, ClientConfig, FilePolicy, ManagementServer, Node, PollPolicy, Profile, Verdict,
     },
-    server::{AckGated, OnStuck, OrderingPolicy, ServerConfig},
+    server::{AckGated, Admission, OnStuck, OrderingPolicy, ServerConfig, VersionMode},
 };
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ToyType,
-    options::{Options, Order, ProfileName, Transport},
+    options::{Options, Order, ProfileName, Transport, Versions},
     toy::ToyReferences,
 };
 
@@ -40,6 +40,26 @@ pub(crate) fn is_apart(name: &str) -> bool {
     name.starts_with("xdstp:")
 }
 
+/// Whether it is the name of all below it.
+pub(crate) fn is_glob(name: &str) -> bool {
+    is_apart(name) && name.ends_with("/*")
+}
+
+/// Whether a name is that of all below it, and another one lies there.
+pub(crate) fn glob_covers(glob: &str, name: &str) -> bool {
+    is_glob(glob) && name != glob && glob.strip_suffix('*').is_some_and(|at| name.starts_with(at))
+}
+
+/// What a view is called.
+pub(super) fn view(at: usize) -> ViewName {
+    ViewName::from(format!("view-{at}").as_str())
+}
+
+/// The position of the client that has this node id.
+pub(super) fn client_at(node: &str) -> Option<usize> {
+    node.strip_prefix("client-")?.parse().ok()
+}
+
 /// Whether a server answers for a name.
 pub(crate) fn serves(server: usize, name: &str) -> bool {
     is_apart(name) == (server == SERVER_APART)
@@ -57,6 +77,12 @@ impl World {
             (true, Some(type_url)) => format!("{APART}{}/r{number}", message_name(type_url)),
             _ => format!("r{number}"),
         }
+    }
+
+    /// The glob that all names of a type stand below that are of an authority.
+    #[must_use]
+    pub fn glob(&self, kind: usize) -> Option<String> {
+        Some(format!("{APART}{}/*", message_name(self.types.get(kind)?)))
     }
 }
 
@@ -106,8 +132,17 @@ fn poll_policy(options: &Options) -> PollPolicy {
     policy.with_request_timeout(PATIENCE)
 }
 
-pub(super) fn server_config(options: &Options) -> ServerConfig {
+pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> ServerConfig {
     let mut config = ServerConfig::default();
+    if options.views > 1 {
+        config.admission = Admission::Asked;
+    }
+    if options.versions != Versions::Content {
+        config = config.with_every_type(|it| it.versions = VersionMode::Counter);
+    }
+    if options.versions == Versions::Counted {
+        config.version_prefix = VersionPrefix::from(format!("{at}-{incarnation}-").as_str());
+    }
     config.ordering = match options.order {
         Order::ByRank => OrderingPolicy::OrderOnly,
         Order::AsDue => OrderingPolicy::Off,

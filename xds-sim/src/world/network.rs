@@ -17,8 +17,12 @@ use super::{
 use crate::{
     options::Transport,
     oracle::{End, Event},
+    situations::Situation,
     trace::{Sort, What},
 };
+
+/// A narrow network delivers what there is at multiples of this, in nanoseconds.
+const TOGETHER: u64 = 100_000_000;
 
 impl World {
     /// When something arrives that leaves now.
@@ -33,9 +37,25 @@ impl World {
     }
 
     /// The same in a pipe, where nothing overtakes.
-    fn arrival_in(&mut self, pipe: impl Fn(&mut Self) -> &mut Pipe) -> Time {
+    fn arrival_in(&mut self, size: usize, pipe: impl Fn(&mut Self) -> &mut Pipe) -> Time {
         let arrival = self.arrival();
+        let (now, rate) = (self.now, self.narrowness);
         let pipe = pipe(self);
+        if let Some(rate) = rate {
+            let nanos =
+                u64::try_from(size).unwrap_or(u64::MAX).saturating_mul(1_000_000_000) / rate;
+            let sent = pipe.busy_until.max(now).after(Duration::from_nanos(nanos));
+            pipe.busy_until = sent;
+            let arrival = arrival.after(sent.since(now)).as_nanos();
+            let together = arrival.div_ceil(TOGETHER).saturating_mul(TOGETHER);
+            let is_together = pipe.under_way > 1 && pipe.last_at.as_nanos() == together;
+            pipe.last_at = pipe.last_at.max(Time::from_nanos(together));
+            let at = pipe.last_at;
+            if is_together {
+                self.note(Situation::ArrivedTogether);
+            }
+            return at;
+        }
         pipe.last_at = pipe.last_at.max(arrival);
         pipe.last_at
     }
@@ -47,7 +67,8 @@ impl World {
             return;
         }
         pipe.under_way += 1;
-        let at = self.arrival_in(|world| &mut world.links[link.at()].to_server);
+        let size = message.bytes.len();
+        let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_server);
         self.schedule(at, Item::Request(link, message));
     }
 
@@ -58,7 +79,8 @@ impl World {
             return;
         }
         pipe.under_way += 1;
-        let at = self.arrival_in(|world| &mut world.links[link.at()].to_client);
+        let size = message.bytes.len();
+        let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_client);
         self.schedule(at, Item::Response(link, message));
     }
 
@@ -209,7 +231,7 @@ impl World {
         });
         let end = if is_fault { End::Fault } else { End::ByClient };
         self.emit(&Event::EndedAtClient { link, end });
-        let at = self.arrival_in(|world| &mut world.links[link.at()].to_server);
+        let at = self.arrival_in(0, |world| &mut world.links[link.at()].to_server);
         self.schedule(at, Item::EndAtServer(link));
     }
 
@@ -221,6 +243,7 @@ impl World {
         code: i32,
         why: &'static str,
     ) {
+        self.strangers.retain(|it| it.server != server || StreamKey::Core(it.stream) != key);
         let at = self.servers[server].links.iter().position(|(known, _)| *known == key);
         let Some(at) = at else { return };
         let (_, link) = self.servers[server].links.remove(at);
@@ -232,7 +255,7 @@ impl World {
             let turn = self.links[link.at()].turn;
             return self.answer(link, turn, Answer::Failed(code));
         }
-        let at = self.arrival_in(|world| &mut world.links[link.at()].to_client);
+        let at = self.arrival_in(0, |world| &mut world.links[link.at()].to_client);
         self.schedule(at, Item::EndAtClient(link, code, why));
     }
 }

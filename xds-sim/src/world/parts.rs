@@ -18,6 +18,7 @@ use super::{
     message::{Message, Request, Text},
 };
 use crate::{
+    Toy,
     oracle::Fold,
     trace::{Extent, LaneId},
 };
@@ -46,6 +47,8 @@ pub(super) struct ClientNode {
     pub(super) core: Client,
     pub(super) application: Option<Box<dyn Application>>,
     pub(super) lane: LaneId,
+    /// The view that servers let it see.
+    pub(super) view: usize,
     pub(super) deadline: Option<Time>,
     /// Its driver does nothing until then.
     pub(super) starved_until: Option<Time>,
@@ -91,10 +94,10 @@ pub(super) struct ServerNode {
     pub(super) starved_until: Option<Time>,
     /// Those of its links that it has not seen end.
     pub(super) links: Vec<(StreamKey, LinkId)>,
-    /// What it was told to have, by type and name.
-    pub(super) has: Resources,
-    /// And what it was told beside them.
-    pub(super) beside: Vec<BTreeMap<Text, Beside>>,
+    /// What it was told to have, by view.
+    pub(super) state: Vec<State>,
+    /// What it was told to have at earlier times: what other replicas of it have.
+    pub(super) earlier: Vec<Vec<State>>,
     /// It is not told of changes.
     pub(super) is_lagging: bool,
     pub(super) reach: Reach,
@@ -109,6 +112,24 @@ pub(super) struct ServerNode {
 
 /// Resources by the position of their type, and by name.
 pub type Resources = Vec<BTreeMap<Text, Bytes>>;
+
+/// What there is in a view.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    pub(super) has: Resources,
+    /// What there is beside the bytes, by the position of the type, and by name.
+    pub(super) beside: Vec<BTreeMap<Text, Beside>>,
+}
+
+impl State {
+    pub(super) fn new(types: usize) -> Self {
+        Self { has: vec![BTreeMap::new(); types], beside: vec![BTreeMap::new(); types] }
+    }
+
+    pub(super) fn beside(&self, kind: usize, name: &str) -> Beside {
+        self.beside.get(kind).and_then(|it| it.get(name)).copied().unwrap_or_default()
+    }
+}
 
 /// What there is of a name beside the bytes of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,13 +159,22 @@ impl Word {
         }
     }
 
+    /// What it means in a view: the second one lacks every third resource, and has others than the first.
+    pub(super) fn in_view(&self, view: usize, name: &str) -> Self {
+        match self {
+            _ if view == 0 => self.clone(),
+            Self::Set(bytes, ttl) if !is_hidden(name) => {
+                let text = Toy::text_of(bytes);
+                Self::Set(Toy::bytes(name, &format!("{text} elsewhere")), *ttl)
+            }
+            Self::Set(..) | Self::Gone => Self::Gone,
+            Self::Error(code) => Self::Error(*code),
+        }
+    }
+
     /// What it makes of what was known of the name before.
-    pub(super) fn take_effect(
-        &self,
-        name: &str,
-        resources: &mut BTreeMap<Text, Bytes>,
-        beside: &mut BTreeMap<Text, Beside>,
-    ) {
+    pub(super) fn take_effect(&self, kind: usize, name: &str, state: &mut State) {
+        let (resources, beside) = (&mut state.has[kind], &mut state.beside[kind]);
         match self {
             Self::Set(bytes, ttl) => {
                 resources.insert(name.into(), bytes.clone());
@@ -162,6 +192,12 @@ impl Word {
             Self::Error(code) => beside.entry(name.into()).or_default().error = Some(*code),
         }
     }
+}
+
+/// Whether the second view lacks a resource.
+fn is_hidden(name: &str) -> bool {
+    let number = name.rsplit(|letter: char| !letter.is_ascii_digit()).next();
+    number.and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number % 3 == 1)
 }
 
 /// Who serves.
@@ -254,6 +290,8 @@ pub struct Link {
     /// Whether its client watches its file.
     pub(super) is_watching: bool,
     pub(super) stream: Option<StreamKey>,
+    /// Whether its server has sent anything on it.
+    pub(super) has_spoken: bool,
     pub(super) to_client: Pipe,
     pub(super) to_server: Pipe,
 }
@@ -302,6 +340,8 @@ impl Link {
 pub(super) struct Pipe {
     /// When the newest message arrives.
     pub(super) last_at: Time,
+    /// Until when the network is busy with what was sent, where it takes so many bytes in a second only.
+    pub(super) busy_until: Time,
     /// The sender's transport takes no messages.
     pub(super) is_blocked: bool,
     /// The sender has something to send and waits for room.
@@ -384,6 +424,8 @@ pub(super) enum Undo {
     Reach(usize),
     Lag(usize),
     Slow,
+    Narrow,
+    LateTimers,
     Wake(Party),
     Block(LinkId, Direction),
     GiveUp(LinkId),

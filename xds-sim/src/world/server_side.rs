@@ -10,6 +10,7 @@ use xds_core::{
 use super::{
     LinkId, Reply, World,
     message::{Body, Message, read_response},
+    names,
     parts::{Party, Plane, StreamKey},
     texts,
 };
@@ -43,7 +44,7 @@ impl World {
         self.servers[at].deadline = deadline.map(|due| self.by_clock(due));
     }
 
-    fn core(&mut self, at: usize) -> Option<&mut Server> {
+    pub(super) fn core(&mut self, at: usize) -> Option<&mut Server> {
         match &mut self.servers[at].core {
             Plane::Core(server) => Some(server),
             Plane::Own(_) => None,
@@ -53,14 +54,22 @@ impl World {
     fn drain_core(&mut self, at: usize) {
         while let Some(output) = self.core(at).and_then(|server| server.poll_output()) {
             match output {
-                ServerOutput::Writable(stream) => {
-                    if let Some(link) = self.link_at(at, StreamKey::Core(stream)) {
-                        self.send_responses(link);
+                ServerOutput::Writable(stream) => match self.link_at(at, StreamKey::Core(stream)) {
+                    Some(link) => self.send_responses(link),
+                    None => self.tell_stranger(at, stream),
+                },
+                ServerOutput::Authorize { stream, node_id } => {
+                    let client = names::client_at(&node_id).and_then(|it| self.clients.get(it));
+                    let view = names::view(client.map_or(0, |client| client.view));
+                    let now = self.now;
+                    if let Some(core) = self.core(at) {
+                        core.assign(stream, &view, now);
                     }
                 }
                 ServerOutput::Drained => self.has_gone(at),
                 ServerOutput::Finished(stream) => self.finish_fetch(at, StreamKey::Core(stream)),
                 ServerOutput::Close(stream, why) => {
+                    self.note_sent_away(&why);
                     let key = StreamKey::Core(stream);
                     let code = why.code().as_i32();
                     self.close_by_server(at, key, code, "the server ends it");
@@ -123,7 +132,8 @@ impl World {
     }
 
     fn send_response(&mut self, link: LinkId, bytes: bytes::Bytes) {
-        let it = &self.links[link.at()];
+        let it = &mut self.links[link.at()];
+        it.has_spoken = true;
         let (variant, server, client) = (it.variant, it.server, it.client);
         let (from, to) = (self.servers[server].lane, self.clients[client].lane);
         let id = self

@@ -9,7 +9,7 @@ use super::{
     World,
     message::Text,
     names,
-    parts::{Beside, Plane, Word},
+    parts::{Beside, Plane, State, Word},
     texts,
 };
 use crate::{Toy, options::Transport, oracle::Event};
@@ -59,92 +59,83 @@ impl World {
     }
 
     fn store(&mut self, kind: usize, name: &str, word: Word) {
-        let Some(known) = self.truth.get_mut(kind) else { return };
-        word.take_effect(name, known, &mut self.truth_beside[kind]);
-        let bytes = self.truth[kind].get(name).cloned();
+        if kind >= self.types.len() {
+            return;
+        }
+        for (view, state) in self.truth.iter_mut().enumerate() {
+            word.in_view(view, name).take_effect(kind, name, state);
+        }
+        let bytes = self.truth[0].has[kind].get(name).cloned();
         self.emit(&Event::Stored { kind, name, bytes: bytes.as_ref() });
         for server in 0..self.servers.len() {
-            if names::serves(server, name) && !self.servers[server].is_lagging {
-                self.apply(server, &[(kind, name.into(), word.clone())]);
+            if !names::serves(server, name) || self.servers[server].is_lagging {
+                continue;
+            }
+            for view in 0..self.truth.len() {
+                self.apply(server, view, &[(kind, name.into(), word.in_view(view, name))]);
             }
         }
     }
 
-    /// What is true of a name beside its resource.
+    /// What is true of a name beside its resource, in the first view.
     #[must_use]
     pub fn truth_beside(&self, kind: usize, name: &str) -> Beside {
-        let of_type = self.truth_beside.get(kind);
-        of_type.and_then(|it| it.get(name)).copied().unwrap_or_default()
+        self.truth[0].beside(kind, name)
     }
 
-    /// What a server was told of a name beside its resource.
+    /// The same in another view.
+    pub(crate) fn truth_beside_in(&self, view: usize, kind: usize, name: &str) -> Beside {
+        self.truth[view].beside(kind, name)
+    }
+
+    /// What a server was told of a name beside its resource, in a view.
     ///
     /// # Panics
     ///
-    /// If there is no server at the position.
+    /// If there is no server or no view at the position.
     #[must_use]
-    pub fn beside(&self, server: usize, kind: usize, name: &str) -> Beside {
-        let of_type = self.servers[server].beside.get(kind);
-        of_type.and_then(|it| it.get(name)).copied().unwrap_or_default()
+    pub fn beside(&self, server: usize, view: usize, kind: usize, name: &str) -> Beside {
+        self.servers[server].state[view].beside(kind, name)
     }
 
-    /// How many names of a type a server was told something of.
+    /// How many names of a type a server was told something of, in all views.
     pub(crate) fn known_names(&self, server: usize, kind: usize) -> usize {
-        let node = &self.servers[server];
-        let has = &node.has[kind];
-        has.len() + node.beside[kind].keys().filter(|name| !has.contains_key(*name)).count()
+        let names = self.servers[server].state.iter().map(|state| {
+            let has = &state.has[kind];
+            has.len() + state.beside[kind].keys().filter(|name| !has.contains_key(*name)).count()
+        });
+        names.sum()
     }
 
     /// A server is told of all that it does not know.
     pub(super) fn catch_up(&mut self, server: usize) {
-        let mut changes = Vec::new();
-        for (kind, truth) in self.truth.iter().enumerate() {
-            let node = &self.servers[server];
-            let has = &node.has[kind];
-            // The end of an error is told with the resource, or with its absence.
-            let is_over = |name: &Text| {
-                let is_reported = |beside: &Beside| beside.error.is_some();
-                node.beside[kind].get(name).is_some_and(is_reported)
-                    && !self.truth_beside[kind].get(name).is_some_and(is_reported)
-            };
-            let known = has.keys().chain(node.beside[kind].keys().filter(|name| is_over(name)));
-            let gone = known.filter(|name| !truth.contains_key(*name));
-            changes.extend(gone.map(|name| (kind, name.clone(), Word::Gone)));
-            let ttl_of = |beside: Option<&Beside>| beside.and_then(|beside| beside.ttl);
-            let new = truth.iter().filter_map(|(name, bytes)| {
-                let ttl = ttl_of(self.truth_beside[kind].get(name));
-                let is_same = has.get(name) == Some(bytes)
-                    && ttl == ttl_of(node.beside[kind].get(name))
-                    && !is_over(name);
-                let is_new = names::serves(server, name) && !is_same;
-                is_new.then(|| (kind, name.clone(), Word::Set(bytes.clone(), ttl)))
-            });
-            changes.extend(new);
-        }
-        self.apply(server, &changes);
-        let mut errors = Vec::new();
-        for (kind, beside) in self.truth_beside.iter().enumerate() {
-            let known = &self.servers[server].beside[kind];
-            let told = |name: &Text| known.get(name).and_then(|beside| beside.error);
-            let new = beside.iter().filter_map(|(name, beside)| {
-                let code = beside.error.filter(|code| told(name) != Some(*code))?;
-                names::serves(server, name).then(|| (kind, name.clone(), Word::Error(code)))
-            });
-            errors.extend(new);
-        }
-        self.apply(server, &errors);
+        let truth = self.truth.clone();
+        self.bring_to(server, &truth);
     }
 
-    fn apply(&mut self, server: usize, changes: &[(usize, Text, Word)]) {
+    /// A server is told of all in which it differs from this state.
+    pub(super) fn bring_to(&mut self, server: usize, states: &[State]) {
+        for (view, target) in states.iter().enumerate() {
+            let news = news(&self.servers[server].state[view], target, server);
+            self.apply(server, view, &news);
+            let errors = new_errors(&self.servers[server].state[view], target, server);
+            self.apply(server, view, &errors);
+        }
+    }
+
+    fn apply(&mut self, server: usize, view: usize, changes: &[(usize, Text, Word)]) {
         if changes.is_empty() {
             return;
         }
         let now = self.now;
-        let mut transaction = Transaction::new();
+        let mut transaction = match self.options.views {
+            0 | 1 => Transaction::new(),
+            _ => Transaction::in_view(names::view(view)),
+        };
         for (kind, name, word) in changes {
             let node = &mut self.servers[server];
             let type_url = &self.types[*kind];
-            word.take_effect(name, &mut node.has[*kind], &mut node.beside[*kind]);
+            word.take_effect(*kind, name, &mut node.state[view]);
             match (&mut node.core, word) {
                 (Plane::Core(_), Word::Set(bytes, ttl)) => {
                     let mut options = ResourceOptions::default();
@@ -163,8 +154,9 @@ impl World {
             let short = texts::kind(&self.types, *kind);
             let said = word.bytes().map(|bytes| &**bytes).unwrap_or_default();
             self.recorder.local(now, lane, said, || texts::stored(short, name, word));
-            let bytes = self.servers[server].has[*kind].get(name).cloned();
-            self.emit(&Event::Applied { server, kind: *kind, name, bytes: bytes.as_ref() });
+            let bytes = self.servers[server].state[view].has[*kind].get(name).cloned();
+            let bytes = bytes.as_ref();
+            self.emit(&Event::Applied { server, view, kind: *kind, name, bytes });
             if matches!(self.servers[server].core, Plane::Own(_)) {
                 // It knows no transactions: each change is told by itself.
                 self.drain_server(server);
@@ -182,4 +174,43 @@ impl World {
         }
         self.drain_server(server);
     }
+}
+
+/// What a server has to be told to have these resources. The end of an error is told with the resource, or with
+/// its absence.
+fn news(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)> {
+    let mut changes = Vec::new();
+    for (kind, truth) in target.has.iter().enumerate() {
+        let has = &known.has[kind];
+        let is_over = |name: &Text| {
+            let had_error = known.beside(kind, name).error.is_some();
+            had_error && target.beside(kind, name).error.is_none()
+        };
+        let names = has.keys().chain(known.beside[kind].keys().filter(|name| is_over(name)));
+        let gone = names.filter(|name| !truth.contains_key(*name));
+        changes.extend(gone.map(|name| (kind, name.clone(), Word::Gone)));
+        let new = truth.iter().filter_map(|(name, bytes)| {
+            let ttl = target.beside(kind, name).ttl;
+            let is_same = has.get(name) == Some(bytes)
+                && ttl == known.beside(kind, name).ttl
+                && !is_over(name);
+            let is_new = names::serves(server, name) && !is_same;
+            is_new.then(|| (kind, name.clone(), Word::Set(bytes.clone(), ttl)))
+        });
+        changes.extend(new);
+    }
+    changes
+}
+
+/// And which errors.
+fn new_errors(known: &State, target: &State, server: usize) -> Vec<(usize, Text, Word)> {
+    let mut errors = Vec::new();
+    for (kind, beside) in target.beside.iter().enumerate() {
+        let new = beside.iter().filter_map(|(name, beside)| {
+            let code = beside.error.filter(|code| known.beside(kind, name).error != Some(*code))?;
+            names::serves(server, name).then(|| (kind, name.clone(), Word::Error(code)))
+        });
+        errors.extend(new);
+    }
+    errors
 }

@@ -1,0 +1,342 @@
+//! What kind of run a seed leads to.
+//!
+//! A run does not do everything: each draws who takes part, and a subset of what can be done and of what
+//! can go wrong ("swarm testing"). Runs that never delete anything find other bugs than runs that delete
+//! all the time.
+//!
+//! # What can go wrong
+//!
+//! What a network, an operating system or a peer may do that keeps to the protocol is a [`Fault`] or an
+//! [`Action`], and all rules hold in spite of it. What nobody should say is a [`Lie`]: where it is told to a client,
+//! [other rules](crate::oracle) hold; where a stranger tells it to a server, all do for everybody else.
+//!
+//! | what | by |
+//! |---|---|
+//! | connections are refused, hang, or are slow | [`Fault::Refuse`], [`Fault::Hang`], [`Fault::Slow`], [`Options::latency`] |
+//! | streams are reset with any code of gRPC, an expired credential's among them; what is under way is lost | [`Fault::Reset`] |
+//! | streams end well, before or after the first response | [`Fault::End`], [`Fault::HangUp`] |
+//! | a server drains its streams with something under way | [`Fault::GoAway`] |
+//! | nothing arrives any more, in one direction or both | [`Fault::HalfOpen`] |
+//! | latency, jitter, and with these another order across streams | [`Options::latency`], [`Options::jitter`], [`Options::streams`] |
+//! | so many bytes in a second, and messages that arrive together | [`Fault::Narrow`] |
+//! | a transport takes nothing for a while; one stream after the other | [`Fault::BlockRequests`], [`Fault::BlockResponses`], [`Fault::Clog`] |
+//! | clients come to a replica with an older, a newer or an empty state | [`Fault::OtherReplica`], [`Fault::Lag`] |
+//! | servers and clients start anew; versions that are counted, and begin anew | [`Fault::RestartServer`], [`Fault::RestartClient`], [`Options::versions`] |
+//! | a slow server, responses around the time at which a client ceases to wait | [`Fault::Lag`], [`Fault::BlockResponses`], [`Fault::Starve`]; pauses are drawn around these times |
+//! | push storms, states deleted and created anew, resources that go back to what they were | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
+//! | a client is moved to another view in mid-stream | [`Action::Move`], [`Options::views`] |
+//! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
+//! | verdicts from outside | [`Options::verdicts`] |
+//! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
+//! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
+//! | files that are gone, cut off or forbidden, or change unheard | [`Fault::BadFile`], [`Fault::LostEvent`] |
+//! | answers to polls that are errors, no responses, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
+//! | responses that are cut off or garbled, of unknown, wrong or other types, of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherVariant`] |
+//! | names that come twice, that nobody asked for, or that are empty, of a mebibyte, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
+//! | nonces that are missing or used again, one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
+//! | removals of what exists, of thousands of names, of what comes beside them; full states without anything | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
+//! | clients that send garbage, reject everything with a mebibyte of reasons, never make up their mind, answer what was never sent, are somebody else each time, ask for what is no name or for thousands, or speak both variants on one stream | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`] |
+//!
+//! What the cores do not see is missing here, and tested where it is seen:
+//!
+//! | what | why not here | where |
+//! |---|---|---|
+//! | addresses of a server that change, several of them | a client knows its servers by URI; dialling is the adapter's | `xds-grpc/src/client/dial.rs`, `xds-tokio/tests` |
+//! | connections that are shared; the age of streams | streams are all that is seen of connections; streams that end by age do so for ever, and a run has to fall silent. They end as when a server drains | `xds-core/tests/server/lifecycle.rs` |
+//! | messages over the size limit of the transport | they do not reach a core | `xds-tokio/tests/hostile` |
+//! | renamed files, swapped links, events that come twice, late visibility | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
+//! | redirects, content types and JSON that is cut off | to a core, all of it is an answer that is none | `xds-rest/tests` |
+//! | wall clocks that differ | no core reads one | |
+//! | aliases of resources | the model of what is held goes by one name for each resource | `xds-core/tests/server/aliases.rs`, `tests/scripts` |
+//! | features of servers that clients are told in their configuration | the rules of a run are those of servers without | `xds-core/tests/client_fleet.rs` |
+//! | a hundred thousand removals, and as many names | runs have to be short; it is thousands | `benches` |
+
+mod kinds;
+mod text;
+
+use std::time::Duration;
+
+use xds_core::client::{DataErrorPolicy, ReadGate};
+
+pub use kinds::{Action, Actions, Fault, Faults, Lie, Lies};
+pub use text::UnknownOption;
+pub use xds_core::{client::Streams, service::Variant};
+
+use crate::tape::Choices;
+
+/// In which order things happen that are due at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ties {
+    /// What arrives comes first.
+    #[default]
+    DeliveriesFirst,
+    /// Timers come first.
+    TimersFirst,
+}
+
+/// In which order servers send the types of a stream that carries several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// What is referred to goes before what refers to it.
+    #[default]
+    ByRank,
+    /// As they become due.
+    AsDue,
+    /// What is referred to has to be accepted before what refers to it is sent; a cluster refers to the
+    /// endpoints of its name. Where that takes too long, it is sent all the same.
+    AfterAcks,
+    /// The same, but what is rejected holds up the rest until it changes or goes.
+    OnlyAfterAcks,
+}
+
+/// How clients and servers reach each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// By streams.
+    #[default]
+    Streams,
+    /// Clients ask for each type again and again, as over REST.
+    Polls,
+    /// What a server has lies in files, one for each type, which clients read.
+    Files,
+}
+
+/// What servers make versions of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    /// What resources say: the same on every server.
+    #[default]
+    Content,
+    /// A count of changes behind a prefix, which is another one for each server and each time it starts.
+    Counted,
+    /// A count of changes that begins anew with the server: the same number stands for another state.
+    CountedAnew,
+}
+
+/// Who has the last word on resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdicts {
+    /// Their validation, at once.
+    #[default]
+    AtOnce,
+    /// Somebody outside, who takes a moment.
+    Soon,
+    /// Somebody outside, who takes longer than resources are waited for.
+    Late,
+}
+
+impl Verdicts {
+    /// How long somebody outside takes with what is new in a response, if he is asked.
+    #[must_use]
+    pub const fn delay(self) -> Option<Duration> {
+        match self {
+            Self::AtOnce => None,
+            Self::Soon => Some(Duration::from_millis(300)),
+            Self::Late => Some(Duration::from_secs(16)),
+        }
+    }
+}
+
+/// Whose behaviour a client has where the field disagrees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProfileName {
+    /// gRPC's.
+    #[default]
+    Grpc,
+    /// A proxy's.
+    Envoy,
+}
+
+/// What kind of run it is. Printed as one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How many clients.
+    pub clients: u32,
+    /// How many servers. The second one is the fallback of the first, the third answers for an authority
+    /// of its own.
+    pub servers: u32,
+    /// The variant of the protocol.
+    pub variant: Variant,
+    /// Whether all types share a stream.
+    pub streams: Streams,
+    /// How many resource types, at most four: clusters, endpoints, listeners and routes.
+    pub types: u32,
+    /// How many resource names of each type.
+    pub names: u32,
+    /// Whose behaviour the clients have.
+    pub profile: ProfileName,
+    /// What data errors do to resources in use, where the profile is gRPC's.
+    pub data_errors: DataErrorPolicy,
+    /// Whether notices hold back reading.
+    pub read_gate: ReadGate,
+    /// How long a message is under way.
+    pub latency: Duration,
+    /// By how much some take longer.
+    pub jitter: Duration,
+    /// In which order things happen that are due at one instant.
+    pub ties: Ties,
+    /// Timers come at multiples of this only: how coarse the driver's clock is. Zero is exact.
+    pub clock_grain: Duration,
+    /// How many operations there are at most.
+    pub operations: u32,
+    /// In which order servers send types.
+    pub order: Order,
+    /// How clients and servers reach each other. Without streams there is the state-of-the-world variant
+    /// only, a channel for each type, and nothing that needs more than responses: see
+    /// [`fitting`](Self::fitting).
+    pub transport: Transport,
+    /// Who has the last word on resources.
+    pub verdicts: Verdicts,
+    /// How many views servers have, at most two. Clients see the first or the second one, of which the second has
+    /// every other resource only, and says another thing of it.
+    pub views: u32,
+    /// What servers make versions of.
+    pub versions: Versions,
+    /// What may be done.
+    pub actions: Actions,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// Which lies may be told. A run with lies is judged by other rules: see [`oracle`](crate::oracle).
+    pub lies: Lies,
+}
+
+/// One of each, and nothing goes wrong.
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            clients: 1,
+            servers: 1,
+            variant: Variant::StateOfTheWorld,
+            streams: Streams::Aggregated,
+            types: 4,
+            names: 2,
+            profile: ProfileName::Grpc,
+            data_errors: DataErrorPolicy::KeepCached,
+            read_gate: ReadGate::Notices,
+            latency: Duration::from_millis(5),
+            jitter: Duration::ZERO,
+            ties: Ties::DeliveriesFirst,
+            clock_grain: Duration::ZERO,
+            operations: 0,
+            order: Order::ByRank,
+            transport: Transport::Streams,
+            verdicts: Verdicts::AtOnce,
+            views: 1,
+            versions: Versions::Content,
+            actions: Actions::NONE,
+            faults: Faults::NONE,
+            lies: Lies::NONE,
+        }
+    }
+}
+
+/// Most runs have streams: most of what can go wrong does so there.
+const TRANSPORTS: [Transport; 8] = {
+    let mut transports = [Transport::Streams; 8];
+    transports[6] = Transport::Polls;
+    transports[7] = Transport::Files;
+    transports
+};
+
+impl Options {
+    /// What the run of a seed is like.
+    #[must_use]
+    pub fn draw(choices: &mut Choices) -> Self {
+        let lies = choices.chance("lies", 125);
+        let is_envoy = choices.chance("proxy", 200);
+        let drawn = Self {
+            clients: choices.pick("clients", &[1, 1, 1, 2, 2, 3]),
+            servers: choices.pick("servers", &[1, 1, 1, 2, 2, 3]),
+            variant: choices.pick("variant", &[Variant::StateOfTheWorld, Variant::Incremental]),
+            streams: choices
+                .pick("streams", &[Streams::Aggregated, Streams::Aggregated, Streams::PerType]),
+            types: choices.between("types", 1, 4),
+            names: choices.pick("names", &[1, 2, 3, 4, 6, 8]),
+            profile: if is_envoy { ProfileName::Envoy } else { ProfileName::Grpc },
+            data_errors: choices
+                .pick("data errors", &[DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached]),
+            read_gate: choices.pick("read gate", &[ReadGate::Notices, ReadGate::Off]),
+            latency: Duration::from_millis(choices.pick("latency", &[5, 0, 1, 50, 300])),
+            jitter: Duration::from_millis(choices.pick("jitter", &[0, 0, 1, 20, 2_000])),
+            ties: choices.pick("ties", &[Ties::DeliveriesFirst, Ties::TimersFirst]),
+            clock_grain: Duration::from_millis(choices.pick("clock grain", &[0, 0, 0, 10])),
+            operations: choices.pick("operations", &[20, 5, 40, 80, 120]),
+            order: choices.pick(
+                "order of types",
+                &[
+                    Order::ByRank,
+                    Order::ByRank,
+                    Order::AsDue,
+                    Order::AfterAcks,
+                    Order::OnlyAfterAcks,
+                ],
+            ),
+            actions: Actions::draw(choices),
+            faults: Faults::draw(choices),
+            lies: match (lies, choices.chance("strangers", 125)) {
+                (true, _) => Lies::draw(choices),
+                (false, true) => {
+                    Lies::draw(choices).iter().filter(|lie| lie.is_of_a_stranger()).collect()
+                }
+                (false, false) => Lies::NONE,
+            },
+            transport: choices.pick("transport", &TRANSPORTS),
+            verdicts: choices.pick(
+                "verdicts",
+                &[
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::AtOnce,
+                    Verdicts::Soon,
+                    Verdicts::Late,
+                ],
+            ),
+            views: choices.pick("views", &[1, 1, 1, 2]),
+            versions: choices.pick(
+                "versions",
+                &[
+                    Versions::Content,
+                    Versions::Content,
+                    Versions::Content,
+                    Versions::Content,
+                    Versions::Counted,
+                    Versions::CountedAnew,
+                ],
+            ),
+        };
+        drawn.fitting()
+    }
+
+    /// The same without what does not go together. Over polls and in files there are no other variants than the
+    /// state of the world, no aggregated streams, no lies, nothing that resources have beside their bytes, but the
+    /// state of one view, and versions that are the same on every replica: a request that stands for itself says nothing
+    /// of where the last one was answered. Where verdicts come late, nothing can last for a while only. Clients
+    /// are moved where there is somewhere to go, and globs are of an authority.
+    #[must_use]
+    pub fn fitting(mut self) -> Self {
+        if self.views < 2 {
+            self.actions = self.actions.without(Action::Move);
+        }
+        if self.variant == Variant::StateOfTheWorld || self.servers < 3 {
+            self.actions = self.actions.without(Action::WatchGlob);
+        }
+        if self.verdicts == Verdicts::Late {
+            // Types that share a stream wait for each other's verdicts, longer than anything may last.
+            self.actions = self.actions.without(Action::SetForAWhile);
+        }
+        if self.transport == Transport::Streams {
+            return self;
+        }
+        (self.variant, self.streams) = (Variant::StateOfTheWorld, Streams::PerType);
+        (self.views, self.versions) = (1, Versions::Content);
+        self.lies = Lies::NONE;
+        let are_of_streams =
+            [Action::SetForAWhile, Action::SetError, Action::Move, Action::WatchGlob];
+        self.actions = are_of_streams.into_iter().fold(self.actions, Actions::without);
+        self
+    }
+}

@@ -1,0 +1,311 @@
+//! Clients that are none of the world's: whatever they say to a server, nobody else is to notice.
+//!
+//! A stranger answers at the instant at which it is told something, and stays until everything is put right or the
+//! server sends it away.
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    Frame, StreamId, Time, proto,
+    server::{CloseReason, StreamEvent, Via},
+    service::Variant,
+};
+
+use super::{
+    World,
+    message::{Response, read_response},
+    parts::{Plane, StreamKey},
+};
+use crate::{options::Lie, oracle::Rule, situations::Situation};
+
+const NO_LOOP: Rule = Rule::new(
+    "IS4",
+    "who rejects everything, or changes its mind for ever, is not answered for ever at one instant",
+);
+
+/// How often a stranger is told something at one instant, at most: it has as many answers.
+const ANSWERS: u32 = 400;
+
+/// Strangers at a time.
+const STRANGERS: usize = 6;
+
+/// How often somebody who cannot decide changes its mind in one go.
+const CHANGES: u32 = 120;
+
+/// How many names somebody asks for who does not know what it wants.
+const NAMES: usize = 3_000;
+
+/// A mebibyte.
+const LONG: usize = 1 << 20;
+
+/// A client that keeps to no protocol.
+#[derive(Debug)]
+pub(super) struct Stranger {
+    pub(super) server: usize,
+    pub(super) stream: StreamId,
+    manner: Lie,
+    variant: Variant,
+    /// How often it was told something.
+    told: u32,
+    /// The same at the present instant.
+    told_now: (Time, u32),
+}
+
+/// What a stranger says.
+#[derive(Default)]
+struct Words {
+    node: Option<String>,
+    nonce: String,
+    version: String,
+    error: Option<usize>,
+    names: Vec<String>,
+    unsubscribed: Vec<String>,
+}
+
+impl Words {
+    fn named(names: &[&str]) -> Self {
+        Self {
+            node: Some("stranger".into()),
+            names: names.iter().map(|&name| name.into()).collect(),
+            ..Self::default()
+        }
+    }
+
+    fn in_variant(self, variant: Variant, type_url: &str) -> Bytes {
+        let node = self.node.map(|id| proto::Node { id, ..Default::default() });
+        let error_detail = self.error.map(|length| proto::Status {
+            code: 3,
+            message: "x".repeat(length),
+            ..Default::default()
+        });
+        match variant {
+            Variant::StateOfTheWorld => proto::DiscoveryRequest {
+                node,
+                type_url: type_url.into(),
+                response_nonce: self.nonce,
+                version_info: self.version,
+                resource_names: self.names,
+                error_detail,
+                ..Default::default()
+            }
+            .encode_to_vec(),
+            Variant::Incremental => proto::DeltaDiscoveryRequest {
+                node,
+                type_url: type_url.into(),
+                response_nonce: self.nonce,
+                resource_names_subscribe: self.names,
+                resource_names_unsubscribe: self.unsubscribed,
+                error_detail,
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        }
+        .into()
+    }
+}
+
+impl World {
+    /// A stranger opens a stream to a server and behaves like this. A control plane of the user's own is spared.
+    pub fn let_stranger_in(&mut self, server: usize, manner: Lie, kind: usize, nth: u32) {
+        let is_ours = matches!(self.servers[server].core, Plane::Core(_));
+        if !is_ours || self.strangers.len() >= STRANGERS {
+            return;
+        }
+        let lane = self.servers[server].lane;
+        self.strike(&[lane], "a stranger speaks");
+        let variant = self.options.variant;
+        let Some(StreamKey::Core(stream)) = self.accept(server, &Via::Aggregated(variant)) else {
+            return;
+        };
+        let told_now = (self.now, 0);
+        let stranger = Stranger { server, stream, manner, variant, told: 0, told_now };
+        self.strangers.push(stranger);
+        for message in self.opening(manner, kind, nth) {
+            self.hear_stranger(server, stream, message);
+        }
+        self.drain_server(server);
+    }
+
+    fn hear_stranger(&mut self, server: usize, stream: StreamId, message: Bytes) {
+        let now = self.now;
+        let Some(core) = self.core(server) else { return };
+        let before = core.stats().malformed_requests;
+        core.handle_event(StreamEvent::Message(stream, message), now);
+        if core.stats().malformed_requests > before {
+            self.note(Situation::MalformedRequest);
+        }
+    }
+
+    /// What a stranger says first.
+    fn opening(&mut self, manner: Lie, kind: usize, nth: u32) -> Vec<Bytes> {
+        let variant = self.options.variant;
+        let type_urls: Vec<String> =
+            self.types.iter().map(|type_url| type_url.as_str().into()).collect();
+        let own = type_urls[kind].as_str();
+        let say = |words: Words| words.in_variant(variant, own);
+        let other = match variant {
+            Variant::StateOfTheWorld => Variant::Incremental,
+            Variant::Incremental => Variant::StateOfTheWorld,
+        };
+        match manner {
+            Lie::Rejecter => {
+                let all = |type_url: &String| Words::named(&["*"]).in_variant(variant, type_url);
+                type_urls.iter().map(all).collect()
+            }
+            Lie::Churner => {
+                self.note(Situation::Churned);
+                let turns = (0..CHANGES).map(|turn| match turn % 3 {
+                    0 => Words::named(&["r0", "r1", "*"]),
+                    1 => Words {
+                        unsubscribed: vec!["r0".into(), "*".into(), "r9".into()],
+                        ..Words::named(&["r1"])
+                    },
+                    _ => Words { unsubscribed: vec!["r1".into()], ..Words::named(&[]) },
+                });
+                turns.map(say).collect()
+            }
+            Lie::Prophet => {
+                self.note(Situation::FutureAnswered);
+                let answer = |nonce: u32, error| Words {
+                    nonce: nonce.to_string(),
+                    version: "of tomorrow".into(),
+                    error,
+                    ..Words::named(&["r0", "*"])
+                };
+                let first = if nth.is_multiple_of(2) { Some(Words::named(&["*"])) } else { None };
+                let answers = (1..6).map(|it| answer(it + nth, (it == 3).then_some(9)));
+                first.into_iter().chain(answers).map(say).collect()
+            }
+            Lie::Impostor => {
+                self.note(Situation::NodeChanged);
+                let nodes = [Some("one".into()), Some("another".into()), None, Some(String::new())];
+                nodes.map(|node| say(Words { node, ..Words::named(&["*"]) })).into()
+            }
+            Lie::Babbler => vec![say(self.babble(nth)), say(Words::named(&["r0"]))],
+            Lie::Bilingual => {
+                self.note(Situation::BothVariants);
+                let both = [variant, other, variant, other];
+                let words =
+                    || Words { unsubscribed: vec!["r1".into()], ..Words::named(&["r0", "*"]) };
+                both.map(|variant| words().in_variant(variant, own)).into()
+            }
+            _ if nth.is_multiple_of(2) => vec![vec![0xff; 1 + nth as usize].into(), Bytes::new()],
+            _ => {
+                let polite = || Words {
+                    nonce: "never given".into(),
+                    ..Words::named(&["", "*", "r0", "r0"])
+                };
+                vec![say(polite()), say(polite())]
+            }
+        }
+    }
+
+    /// Names that are none.
+    fn babble(&mut self, nth: u32) -> Words {
+        match nth % 3 {
+            0 => Words::named(&[
+                "",
+                "xdstp:",
+                "xdstp://",
+                "xdstp:///",
+                "xdstp://apart",
+                "xdstp://apart/*",
+                "xdstp://apart/no.Type/*?*",
+                "xdstp://apart/no.Type/a?b=1&b=2",
+                "xdstp://apart/no.Type/a?=&&;%zz#%",
+            ]),
+            1 => Words::named(&[&"x".repeat(LONG)]),
+            _ => {
+                self.note(Situation::NamesWithoutEnd);
+                let names: Vec<String> = (0..NAMES).map(|at| format!("n{at}")).collect();
+                Words { unsubscribed: names[NAMES / 2..].to_vec(), names, ..Words::named(&[]) }
+            }
+        }
+    }
+
+    /// A server has something for a stream that is none of the world's clients'.
+    pub(super) fn tell_stranger(&mut self, server: usize, stream: StreamId) {
+        let now = self.now;
+        let mut frame = Frame::default();
+        while let Some(core) = self.core(server)
+            && core.poll_transmit(stream, now, &mut frame).is_some()
+        {
+            let mut of_server = self.strangers.iter_mut();
+            let Some(stranger) = of_server.find(|it| (it.server, it.stream) == (server, stream))
+            else {
+                continue;
+            };
+            stranger.told += 1;
+            let told_now = if stranger.told_now.0 == now { stranger.told_now.1 + 1 } else { 1 };
+            stranger.told_now = (now, told_now);
+            let (told, manner, variant) = (stranger.told, stranger.manner, stranger.variant);
+            if told_now > ANSWERS {
+                return self
+                    .break_rule(&NO_LOOP, format!("{} has {told} answers", manner.as_str()));
+            }
+            let Some(response) = read_response(&frame.to_bytes(), variant, &self.types) else {
+                continue;
+            };
+            if let Some(answer) = self.answer_of_stranger(manner, variant, told, &response) {
+                self.hear_stranger(server, stream, answer);
+            }
+        }
+    }
+
+    fn answer_of_stranger(
+        &mut self,
+        manner: Lie,
+        variant: Variant,
+        told: u32,
+        response: &Response,
+    ) -> Option<Bytes> {
+        let own = self.types.get(response.kind?)?.as_str().to_owned();
+        let mut words = Words::named(&[]);
+        words.nonce = response.nonce.as_str().into();
+        match manner {
+            Lie::Rejecter => {
+                if told > self.types.len() as u32 {
+                    self.note(Situation::RejectedAgain);
+                }
+                words.error = Some(if told == 1 { LONG } else { 9 });
+                if told == 1 {
+                    self.note(Situation::HugeError);
+                }
+                if variant == Variant::StateOfTheWorld {
+                    words.names = vec!["*".into()];
+                }
+            }
+            // It agrees, and does not want it any more, or wants it again.
+            Lie::Churner if told < CHANGES => {
+                words.version = response.version.as_str().into();
+                match told % 2 {
+                    0 => words.names = vec!["r0".into(), "*".into()],
+                    _ => {
+                        words.names = vec!["r1".into()];
+                        words.unsubscribed = vec!["r0".into(), "*".into()];
+                    }
+                }
+            }
+            _ => return None,
+        }
+        Some(words.in_variant(variant, &own))
+    }
+
+    /// A server sends a stranger away.
+    pub(super) fn note_sent_away(&mut self, why: &CloseReason) {
+        if matches!(why, CloseReason::NameTooLong { .. }) {
+            self.note(Situation::LongNameRefused);
+        }
+    }
+
+    /// All strangers leave.
+    pub(super) fn dismiss_strangers(&mut self) {
+        let now = self.now;
+        for stranger in std::mem::take(&mut self.strangers) {
+            if let Some(core) = self.core(stranger.server) {
+                core.handle_event(StreamEvent::Closed(stranger.stream), now);
+            }
+            self.drain_server(stranger.server);
+        }
+    }
+}
