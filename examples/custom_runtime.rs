@@ -1,6 +1,5 @@
 //! Both cores without async and without gRPC (`cargo run -p xds-examples --bin custom_runtime`): a client and a
-//! server, each on a thread of its own, on a TCP connection on which a message is its length and its bytes. It ends
-//! when the client has what it watches.
+//! server, each on a thread, on a TCP connection where a message is its length and its bytes.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -76,7 +75,8 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
                     }
                 }
                 (Output::Notify(_, Notice::Changed(Ok(it))), _) => {
-                    return Ok(println!("{} version {} has come", it.name, it.version));
+                    println!("{} version {} has come", it.name, it.version);
+                    return Ok(());
                 }
                 (Output::Notify(watch, _), _) => client.handled(watch, now()),
                 _ => {}
