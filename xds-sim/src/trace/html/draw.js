@@ -27,7 +27,10 @@ function drawHeads(run, view) {
   time.style.cssText = "left:14px;top:24px;width:58px;text-align:right";
   heads.append(phase, time);
   for (const lane of run.columns) {
-    const head = element("button", "head " + lane.kind, lane.name);
+    // Beside its client, a watcher goes by what is its own of its name: there is little room.
+    const prefix = (lane.owner?.name ?? "") + "/";
+    const label = lane.name.startsWith(prefix) ? lane.name.slice(prefix.length) : lane.name;
+    const head = element("button", "head " + lane.kind, label);
     head.type = "button";
     head.title = seen(`${lane.kind} ${lane.name}: click to hide or show`);
     head.style.left = lane.x + "px";
