@@ -45,7 +45,7 @@ const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
 const BYTES_PER_SECOND: u64 = 2_000;
 
 /// How many names are watched at once that mostly do not exist.
-pub(crate) const MANY: u32 = 20;
+pub(crate) const MANY: u32 = 12;
 
 const NUMBERS: u32 = 64;
 

@@ -44,6 +44,8 @@ pub(super) struct Stranger {
     pub(super) server: usize,
     pub(super) stream: StreamId,
     manner: Lie,
+    /// Whether it takes a mebibyte to say why it rejects something.
+    is_verbose: bool,
     variant: Variant,
     /// How often it was told something.
     told: u32,
@@ -118,7 +120,8 @@ impl World {
             return;
         };
         let told_now = (self.now, 0);
-        let stranger = Stranger { server, stream, manner, variant, told: 0, told_now };
+        let is_verbose = nth.is_multiple_of(8);
+        let stranger = Stranger { server, stream, manner, is_verbose, variant, told: 0, told_now };
         self.strangers.push(stranger);
         for message in self.opening(manner, kind, nth) {
             self.hear_stranger(server, stream, message);
@@ -127,6 +130,7 @@ impl World {
     }
 
     fn hear_stranger(&mut self, server: usize, stream: StreamId, message: Bytes) {
+        self.count_event();
         let now = self.now;
         let Some(core) = self.core(server) else { return };
         let before = core.stats().malformed_requests;
@@ -235,10 +239,12 @@ impl World {
             else {
                 continue;
             };
+            self.events += 1;
             stranger.told += 1;
             let told_now = if stranger.told_now.0 == now { stranger.told_now.1 + 1 } else { 1 };
             stranger.told_now = (now, told_now);
             let (told, manner, variant) = (stranger.told, stranger.manner, stranger.variant);
+            let is_huge = stranger.is_verbose && told == 1;
             if told_now > ANSWERS {
                 return self
                     .break_rule(&NO_LOOP, format!("{} has {told} answers", manner.as_str()));
@@ -246,7 +252,8 @@ impl World {
             let Some(response) = read_response(&frame.to_bytes(), variant, &self.types) else {
                 continue;
             };
-            if let Some(answer) = self.answer_of_stranger(manner, variant, told, &response) {
+            let answer = self.answer_of_stranger(manner, variant, told, is_huge, &response);
+            if let Some(answer) = answer {
                 self.hear_stranger(server, stream, answer);
             }
         }
@@ -257,6 +264,7 @@ impl World {
         manner: Lie,
         variant: Variant,
         told: u32,
+        is_huge: bool,
         response: &Response,
     ) -> Option<Bytes> {
         let own = self.types.get(response.kind?)?.as_str().to_owned();
@@ -267,8 +275,8 @@ impl World {
                 if told > self.types.len() as u32 {
                     self.note(Situation::RejectedAgain);
                 }
-                words.error = Some(if told == 1 { LONG } else { 9 });
-                if told == 1 {
+                words.error = Some(if is_huge { LONG } else { 9 });
+                if is_huge {
                     self.note(Situation::HugeError);
                 }
                 if variant == Variant::StateOfTheWorld {
