@@ -31,10 +31,10 @@
 //! | rule | why not here | judged by |
 //! |---|---|---|
 //! | IC34: reading waits for watchers | which notice a watcher is done with is not seen; that reading goes on follows from IL1 | `xds-core/tests/client_fleet.rs`, `client_model.rs` |
-//! | IS18: endpoints after clusters | a toy client warms nothing | `xds-core/tests/server/make_before_break.rs`, `tests/scripts/server/03-warming.txt` |
+//! | IS18: endpoints after clusters | a toy client warms nothing | `xds-core/tests/server/make_before_break/`, `tests/scripts/server/03-warming.txt` |
 //! | IS19, IS21: nodes and unknown types | all clients state one node and ask for known types; strangers may do anything, and nobody else notices (IL1, IC36) | `xds-core/tests/server/streams.rs`, `policies.rs` |
 //! | IS22: services of single types | clients ask on the right one | `xds-core/tests/server/streams.rs` |
-//! | IS25: slow clients delay nobody | only that others converge within the bound is seen | `xds-core/tests/server/overdue.rs`, `ack_gated.rs` |
+//! | IS25: slow clients delay nobody | only that others converge within the bound is seen | `xds-core/tests/server/overdue.rs`, `ack_gated/` |
 //! | IS26: responses under the size limit | resources are small | `xds-core/tests/server/store.rs` |
 //! | IS29: who has accepted a version | nobody asks | `xds-core/tests/server/convergence.rs` |
 //! | the rest of IS31: statuses and JSON | answers are what a gateway makes of them | `xds-core/tests/server/fetches.rs`, `xds-rest/tests` |

@@ -1,0 +1,151 @@
+//! Endpoints that clusters name: whether the client has asked for them, and warms its clusters with them.
+
+use super::{Gate, Sessions, View, marks::Mark};
+use crate::{
+    server::{event::HeldBy, store::history::Stamp, stream::Seat, subscriptions::Subscriptions},
+    text::ResourceName,
+    types::rank,
+};
+
+/// Whether it is worth waiting for the client to ask for endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Patience {
+    #[default]
+    Waits,
+    /// It did not when it should have.
+    Lost,
+}
+
+impl Gate {
+    /// Endpoints that a cluster of the client names and that it has not asked for.
+    pub(super) fn unasked(
+        &mut self,
+        sessions: &Sessions<'_>,
+        subscriptions: &Subscriptions,
+    ) -> Option<ResourceName> {
+        let clusters = sessions.get(rank::CLUSTERS)?;
+        let endpoints = sessions.get(rank::ENDPOINTS);
+        match (endpoints, self.for_endpoints) {
+            (None, Patience::Lost) => return None,
+            (None, Patience::Waits) => {}
+            (Some(_), _) => self.for_endpoints = Patience::Waits,
+        }
+        let is_covered = |endpoints: View<'_>, name: &ResourceName| {
+            let mut globs = endpoints.arena.globs_over(name.as_str()).into_iter();
+            globs.any(|glob| subscriptions.edges.find(endpoints.slot, glob).is_some())
+        };
+        let is_asked = |name: &ResourceName| {
+            endpoints.is_some_and(|it| {
+                let resource = || it.arena.find(name.as_str());
+                let edge = || subscriptions.edges.find(it.slot, resource()?);
+                it.session.has_wildcard() || edge().is_some() || is_covered(it, name)
+            })
+        };
+        if !clusters.session.has_wildcard() {
+            return self.unasked_by_name(clusters, subscriptions, is_asked);
+        }
+        if !clusters.is_settled() {
+            // It is about to get other clusters, but has these.
+            return self.expected.iter().find(|name| !is_asked(name)).cloned();
+        }
+        for cluster in clusters.arena.set_after(self.asked) {
+            match cluster.needs.names(&cluster.name).iter().find(|name| !is_asked(name)) {
+                None => self.asked = cluster.stamp,
+                Some(name) => return Some(name.clone()),
+            }
+        }
+        self.expected.clear();
+        None
+    }
+
+    fn unasked_by_name(
+        &mut self,
+        clusters: View<'_>,
+        subscriptions: &Subscriptions,
+        is_asked: impl Fn(&ResourceName) -> bool,
+    ) -> Option<ResourceName> {
+        let newest = clusters.session.newest_nonce();
+        if newest <= self.asked_by_name {
+            return None;
+        }
+        let known = clusters.session.sent_by_name(&subscriptions.edges);
+        let known = known.filter_map(|slot| clusters.arena.at(slot));
+        let existing = known.filter(|cluster| cluster.payload.is_some());
+        let unasked = existing
+            .flat_map(|cluster| cluster.needs.names(&cluster.name))
+            .find(|name| !is_asked(name));
+        if unasked.is_none() {
+            self.asked_by_name = newest;
+        }
+        unasked.cloned()
+    }
+
+    /// Why clusters are not warm that the client was sent.
+    pub(super) fn unwarmed(
+        &mut self,
+        sessions: &Sessions<'_>,
+        subscriptions: &Subscriptions,
+    ) -> Option<HeldBy> {
+        let endpoints = sessions.get(rank::ENDPOINTS)?;
+        let Mark { warms, warms_from, .. } = self.accepted(rank::CLUSTERS);
+        let is_warm = self.accepted(rank::ENDPOINTS).nonce >= warms;
+        let clusters = sessions.get(rank::CLUSTERS)?;
+        if self.for_warming == Patience::Lost {
+            return None;
+        }
+        if is_warm && !clusters.is_settled() {
+            // Endpoints that went before they could be sent warmed nothing; other clusters are coming.
+            let exists = |name: &ResourceName| endpoints.has_resource(name);
+            if !self.expected.iter().all(exists) {
+                return Some(clusters.why_not());
+            }
+            // Nor did those that came after they were asked for, until they are sent.
+            let accepted = self.accepted(rank::ENDPOINTS).nonce;
+            let is_lacking = |name: &ResourceName| {
+                let edge =
+                    subscriptions.edges.find(endpoints.slot, endpoints.arena.find(name.as_str())?);
+                let edge = subscriptions.edges.at(edge?)?;
+                (edge.sent == 0 || edge.sent > accepted).then_some(())
+            };
+            if self.expected.iter().find_map(is_lacking).is_some() {
+                return Some(endpoints.why_not());
+            }
+            self.expected.clear();
+        }
+        if is_warm || clusters.is_settled() && !has_to_warm(clusters, endpoints, warms_from) {
+            return None;
+        }
+        match endpoints.is_settled() {
+            true => Some(HeldBy::NotAskedAgain),
+            false => Some(endpoints.why_not()),
+        }
+    }
+
+    /// The client is not expected any more to ask for the endpoints of the clusters it has.
+    pub(crate) fn stop_expecting(
+        &mut self,
+        why: &HeldBy,
+        seats: &[Seat],
+        subscriptions: &Subscriptions,
+    ) {
+        if *why == HeldBy::NotAskedAgain {
+            self.for_warming = Patience::Lost;
+            return;
+        }
+        let sessions = Sessions::of(seats, subscriptions);
+        self.asked = subscriptions.store.clock();
+        self.expected.clear();
+        let clusters = sessions.get(rank::CLUSTERS);
+        self.asked_by_name = clusters.map_or(0, |it| it.session.newest_nonce());
+        if sessions.get(rank::ENDPOINTS).is_none() {
+            self.for_endpoints = Patience::Lost;
+        }
+    }
+}
+
+/// Whether there is a cluster that was set after a position and is warmed with endpoints that exist.
+fn has_to_warm(clusters: View<'_>, endpoints: View<'_>, from: Stamp) -> bool {
+    let exists = |name: &ResourceName| endpoints.has_resource(name);
+    let mut new = clusters.arena.set_after(from);
+    new.any(|cluster| cluster.needs.names(&cluster.name).iter().any(exists))
+}

@@ -1,0 +1,155 @@
+//! How far each type has got: what was sent, what the client has accepted, and what it has rejected.
+
+use super::{Gate, Sessions, View};
+use crate::{
+    server::{
+        config::Warming,
+        refused::Refused,
+        session::Session,
+        store::{
+            arena::{Arena, Resource},
+            history::Stamp,
+        },
+        stream::Seat,
+        subscriptions::Subscriptions,
+    },
+    service::Variant,
+    types::rank,
+};
+
+/// How far one type has got.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    pub(super) sent: Mark,
+    pub(super) accepted: Mark,
+    pub(super) refused: Refused,
+}
+
+/// What the client has of a type.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark {
+    /// It has all that it asks for up to here.
+    pub(super) set: Stamp,
+    /// The same, and knows what is gone.
+    pub(super) deleted: Stamp,
+    /// It has what the response of this nonce completed.
+    pub(super) nonce: u64,
+    /// It warms clusters of the response of this nonce, with endpoints that come later.
+    pub(super) warms: u64,
+    /// These are clusters that were set after this.
+    pub(super) warms_from: Stamp,
+}
+
+impl Mark {
+    /// Takes note that the newest response was the last part of what there was to send, if it was.
+    fn complete(&mut self, session: &Session, arena: &Arena, clock: Stamp) {
+        // Of what was rejected before, and was not sent again, it does not have all either.
+        if session.has_additions(arena) || session.is_rejected() {
+            return;
+        }
+        let Some(nonce) = session.newest_content() else { return };
+        (self.set, self.nonce) = (clock, nonce);
+        if !session.has_removals(arena) {
+            self.deleted = clock;
+        }
+    }
+}
+
+impl Gate {
+    /// The rest of a response that was split may go without being sent: it is gone, or the client asks for it
+    /// no more.
+    pub(super) fn note_settled(&mut self, sessions: &Sessions<'_>, clock: Stamp) {
+        for (marks, view) in self.marks.iter_mut().zip(&sessions.0) {
+            let Some(view) = view.filter(View::is_settled) else { continue };
+            let Some(nonce) = view.session.newest_content() else { continue };
+            // It may have been forgiven for what it rejected, but does not have it.
+            if marks.accepted.nonce < nonce && !view.session.is_refused() {
+                // What is gone may have gone since without a word.
+                (marks.sent.set, marks.sent.nonce) = (clock, nonce);
+                marks.accepted = marks.sent;
+            }
+        }
+    }
+
+    /// Whether the client has rejected for good what was set up to a position.
+    pub(super) fn has_refused(&self, rank: usize, view: View<'_>, to: Stamp) -> bool {
+        let has_any = |marks: &Marks| marks.refused.has_any(view.arena, to);
+        view.session.has_wildcard() && self.marks.get(rank).is_some_and(has_any)
+    }
+
+    pub(super) fn accepted(&self, rank: usize) -> Mark {
+        self.marks.get(rank).map_or_else(Mark::default, |marks| marks.accepted)
+    }
+
+    /// A response was rendered.
+    pub(crate) fn note_sent(
+        &mut self,
+        seat: Seat,
+        subscriptions: &Subscriptions,
+        warming: Warming,
+    ) {
+        let (rank, clock) = (usize::from(seat.rank), subscriptions.store.clock());
+        let Some(view) = View::of(seat.session, subscriptions) else { return };
+        let warm = self.accepted(rank::ENDPOINTS).nonce;
+        let Some(marks) = self.marks.get_mut(rank) else { return };
+        let nonce = view.session.newest_nonce();
+        if rank == rank::CLUSTERS && view.session.has_wildcard() {
+            // What was rejected is in full state again.
+            let (from, to) = match view.session.variant() {
+                Variant::Incremental => view.session.just_sent(),
+                Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
+            };
+            // It had these all the time, and has nothing to warm: nothing was sent while they were gone, or a
+            // full state that still had them.
+            let (set, variant) = (marks.sent.set, view.session.variant());
+            let is_new = |cluster: &&Resource| {
+                let before = view.arena.came_back_as_it_was(cluster);
+                let before = before.filter(|_| variant == Variant::StateOfTheWorld);
+                !before.is_some_and(|(was_set, buried)| {
+                    was_set <= set && (set < buried || self.lingering.contains(&buried))
+                })
+            };
+            let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
+            let new = new.filter(is_new);
+            let mut warms = false;
+            for cluster in new {
+                for name in cluster.needs.names(&cluster.name) {
+                    warms = true;
+                    self.expected.insert(name.clone());
+                }
+            }
+            self.lingering = view.session.withheld(view.arena, &subscriptions.edges).collect();
+            if warms && warming == Warming::AfterClusters {
+                let is_warming = marks.sent.warms > warm;
+                let from = if is_warming { marks.sent.warms_from.min(from) } else { from };
+                (marks.sent.warms, marks.sent.warms_from) = (nonce, from);
+            }
+        }
+        marks.sent.complete(view.session, view.arena, clock);
+    }
+
+    /// A request was taken, which may have answered a response.
+    pub(crate) fn note_request(&mut self, seat: Seat, subscriptions: &Subscriptions) {
+        let Some(marks) = self.marks.get_mut(usize::from(seat.rank)) else { return };
+        let Some(View { session, arena, .. }) = View::of(seat.session, subscriptions) else {
+            return;
+        };
+        if session.variant() == Variant::Incremental && session.has_wildcard() {
+            let part = session.just_sent();
+            match (session.is_refused(), session.is_waiting()) {
+                (true, _) => marks.refused.add(arena, part, session.newest_nonce()),
+                (false, false) => marks.refused.remove(arena, part),
+                (false, true) => {}
+            }
+        }
+        if session.is_asked_for_more(&subscriptions.edges) {
+            for mark in [&mut marks.sent, &mut marks.accepted] {
+                (mark.set, mark.deleted) = (Stamp::START, Stamp::START);
+            }
+        } else if session.is_rejected() {
+            marks.sent = marks.accepted;
+        } else if !session.is_waiting() {
+            marks.accepted = marks.sent;
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Clients that reject, do not answer, or do not ask for what they are expected to (M148, IS17).
+
+use super::*;
+
+#[test]
+fn a_step_that_is_rejected_or_not_answered_is_reported_and_held() {
+    let (changes, deletions) = (HeldBack::Changes, HeldBack::Deletions);
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(&settled("set cds b=1; rds r=2\n< cds changed a=1 b=1\nwait 14s"));
+    assert_eq!(held(&mut rig), []);
+    rig.run("wait 1s\n<");
+    let unanswered = ("rds".into(), changes, "cds".into(), HeldBy::Unanswered);
+    assert_eq!(held(&mut rig), [unanswered]);
+    rig.run("wait 60s\n<");
+    assert_eq!(held(&mut rig), [], "said once");
+    rig.run(
+        "
+        > cds nack
+        <
+        set rds r=3
+        wait 60s
+        <
+        set cds b=2
+        < cds changed a=1 b=2
+        > cds
+        < rds changed r=3
+        ",
+    );
+    assert_eq!(held(&mut rig), []);
+    rig.run("> rds r\nset cds b=3; lds l=2\n< cds changed a=1 b=3\n> cds nack\nwait 15s\n<");
+    assert_eq!(held(&mut rig), [("lds".into(), changes, "cds".into(), HeldBy::Rejected)]);
+
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(&settled("set cds -a; rds r=2\n< rds changed r=2\n> rds nack r\nwait 15s\n<"));
+    assert_eq!(held(&mut rig), [("cds".into(), deletions, "rds".into(), HeldBy::Rejected)]);
+    rig.run("set rds r=3\n< rds changed r=3\n> rds r\n< cds changed");
+    println!("covers: M148");
+}
+
+#[test]
+fn or_it_goes_on() {
+    let mut rig = Rig::new(gated(|policy| policy.on_stuck = OnStuck::Continue));
+    rig.run(&settled(
+        "
+        set cds -a b=1; rds r=2
+        < cds changed a=1 b=1
+        > cds nack
+        <
+        wait 15s
+        < rds changed r=2
+        < cds changed b=1            # nor does it stay any longer
+        > rds r
+        > cds
+        set cds c=1; rds r=3
+        < cds changed b=1 c=1
+        wait 14s
+        <                            # the next change waits again
+        wait 1s
+        < rds changed r=3
+        ",
+    ));
+    let held = held(&mut rig);
+    assert_eq!(held.len(), 2, "{held:?}");
+    println!("covers: M148");
+}
+
+/// IS17: a client is not waited for for ever that does not ask for what the server would expect, even
+/// where what is rejected holds.
+#[test]
+fn a_client_that_does_not_ask_is_waited_for_once() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set cds a=eds; eds a=1; rds r=1
+        > cds
+        < cds first a=eds
+        > cds
+        > rds r
+        <
+        wait 15s
+        < rds first r=1
+        > rds r
+        set cds b=eds; eds b=1; rds r=2
+        < cds changed a=eds b=eds
+        > cds
+        < rds changed r=2            # it never asks for endpoints at all
+        > rds r
+        ",
+    );
+    let not_asked = |name: &str| {
+        (String::from("rds"), HeldBack::Changes, String::from("eds"), HeldBy::NotAsked(name.into()))
+    };
+    assert_eq!(held(&mut rig), [not_asked("a")]);
+    rig.run(
+        "
+        > eds a
+        < eds first a=1
+        > eds a
+        set cds c=eds; eds c=1; rds r=3
+        < cds changed a=eds b=eds c=eds
+        > cds
+        > eds a
+        < eds warming a=1
+        > eds a
+        <                            # now it does, so it may ask for these
+        wait 15s
+        < rds changed r=3
+        > rds r
+        <
+        ",
+    );
+    assert_eq!(held(&mut rig), [not_asked("b")]);
+    println!("covers: IS17 M150 M148");
+}
+
+/// The time may run out while something else is waited for than in the end.
+#[test]
+fn a_client_that_answers_too_late_is_still_waited_for_once_to_ask() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set cds a=eds; eds a=1; lds l=1
+        > cds a
+        < cds first a=eds
+        > cds a
+        > lds l
+        <
+        wait 14s
+        set cds a=eds:a
+        < cds changed a=eds:a
+        set lds l=2
+        wait 1s                      # now it is the answer that is waited for
+        > cds a
+        <
+        wait 15s
+        < lds first l=2
+        > lds l
+        ",
+    );
+    println!("covers: IS17 M150");
+}
+
+#[test]
+fn heartbeats_do_not_begin_the_wait_anew() {
+    let mut rig = Rig::new(gated(|_| ()));
+    rig.run(
+        "
+        set lds k~10s=1
+        td> lds +k +l
+        td< lds first k~10s=1 -l
+        td> lds ack
+        set cds a=eds; eds a=1
+        td> cds +a
+        td< cds first a=eds
+        td> cds ack
+        wait 1s
+        set lds l=1
+        td<
+        wait 4s
+        td< lds heartbeat k~10s
+        td> lds ack
+        wait 5s
+        td< lds heartbeat k~10s
+        td> lds ack
+        wait 5s
+        td< lds heartbeat k~10s
+        td> lds ack
+        wait 1s
+        td< lds changed l=1
+        td> lds ack
+        ",
+    );
+    println!("covers: IS17 M148 M150");
+}
+
+#[test]
+fn a_stuck_client_delays_only_itself() {
+    let script = format!(
+        "{SETTLED}
+        2> cds
+        2< cds first a=1
+        2> cds
+        2> rds r
+        2< rds first r=1
+        2> rds r
+        set cds -a b=1; rds r=2
+        < cds changed a=1 b=1
+        2< cds changed a=1 b=1
+        2> cds
+        2< rds changed r=2
+        2> rds r
+        2< cds changed b=1
+        2> cds
+        <                        # the first has not answered yet
+        set rds r=3
+        2< rds changed r=3
+        > cds
+        < rds changed r=3        # the newest, once
+        > rds r
+        < cds changed b=1
+        "
+    );
+    run_all_with(&gated(|_| ()), &[("IS25 M147", &script)]);
+}
+
+#[test]
+fn rejected_resources_hold_what_depends_on_them_until_they_are_accepted() {
+    let script = settled_incrementally(
+        "
+        set cds b=bad; rds r=2
+        d< cds changed b=bad
+        d> cds nack
+        d<
+        d> cds +a                # an answer to something else does not make up for it
+        d< cds resubscribed a=1
+        d> cds ack
+        d<
+        set cds b=2
+        d< cds changed b=2
+        d> cds ack
+        d< rds changed r=2
+        ",
+    );
+    let mut config = gated(|_| ());
+    config.type_defaults.full_state.nack_recovery = NackRecovery::ResendBatch;
+    config.type_defaults.others.nack_recovery = NackRecovery::ResendBatch;
+    run_all_with(&config, &[("M148", &script)]);
+}
+
+/// What the client is known to reject holds what depends on it, however well the rest went.
+#[test]
+fn a_culprit_holds_what_depends_on_it_until_its_successor_is_accepted() {
+    let script = settled_incrementally(
+        "
+        set cds b=1 c=bad; rds r=2
+        d< cds changed b=1 c=bad
+        d> cds nack
+        d< cds recovery b=1
+        d> cds ack
+        d< cds recovery c=bad
+        d> cds nack
+        d<
+        set cds c=2
+        d< cds changed c=2
+        d> cds ack
+        d< rds changed r=2
+        ",
+    );
+    let config = gated(|_| ()).with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
+    run_all_with(&config, &[("M148 M108", &script)]);
+}
