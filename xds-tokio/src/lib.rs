@@ -214,7 +214,7 @@ pub mod csds {
 /// What a management server consists of: see [`xds_grpc::server`].
 pub mod server {
     pub use xds_grpc::server::{
-        Applicant, ApplyError, AsideRefused, Authorizer, ConvergenceError, Denied,
+        Admitted, Applicant, ApplyError, AsideRefused, Authorizer, ConvergenceError, Denied,
         DiscoveryService, LayersRefused, Observations, Observed, Peer, Permission,
         RejectionSnapshot, ServerEnded, ServerEvent, ServerEvents, ServerHandle, ServerOptions,
         SubscriptionSnapshot,

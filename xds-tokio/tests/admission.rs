@@ -15,14 +15,17 @@ use tokio::{net::TcpStream, sync::mpsc};
 use tonic::Code;
 use xds_bootstrap::{IdentityFiles, TlsFiles};
 use xds_core::{
-    ViewName,
+    StreamId,
     client::{ClientConfig, TransportId},
-    server::{Admission, Observation, ServerConfig, Snapshot, StatusCode, Transaction},
+    server::{
+        Admission, ClientLimits, Observation, ServerConfig, ServerLimits, Snapshot, StatusCode,
+        Transaction,
+    },
 };
 use xds_tokio::{
     Client, ClientHandle, ClientOptions, Credentials, ServerOptions,
     credentials::{ClientCertificates, CredentialsError, ServerCredentials},
-    server::{Applicant, Denied, Observed, Permission},
+    server::{Admitted, Applicant, Denied, Observations, Observed, Permission},
 };
 
 /// A server's files in a directory.
@@ -114,7 +117,7 @@ fn by_certificate(
         let is_own = client.peer.dns_names().contains(&client.node_id.to_string());
         let _ = told.send(client);
         core::future::ready(if is_own {
-            Ok(ViewName::from("mesh"))
+            Ok(Admitted::to("mesh"))
         } else {
             Err(Denied::new(StatusCode::PermissionDenied, "that is not your name"))
         })
@@ -225,6 +228,78 @@ async fn an_authorizer_that_panics_lets_nobody_in() {
     }
 }
 
+/// The stream of the client that introduces itself next.
+async fn identified(observations: &mut Observations) -> StreamId {
+    loop {
+        match soon(observations.next()).await {
+            Some(Observed::Event(Observation::Identified { stream, node_id, .. })) => {
+                assert_eq!(&*node_id, "raw");
+                return stream;
+            }
+            Some(_) => {}
+            None => panic!("the server ended"),
+        }
+    }
+}
+
+/// What everybody may take up, but this many names.
+fn names_per_stream(names_per_stream: usize) -> ClientLimits {
+    let mut limits = ClientLimits::from(&ServerLimits::default());
+    limits.names_per_stream = names_per_stream;
+    limits
+}
+
+/// A limit for one of two clients comes with its admission, before its first request is looked at.
+#[tokio::test]
+async fn the_authorizer_says_how_much_a_client_may_take_up() {
+    let mut admitted = vec![Admitted::to(""), Admitted::to("").with_limits(names_per_stream(1))];
+    let answers = std::sync::Mutex::new(move || admitted.pop());
+    let options = ServerOptions::default().with_authorizer(move |_: Applicant| {
+        let permission = (answers.lock().unwrap())().expect("a third client");
+        async { Ok(permission) }
+    });
+    let running = start_with(ServerConfig::default(), options).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "one"), (CLUSTER, "b", "two")])).await.unwrap();
+    let mut limited = RawClient::open(running.address).await;
+    limited.subscribe(CLUSTER, &["a", "b"]);
+    let status = limited.end().await;
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    let mut other = RawClient::open(running.address).await;
+    other.subscribe(CLUSTER, &["a", "b"]);
+    assert_eq!(names(&other.response().await), ["a", "b"]);
+    println!("covers: M9 M12 M242");
+}
+
+/// A limit that is set while the stream is open holds from the next request on, for this stream alone.
+#[tokio::test]
+async fn a_client_is_limited_while_its_stream_is_open() {
+    let running = start_with(ServerConfig::default(), ServerOptions::default()).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "one"), (CLUSTER, "b", "two")])).await.unwrap();
+    let mut observations = running.handle.observations();
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let mut client = RawClient::open(running.address).await;
+        client.subscribe(CLUSTER, &["a"]);
+        let stream = identified(&mut observations).await;
+        let first = client.response().await;
+        clients.push((client, stream, first));
+    }
+    let (mut limited, stream, first) = clients.remove(0);
+    running.handle.limit_client(stream, names_per_stream(1)).await.unwrap();
+    limited.answer(&first, &["a"], None);
+    running.handle.apply(set(&[(CLUSTER, "a", "three")])).await.unwrap();
+    let changed = limited.response().await;
+    limited.answer(&changed, &["a", "b"], None);
+    let status = limited.end().await;
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    let (mut other, _, first) = clients.remove(0);
+    other.answer(&first, &["a", "b"], None);
+    assert_eq!(names(&other.response().await), ["a", "b"]);
+    // Of a stream that is gone nothing is said.
+    running.handle.limit_client(stream, names_per_stream(1)).await.unwrap();
+    println!("covers: M242 IS24");
+}
+
 #[tokio::test]
 async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
     let mut server = ServerConfig::default();
@@ -241,16 +316,7 @@ async fn a_client_is_moved_and_sent_away_while_its_stream_is_open() {
     // Without an authorizer the application looks who comes.
     let mut client = RawClient::open(running.address).await;
     client.subscribe(CLUSTER, &["a"]);
-    let stream = loop {
-        match soon(observations.next()).await {
-            Some(Observed::Event(Observation::Identified { stream, node_id, .. })) => {
-                assert_eq!(&*node_id, "raw");
-                break stream;
-            }
-            Some(_) => {}
-            None => panic!("the server ended"),
-        }
-    };
+    let stream = identified(&mut observations).await;
     running.handle.assign(stream, "blue".into()).await.unwrap();
     let blue = client.response().await;
     assert_eq!(blue.resources[0].value, resource("a", "blue"));

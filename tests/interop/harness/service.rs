@@ -21,7 +21,7 @@ use tonic::{
 use xds_core::{ViewName, server::Snapshot};
 use xds_tokio::{
     ManagementServer, ServerOptions,
-    server::{Applicant, Permission, ServerHandle},
+    server::{Admitted, Applicant, Permission, ServerHandle},
 };
 
 use crate::adapter::{self, ResourceRequest, SetStateRequest};
@@ -42,7 +42,7 @@ pub(crate) async fn serve(
 }
 
 async fn view_of_its_node(client: Applicant) -> Permission {
-    Ok(ViewName::from(&*client.node_id))
+    Ok(Admitted::to(&*client.node_id))
 }
 
 /// The service `adapter.Adapter`.

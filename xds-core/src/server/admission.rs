@@ -45,6 +45,12 @@ impl Server {
         }
         store.join_view(view);
         let before = state.view.replace(view);
+        if before.is_none()
+            && let Err(reason) = self.join_node(stream)
+        {
+            return self.close(stream, reason);
+        }
+        let Some(state) = self.streams.get_mut(stream.0) else { return };
         let left: Vec<(Slot, Slot)> =
             state.sessions.iter().map(|seat| (seat.arena, seat.session)).collect();
         let mut arenas: Vec<Slot> = left.iter().map(|&(arena, _)| arena).collect();
@@ -83,8 +89,8 @@ impl Server {
     ///
     /// Where the application decides who is let in, it does so when it has decided, before it assigns a view:
     /// until then requests wait ([`Admission::Asked`](super::Admission::Asked)). It may do so again at any time.
-    /// What the client holds by then counts when it asks for more; one whose node has too many streams is
-    /// closed at once ([`CloseReason::TooManyStreamsOfNode`]).
+    /// What the client holds by then counts when it asks for more; one that has been let in and whose node has too
+    /// many streams is closed at once ([`CloseReason::TooManyStreamsOfNode`]).
     ///
     /// ```
     /// use xds_core::{
@@ -109,7 +115,8 @@ impl Server {
         };
         state.limits = (limits != ClientLimits::from(&self.config.limits)).then(|| limits.into());
         let limit = limits.streams_per_node;
-        if self.nodes.streams_of(state.node_id()) > limit {
+        // Who waits is not among them yet.
+        if state.view.is_some() && self.nodes.streams_of(state.node_id()) > limit {
             self.close(stream, CloseReason::TooManyStreamsOfNode { limit });
         }
     }

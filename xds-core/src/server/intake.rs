@@ -123,13 +123,22 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let was_known = stream.node().is_some();
         stream.identify(id, request, &self.config, &self.node_hasher, &mut self.out)?;
-        if let Some(node) = stream.node().filter(|_| !was_known) {
-            let limit = self.config.limits.streams_per_node;
-            if self.nodes.join(node) > limit {
-                return Err(CloseReason::TooManyStreamsOfNode { limit });
-            }
+        // Who waits to be let in is counted then, by limits that are known by then.
+        if !was_known && stream.node().is_some() && stream.view.is_some() {
+            return self.join_node(id);
         }
         Ok(())
+    }
+
+    /// Counts a stream that has both a node and a view from now on.
+    pub(super) fn join_node(&mut self, id: StreamId) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
+        let Some(node) = stream.node() else { return Ok(()) };
+        let limit = stream.limits(&self.config.limits).streams_per_node;
+        match self.nodes.join(node) > limit {
+            true => Err(CloseReason::TooManyStreamsOfNode { limit }),
+            false => Ok(()),
+        }
     }
 
     fn session_on(&self, id: StreamId, view: Slot, type_url: &str) -> Option<Slot> {

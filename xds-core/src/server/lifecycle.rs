@@ -130,7 +130,9 @@ impl Server {
         }
         self.stop_holding(id);
         let Some(gone) = self.streams.remove(id.0.slot()) else { return };
-        self.nodes.leave(gone.node_id());
+        if gone.view.is_some() {
+            self.nodes.leave(gone.node_id());
+        }
         if let Some(at) = gone.ends_at() {
             self.alarms.cancel(at, Alarm::StreamEnd(id));
         }

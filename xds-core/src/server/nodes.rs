@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, sync::Arc};
 
-/// The nodes that have streams, by their ids. Who gives none is not counted.
+/// The nodes that have streams, by their ids. Who gives none is not counted, nor who waits to be let in.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     streams: BTreeMap<Arc<str>, usize>,

@@ -146,3 +146,34 @@ fn a_node_may_have_fewer_streams_than_others() {
     assert_eq!(rig.server.stats().closed.streams_per_node, 1);
     println!("covers: M242 IS24");
 }
+
+/// M9, IS24: a relay for many may have more streams than others. Streams are counted when they are let in; whoever
+/// waits takes no one's place.
+#[test]
+fn a_node_may_have_more_streams_than_others() {
+    let mut everybody = ServerLimits::default();
+    everybody.streams_per_node = 1;
+    let mut config = ServerConfig::default().with_limits(everybody);
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    let mut more = ClientLimits::from(&everybody);
+    more.streams_per_node = 2;
+    rig.run("set @v cds a=1");
+    for stream in 1..=4 {
+        let id = rig.stream(stream);
+        rig.message(id, &crate::support::request_of("relay", "cds"));
+        if stream < 4 {
+            rig.server.limit_client(id, more, rig.now);
+        }
+    }
+    // The one that came last is let in first.
+    rig.run("assign 4 v\n4< cds first a=1\nassign 1 v\n< cds first a=1\nassign 2 v");
+    assert_eq!(rig.take_close(2), Some(CloseReason::TooManyStreamsOfNode { limit: 2 }));
+    rig.run("3close\n4close");
+    let id = rig.stream(5);
+    rig.message(id, &crate::support::request_of("relay", "cds"));
+    rig.run("assign 5 v");
+    assert_eq!(rig.take_close(5), Some(CloseReason::TooManyStreamsOfNode { limit: 1 }));
+    rig.run("set @v cds a=2\n> cds\n< cds changed a=2");
+    println!("covers: M9 M242 IS24");
+}

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use prost::{DecodeError, Message as _};
-use xds_core::{StreamId, ViewName, proto, server::StatusCode};
+use xds_core::{
+    StreamId, ViewName, proto,
+    server::{ClientLimits, StatusCode},
+};
 
 use super::{
     inbox::{Inbox, Input},
@@ -37,8 +40,9 @@ use super::{
 /// # drop(options);
 /// ```
 ///
-/// Who may be moved or sent away later, too: see
-/// [`ServerHandle::assign`](super::ServerHandle::assign) and
+/// Who may be moved, limited or sent away later, too: see
+/// [`ServerHandle::assign`](super::ServerHandle::assign),
+/// [`ServerHandle::limit_client`](super::ServerHandle::limit_client) and
 /// [`ServerHandle::refuse`](super::ServerHandle::refuse).
 pub trait Authorizer: Send + Sync {
     /// Decides about one client. One whose future panics is not served (`INTERNAL`); the future is
@@ -62,8 +66,63 @@ where
     }
 }
 
-/// The view that a client sees, or why it is not served.
-pub type Permission = Result<ViewName, Denied>;
+/// What a client that is let in may see and take up, or why it is not served.
+pub type Permission = Result<Admitted, Denied>;
+
+/// A client is let in: what it sees, and what it may take up. The name of a view is one, with what everybody may
+/// take up.
+///
+/// ```
+/// use xds_core::server::{ClientLimits, ServerLimits};
+/// use xds_grpc::server::{Admitted, Applicant, Permission};
+///
+/// /// Relays ask for their clients, on more streams and for more names than others.
+/// async fn by_role(client: Applicant) -> Permission {
+///     if !client.node_id.starts_with("relay-") {
+///         return Ok("mesh".into());
+///     }
+///     let mut limits = ClientLimits::from(&ServerLimits::default());
+///     limits.streams_per_node = 10_000;
+///     limits.names_per_stream = 5_000_000;
+///     Ok(Admitted::to("mesh").with_limits(limits))
+/// }
+/// # let _ = by_role;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Admitted {
+    /// The view that it sees.
+    pub view: ViewName,
+    /// What it may take up, where that is not what everybody may.
+    pub limits: Option<ClientLimits>,
+}
+
+impl Admitted {
+    /// Lets it see a view.
+    #[must_use]
+    pub fn to(view: impl Into<ViewName>) -> Self {
+        Self { view: view.into(), limits: None }
+    }
+
+    /// Gives it limits of its own (M242).
+    #[must_use]
+    pub fn with_limits(mut self, limits: ClientLimits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+}
+
+impl From<ViewName> for Admitted {
+    fn from(view: ViewName) -> Self {
+        Self::to(view)
+    }
+}
+
+impl From<&str> for Admitted {
+    fn from(view: &str) -> Self {
+        Self::to(view)
+    }
+}
 
 /// Why a client is not served: the status that its stream ends with (M10, M12).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +208,8 @@ struct Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        let permission = core::mem::replace(&mut self.permission, Ok(ViewName::default()));
+        let permission =
+            core::mem::replace(&mut self.permission, Ok(Admitted::to(ViewName::default())));
         self.inbox.send(Input::Decided(self.stream, permission));
     }
 }

@@ -397,7 +397,12 @@ impl Driver {
         }
         let now = self.clock.now();
         match permission {
-            Ok(view) => self.server.assign(id, &view, now),
+            Ok(admitted) => {
+                if let Some(limits) = admitted.limits {
+                    self.server.limit_client(id, limits, now);
+                }
+                self.server.assign(id, &admitted.view, now);
+            }
             Err(why) => self.server.refuse(id, why.code, why.message, now),
         }
     }

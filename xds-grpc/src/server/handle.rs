@@ -20,8 +20,9 @@ use xds_core::{
     client::{Contents, WallClock},
     proto,
     server::{
-        Applied, AsideError, Convergence, DrainPlan, DropView, LayersError, Observation, Server,
-        ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError, ViewContents,
+        Applied, AsideError, ClientLimits, Convergence, DrainPlan, DropView, LayersError,
+        Observation, Server, ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
+        ViewContents,
     },
 };
 
@@ -193,6 +194,21 @@ impl ServerHandle {
     /// The server has ended.
     pub async fn assign(&self, stream: StreamId, view: ViewName) -> Result<(), ServerEnded> {
         self.with_server(move |server, now| server.assign(stream, &view, now)).await
+    }
+
+    /// Sets what a client may take up, instead of what everybody may (M242): before it is let in, or at any time.
+    /// Whoever has an [authorizer](super::ServerOptions::with_authorizer) gives the limits with its
+    /// [permission](super::Admitted::with_limits). Nothing happens if its stream is gone.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn limit_client(
+        &self,
+        stream: StreamId,
+        limits: ClientLimits,
+    ) -> Result<(), ServerEnded> {
+        self.with_server(move |server, now| server.limit_client(stream, limits, now)).await
     }
 
     /// Ends a stream with the application's own status: a client that is not served, or no longer

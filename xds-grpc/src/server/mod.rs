@@ -49,7 +49,7 @@ use tonic_health::{pb::health_server::HealthServer, server::HealthService};
 use xds_core::server::{DrainPlan, ServerConfig};
 
 pub use self::{
-    authorize::{Applicant, Authorizer, Denied, Permission},
+    authorize::{Admitted, Applicant, Authorizer, Denied, Permission},
     events::{ServerEvent, ServerEvents},
     handle::{
         ApplyError, AsideRefused, ConvergenceError, LayersRefused, Observations, Observed,

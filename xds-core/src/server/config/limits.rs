@@ -12,7 +12,8 @@ pub struct ServerLimits {
     /// Streams open at a time; default 100,000.
     pub streams: usize,
     /// Streams open at a time of nodes with the same id; default 1,000. A client that restarts has two for
-    /// a while (M18), one that has a stream for each type or for each of its targets many.
+    /// a while (M18), one that has a stream for each type or for each of its targets many. Streams count from when
+    /// they have both a node and a view.
     pub streams_per_node: usize,
     /// How fast new streams may come; no limit by default (M17). Others are refused with
     /// `RESOURCE_EXHAUSTED`, and their clients come back later.
@@ -116,9 +117,9 @@ impl Default for ServerLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientLimits {
-    /// Streams open at a time of nodes with the id of the client's: with one more, this one is closed. What
-    /// [`ServerLimits::streams_per_node`] says holds as well, since it is looked at before anybody knows who the
-    /// client is.
+    /// [`ServerLimits::streams_per_node`], more or less of it: with one more, this stream is closed. It can be more
+    /// where clients are [asked about](super::Admission::Asked) and their limits are set before they are let in;
+    /// elsewhere the first request is measured by what everybody may have.
     pub streams_per_node: usize,
     /// [`ServerLimits::requests`].
     pub requests: Option<Rate>,
