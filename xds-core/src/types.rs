@@ -97,6 +97,9 @@ pub(crate) fn has_heartbeats(type_url: &str) -> bool {
     current_name(type_url) != VIRTUAL_HOST
 }
 
+/// How many types there are with a place of their own in the order of a make-before-break update.
+pub(crate) const RANKS: usize = KNOWN.len();
+
 /// The type at a place in the order of a make-before-break update.
 pub(crate) fn by_rank(rank: usize) -> Option<&'static str> {
     KNOWN.get(rank).map(|known| known.url)

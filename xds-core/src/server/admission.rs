@@ -80,6 +80,7 @@ impl Server {
         for message in &latched {
             // What was counted when it came.
             self.stats.requests -= 1;
+            self.stats.request_bytes -= message.len() as u64;
             self.take_message(stream, message);
         }
     }

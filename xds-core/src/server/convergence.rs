@@ -236,6 +236,11 @@ impl Server {
 }
 
 impl Waits {
+    /// How many are waited for.
+    pub(crate) fn len(&self) -> usize {
+        self.waits.len()
+    }
+
     /// The numbers that are waited for on an arena.
     fn on(&self, arena: Slot) -> Vec<u64> {
         self.waits

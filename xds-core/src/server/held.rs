@@ -31,6 +31,7 @@ impl Server {
         let outlook = gate.look(&stream.sessions, &self.subscriptions, policy);
         let alarm_of = |since: Time| (since.after(policy.stage_timeout), Alarm::Held(id));
         let before = gate.held.take();
+        self.stats.note_held(before.is_some(), outlook.hold.is_some());
         let now = self.clock.now();
         // Who waited too long for an answer has not waited yet for a request that may never come.
         let waits_anew = |hold: &Hold, since: Time| {
@@ -66,6 +67,7 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let Order::Gated(gate) = &mut stream.order else { return };
         let Some((hold, _)) = &gate.held else { return };
+        self.stats.overdue_holds += 1;
         let type_of = |rank| TypeUrl::from(types::by_rank(rank).unwrap_or_default());
         self.out.observe(Observation::Held {
             stream: id,
@@ -84,6 +86,7 @@ impl Server {
         }
         if is_unasked(&why) || policy.on_stuck == OnStuck::Continue {
             gate.held = None;
+            self.stats.note_held(true, false);
             if self.look_at(id) {
                 self.tell_writable(id);
             }
@@ -95,6 +98,7 @@ impl Server {
         let Some(policy) = self.config.ordering.gated() else { return };
         let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
         if let Some((_, since)) = gate.and_then(|gate| gate.held.take()) {
+            self.stats.note_held(true, false);
             self.alarms.cancel(since.after(policy.stage_timeout), Alarm::Held(id));
         }
     }

@@ -19,6 +19,7 @@ impl Server {
     /// Takes a request, or puts it aside until it is known what the client may see (M9).
     pub(super) fn on_message(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         self.stats.requests += 1;
+        self.stats.request_bytes += message.len() as u64;
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let (variant, limits) = (stream.via.variant(), stream.limits(&self.config.limits));
         check_length(message, &limits)?;
@@ -69,6 +70,7 @@ impl Server {
         let acks = self.subscriptions.acks(session);
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
+        let stats_before = self.stats;
         let mut around = Surroundings {
             now,
             issued,
@@ -87,6 +89,8 @@ impl Server {
             None if self.subscriptions.acks(session) > acks => Answered::Accepted,
             None => Answered::Nothing,
         };
+        self.stats.note_request(&stats_before, asked);
+        self.stats_by_type.note_request(types::update_rank(type_url), &stats_before, &self.stats);
         if !matches!(answered, Answered::Nothing) {
             self.forgive_request(id);
         }

@@ -96,6 +96,9 @@ impl Server {
         let state = Stream::new(via, view, order);
         let limit = self.config.limits.streams;
         let key = self.streams.push_back(state).ok_or(Refusal::TooManyStreams { limit })?;
+        if let Some(stream) = self.streams.get(key) {
+            self.stats.note_opened(&stream.via);
+        }
         if let Some(view) = view {
             self.subscriptions.store.join_view(view);
             self.watch_views();
@@ -130,6 +133,7 @@ impl Server {
         }
         self.stop_holding(id);
         let Some(gone) = self.streams.remove(id.0.slot()) else { return };
+        self.stats.note_gone(&gone.via);
         if gone.view.is_some() {
             self.nodes.leave(gone.node_id());
         }

@@ -96,7 +96,7 @@ pub use self::{
         StatusCode, StreamEvent, Via,
     },
     rejections::{Extent, Rejection},
-    stats::{ClosedStreams, RefusedStreams, Responses, ServerStats},
+    stats::{ClosedStreams, RefusedStreams, Responses, ServerStats, TypeStats},
     status::{Interest, SubscriptionStatus, SyncState},
     store::{
         layers::LayersError,
@@ -114,6 +114,7 @@ use self::{
     nodes::Nodes,
     outbox::Outbox,
     rejections::Rejections,
+    stats::StatsByType,
     stream::{Stream, Writable},
     subscriptions::Subscriptions,
 };
@@ -125,6 +126,7 @@ use crate::{
     slab::{Slab, Slot},
     text::{Version, ViewName},
     time::{Clock, Deadline, Time, Timer},
+    types,
 };
 
 /// How many observations may wait to be polled before the server asks to read no more.
@@ -148,6 +150,7 @@ pub struct Server {
     /// The alarms of arenas.
     heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
+    stats_by_type: StatsByType,
     rejections: Rejections,
     waits: Waits,
     node_hasher: FixedState,
@@ -172,6 +175,7 @@ impl Server {
             alarms: Alarms::default(),
             heartbeats: BTreeMap::new(),
             stats: ServerStats::default(),
+            stats_by_type: StatsByType::default(),
             rejections: Rejections::default(),
             waits: Waits::default(),
             node_hasher: FixedState::with_seed(rng.next_u64()),
@@ -360,8 +364,16 @@ impl Server {
             names: self.subscriptions.store.names(),
             views: self.subscriptions.store.views(),
             payloads: self.subscriptions.store.payloads(),
+            convergence_waits: self.waits.len(),
             ..self.stats
         }
+    }
+
+    /// How often things happened to a type, over all views. All types that are not the API's own are counted
+    /// together, since clients make up their names.
+    #[must_use]
+    pub fn stats_of(&self, type_url: &str) -> TypeStats {
+        self.stats_by_type.of(types::update_rank(type_url))
     }
 
     /// Takes a request; a stream that breaks the protocol is closed.
@@ -384,10 +396,7 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
-    use crate::{
-        proto::{DiscoveryRequest, Node},
-        types,
-    };
+    use crate::proto::{DiscoveryRequest, Node};
 
     fn ask(names: &[&str]) -> Bytes {
         let request = DiscoveryRequest {

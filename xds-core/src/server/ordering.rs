@@ -128,6 +128,7 @@ impl Server {
         let stream = self.streams.get_mut(id.0).filter(|stream| !stream.is_ending())?;
         if let Some(transmit) = stream.next_aside(frame) {
             self.stats.note_response(Cause::Aside);
+            self.stats.response_bytes += frame.len() as u64;
             return Some(transmit);
         }
         let (seat, rendered, nonce) = self.take_next(id)?;
@@ -138,6 +139,8 @@ impl Server {
         let arena = self.subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
         let transmit = seal(frame, &stream.via, type_url, nonce, rendered);
+        self.stats.response_bytes += frame.len() as u64;
+        self.stats_by_type.note_response(seat.rank, frame.len());
 
         if frame.body.len() > limit
             && stream.via.variant() == Variant::StateOfTheWorld

@@ -1,6 +1,10 @@
 //! How often things happened, and what is held now: for operators (M240: nothing here is kept by node).
 
-use super::event::{Cause, CloseReason, Refusal};
+use super::{
+    event::{Cause, CloseReason, Refusal, Via},
+    session::answer::Asked,
+};
+use crate::{service::Variant, types};
 
 /// How often things happened since the server was made, and what it holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,6 +12,12 @@ use super::event::{Cause, CloseReason, Refusal};
 pub struct ServerStats {
     /// Streams open now.
     pub streams: usize,
+    /// Of these, in the incremental variant.
+    pub incremental_streams: usize,
+    /// Of these, calls that end with their first response.
+    pub fetches: usize,
+    /// Of these, where something is held back now until another type is accepted (M146).
+    pub holding_streams: usize,
     /// Subscriptions held now, one per stream and type.
     pub subscriptions: usize,
     /// Resources held now, over all types and views.
@@ -20,16 +30,26 @@ pub struct ServerStats {
     pub payloads: usize,
     /// Names held now: those of resources, and those that are subscribed and do not exist.
     pub names: usize,
+    /// Calls that wait now to be told that a change is accepted
+    /// ([`tell_when_converged`](super::Server::tell_when_converged)).
+    pub convergence_waits: usize,
     /// Requests read.
     pub requests: u64,
+    /// Bytes of these.
+    pub request_bytes: u64,
     /// Requests that could not be read; each ended its stream.
     pub malformed_requests: u64,
     /// Requests dropped because a newer response had replaced the one they answer.
     pub stale_requests: u64,
     /// Requests dropped because their nonce was never given out.
     pub bogus_requests: u64,
+    /// Requests that asked for nothing and answered nothing that was not answered before: what some servers send a
+    /// response to, and then are asked again (M111, IS4).
+    pub repeated_requests: u64,
     /// Responses rendered.
     pub responses: u64,
+    /// Bytes of these, and of the application's own messages.
+    pub response_bytes: u64,
     /// Responses accepted.
     pub acks: u64,
     /// Responses rejected.
@@ -42,12 +62,67 @@ pub struct ServerStats {
     pub refused: RefusedStreams,
     /// Streams ended, by reason.
     pub closed: ClosedStreams,
+    /// Times that something began to be held back on a stream until another type is accepted (M146).
+    pub holds: u64,
+    /// Of these, how often that lasted for as long as it may (M148).
+    pub overdue_holds: u64,
     /// Times that a stream was read no more for a while, because its requests came too fast (M242).
     pub throttled: u64,
     /// Deletions forgotten before every incremental client was told of them (M231).
     pub forgotten_deletions: u64,
     /// Events of streams that are closed or never were, which are ignored (contract rule 7).
     pub ignored_events: u64,
+}
+
+/// What happened on the streams of one type since the server was made, over all views
+/// ([`Server::stats_of`](super::Server::stats_of)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TypeStats {
+    /// Requests taken.
+    pub requests: u64,
+    /// Responses rendered.
+    pub responses: u64,
+    /// Bytes of these.
+    pub response_bytes: u64,
+    /// Responses accepted.
+    pub acks: u64,
+    /// Responses rejected.
+    pub nacks: u64,
+    /// Requests dropped because a newer response had replaced the one they answer.
+    pub stale_requests: u64,
+}
+
+/// What happened, by type. Types that are not the API's own count together, since their names are the clients'.
+#[derive(Debug, Default)]
+pub(crate) struct StatsByType {
+    known: [TypeStats; types::RANKS],
+    others: TypeStats,
+}
+
+impl StatsByType {
+    pub(crate) fn of(&self, rank: u8) -> TypeStats {
+        self.known.get(usize::from(rank)).copied().unwrap_or(self.others)
+    }
+
+    pub(super) fn note_response(&mut self, rank: u8, bytes: usize) {
+        let counts = self.at(rank);
+        counts.responses += 1;
+        counts.response_bytes += bytes as u64;
+    }
+
+    /// Of the two, one is from before the request.
+    pub(super) fn note_request(&mut self, rank: u8, before: &ServerStats, after: &ServerStats) {
+        let counts = self.at(rank);
+        counts.requests += 1;
+        counts.acks += after.acks - before.acks;
+        counts.nacks += after.nacks - before.nacks;
+        counts.stale_requests += after.stale_requests - before.stale_requests;
+    }
+
+    fn at(&mut self, rank: u8) -> &mut TypeStats {
+        self.known.get_mut(usize::from(rank)).unwrap_or(&mut self.others)
+    }
 }
 
 /// Responses rendered since the server was made, by [`Cause`].
@@ -119,6 +194,36 @@ pub struct ClosedStreams {
 }
 
 impl ServerStats {
+    pub(super) fn note_opened(&mut self, via: &Via) {
+        self.incremental_streams += usize::from(via.variant() == Variant::Incremental);
+        self.fetches += usize::from(matches!(via, Via::Fetch { .. }));
+    }
+
+    pub(super) fn note_gone(&mut self, via: &Via) {
+        self.incremental_streams -= usize::from(via.variant() == Variant::Incremental);
+        self.fetches -= usize::from(matches!(via, Via::Fetch { .. }));
+    }
+
+    /// A request was taken that asks for something, or not.
+    pub(super) fn note_request(&mut self, before: &Self, asked: Asked) {
+        let answers = |it: &Self| it.acks + it.nacks + it.stale_requests + it.bogus_requests;
+        if asked == Asked::Nothing && answers(self) == answers(before) {
+            self.repeated_requests += 1;
+        }
+    }
+
+    /// Something is held back on a stream now, or not, and was before, or was not.
+    pub(super) fn note_held(&mut self, was_held: bool, is_held: bool) {
+        match (was_held, is_held) {
+            (false, true) => {
+                self.holds += 1;
+                self.holding_streams += 1;
+            }
+            (true, false) => self.holding_streams -= 1,
+            _ => {}
+        }
+    }
+
     pub(super) fn note_response(&mut self, cause: Cause) {
         if cause != Cause::Aside {
             self.responses += 1;

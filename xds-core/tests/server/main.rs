@@ -45,6 +45,7 @@ mod presets;
 mod rejected_and_gone;
 mod rejection_report;
 mod responses;
+mod stats;
 mod store;
 mod streams;
 mod subscriptions;

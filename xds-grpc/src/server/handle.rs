@@ -22,7 +22,7 @@ use xds_core::{
     server::{
         Applied, AsideError, ClientLimits, Convergence, DrainPlan, DropView, LayersError,
         Observation, Server, ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
-        ViewContents,
+        TypeStats, ViewContents,
     },
 };
 
@@ -303,6 +303,16 @@ impl ServerHandle {
     /// The server has ended.
     pub async fn stats(&self) -> Result<ServerStats, ServerEnded> {
         self.with_server(|server, _| server.stats()).await
+    }
+
+    /// How often things happened to a type, over all views.
+    ///
+    /// # Errors
+    ///
+    /// The server has ended.
+    pub async fn stats_of(&self, type_url: impl Into<TypeUrl>) -> Result<TypeStats, ServerEnded> {
+        let type_url = type_url.into();
+        self.with_server(move |server, _| server.stats_of(type_url.as_str())).await
     }
 
     /// What happens on streams from now on: who connects, subscribes, accepts and rejects.

@@ -25,10 +25,10 @@ use super::{
     stream::Seat,
     subscriptions::Subscriptions,
 };
-use crate::{slab::Slot, text::ResourceName, time::Time, types::rank};
+use crate::{slab::Slot, text::ResourceName, time::Time, types, types::rank};
 
 /// How many types wait or are waited for: those with a rank of their own.
-const STAGES: usize = 9;
+const STAGES: usize = types::RANKS;
 
 /// What is known of a stream besides what its sessions know.
 #[derive(Debug, Default)]
