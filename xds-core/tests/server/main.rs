@@ -43,6 +43,7 @@ mod overdue;
 mod policies;
 mod presets;
 mod rejected_and_gone;
+mod rejected_changes;
 mod rejection_report;
 mod responses;
 mod stats;

@@ -217,10 +217,17 @@ pub enum NackRecovery {
     Minimal,
     /// The rest of the rejected response rides along once with the first change: a client that
     /// drops a whole response for one bad resource gets the good ones after all. A full state that it
-    /// rejected is sent without what it unsubscribes then. But of other types, that a client
-    /// unsubscribes the bad one, or that it goes where nobody is told of it (M77), is no change that would
-    /// be sent; what rode and was rejected again waits for a change of its own. That something is
-    /// gone is told again with the next change to an incremental client of everything, and not to one of names.
+    /// rejected is sent without what it unsubscribes then.
+    ///
+    /// Of other types, that the client unsubscribes the bad one, or that this goes where nobody is told of it
+    /// (M77), is no change that would be sent: the good ones wait for the next one, of whatever resource, or
+    /// until the client asks for them again. What rode and was rejected again waits for a change of its own.
+    /// The rule asks for no more: what is sent again without a change may be rejected again, and so on.
+    ///
+    /// Only resources ride. That something is gone, told in a rejected response, is told again with the next
+    /// change to an incremental client of everything, which may have refused to look at any of it. It is not to a
+    /// client of names, and not where [make before break](super::super::OrderingPolicy::AckGated) lets
+    /// deletions wait: there what is gone is told once, when nothing refers to it any more.
     #[default]
     ResendBatch,
     /// The resources of the rejected response that are unchanged are sent one at a time, each once, to
