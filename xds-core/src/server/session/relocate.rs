@@ -188,10 +188,7 @@ impl Turn<'_> {
         let is_alias = sent == 0 && self.meaning(resource).is_some();
         if is_due && !is_alias {
             self.make_due(edge, cause);
-            // A full state leaves out what this view never had: nothing is left to be told later.
-            let is_left_out = sends == Sends::FullState
-                && self.edges.at(edge).is_some_and(|edge| self.ghost(edge).is_none());
-            if sent != 0 && !is_left_out {
+            if sent != 0 {
                 self.let_linger_if_gone(edge);
             }
         } else {

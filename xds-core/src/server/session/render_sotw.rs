@@ -83,6 +83,17 @@ impl Turn<'_> {
             }
             slot = next;
         }
+        // What lingers and this view never had is left out already: nothing is left to be told later (M223).
+        let mut slot = self.session.due.withheld().first();
+        while let Some(edge) = self.edges.at(slot) {
+            let next = self.edges.next(Chain::Due, slot);
+            if self.ghost(edge).is_none() {
+                let due = self.edges.clear_due(&mut self.session.due, slot);
+                cause = cause.min_some(due.map(|due| due.cause));
+                self.take_in_full_state(slot, nonce);
+            }
+            slot = next;
+        }
         cause
     }
 
