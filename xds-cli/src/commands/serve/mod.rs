@@ -2,7 +2,6 @@
 
 mod events;
 mod ndjson;
-mod rest;
 mod status;
 mod table;
 
@@ -17,6 +16,8 @@ use tokio::{
 use tonic::service::Routes;
 use xds_bootstrap::IdentityFiles;
 use xds_core::server::{AckGated, DrainPlan, OrderingPolicy, Readiness, ServerConfig};
+use xds_format::Schema;
+use xds_rest::GatewayOptions;
 use xds_tokio::{
     ManagementServer, ServerOptions,
     credentials::{ClientCertificates, ServerCredentials},
@@ -83,7 +84,8 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
     print_errors(&mut *printer, &first)?;
     let mut serving = tokio::spawn(server.serve(listener));
     if let Some((_, listener)) = rest_listener {
-        tokio::spawn(rest::serve(listener, server.service(), args.rest_hold));
+        let gateway = GatewayOptions::default().with_hold(args.rest_hold);
+        tokio::spawn(server.serve_rest(listener, Schema::envoy(), gateway));
     }
     if let Some((_, listener)) = csds_listener {
         let routes = Routes::new(ServerCsdsService::new(handle.clone()));
