@@ -1,8 +1,12 @@
 //! The adapters of this repository, of any runtime, and their cases as tests.
 
+mod both;
+mod pair;
+
 use core::{marker::PhantomData, net::SocketAddr, time::Duration};
 
 use libtest_mimic::Trial;
+use smol::block_on;
 use xds_bootstrap::CallCredentials;
 use xds_core::{
     client::ClientConfig,
@@ -28,7 +32,29 @@ pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Tri
     let servers = server::GRPC
         .iter()
         .map(|case| trial(runtime, "server", case, enter, |run| run(&Ours::<R>(PhantomData))));
-    clients.chain(servers).collect()
+    clients.chain(servers).chain(trials_of_both::<R, R, E>(runtime, enter)).collect()
+}
+
+/// What a client on `C` and a server on `S` do together, as tests. What `enter` returns is held while one
+/// runs.
+pub fn trials_of_both<C: Listen, S: Listen, E: 'static>(
+    runtimes: &str,
+    enter: fn() -> E,
+) -> Vec<Trial> {
+    let cases: [(&str, fn()); 4] = [
+        ("a poll is held until there is something new", || block_on(both::held_poll::<C, S>())),
+        ("streams over TLS, and to nobody else", || block_on(both::secured_stream::<C, S>())),
+        ("polls over TLS, and to nobody else", || block_on(both::secured_polls::<C, S>())),
+        ("status discovery of both, and health", || block_on(both::status_and_health::<C, S>())),
+    ];
+    let trial = |(name, case): (&str, fn())| {
+        Trial::test(format!("{runtimes}: both: {name}"), move || {
+            let _entered = enter();
+            case();
+            Ok(())
+        })
+    };
+    cases.into_iter().map(trial).collect()
 }
 
 fn trial<A: ?Sized, E: 'static>(
@@ -71,7 +97,7 @@ impl<R: Listen> ServerAdapter for Ours<R> {
         let options = ServerOptions::default().with_seed(7).with_max_request_bytes(1 << 20);
         let server = ManagementServer::<R>::start(config, options);
         let any = ([127, 0, 0, 1], 0).into();
-        let listener = smol::block_on(R::bind(any)).expect("loopback");
+        let listener = block_on(R::bind(any)).expect("loopback");
         let address = R::local_address(&listener).expect("it is bound");
         let serving = server.serve(listener);
         R::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
@@ -90,17 +116,17 @@ impl RunningServer for Running {
     }
 
     fn apply(&self, change: Transaction) {
-        smol::block_on(self.handle.apply(change)).expect("a sound change");
+        block_on(self.handle.apply(change)).expect("a sound change");
     }
 
     fn drain(&self) {
         let plan = DrainPlan { over: Duration::ZERO, grace: Duration::from_secs(5) };
-        smol::block_on(self.handle.drain(plan));
+        block_on(self.handle.drain(plan));
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        smol::block_on(self.handle.shut_down());
+        block_on(self.handle.shut_down());
     }
 }

@@ -25,6 +25,21 @@ use crate::{
 pub(crate) const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
+/// Whether requests follow the first one.
+enum More {
+    Later,
+    Never,
+}
+
+/// What comes of a call with one message each way.
+pub(crate) async fn fetch<M: Message + Default>(
+    address: SocketAddr,
+    path: &str,
+    request: &impl Message,
+) -> M {
+    Caller::call_at(address, path, request, More::Never).await.message().await
+}
+
 type Body = StreamBody<UnboundedReceiver<Result<Frame<Bytes>, core::convert::Infallible>>>;
 
 /// One stream to a server, over a connection of its own.
@@ -55,6 +70,10 @@ impl Caller {
     }
 
     pub(crate) async fn call(address: SocketAddr, first: &impl Message) -> Self {
+        Self::call_at(address, AGGREGATED, first, More::Later).await
+    }
+
+    async fn call_at(address: SocketAddr, path: &str, first: &impl Message, more: More) -> Self {
         let socket = soon("a connection", Async::<TcpStream>::connect(address)).await;
         let io = TokioIo::new(socket.expect("somebody listens").compat());
         let handshake = http2::Builder::new(Tasks).handshake::<_, Body>(io);
@@ -62,7 +81,10 @@ impl Caller {
         let connection = smol::spawn(async move { drop(connection.await) });
         let (requests, queue) = mpsc::unbounded();
         requests.unbounded_send(Ok(Frame::data(framed(first)))).expect("nobody has gone");
-        let request = Request::post(format!("http://{address}{AGGREGATED}"))
+        if let More::Never = more {
+            requests.close_channel();
+        }
+        let request = Request::post(format!("http://{address}{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(StreamBody::new(queue))
@@ -82,10 +104,14 @@ impl Caller {
     }
 
     pub(crate) async fn response(&mut self) -> DiscoveryResponse {
+        self.message().await
+    }
+
+    async fn message<M: Message + Default>(&mut self) -> M {
         self.read();
         let responses = self.responses.as_mut().expect("it is being read");
         let message = soon("a response", responses.next()).await.expect("the stream is open");
-        DiscoveryResponse::decode(message).expect("a response")
+        M::decode(message).expect("a response")
     }
 
     /// The status that the stream ends with, as it stands in the trailers.

@@ -1,0 +1,108 @@
+//! What a client and a server of this repository do together.
+
+use core::time::Duration;
+
+use async_io::Timer;
+use tonic::service::Routes;
+use xds_core::{
+    proto::{ClientStatusRequest, ClientStatusResponse},
+    types::CLUSTER,
+};
+use xds_grpc::{
+    csds::{CsdsService, ServerCsdsService},
+    runtime::Listen,
+};
+
+use super::pair::{Asks, NAME, Papers, Served, client, cluster};
+use crate::{
+    raw::fetch,
+    wait::{no_value, value},
+};
+
+pub(super) async fn held_poll<C: Listen, S: Listen>() {
+    let served = Served::<S>::start(None);
+    served.set("a", "1s").await;
+    let client = client::<C>(served.listen(Asks::Polls).await, Asks::Polls, None);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
+    // Long enough to ask ten times, if a request were not held.
+    Timer::after(Duration::from_millis(300)).await;
+    let stats = client.stats().await.expect("it runs");
+    assert_eq!((stats.responses, stats.unchanged), (1, 0), "nothing has changed: {stats:?}");
+    served.set("a", "2s").await;
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "2s"));
+    let stats = client.stats().await.expect("it runs");
+    assert_eq!((stats.responses, stats.unchanged, stats.server_failures), (2, 0, 0));
+    println!("covers: M185 M192 S0.205");
+}
+
+pub(super) async fn secured_stream<C: Listen, S: Listen>() {
+    secured::<C, S>(Asks::Stream).await;
+}
+
+pub(super) async fn secured_polls<C: Listen, S: Listen>() {
+    secured::<C, S>(Asks::Polls).await;
+}
+
+async fn secured<C: Listen, S: Listen>(asks: Asks) {
+    let papers = Papers::new();
+    let served = Served::<S>::start(Some(&papers));
+    served.set("a", "1s").await;
+    let address = served.listen(asks).await;
+
+    // The certificate is for a name, and not for the address.
+    let deceived = client::<C>(address, asks, Some(papers.of_client()));
+    let why = no_value(&mut deceived.watch_untyped(CLUSTER, "a")).await.to_string();
+    assert!(why.contains("not valid for"), "{why}");
+
+    let stranger = papers.of_stranger().with_server_name(NAME).expect("it is one");
+    let stranger = client::<C>(address, asks, Some(stranger));
+    no_value(&mut stranger.watch_untyped(CLUSTER, "a")).await;
+
+    // Whoever does not speak TLS gets nothing.
+    let open = client::<C>(address, asks, None);
+    no_value(&mut open.watch_untyped(CLUSTER, "a")).await;
+
+    let known = papers.of_client().with_server_name(NAME).expect("it is one");
+    let known = client::<C>(address, asks, Some(known));
+    let mut watch = known.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
+    served.set("a", "2s").await;
+    assert_eq!(value(&mut watch).await.bytes, cluster("a", "2s"));
+    println!("covers: B42");
+}
+
+const FETCH_STATUS: &str =
+    "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
+
+pub(super) async fn status_and_health<C: Listen, S: Listen>() {
+    let served = Served::<S>::start(None);
+    served.set("a", "1s").await;
+    let client = client::<C>(served.listen(Asks::Stream).await, Asks::Stream, None);
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    value(&mut watch).await;
+
+    let own = CsdsService::<S>::new();
+    own.register("xds:///a", &client);
+    let of_client = served.listen_with(Routes::new(own)).await;
+    let of_server =
+        served.listen_with(Routes::new(ServerCsdsService::new(served.handle.clone()))).await;
+    for address in [of_client, of_server] {
+        let asked = ClientStatusRequest::default();
+        let answer: ClientStatusResponse = fetch(address, FETCH_STATUS, &asked).await;
+        let config = answer.config.first().expect("the client");
+        assert_eq!(config.node.as_ref().map(|node| &*node.id), Some("node-1"));
+        let resources: Vec<_> =
+            config.generic_xds_configs.iter().map(|it| (&*it.type_url, &*it.name)).collect();
+        assert_eq!(resources, [(CLUSTER, "a")], "{answer:?}");
+        let health: Health = fetch(address, "/grpc.health.v1.Health/Check", &()).await;
+        assert_eq!(health.status, 1, "SERVING");
+    }
+}
+
+/// `grpc.health.v1.HealthCheckResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Health {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}

@@ -1,0 +1,168 @@
+//! A client and a server of this repository, each of a runtime, and TLS between them.
+
+use core::{marker::PhantomData, net::SocketAddr, time::Duration};
+
+use tonic::service::Routes;
+use xds_bootstrap::{IdentityFiles, TlsFiles};
+use xds_core::{
+    client::{ClientConfig, ManagementServer as Upstream, Node, OpaqueType, PollPolicy},
+    server::{ServerConfig, Transaction},
+    types::CLUSTER,
+};
+use xds_format::{Format, Schema, encode_message};
+use xds_grpc::{
+    Client, ClientOptions, Credentials, ManagementServer, ServerHandle, ServerOptions,
+    credentials::{ClientCertificates, ServerCredentials},
+    runtime::Listen,
+};
+use xds_handle::ClientHandle;
+use xds_rest::GatewayOptions;
+
+use crate::{certificates::Authority, folder::Folder};
+
+/// How a client asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asks {
+    Stream,
+    Polls,
+}
+
+/// The name of the transport between them.
+const SECURED: &str = "secured";
+
+/// The one name in the server's certificate.
+pub(super) const NAME: &str = "cp.test";
+
+/// What either side shows and believes.
+pub(super) struct Papers {
+    folder: Folder,
+    servers: Authority,
+    clients: Authority,
+}
+
+impl Papers {
+    pub(super) fn new() -> Self {
+        let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+        Self { folder: Folder::new(), servers, clients }
+    }
+
+    /// Takes clients with certificates of their authority only.
+    fn of_server(&self) -> ServerCredentials {
+        let own = self.servers.issue(NAME);
+        let certificate = self.folder.put("server.pem", &own.certificate);
+        let private_key = self.folder.put("server.key", &own.private_key);
+        let clients = self.folder.put("clients.pem", &self.clients.pem);
+        ServerCredentials::tls(IdentityFiles { certificate, private_key })
+            .with_client_authority(clients, ClientCertificates::Required)
+    }
+
+    /// A client that is known to the server and believes its authority.
+    pub(super) fn of_client(&self) -> Credentials {
+        let own = self.clients.issue("client");
+        let own = (
+            self.folder.put("client.pem", &own.certificate),
+            self.folder.put("client.key", &own.private_key),
+        );
+        Credentials::tls(self.believed().with_identity(own.0, own.1))
+    }
+
+    /// One that shows no certificate.
+    pub(super) fn of_stranger(&self) -> Credentials {
+        Credentials::tls(self.believed())
+    }
+
+    fn believed(&self) -> TlsFiles {
+        TlsFiles::default().with_ca_certificate(self.folder.put("servers.pem", &self.servers.pem))
+    }
+}
+
+/// A server that ends with this.
+pub(super) struct Served<S> {
+    pub(super) handle: ServerHandle,
+    server: ManagementServer<S>,
+    _of: PhantomData<S>,
+}
+
+impl<S: Listen> Served<S> {
+    pub(super) fn start(papers: Option<&Papers>) -> Self {
+        let mut options = ServerOptions::default().with_seed(7);
+        if let Some(papers) = papers {
+            options = options.with_credentials(papers.of_server());
+        }
+        let server = ManagementServer::<S>::start(ServerConfig::default(), options);
+        Self { handle: server.handle(), server, _of: PhantomData }
+    }
+
+    /// A listener for clients that ask in this way.
+    pub(super) async fn listen(&self, asks: Asks) -> SocketAddr {
+        let (listener, address) = bound::<S>().await;
+        match asks {
+            Asks::Stream => {
+                let serving = self.server.serve(listener);
+                S::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
+            }
+            Asks::Polls => {
+                // Longer than any case waits.
+                let options = GatewayOptions::default().with_hold(Duration::from_secs(60));
+                let serving = self.server.serve_rest(listener, Schema::envoy(), options);
+                S::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
+            }
+        }
+        address
+    }
+
+    /// A listener that serves other services beside health.
+    pub(super) async fn listen_with(&self, routes: Routes) -> SocketAddr {
+        let (listener, address) = bound::<S>().await;
+        let serving = self.server.serve_routes(listener, routes.add_service(self.server.health()));
+        S::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
+        address
+    }
+
+    pub(super) async fn set(&self, name: &str, timeout: &str) {
+        let mut change = Transaction::new();
+        change.set(CLUSTER, name, cluster(name, timeout));
+        self.handle.apply(change).await.expect("a sound change");
+    }
+}
+
+impl<S> Drop for Served<S> {
+    fn drop(&mut self) {
+        smol::block_on(self.handle.shut_down());
+    }
+}
+
+async fn bound<S: Listen>() -> (S::Listener, SocketAddr) {
+    let listener = S::bind(([127, 0, 0, 1], 0).into()).await.expect("loopback");
+    let address = S::local_address(&listener).expect("it is bound");
+    (listener, address)
+}
+
+/// A client of the server at `address`, over TLS if it has credentials.
+pub(super) fn client<C: Listen>(
+    address: SocketAddr,
+    asks: Asks,
+    credentials: Option<Credentials>,
+) -> ClientHandle {
+    let mut server = match credentials {
+        Some(_) => Upstream::new(format!("https://{address}")).with_transport(SECURED),
+        None => Upstream::new(format!("http://{address}")),
+    };
+    if let Asks::Polls = asks {
+        let mut policy = PollPolicy::new(Duration::from_millis(20));
+        policy.request_timeout = Duration::from_secs(60);
+        server = server.with_polls(policy);
+    }
+    let config = ClientConfig::new(Node::new("node-1"), server).with_type(OpaqueType::new(CLUSTER));
+    let mut options = ClientOptions::default().with_seed(7);
+    if let Some(credentials) = credentials {
+        options = options.with_credentials(SECURED.into(), credentials);
+    }
+    Client::<C>::connect(config, options)
+}
+
+pub(super) fn cluster(name: &str, timeout: &str) -> Vec<u8> {
+    let text = serde_json::json!({ "name": name, "connect_timeout": timeout }).to_string();
+    let message = "envoy.config.cluster.v3.Cluster";
+    encode_message(Schema::envoy(), "", message, Format::Json, text.as_bytes()).expect("a cluster")
+}
