@@ -287,3 +287,48 @@ fn parts_are_shared() {
     assert_eq!(one, other);
     println!("covers: M83 M222");
 }
+
+/// A state that leaves next to no room is not sent once for each error.
+#[test]
+fn errors_have_room_beside_a_state_as_long_as_a_response() {
+    let mut rig = rig_with(120);
+    rig.run(&format!("set cds{}{}", words("", "=1", 10..13), words("!", "=7", 20..30)));
+    let list = format!("> cds{}{}", words("", "", 10..13), words("", "", 20..30));
+    rig.run(&list);
+    let (mut parts, mut told) = (0, 0);
+    while let Some(received) = rig.receive(1) {
+        parts += 1;
+        told += received.resources().len() - 3;
+        rig.run(&list);
+    }
+    assert_eq!(told, 10);
+    assert!(parts <= 10 / 2, "{parts} parts");
+    println!("covers: M83 M171");
+}
+
+/// The rest of the errors waits if the state was rejected that they belong to: it would come again with them.
+#[test]
+fn a_rejected_state_is_not_repeated_for_the_errors_beside_it() {
+    for list in ["> cds", "> cds *"] {
+        let mut rig = rig_with(300);
+        rig.run(&format!("set cds a=1 b=1{}", words("!", "=7", 0..20)));
+        let names = if list == "> cds" { " a b" } else { "" };
+        let names = format!("{names}{}", words("", "", 0..20));
+        rig.run(&format!("{list}{names}"));
+        let first = rig.receive(1).expect("a first part").resources().len();
+        assert!(2 < first && first < 22);
+        let nack = list.replace("cds", "cds nack");
+        rig.run(&format!("{nack}{names}\n<\n{nack}{names}\n<"));
+        // With what changes the rest is told, too.
+        rig.run("set cds a=2");
+        let mut told = first - 2;
+        while let Some(received) = rig.receive(1) {
+            let resources = received.resources();
+            assert_eq!(resources[..2], ["a=2", "b=1"]);
+            told += resources.len() - 2;
+            rig.run(&format!("{list}{names}"));
+        }
+        assert_eq!(told, 20);
+    }
+    println!("covers: IS4 M106 M171");
+}

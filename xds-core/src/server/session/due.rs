@@ -56,7 +56,7 @@ impl Session {
     /// Whether there is something to send, whenever the window is open, other than what
     /// [waits for its own reasons](Self::has_removals).
     pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
-        !self.due.is_empty()
+        self.due.is_ready()
             || self.first == First::Owed
             || !self.farewell().is_empty()
             || self.bereft().is_some() && !self.lets_linger(arena)

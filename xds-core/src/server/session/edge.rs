@@ -111,12 +111,25 @@ pub(crate) struct DueList {
     withheld: List,
     /// When the newest resource for the next response changed; the end of time if that is to be looked up.
     newest: Stamp,
+    left: Left,
+}
+
+/// What the next response is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Left {
+    /// Something that has come to be due.
+    #[default]
+    Nothing,
+    /// What there was no room for in the last one.
+    Over,
+    /// The same, which waits for something else, since the last one was rejected.
+    Waiting,
 }
 
 impl Default for DueList {
     fn default() -> Self {
         let (released, withheld) = (List::default(), List::default());
-        Self { released, withheld, newest: Stamp::START }
+        Self { released, withheld, newest: Stamp::START, left: Left::Nothing }
     }
 }
 
@@ -128,6 +141,23 @@ impl DueList {
 
     pub(crate) fn first(self) -> Slot {
         self.released.first()
+    }
+
+    /// Whether there is something that does not wait for something else.
+    pub(crate) fn is_ready(self) -> bool {
+        !self.released.is_empty() && self.left != Left::Waiting
+    }
+
+    /// The rest of a response is all there is now.
+    pub(crate) fn leave_over(&mut self) {
+        self.left = if self.released.is_empty() { Left::Nothing } else { Left::Over };
+    }
+
+    /// The response was rejected of which the rest is left.
+    pub(crate) fn let_the_rest_wait(&mut self) {
+        if self.left == Left::Over {
+            self.left = Left::Waiting;
+        }
     }
 
     /// When the newest resource for the next response changed, if that is known.
@@ -323,6 +353,7 @@ impl Edges {
     pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(edge) = self.at_mut(slot) else { return };
         edge.grace = Grace::None;
+        list.left = Left::Nothing;
         let Some(before) = edge.due else {
             edge.due = Some(due);
             self.push_back(list.list(due.release), Chain::Due, slot);

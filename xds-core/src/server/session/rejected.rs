@@ -216,7 +216,11 @@ impl Turn<'_> {
 
     /// The client has rejected a response, which may have been a full state.
     pub(super) fn note_rejected_state(&mut self, sent: Sent) {
-        if self.sends_full_state() && self.resends_batches() {
+        if !self.sends_full_state() {
+            return;
+        }
+        self.session.due.let_the_rest_wait();
+        if self.resends_batches() {
             self.session.rare_mut().rejected_state = Some(sent.content);
         }
     }
@@ -226,7 +230,7 @@ impl Turn<'_> {
     /// the client names.
     pub(super) fn recover_full_state(&mut self) {
         let is_full = self.sends_full_state() && self.session.wildcard.is_none();
-        let is_done = !self.session.is_refused() || !self.session.due.is_empty();
+        let is_done = !self.session.is_refused() || self.session.due.is_ready();
         if !is_full || is_done || !self.resends_batches() {
             return;
         }

@@ -62,8 +62,9 @@ impl Turn<'_> {
     /// Takes what is due off its list, since all of it is in the body, but for errors that there is no room for
     /// beside that; gives the strongest reason for one.
     fn take_due_in_full_state(&mut self, nonce: u64, body: &Body, limit: usize) -> Option<Cause> {
-        // What is too long by itself is sent in any case, and with it as much as in any other response.
-        let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit);
+        // The state is sent with each part of the errors: where it leaves little room, or none, it is not to be sent
+        // once for each.
+        let room = limit.saturating_sub(body.bytes.len()).max(limit / 4);
         let mut errors = Parts::new(self.form(), room);
         let (mut cause, mut slot) = (None, self.session.due.first());
         while let Some(edge) = self.edges.at(slot) {
@@ -94,6 +95,7 @@ impl Turn<'_> {
             }
             slot = next;
         }
+        self.session.due.leave_over();
         cause
     }
 
