@@ -109,31 +109,26 @@ pub(crate) struct DueList {
     released: List,
     /// Gone, and not to be told yet (M147).
     withheld: List,
-    /// When the newest resource for the next response changed; the end of time if that is to be looked up.
+    /// When the newest resource for the next response changed, or one of the positions below, which are after all
+    /// others.
     newest: Stamp,
-    left: Left,
-}
-
-/// What the next response is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Left {
-    /// Something that has come to be due.
-    #[default]
-    Nothing,
-    /// What there was no room for in the last one.
-    Over,
-    /// The same, which waits for something else, since the last one was rejected.
-    Waiting,
 }
 
 impl Default for DueList {
     fn default() -> Self {
         let (released, withheld) = (List::default(), List::default());
-        Self { released, withheld, newest: Stamp::START, left: Left::Nothing }
+        Self { released, withheld, newest: Stamp::START }
     }
 }
 
 impl DueList {
+    /// It is to be looked up.
+    const UNKNOWN: Stamp = Stamp::MAX;
+    /// The same, of what there was no room for in the last response.
+    const LEFT_OVER: Stamp = Self::UNKNOWN.before();
+    /// The same; it waits for something else, since that response was rejected.
+    const WAITING: Stamp = Self::LEFT_OVER.before();
+
     /// Whether there is nothing for the next response.
     pub(crate) fn is_empty(self) -> bool {
         self.released.is_empty()
@@ -145,34 +140,38 @@ impl DueList {
 
     /// Whether there is something that does not wait for something else.
     pub(crate) fn is_ready(self) -> bool {
-        !self.released.is_empty() && self.left != Left::Waiting
+        !self.released.is_empty() && self.newest != Self::WAITING
     }
 
     /// The rest of a response is all there is now.
     pub(crate) fn leave_over(&mut self) {
-        self.left = if self.released.is_empty() { Left::Nothing } else { Left::Over };
+        if !self.released.is_empty() {
+            self.newest = Self::LEFT_OVER;
+        }
     }
 
     /// The response was rejected of which the rest is left.
     pub(crate) fn let_the_rest_wait(&mut self) {
-        if self.left == Left::Over {
-            self.left = Left::Waiting;
+        if self.newest == Self::LEFT_OVER {
+            self.newest = Self::WAITING;
         }
     }
 
     /// When the newest resource for the next response changed, if that is known.
     pub(crate) fn newest(self) -> Option<Stamp> {
-        Some(self.newest).filter(|&newest| newest != Stamp::MAX)
+        Some(self.newest).filter(|&newest| newest < Self::WAITING)
     }
 
     /// That was found out.
     pub(crate) fn note_newest(&mut self, newest: Stamp) {
-        self.newest = newest;
+        if self.newest == Self::UNKNOWN {
+            self.newest = newest;
+        }
     }
 
     /// Something became due for the next response, or is not any more.
     fn note_altered(&mut self) {
-        self.newest = if self.released.is_empty() { Stamp::START } else { Stamp::MAX };
+        self.newest = if self.released.is_empty() { Stamp::START } else { Self::UNKNOWN };
     }
 
     /// What is not to be told yet.
@@ -353,7 +352,6 @@ impl Edges {
     pub(crate) fn set_due(&mut self, list: &mut DueList, slot: Slot, due: Due) {
         let Some(edge) = self.at_mut(slot) else { return };
         edge.grace = Grace::None;
-        list.left = Left::Nothing;
         let Some(before) = edge.due else {
             edge.due = Some(due);
             self.push_back(list.list(due.release), Chain::Due, slot);

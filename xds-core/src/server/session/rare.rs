@@ -30,7 +30,7 @@ pub(super) struct Rare {
     pub(super) graces: VecDeque<(Time, Key)>,
     /// Until when the first answer is held, if there is nothing to answer.
     pub(super) first_hold: Option<Time>,
-    /// What was in the full state that the client rejected last.
+    /// The full state that the client rejected last.
     pub(super) rejected_state: Option<StatedVersion>,
     pub(super) isolation: Option<Box<Isolation>>,
     /// What stated versions of the application read.

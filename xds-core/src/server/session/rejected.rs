@@ -221,7 +221,7 @@ impl Turn<'_> {
         }
         self.session.due.let_the_rest_wait();
         if self.resends_batches() {
-            self.session.rare_mut().rejected_state = Some(sent.content);
+            self.session.rare_mut().rejected_state = Some(sent.version);
         }
     }
 
@@ -237,7 +237,8 @@ impl Turn<'_> {
         let rejected = self.session.rare.as_deref().and_then(|rare| rare.rejected_state);
         let lacks_something =
             self.lacks_what_was_rejected() || self.rejected_beside() == Beside::Deletions;
-        if !lacks_something || rejected == Some(self.named_version().stated()) {
+        let current = self.named_version();
+        if !lacks_something || rejected == Some(self.state(current, stated::Extent::Subscribed)) {
             return;
         }
         let mut slot = self.session.edges.first();

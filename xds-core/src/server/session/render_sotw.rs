@@ -18,6 +18,9 @@ use crate::{
     text::ResourceName,
 };
 
+/// What part of a response errors have room for, however long the full state beside them is.
+const LEAST_ROOM: usize = 256;
+
 impl Turn<'_> {
     /// All subscribed resources that exist (M74, M76, M79-M81), and as many errors as there is room for beside
     /// them. Nothing if it turns out that the client has just that.
@@ -62,9 +65,9 @@ impl Turn<'_> {
     /// Takes what is due off its list, since all of it is in the body, but for errors that there is no room for
     /// beside that; gives the strongest reason for one.
     fn take_due_in_full_state(&mut self, nonce: u64, body: &Body, limit: usize) -> Option<Cause> {
-        // The state is sent with each part of the errors: where it leaves little room, or none, it is not to be sent
-        // once for each.
-        let room = limit.saturating_sub(body.bytes.len()).max(limit / 4);
+        // What is too long by itself is sent in any case, and with it as much as in any other response. Where the state
+        // leaves next to no room, it is not to be sent once for each error.
+        let room = limit.checked_sub(body.bytes.len()).unwrap_or(limit).max(limit / LEAST_ROOM);
         let mut errors = Parts::new(self.form(), room);
         let (mut cause, mut slot) = (None, self.session.due.first());
         while let Some(edge) = self.edges.at(slot) {

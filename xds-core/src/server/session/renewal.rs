@@ -178,12 +178,10 @@ impl Turn<'_> {
         let reached = self.session.reached();
         self.session.note_sent(self.arena, reached);
         let verdict = self.session.newest.map_or(Answer::Ack, |sent| sent.verdict);
-        let content = self.session.newest.map_or(version, |sent| sent.content);
         let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let (at, answer, purpose) = (self.arena.clock(), Answer::Pending, Purpose::Heartbeat);
         let (to, alarm) = (from, Slot::NONE);
-        let sent =
-            Sent { nonce, version, content, from, to, at, time, alarm, answer, purpose, verdict };
+        let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
         let version = self.print(version);

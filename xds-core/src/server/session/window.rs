@@ -26,8 +26,6 @@ use crate::{
 pub(super) struct Sent {
     pub(super) nonce: NonZeroU64,
     pub(super) version: StatedVersion,
-    /// What is in it, if that is a full state, whatever version it states.
-    pub(super) content: StatedVersion,
     /// The wildcard cursor before it, and after.
     pub(super) from: Stamp,
     pub(super) to: Stamp,

@@ -13,7 +13,7 @@ impl Stamp {
     pub(crate) const MAX: Self = Self(u64::MAX);
 
     /// The position before, if this is not the first.
-    pub(crate) fn before(self) -> Self {
+    pub(crate) const fn before(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 

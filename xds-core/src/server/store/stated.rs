@@ -57,14 +57,16 @@ impl Arena {
     pub(crate) fn stated(&self, content: TypeVersion) -> StatedVersion {
         match self.versions.mode {
             VersionMode::Content | VersionMode::Caller | VersionMode::Label => content.stated(),
-            VersionMode::Counter if content == self.version => StatedVersion(self.clock().number()),
-            VersionMode::Counter => StatedVersion(content.stated().0 | PART),
+            VersionMode::Counter if content == self.version => {
+                StatedVersion::new(self.clock().number())
+            }
+            VersionMode::Counter => StatedVersion::new(content.stated().number() | PART),
         }
     }
 
     /// The text of a version that is not the application's.
     pub(crate) fn text_of(&self, version: StatedVersion) -> Version {
-        let (prefix, number) = (&self.versions.prefix, version.0);
+        let (prefix, number) = (&self.versions.prefix, version.number());
         match self.versions.mode {
             VersionMode::Content | VersionMode::Caller | VersionMode::Label => version.to_version(),
             VersionMode::Counter if number & PART == 0 => Version::new(format!("{prefix}{number}")),

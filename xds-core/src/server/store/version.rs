@@ -2,6 +2,7 @@
 
 use alloc::format;
 use core::fmt::Write as _;
+use core::num::NonZeroU64;
 
 use super::options::ResourceOptions;
 use crate::{cache_control::CacheControl, text::Version};
@@ -79,7 +80,7 @@ impl TypeVersion {
 
     /// The version as it is stated.
     pub(crate) fn stated(self) -> StatedVersion {
-        StatedVersion(self.high ^ self.low)
+        StatedVersion::new(self.high ^ self.low)
     }
 
     fn sum(self) -> u128 {
@@ -91,30 +92,40 @@ impl TypeVersion {
     }
 }
 
-/// A type's version as clients see it.
+/// A type's version as clients see it. Kept as the complement of its number, so that none costs nothing: a
+/// session is to be small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StatedVersion(pub(super) u64);
+pub(crate) struct StatedVersion(NonZeroU64);
 
 impl StatedVersion {
+    /// Of the numbers one is not to be had, which passes for the one beside it.
+    pub(super) fn new(number: u64) -> Self {
+        Self(NonZeroU64::new(!number).unwrap_or(NonZeroU64::MIN))
+    }
+
+    pub(super) fn number(self) -> u64 {
+        !self.0.get()
+    }
+
     /// A digest of a version that is the application's, and of what it is said of.
     pub(crate) fn of_text(text: &str, content: TypeVersion) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&content.stated().0.to_le_bytes());
+        hasher.update(&content.stated().number().to_le_bytes());
         hasher.update(text.as_bytes());
         let hash = hasher.finalize();
         let bytes = hash.as_bytes().first_chunk().copied().unwrap_or_default();
-        Self(u64::from_le_bytes(bytes))
+        Self::new(u64::from_le_bytes(bytes))
     }
 
     /// Sixteen hexadecimal digits.
     pub(crate) fn to_version(self) -> Version {
-        Version::new(format!("{:016x}", self.0))
+        Version::new(format!("{:016x}", self.number()))
     }
 
     /// Whether `text` is what [`to_version`](Self::to_version) prints.
     pub(crate) fn is_printed_as(self, text: &str) -> bool {
         let mut rest = Expected(text);
-        write!(rest, "{:016x}", self.0).is_ok() && rest.0.is_empty()
+        write!(rest, "{:016x}", self.number()).is_ok() && rest.0.is_empty()
     }
 }
 
