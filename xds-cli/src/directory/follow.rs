@@ -217,11 +217,19 @@ impl Follower {
         if is_refused {
             return (reload, None);
         }
+        if !is_change {
+            self.open_the_door().await;
+        }
+        (reload, is_change.then_some(change))
+    }
+
+    /// What is served is what the files say: clients may come, if they had to wait for that. What they find before,
+    /// they would take for the truth.
+    async fn open_the_door(&self) {
         if self.policy == Dangling::Refused {
             // Only once, and there is nobody to tell if the server has ended.
             let _ = self.server.set_ready().await;
         }
-        (reload, is_change.then_some(change))
     }
 
     /// Looks where the references of what is to be served lead, and returns which ones led nowhere before.
@@ -241,6 +249,7 @@ impl Follower {
     async fn serve(&mut self, change: Transaction) -> Reload {
         match self.server.apply(change).await {
             Ok(applied) => {
+                self.open_the_door().await;
                 self.sources.mark_served();
                 let resources = self.sources.served();
                 Reload { resources, applied: Some(applied), ..Reload::default() }

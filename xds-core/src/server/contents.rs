@@ -121,7 +121,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Those that [`apply`](Self::apply) would return.
+    /// Those that [`apply`](Self::apply) would return, but that a view more than there may be is not refused yet.
     pub fn preview(
         &self,
         transaction: &Transaction,

@@ -135,6 +135,9 @@ impl ServerHandle {
     /// whole. A check of these ([`ViewContents::check`]), which holds up nobody, says which references
     /// would dangle.
     ///
+    /// The preview itself is made between two turns of the server, in which nobody is served: it costs what there
+    /// is in those views. Another transaction that is applied between it and this one is not in it.
+    ///
     /// # Errors
     ///
     /// The transaction is wrong, or the server has ended.
