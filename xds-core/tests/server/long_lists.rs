@@ -333,3 +333,26 @@ fn a_rejected_state_is_not_repeated_for_the_errors_beside_it() {
     }
     println!("covers: IS4 M106 M171");
 }
+
+/// What is deleted after a client has said that it has it, and before it is answered.
+#[test]
+fn what_a_client_says_it_has_is_told_to_be_gone_in_parts() {
+    let mut rig = rig_with(1);
+    rig.run(
+        "
+        set eds a=1
+        d> eds +*
+        d< eds first a=1
+        d> eds ack
+        set eds b=1
+        2d> eds +* has:a=1
+        set eds -a
+        2d< eds first b=1
+        2d> eds ack
+        2d< eds changed -a
+        2d> eds ack
+        2d<
+        ",
+    );
+    println!("covers: M83 M120");
+}

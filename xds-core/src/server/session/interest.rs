@@ -207,11 +207,16 @@ impl Turn<'_> {
         while self.session.remembered > 0
             && let Some(edge) = self.edges.at(slot)
         {
-            let (standing, is_withheld) = (edge.standing, edge.is_withheld());
+            let standing = edge.standing;
+            // Not yet, or there was no room for it.
+            let is_to_be_told = edge.is_withheld()
+                || edge.due.is_some() && self.arena.payload(edge.resource).is_none();
             let next = self.edges.next(Chain::Session, slot);
             match standing {
                 // It still has to be told that this is gone.
-                Standing::Remembered if is_withheld => self.set_standing(slot, Standing::Lingering),
+                Standing::Remembered if is_to_be_told => {
+                    self.set_standing(slot, Standing::Lingering)
+                }
                 Standing::Remembered => self.disconnect(slot),
                 _ => {}
             }
