@@ -70,9 +70,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: String,
 
-    /// Where to serve REST-JSON as well, without TLS: a client posts its request to a path such as
-    /// /v3/discovery:clusters, and asks again after a while.
-    #[arg(long, value_name = "ADDR", conflicts_with = "tls_cert")]
+    /// Where to serve REST-JSON as well: a client posts its request to a path such as
+    /// /v3/discovery:clusters, and asks again after a while. With TLS it speaks TLS, too.
+    #[arg(long, value_name = "ADDR")]
     pub(crate) rest: Option<String>,
 
     /// How long a request over REST is held while there is nothing new: less than its client waits. Proxies
@@ -219,6 +219,11 @@ pub(crate) struct WatchArgs {
     /// Who to say we are: xds-watch, or the bootstrap's node, unless given.
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<String>,
+
+    /// The cluster to say we are in; none, or the bootstrap's, unless given. Some servers choose by it what
+    /// to answer.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) cluster: Option<String>,
 
     #[command(flatten)]
     pub(crate) channel: ChannelArgs,

@@ -31,13 +31,17 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
+        Self::serving(&[])
+    }
+
+    fn serving(more: &[&str]) -> Self {
         let (files, served) = (TempDir::new(), TempDir::new());
         certificates(&files);
         served.save("cds.yaml", &clusters("one"));
         let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
         let (cert, key, ca) = (path("server.pem"), path("server.key"), path("ca.pem"));
         let tls = ["--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca];
-        let flags = [&["--listen", "127.0.0.1:0"][..], &tls].concat();
+        let flags = [&["--listen", "127.0.0.1:0"][..], &tls, more].concat();
         let (serve, address) = Xds::serve_with(served.path(), &flags);
         Self { files, served, serve, address }
     }
@@ -69,6 +73,23 @@ fn flags_say_whom_to_believe_and_what_to_show() {
         let watch = Xds::spawn(&[&base[..], flags].concat());
         let error = watch.wait_event("error", |event| event["event"] == "error");
         assert!(error["error"].as_str().unwrap().contains(words), "{flags:?}: {error}");
+    }
+}
+
+/// REST has the same certificates as the streams beside it.
+#[test]
+fn rest_is_secured_as_streams_are() {
+    let stage = Stage::serving(&["--rest", "127.0.0.1:0"]);
+    let serving = stage.serve.wait_event("serving", |event| event["event"] == "serving");
+    let address = serving["rest"].as_str().unwrap().to_owned();
+    let (ca, cert, key) =
+        (stage.path("ca.pem"), stage.path("client.pem"), stage.path("client.key"));
+    let base = ["watch", "-o", "ndjson", "--poll", "50ms", "--server", &address, "cds"];
+    let watch = Xds::spawn(&[&base[..], &["--ca", &ca, "--cert", &cert, "--key", &key]].concat());
+    assert_eq!(watch.wait_count("changed", 1)[0]["name"], "one");
+    for flags in [&["--ca", &ca][..], &[]] {
+        let stranger = Xds::spawn(&[&base[..], flags].concat());
+        stranger.wait_event("error", |event| event["event"] == "error");
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Upstream {
 /// Reads what there is to read, so that mistakes are told before anything is dialled.
 pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
     let mut upstream = match (&args.bootstrap, &args.server, &args.file) {
-        (Some(file), _, _) => of_bootstrap(file, args.node.as_deref()).await?,
+        (Some(file), _, _) => of_bootstrap(file, args).await?,
         (None, Some(server), _) => of_flags(args, server).await?,
         (None, None, Some(file)) => of_file(args, file),
         // The definition of the arguments refuses it.
@@ -90,7 +90,8 @@ fn of_file(args: &WatchArgs, file: &str) -> Upstream {
 }
 
 fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
-    let node = Node::new(args.node.as_deref().unwrap_or(NODE));
+    let node = Node::new(args.node.as_deref().unwrap_or(NODE))
+        .with_cluster(args.cluster.as_deref().unwrap_or_default());
     let config = ClientConfig::new(node, server);
     // There is nobody else who could answer for the names.
     let authorities: BTreeSet<_> =
@@ -127,14 +128,17 @@ fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
 }
 
 /// A client that does what gRPC does with the bootstrap.
-async fn of_bootstrap(file: &Path, node: Option<&str>) -> Result<Upstream, Failure> {
+async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure> {
     let guards = Guards::from_variables(|name| env::var(name).ok());
     let mut bootstrap = BootstrapSource::File(file.to_owned()).load(guards)?;
     for warning in &bootstrap.warnings {
         warn!("{}: {warning}", file.display());
     }
-    if let Some(node) = node {
-        bootstrap.node.id = node.to_owned();
+    if let Some(node) = &args.node {
+        bootstrap.node.id.clone_from(node);
+    }
+    if let Some(cluster) = &args.cluster {
+        bootstrap.node.cluster.clone_from(cluster);
     }
     let place = |field: &str| format!("{}: {field}", file.display());
     let servers: Vec<_> = fields(&bootstrap).collect();
