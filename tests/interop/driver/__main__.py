@@ -11,7 +11,16 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from driver import differential_checks, envoy_checks, go_checks, grpc_checks, languages_checks, secured_checks, workspace
+from driver import (
+    differential_checks,
+    envoy_checks,
+    go_checks,
+    grpc_checks,
+    languages_checks,
+    secured_checks,
+    sovereign_checks,
+    workspace,
+)
 from driver.checks import PeerReport, Skip, comment
 
 PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
@@ -21,6 +30,7 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     differential_checks.NAME: differential_checks.run,
     go_checks.NAME: go_checks.run,
     secured_checks.NAME: secured_checks.run,
+    sovereign_checks.NAME: sovereign_checks.run,
 }
 
 

@@ -86,6 +86,7 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "go-control-plane, incremental: another server serves while the first is away": peer.falls_back_delta,
             "go-control-plane: nobody is turned to while everything is known": peer.stays_with_what_it_has,
             "go-control-plane: a name that is unknown when the server dies": peer.turns_for_what_it_lacks,
+            "go-control-plane, REST-JSON: xds watch --poll follows three snapshots": peer.follows_over_rest,
         },
     )
 
@@ -98,6 +99,7 @@ class _Server:
         self._process = scenario.spawn(EventProcess, "go-control-plane", argv)
         listening = self._process.wait_event("listening", lambda event: event["event"] == "listening")
         self.address: str = listening["address"]
+        self.rest: str = listening["rest"]
         self.version: str = f"{listening['version']} ({listening['go']})"
 
     def serve(self, snapshot: int) -> None:
@@ -417,6 +419,38 @@ class _GoPeer:
             _wait_changes(watch, before, snapshot=3)
             back.wait_acknowledged("3")
             eventually("the end of the stream", lambda: _expect_closed(second), _RECONNECT_PATIENCE)
+
+    def follows_over_rest(self, scenario: Scenario) -> None:
+        server = _Server(scenario, self._server)
+        server.serve(1)
+        self._report.version = f"go-control-plane {server.version}"
+        # Whatever names are asked for, the gateway answers with all of a type (and 304 as soon as the version
+        # is the same): a name that is added later would wait for the next snapshot.
+        watch = XdsWatch(scenario, self._xds, server.rest, _NODE, _SUBSCRIPTIONS, ("--poll", "100ms"))
+        for snapshot in (1, 2, 3):
+            before = watch.mark() if snapshot > 1 else 0
+            with scenario.check(f"xds watch prints snapshot {snapshot}"):
+                if snapshot > 1:
+                    server.serve(snapshot)
+                _wait_changes(watch, before, snapshot)
+            with scenario.check(f"snapshot {snapshot}: each type is asked for again, and 304 changes nothing"):
+                before, asked = watch.mark(), len(server.journal)
+
+                def answered(after: int = asked) -> bool:
+                    rest = [event for event in server.journal[after:] if event["event"] == "rest"]
+                    polled = {event["path"] for event in rest if event["status"] == 304}
+                    expect(len(polled) == len(TYPE_URLS), f"304 for {sorted(polled)}")
+                    return True
+
+                eventually("304 for each type", answered)
+                _expect_no_resource(watch, before)
+        with scenario.check("every answer was 200 or 304, and xds watch tells of no error"):
+            statuses = {event["status"] for event in server.journal if event["event"] == "rest"}
+            expect(statuses == {200, 304}, str(statuses))
+            errors = [event for event in watch.events if event["event"] in ("ambient", "error")]
+            expect(not errors, str(errors))
+        with scenario.check("xds watch ends with exit code 0 when interrupted"):
+            watch.stop_cleanly()
 
     def _world(self, scenario: Scenario, *options: str) -> _World:
         """The server with its first snapshot, and our client that watches it."""

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -59,9 +60,16 @@ func run(listen, node string) error {
 	listenerservice.RegisterListenerDiscoveryServiceServer(grpcServer, xds)
 	route.RegisterRouteDiscoveryServiceServer(grpcServer, xds)
 
+	restListener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	rest := &http.Server{Handler: restHandler(xds, journal)}
+
 	journal.write(map[string]any{
 		"event":   "listening",
 		"address": listener.Addr().String(),
+		"rest":    restListener.Addr().String(),
 		"version": goControlPlaneVersion(),
 		"go":      runtime.Version(),
 	})
@@ -74,16 +82,34 @@ func run(listen, node string) error {
 	if err := obey(input.Text(), snapshots, node, journal); err != nil {
 		return err
 	}
-	serving := make(chan error, 1)
+	serving := make(chan error, 2)
 	go func() { serving <- grpcServer.Serve(listener) }()
+	go func() { serving <- rest.Serve(restListener) }()
 	commands := make(chan error, 1)
 	go func() { commands <- obeyAll(input, snapshots, node, journal) }()
 	select {
 	case err = <-serving:
 	case err = <-commands:
 		grpcServer.Stop()
+		rest.Close()
 	}
 	return err
+}
+
+// restHandler answers over REST-JSON as go-control-plane's gateway says.
+func restHandler(xds server.Server, journal *journal) http.Handler {
+	gateway := &server.HTTPGateway{Server: xds}
+	return http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		body, status, err := gateway.ServeHTTP(request)
+		journal.write(map[string]any{"event": "rest", "path": request.URL.Path, "status": status})
+		if err != nil {
+			http.Error(writer, err.Error(), status)
+			return
+		}
+		writer.WriteHeader(status)
+		// A client that has gone has no use for it.
+		_, _ = writer.Write(body)
+	})
 }
 
 // obeyAll carries out the commands of the input until it ends or one of them is wrong.
