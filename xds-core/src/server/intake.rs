@@ -12,7 +12,8 @@ use super::{
     subscriptions::{Knowledge, Peer},
 };
 use crate::{
-    id::StreamId, service::Variant, slab::Slot, text::TypeUrl, types, wire::request::Request,
+    id::StreamId, service::Variant, slab::Slot, text::TypeUrl, types, types::rank,
+    wire::request::Request,
 };
 
 impl Server {
@@ -68,6 +69,8 @@ impl Server {
         let now = self.clock.now();
         let grace = self.grace_alarm(session);
         let acks = self.subscriptions.acks(session);
+        let (names, _) = self.subscriptions.names(session);
+        let is_rejection = rejection.is_some();
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let Some(mut turn) = self.subscriptions.turn(session) else { return Ok(()) };
         let stats_before = self.stats;
@@ -91,6 +94,9 @@ impl Server {
         };
         self.stats.note_request(&stats_before, asked);
         self.stats_by_type.note_request(types::update_rank(type_url), &stats_before, &self.stats);
+        let asks_anew = matches!(answered, Answered::Nothing)
+            && !is_rejection
+            && self.subscriptions.names(session).0 >= names;
         if !matches!(answered, Answered::Nothing) {
             self.forgive_request(id);
         }
@@ -108,6 +114,9 @@ impl Server {
             && let Some(gate) = stream.order.gate()
         {
             gate.note_request(seat, &self.subscriptions);
+            if asks_anew && usize::from(seat.rank) == rank::ENDPOINTS {
+                gate.note_asked();
+            }
         }
         self.alarms.replace(grace, self.grace_alarm(session));
         self.announce(session);

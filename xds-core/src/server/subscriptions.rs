@@ -262,9 +262,16 @@ impl Subscriptions {
             return;
         };
         let sessions = state.wildcards.iter().filter_map(|(_, &slot)| self.sessions.at(slot));
-        let sent = sessions.filter_map(|it| it.seen_graves(state)).min().unwrap_or(Stamp::MAX);
+        let (mut sent, mut had) = (Stamp::MAX, Stamp::MAX);
+        for session in sessions {
+            let Some(seen) = session.seen_graves(state) else { continue };
+            sent = sent.min(seen);
+            // What the client had before, it may have to the end.
+            let is_accepted = !session.is_waiting() && !session.is_rejected();
+            had = had.min(if is_accepted { seen } else { Stamp::START });
+        }
         if let Some(state) = self.store.arena_mut(arena) {
-            state.sweep_ghosts(sent, limit);
+            state.sweep_ghosts((sent, had), limit);
         }
     }
 

@@ -54,7 +54,11 @@ pub enum OrderingPolicy {
 /// - News that something is gone which an incremental client has rejected counts as accepted with the next
 ///   response that it accepts after a change.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
-///   stay; of more, the oldest go at once.
+///   stay; of more, the oldest go at once. As many earlier contents of clusters are remembered, to know which
+///   ones a state-of-the-world client takes as new and asks for the endpoints of; of more, it is waited for in
+///   vain.
+/// - Such a client may take clusters of a response that it rejects. It is known by its asking for endpoints
+///   once more. One that takes nothing, but asks just then for another reason, is taken for one that does.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AckGated {

@@ -16,7 +16,40 @@ pub(super) enum Patience {
     Lost,
 }
 
+/// Clusters that a client has taken, and asked for the endpoints of: those of a response.
+///
+/// A proxy takes what is good of a response that it rejects, unless it cannot read all of it. What it has
+/// taken it does not ask about again when it is sent it once more. That it has, it says by asking.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    /// When it was rendered.
+    pub(super) at: Stamp,
+    pub(super) nonce: u64,
+}
+
+/// What it means if the client asks for endpoints now, without having been sent any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Asks {
+    /// Nothing in particular.
+    #[default]
+    Nothing,
+    /// That it does so when it has clusters to warm; these may be older ones.
+    Again,
+    /// That it has taken these.
+    For(Taken),
+}
+
 impl Gate {
+    /// The client has asked for endpoints, and for none less than before; that was no answer.
+    pub(crate) fn note_asked(&mut self) {
+        match self.asks {
+            Asks::Nothing => return,
+            Asks::Again => {}
+            Asks::For(taken) => self.taken = taken,
+        }
+        self.for_warming = Patience::Waits;
+    }
+
     /// Endpoints that a cluster of the client names and that it has not asked for.
     pub(super) fn unasked(
         &mut self,

@@ -1,6 +1,9 @@
 //! How far each type has got: what was sent, what the client has accepted, and what it has rejected.
 
-use super::{Gate, Sessions, View};
+use super::{
+    Gate, Sessions, View,
+    endpoints::{Asks, Taken},
+};
 use crate::{
     server::{
         config::Warming,
@@ -9,6 +12,7 @@ use crate::{
         store::{
             arena::{Arena, Resource},
             history::Stamp,
+            pasts::Shot,
         },
         stream::Seat,
         subscriptions::Subscriptions,
@@ -40,6 +44,24 @@ pub(super) struct Mark {
     pub(super) warms_from: Stamp,
 }
 
+/// Which clusters a client has that is told them all each time.
+#[derive(Debug, Default)]
+pub(super) struct Shots {
+    /// With the newest response.
+    sent: Shot,
+    accepted: Shot,
+}
+
+impl Shots {
+    fn accept(&mut self) {
+        self.accepted.clone_from(&self.sent);
+    }
+
+    fn reject(&mut self) {
+        self.sent.clone_from(&self.accepted);
+    }
+}
+
 impl Mark {
     /// Takes note that the newest response was the last part of what there was to send, if it was.
     fn complete(&mut self, session: &Session, arena: &Arena, clock: Stamp) {
@@ -59,7 +81,7 @@ impl Gate {
     /// The rest of a response that was split may go without being sent: it is gone, or the client asks for it
     /// no more.
     pub(super) fn note_settled(&mut self, sessions: &Sessions<'_>, clock: Stamp) {
-        for (marks, view) in self.marks.iter_mut().zip(&sessions.0) {
+        for (rank, (marks, view)) in self.marks.iter_mut().zip(&sessions.0).enumerate() {
             let Some(view) = view.filter(View::is_settled) else { continue };
             let Some(nonce) = view.session.newest_content() else { continue };
             // It may have been forgiven for what it rejected, but does not have it.
@@ -67,6 +89,9 @@ impl Gate {
                 // What is gone may have gone since without a word.
                 (marks.sent.set, marks.sent.nonce) = (clock, nonce);
                 marks.accepted = marks.sent;
+                if rank == rank::CLUSTERS {
+                    self.shots.accept();
+                }
             }
         }
     }
@@ -99,31 +124,41 @@ impl Gate {
                 Variant::Incremental => view.session.just_sent(),
                 Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
             };
-            // It had these all the time, and has nothing to warm: nothing was sent while they were gone, or a
-            // full state that still had them.
-            let (set, variant) = (marks.sent.set, view.session.variant());
-            let is_new = |cluster: &&Resource| {
-                let before = view.arena.came_back_as_it_was(cluster);
-                let before = before.filter(|_| variant == Variant::StateOfTheWorld);
-                !before.is_some_and(|(was_set, buried)| {
-                    was_set <= set && (set < buried || self.lingering.contains(&buried))
-                })
+            // Who is told all clusters each time takes as new what is other than what it has.
+            let is_new = |cluster: &&Resource| match view.session.variant() {
+                Variant::Incremental => true,
+                Variant::StateOfTheWorld => !view.arena.had_as_it_is(&self.shots.accepted, cluster),
             };
             let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
-            let new = new.filter(is_new);
-            let mut warms = false;
-            for cluster in new {
+            let mut newest = None;
+            for cluster in new.filter(is_new) {
                 for name in cluster.needs.names(&cluster.name) {
-                    warms = true;
+                    newest = Some(cluster.stamp);
                     self.expected.insert(name.clone());
                 }
             }
-            self.lingering = view.session.withheld(view.arena, &subscriptions.edges).collect();
-            if warms && warming == Warming::AfterClusters {
+            self.asks = Asks::Nothing;
+            if let Some(newest) = newest
+                && warming == Warming::AfterClusters
+            {
                 let is_warming = marks.sent.warms > warm;
                 let from = if is_warming { marks.sent.warms_from.min(from) } else { from };
-                (marks.sent.warms, marks.sent.warms_from) = (nonce, from);
+                let was_taken = newest <= self.taken.at;
+                if !was_taken {
+                    let these = Asks::For(Taken { at: clock, nonce });
+                    self.asks = if is_warming { Asks::Again } else { these };
+                }
+                let warms = if was_taken { self.taken.nonce } else { nonce };
+                (marks.sent.warms, marks.sent.warms_from) = (marks.sent.warms.max(warms), from);
             }
+            self.shots.sent = match view.session.is_rejected() {
+                // It is a part of them, in search of what the client rejected.
+                true => Shot::EMPTY,
+                false => Shot {
+                    at: clock,
+                    lingering: view.session.withheld(view.arena, &subscriptions.edges).collect(),
+                },
+            };
         }
         marks.sent.complete(view.session, view.arena, clock);
     }
@@ -142,14 +177,24 @@ impl Gate {
                 (false, true) => {}
             }
         }
+        let is_clusters = usize::from(seat.rank) == rank::CLUSTERS;
         if session.is_asked_for_more(&subscriptions.edges) {
             for mark in [&mut marks.sent, &mut marks.accepted] {
                 (mark.set, mark.deleted) = (Stamp::START, Stamp::START);
             }
+            if is_clusters {
+                self.shots = Shots::default();
+            }
         } else if session.is_rejected() {
             marks.sent = marks.accepted;
+            if is_clusters {
+                self.shots.reject();
+            }
         } else if !session.is_waiting() {
             marks.accepted = marks.sent;
+            if is_clusters {
+                self.shots.accept();
+            }
         }
     }
 }

@@ -16,7 +16,11 @@ mod waits;
 use alloc::collections::BTreeSet;
 
 pub(crate) use self::waits::may_refer_to;
-use self::{endpoints::Patience, marks::Marks, waits::Waits};
+use self::{
+    endpoints::{Asks, Patience, Taken},
+    marks::{Marks, Shots},
+    waits::Waits,
+};
 use super::{
     config::AckGated,
     event::{HeldBack, HeldBy},
@@ -34,14 +38,17 @@ const STAGES: usize = types::RANKS;
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     marks: [Marks; STAGES],
+    shots: Shots,
     /// The client has asked for the endpoints of clusters that changed up to here.
     asked: Stamp,
     /// Endpoints that it may yet have to ask for, of clusters that it was sent.
     expected: BTreeSet<ResourceName>,
     /// The same of those that it subscribes to by name, up to the response of this nonce.
     asked_by_name: u64,
-    /// When those clusters were deleted that the last full state had all the same.
-    lingering: BTreeSet<Stamp>,
+    /// Whether the client has to ask for endpoints after the newest clusters.
+    asks: Asks,
+    /// What it has taken of clusters, whether or not it accepted the response.
+    taken: Taken,
     /// If it never has asked for any.
     for_endpoints: Patience,
     /// If it has them, and warms new clusters with them.
@@ -258,10 +265,11 @@ impl Gate {
     /// The client sees another view: nothing that it has accepted counts.
     pub(crate) fn start_over(&mut self) {
         self.marks = Default::default();
+        self.shots = Shots::default();
         self.asked = Stamp::START;
         self.asked_by_name = 0;
         self.expected.clear();
-        self.lingering.clear();
+        (self.asks, self.taken) = (Asks::Nothing, Taken::default());
     }
 
     /// What waits now is not made to wait any longer.

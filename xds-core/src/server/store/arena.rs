@@ -253,8 +253,9 @@ impl Arena {
         let (hash, framed, entry) = (payload.hash, payload.framed.len(), entry_len(name, &payload));
         self.timed += usize::from(payload.ttl().is_some());
         let replaced = resource.payload.replace(payload);
-        if replaced.is_none() {
-            resource.life.begin(resource.stamp, now);
+        match &replaced {
+            None => resource.life.begin(resource.stamp, now),
+            Some(replaced) => self.ghosts.keep_past(resource, replaced, now),
         }
         resource.stamp = now;
         if let Some(replaced) = &replaced {
@@ -299,9 +300,10 @@ impl Arena {
         }
         let removed = resource.payload.take()?;
         self.held -= 1;
-        let set = core::mem::replace(&mut resource.stamp, now);
+        self.ghosts.keep_past(resource, &removed, now);
+        resource.stamp = now;
         pool.release(&removed);
-        self.ghosts.keep((set, now), slot, &removed);
+        self.ghosts.keep(now, slot, &removed);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         self.file_aliases((name, slot), removed.aliases(), &[]);

@@ -6,6 +6,7 @@ use super::{
     arena::{Arena, Resource},
     body::{Body, Parts, Payload, Ttls},
     history::Stamp,
+    pasts::Pasts,
     version::TypeVersion,
 };
 use crate::{slab::Slot, text::ResourceName};
@@ -17,6 +18,8 @@ pub(crate) struct Ghosts {
     sessions: usize,
     /// In the order of deletion.
     payloads: VecDeque<Ghost>,
+    /// What clusters were earlier.
+    pub(super) pasts: Pasts,
     /// How many there may be before it is looked which are needed.
     sweep_at: usize,
     /// The newest body that has some of them; those who wait for the same share it.
@@ -26,8 +29,6 @@ pub(crate) struct Ghosts {
 #[derive(Debug)]
 struct Ghost {
     stamp: Stamp,
-    /// When it was last set.
-    set: Stamp,
     resource: Slot,
     payload: Payload,
 }
@@ -49,10 +50,15 @@ impl Ghosts {
         }
     }
 
+    /// Whether anybody may need one.
+    pub(super) fn are_needed(&self) -> bool {
+        self.sessions > 0
+    }
+
     /// A resource was deleted.
-    pub(super) fn keep(&mut self, (set, stamp): (Stamp, Stamp), resource: Slot, payload: &Payload) {
-        if self.sessions > 0 {
-            self.payloads.push_back(Ghost { stamp, set, resource, payload: payload.clone() });
+    pub(super) fn keep(&mut self, stamp: Stamp, resource: Slot, payload: &Payload) {
+        if self.are_needed() {
+            self.payloads.push_back(Ghost { stamp, resource, payload: payload.clone() });
         }
     }
 
@@ -63,31 +69,27 @@ impl Ghosts {
 
     /// What was deleted at that position.
     pub(crate) fn at(&self, stamp: Stamp) -> Option<&Payload> {
-        self.ghost(stamp).map(|ghost| &ghost.payload)
+        let position = self.payloads.binary_search_by_key(&stamp, |ghost| ghost.stamp).ok()?;
+        self.payloads.get(position).map(|ghost| &ghost.payload)
     }
 
-    fn ghost(&self, stamp: Stamp) -> Option<&Ghost> {
-        let position = self.payloads.binary_search_by_key(&stamp, |ghost| ghost.stamp).ok()?;
-        self.payloads.get(position)
+    /// How many there are, or earlier contents if those are more.
+    fn len(&self) -> usize {
+        self.payloads.len().max(self.pasts.len())
     }
 }
 
 impl Arena {
     /// Whether it is time to see which ghosts are needed.
     pub(crate) fn has_many_ghosts(&self) -> bool {
-        self.ghosts.payloads.len() > self.ghosts.sweep_at.max(FEW)
-    }
-
-    /// When a resource was set and deleted that is there again just as it was, as far as that is known.
-    pub(crate) fn came_back_as_it_was(&self, resource: &Resource) -> Option<(Stamp, Stamp)> {
-        let buried = resource.buried()?;
-        let (ghost, payload) = (self.ghosts.ghost(buried)?, resource.payload.as_ref()?);
-        (ghost.payload.hash == payload.hash).then_some((ghost.set, buried))
+        self.ghosts.len() > self.ghosts.sweep_at.max(FEW)
     }
 
     /// Gives up ghosts that nobody needs: everybody has been sent something since `sent`, and nobody
-    /// waits to be told of the deletion. No more than `limit` are kept in any case.
-    pub(crate) fn sweep_ghosts(&mut self, sent: Stamp, limit: usize) {
+    /// waits to be told of the deletion. The same of earlier contents that nobody has: everybody has
+    /// accepted what was there at `had`, or had not been told then that it was gone. No more than `limit` are
+    /// kept in any case.
+    pub(crate) fn sweep_ghosts(&mut self, (sent, had): (Stamp, Stamp), limit: usize) {
         let mut ghosts = core::mem::take(&mut self.ghosts);
         ghosts.payloads.retain(|ghost| {
             let awaits = |it: &Resource| it.stamp == ghost.stamp && !it.subscribers.is_empty();
@@ -95,7 +97,11 @@ impl Arena {
         });
         let excess = ghosts.payloads.len().saturating_sub(limit);
         ghosts.payloads.drain(..excess);
-        ghosts.sweep_at = ghosts.payloads.len().saturating_mul(2);
+        ghosts.pasts.sweep(had, limit, |name, end| {
+            let resource = self.find(name.as_str()).and_then(|slot| self.at(slot));
+            resource.is_some_and(|it| it.stamp == end || it.stamp > had && it.buried() == Some(end))
+        });
+        ghosts.sweep_at = ghosts.len().saturating_mul(2);
         self.ghosts = ghosts;
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod layers;
 mod linger;
 mod needs;
 pub(crate) mod options;
+pub(crate) mod pasts;
 mod pool;
 pub(crate) mod snapshot;
 pub(crate) mod stated;

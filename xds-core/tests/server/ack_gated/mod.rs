@@ -3,6 +3,7 @@
 //! In these scripts a cluster whose content begins with `eds` names endpoints: those of its own name, or
 //! those behind a colon, as in `c=eds:e`.
 
+mod asking;
 mod lingering;
 mod steps;
 mod stuck;

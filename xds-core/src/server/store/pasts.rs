@@ -1,0 +1,94 @@
+//! What clusters were before they changed or went, while somebody may have that.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+
+use super::{
+    arena::{Arena, Resource},
+    body::Payload,
+    history::Stamp,
+    linger::Ghosts,
+    version::ContentHash,
+};
+use crate::text::ResourceName;
+
+/// Earlier contents of resources that name endpoints, by when they ceased to be.
+#[derive(Debug, Default)]
+pub(super) struct Pasts(BTreeMap<(ResourceName, Stamp), Past>);
+
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    /// When it was set.
+    set: Stamp,
+    hash: ContentHash,
+}
+
+/// Which resources a full state had.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shot {
+    /// Those of this position.
+    pub(crate) at: Stamp,
+    /// And those that had been deleted then, by when they were.
+    pub(crate) lingering: BTreeSet<Stamp>,
+}
+
+impl Shot {
+    /// One without a resource.
+    pub(crate) const EMPTY: Self = Self { at: Stamp::START, lingering: BTreeSet::new() };
+}
+
+impl Pasts {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Gives up those that ceased to be up to `had`, but for `kept`; and the oldest, of more than `limit`.
+    pub(super) fn sweep(
+        &mut self,
+        had: Stamp,
+        limit: usize,
+        kept: impl Fn(&ResourceName, Stamp) -> bool,
+    ) {
+        self.0.retain(|(name, end), _| *end > had || kept(name, *end));
+        if self.0.len() > limit {
+            let mut ends: Vec<Stamp> = self.0.keys().map(|(_, end)| *end).collect();
+            ends.sort_unstable();
+            let oldest = ends.len().checked_sub(limit).and_then(|excess| ends.get(excess).copied());
+            self.0.retain(|(_, end), _| oldest.is_none_or(|oldest| *end >= oldest));
+        }
+    }
+
+    /// What a full state had under the name that ceased to be since, or was gone already.
+    fn seen_in(&self, shot: &Shot, name: &ResourceName) -> Option<ContentHash> {
+        let after = (name.clone(), shot.at.next());
+        let next = self.0.range(after.clone()..).next().filter(|((of, _), _)| of == name);
+        if let Some((_, past)) = next.filter(|(_, past)| past.set <= shot.at) {
+            return Some(past.hash);
+        }
+        let last = self.0.range(..after).next_back();
+        let last = last.filter(|((of, end), _)| of == name && shot.lingering.contains(end));
+        last.map(|(_, past)| past.hash)
+    }
+}
+
+impl Ghosts {
+    /// The resource is not like that any more.
+    pub(super) fn keep_past(&mut self, resource: &Resource, payload: &Payload, now: Stamp) {
+        if self.are_needed() && !resource.needs.names(&resource.name).is_empty() {
+            let past = Past { set: resource.stamp, hash: payload.hash };
+            self.pasts.0.insert((resource.name.clone(), now), past);
+        }
+    }
+}
+
+impl Arena {
+    /// Whether a full state had the resource just as it is, as far as that is known. Asked of clusters that
+    /// name endpoints.
+    pub(crate) fn had_as_it_is(&self, shot: &Shot, resource: &Resource) -> bool {
+        let Some(payload) = &resource.payload else { return false };
+        resource.stamp <= shot.at
+            || self.ghosts.pasts.seen_in(shot, &resource.name) == Some(payload.hash)
+    }
+}
