@@ -7,7 +7,7 @@
 //! `cargo test --workspace`.
 //!
 //! `coverage` runs the tests and lists which requirements those that passed have shown to hold.
-//! `mutants` puts known bugs into a copy and checks that the tests fail.
+//! `mutants` puts known bugs into a copy and checks that the tests fail. `sizes` counts what adapters consist of.
 
 mod codegen;
 mod coverage;
@@ -16,6 +16,7 @@ mod mutants;
 #[cfg(test)]
 mod public_api;
 mod services;
+mod sizes;
 mod tree;
 
 use std::env;
@@ -36,7 +37,8 @@ commands:
                  --from reads what `cargo test --workspace -- --show-output` printed instead
   mutants [NUMBER..]
                  put each bug of tests/mutants/ into a copy of the checkout, list the tests that
-                 find it, fail if none does";
+                 find it, fail if none does
+  sizes          list how long the adapters are, in lines of code, and how long they should be";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
             Ok::<Vec<u32>, _>(numbers) => mutants::run(&root(), &numbers).map(Some),
             Err(_) => Err(Error::Usage { given: args.join(" ") }),
         },
+        ["sizes"] => sizes::table(&root()).map(Some),
         [] | ["help" | "--help" | "-h"] => Ok(None),
         _ => Err(Error::Usage { given: args.join(" ") }),
     };

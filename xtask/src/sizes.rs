@@ -1,0 +1,158 @@
+//! How long the adapters are, in lines of code: what they are for should fit in a head.
+//!
+//! Counted is what the compiler reads: neither blank lines, nor comments and documentation, nor what only tests
+//! compile. Every file of an adapter belongs to one part, so that none grows unseen.
+
+use core::fmt::Write as _;
+use std::path::Path;
+
+use crate::{error::Error, tree::Tree};
+
+/// A part of an adapter.
+struct Part {
+    name: &'static str,
+    /// So long it should be at most, where there is an aim.
+    aim: Option<usize>,
+    /// Files, or folders with a `/` at their end, below the root. The longest that fits a file counts.
+    files: &'static [&'static str],
+}
+
+const fn part(name: &'static str, aim: usize, files: &'static [&'static str]) -> Part {
+    Part { name, aim: Some(aim), files }
+}
+
+const fn apart(name: &'static str, files: &'static [&'static str]) -> Part {
+    Part { name, aim: None, files }
+}
+
+const PARTS: [Part; 15] = [
+    part(
+        "gRPC client: driver loop and transport",
+        450,
+        &["xds-grpc/src/client/driver.rs", "xds-grpc/src/client/link.rs"],
+    ),
+    part(
+        "gRPC server: driver loop and transport",
+        450,
+        &[
+            "xds-grpc/src/server/driver.rs",
+            "xds-grpc/src/server/inbox.rs",
+            "xds-grpc/src/server/body.rs",
+            "xds-grpc/src/server/service.rs",
+            "xds-grpc/src/server/routes.rs",
+        ],
+    ),
+    part("REST client", 350, &["xds-rest/src/poller.rs", "xds-rest/src/json.rs"]),
+    part(
+        "REST server",
+        350,
+        &[
+            "xds-rest/src/gateway.rs",
+            "xds-rest/src/grpc.rs",
+            "xds-rest/src/printed.rs",
+            "xds-rest/src/status.rs",
+            "xds-rest/src/lib.rs",
+        ],
+    ),
+    part("files", 250, &["xds-fs/src/"]),
+    apart(
+        "gRPC: listeners and connections",
+        &[
+            "xds-grpc/src/server/connection.rs",
+            "xds-grpc/src/server/listener.rs",
+            "xds-grpc/src/server/peer.rs",
+        ],
+    ),
+    apart("gRPC: what both sides share", &["xds-grpc/src/"]),
+    apart("gRPC: credentials, TLS", &["xds-grpc/src/credentials/", "xds-grpc/src/tls.rs"]),
+    apart("gRPC: CSDS", &["xds-grpc/src/csds/"]),
+    apart("gRPC: health", &["xds-grpc/src/server/health.rs"]),
+    apart(
+        "gRPC: logs",
+        &[
+            "xds-grpc/src/client/log.rs",
+            "xds-grpc/src/server/log.rs",
+            "xds-grpc/src/shorthand/",
+            "xds-grpc/src/payload.rs",
+        ],
+    ),
+    apart("gRPC: dialling, addresses, options, polled and read servers", &["xds-grpc/src/client/"]),
+    apart("gRPC: the application's side of a server", &["xds-grpc/src/server/"]),
+    apart("handles and typed watches", &["xds-handle/src/"]),
+    apart("runtimes: tokio, async-std, smol", &["xds-tokio/src/", "xds-asyncstd/src/"]),
+];
+
+/// The folders whose files all belong to a part.
+const FOLDERS: [&str; 6] = [
+    "xds-grpc/src",
+    "xds-rest/src",
+    "xds-fs/src",
+    "xds-handle/src",
+    "xds-tokio/src",
+    "xds-asyncstd/src",
+];
+
+/// The table, as Markdown.
+pub(crate) fn table(root: &Path) -> Result<String, Error> {
+    let mut lines = [0; PARTS.len()];
+    for folder in FOLDERS {
+        for (path, text) in Tree::read(&root.join(folder))?.0 {
+            let path = format!("{folder}/{path}");
+            if let Some(at) = part_of(&path) {
+                lines[at] += code_lines(&text);
+            }
+        }
+    }
+    let mut table = String::from("| part | lines | aim |\n|---|---:|---:|\n");
+    for (part, lines) in PARTS.iter().zip(lines) {
+        let aim = part.aim.map_or_else(String::new, |aim| aim.to_string());
+        // Writing to a string cannot fail.
+        let _ = writeln!(table, "| {} | {lines} | {aim} |", part.name);
+    }
+    Ok(table)
+}
+
+/// The part with the longest path that this file is, or is below.
+fn part_of(path: &str) -> Option<usize> {
+    let covers = |file: &&&str| path == **file || (file.ends_with('/') && path.starts_with(**file));
+    let longest = |part: &Part| part.files.iter().filter(covers).map(|file| file.len()).max();
+    let found = PARTS.iter().enumerate().filter_map(|(at, part)| Some((longest(part)?, at)));
+    found.max().map(|(_, at)| at)
+}
+
+/// Lines that are neither blank nor comments, up to the module of tests, which comes last in a file.
+fn code_lines(text: &str) -> usize {
+    let lines = text.lines().map(str::trim);
+    let code = lines.take_while(|line| *line != "#[cfg(test)]");
+    code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_counts() {
+        let text = "//! What.\n\nuse a;\n\n/// Doc.\nfn f() {\n    // Why.\n    g();\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
+        assert_eq!(code_lines(text), 4);
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_part_that_names_it_most_closely() {
+        let part = |path| PARTS[part_of(path).unwrap()].name;
+        assert_eq!(part("xds-grpc/src/client/driver.rs"), "gRPC client: driver loop and transport");
+        assert_eq!(part("xds-grpc/src/client/rotation.rs"), PARTS[11].name);
+        assert_eq!(part("xds-grpc/src/runtime.rs"), "gRPC: what both sides share");
+        assert_eq!(part_of("xds-core/src/lib.rs"), None);
+    }
+
+    #[test]
+    fn every_part_has_files_and_no_name_is_stale() {
+        let root = crate::root();
+        for file in PARTS.iter().flat_map(|part| part.files) {
+            assert!(root.join(file).exists(), "{file}");
+        }
+        let table = table(&root).unwrap();
+        assert!(!table.contains("| 0 |"), "{table}");
+    }
+}
