@@ -178,3 +178,33 @@ fn a_snapshot_may_have_the_label_of_the_one_before() {
     rig.run("> cds\n< cds first v:1 b=1 c=1");
     println!("covers: M72 M216");
 }
+
+/// M52, M72: a state that was rejected is not sent again because it is called something else.
+#[test]
+fn another_version_of_a_rejected_state_is_no_other_state() {
+    let script = "
+        set cds v:1 a=1
+        > cds a
+        < cds first a=1
+        > cds nack a
+        set cds v:2 b=1
+        set cds v:3 -b
+        > cds nack a
+        <
+        set cds v:4 b=1
+        > cds nack a
+        <
+        > cds nack b             # without what is bad it is another one
+        < cds resubscribed b=1
+        > cds b";
+    let without = ["v:1 ", "v:2 ", "v:3 ", "v:4 "];
+    let without = without.iter().fold(script.to_owned(), |script, it| script.replace(it, ""));
+    let of = |versions| ServerConfig::default().with_every_type(|it| it.versions = versions);
+    for versions in [VersionMode::Caller, VersionMode::Label] {
+        Rig::new(of(versions)).run(script);
+    }
+    for versions in [VersionMode::Content, VersionMode::Counter] {
+        Rig::new(of(versions)).run(&without);
+    }
+    println!("covers: M52 M72");
+}

@@ -221,7 +221,7 @@ impl Turn<'_> {
         }
         self.session.due.let_the_rest_wait();
         if self.resends_batches() {
-            self.session.rare_mut().rejected_state = Some(sent.version);
+            self.session.rare_mut().rejected_state = Some(sent.content);
         }
     }
 
@@ -238,7 +238,7 @@ impl Turn<'_> {
         let lacks_something =
             self.lacks_what_was_rejected() || self.rejected_beside() == Beside::Deletions;
         let current = self.named_version();
-        if !lacks_something || rejected == Some(self.state(current, stated::Extent::Subscribed)) {
+        if !lacks_something || rejected == Some(current.stated()) {
             return;
         }
         let mut slot = self.session.edges.first();

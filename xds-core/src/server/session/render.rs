@@ -20,7 +20,7 @@ use crate::{
         event::Cause,
         store::{
             body::{Body, Parts, Room},
-            version::StatedVersion,
+            version::TypeVersion,
         },
     },
     slab::Slot,
@@ -110,7 +110,7 @@ impl Turn<'_> {
             self.session.haste = Haste::CanWait;
         }
         let to = self.session.wildcard.map_or(from, |wildcard| wildcard.cursor);
-        let what = (body, self.state(version, Extent::Subscribed), cause);
+        let what = (body, (version, Extent::Subscribed), cause);
         let rendered = self.send(nonce, (from, to), reached, time, what);
         self.note_renewed(nonce, before);
         Some(rendered)
@@ -126,7 +126,7 @@ impl Turn<'_> {
             Some(_) => (stamp.before(), stamp),
             None => (Stamp::START, Stamp::START),
         };
-        let what = (body, self.state(version, Extent::Other), Cause::Recovery);
+        let what = (body, (version, Extent::Other), Cause::Recovery);
         Some(self.send(nonce, part, self.session.reached(), time, what))
     }
 
@@ -137,12 +137,14 @@ impl Turn<'_> {
         (from, to): (Stamp, Stamp),
         reached: Stamp,
         time: Time,
-        (body, version, cause): (Body, StatedVersion, Cause),
+        (body, (content, extent), cause): (Body, (TypeVersion, Extent), Cause),
     ) -> Rendered {
         let at = self.arena.clock();
+        let (version, content) = (self.state(content, extent), content.stated());
         let (answer, verdict, purpose) = (Answer::Pending, Answer::Pending, Purpose::Content);
         let alarm = Slot::NONE;
-        let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
+        let sent =
+            Sent { nonce, version, content, from, to, at, time, alarm, answer, purpose, verdict };
         self.session.note_sent(self.arena, reached);
         if self.tells_deletions || body.removed > self.absences {
             self.session.note_deleting(nonce);

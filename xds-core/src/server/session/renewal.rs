@@ -28,6 +28,7 @@ use crate::{
             beats::{Beat, Kept},
             body::{Body, Parts, Room, Ttls},
             history::Stamp,
+            version::TypeVersion,
         },
     },
     slab::Slot,
@@ -165,14 +166,18 @@ impl Turn<'_> {
     ) -> Option<Rendered> {
         let is_waiting = self.session.is_waiting();
         self.session.renewals.as_deref().filter(|it| it.are_due() && !is_waiting)?;
-        let (body, version) = match self.session.sends(self.arena) {
-            Sends::FullState => self.renew_full_state(nonce, limit)?,
+        let current = self.arena.version;
+        let (body, version, content) = match self.session.sends(self.arena) {
+            Sends::FullState => {
+                let (body, content) = self.renew_full_state(nonce, limit)?;
+                (body, self.state(content, Extent::Subscribed), content)
+            }
             Sends::Changes | Sends::ChangesAndRemovals => {
                 let version = match self.session.accepted {
                     Some(accepted) => accepted,
-                    None => self.state(self.arena.version, Extent::Subscribed),
+                    None => self.state(current, Extent::Subscribed),
                 };
-                (self.gather_heartbeats(limit, time)?, version)
+                (self.gather_heartbeats(limit, time)?, version, current)
             }
         };
         let reached = self.session.reached();
@@ -181,7 +186,19 @@ impl Turn<'_> {
         let from = self.session.wildcard.map_or(Stamp::START, |wildcard| wildcard.cursor);
         let (at, answer, purpose) = (self.arena.clock(), Answer::Pending, Purpose::Heartbeat);
         let (to, alarm) = (from, Slot::NONE);
-        let sent = Sent { nonce, version, from, to, at, time, alarm, answer, purpose, verdict };
+        let sent = Sent {
+            nonce,
+            version,
+            content: content.stated(),
+            from,
+            to,
+            at,
+            time,
+            alarm,
+            answer,
+            purpose,
+            verdict,
+        };
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
         let version = self.print(version);
@@ -189,11 +206,7 @@ impl Turn<'_> {
     }
 
     /// The state once more, if the client has accepted it.
-    fn renew_full_state(
-        &mut self,
-        nonce: NonZeroU64,
-        limit: usize,
-    ) -> Option<(Body, super::StatedVersion)> {
+    fn renew_full_state(&mut self, nonce: NonZeroU64, limit: usize) -> Option<(Body, TypeVersion)> {
         let renewals = self.session.renewals.take()?;
         let is_accepted = match self.session.newest {
             Some(sent) => sent.verdict == Answer::Ack && sent.answer == Answer::Ack,
@@ -210,7 +223,7 @@ impl Turn<'_> {
             return None;
         }
         let (body, version, _) = self.take_full_state(nonce.get(), limit);
-        Some((body, self.state(version, Extent::Subscribed)))
+        Some((body, version))
     }
 
     /// Those of what changes, as many as fit.

@@ -26,6 +26,8 @@ use crate::{
 pub(super) struct Sent {
     pub(super) nonce: NonZeroU64,
     pub(super) version: StatedVersion,
+    /// What version its content has, however that is stated.
+    pub(super) content: StatedVersion,
     /// The wildcard cursor before it, and after.
     pub(super) from: Stamp,
     pub(super) to: Stamp,
