@@ -208,3 +208,26 @@ fn another_version_of_a_rejected_state_is_no_other_state() {
     }
     println!("covers: M52 M72");
 }
+
+/// S0.078: who rejects without a word stays at a label, which says so only if there is another one.
+#[test]
+fn a_rejection_by_version_is_heard_where_the_label_changed() {
+    let mut rig =
+        Rig::new(labels_and(|it| it.nack_detection = NackDetection::ErrorDetailOrVersion));
+    rig.run(
+        "
+        set cds v:1 a=1
+        > cds
+        < cds first v:1 a=1
+        > cds
+        set cds v:1 a=2
+        < cds changed v:1 a=2
+        > cds version:1              # whether it has the second one it cannot say
+        set cds v:2 a=3
+        < cds changed v:2 a=3
+        > cds version:1
+        <",
+    );
+    assert_eq!((rig.server.stats().acks, rig.server.stats().nacks), (2, 1));
+    println!("covers: S0.078 M57 M72");
+}

@@ -134,6 +134,10 @@ pub enum VersionMode {
     /// follows: it may be given to several sets of resources, one after the other, and a change without one
     /// leaves it as it is. A returning client is sent everything again whatever it states, as with
     /// [`ReconnectTrust::Never`], and nothing ever follows a label.
+    ///
+    /// A NACK is then best known by its `error_detail` alone. Under
+    /// [`NackDetection::ErrorDetailOrVersion`] a client without that field is heard only where the label
+    /// changed: see there.
     Label,
 }
 
@@ -153,6 +157,14 @@ pub enum NackDetection {
     ErrorDetail,
     /// Also by a version that is not that of the response (S0.078), for state-of-the-world clients older
     /// than that field. What is bad at an unchanged version they cannot say.
+    ///
+    /// With [`VersionMode::Content`] and [`VersionMode::Counter`] another content has another version, so that
+    /// nothing is lost. With [`VersionMode::Caller`] that is so as far as the application keeps to it. With
+    /// [`VersionMode::Label`] it need not be: of two responses with the same label, who rejects the second one
+    /// and goes on stating what it has states the label of both, and is taken to have accepted it. It has what
+    /// the first one had, and is sent the second one's resources again only once they change; what waits for
+    /// its acceptance, as under [`AckGated`](crate::server::AckGated) or in a query for convergence, goes on
+    /// too early. A new label with each change avoids it.
     ErrorDetailOrVersion,
 }
 
