@@ -56,6 +56,7 @@
 //! | which route a call takes | [`route::VirtualHost::find`] |
 //! | routes as the configuration of an LB policy | [`service_config`] |
 //! | LB policies | [`lb`] |
+//! | everything that calls need, followed from the name of a listener | [`dependencies`] |
 //! | where a call goes, how long it may take, which clusters are needed | [`router`] |
 //!
 //! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
@@ -69,6 +70,7 @@
 extern crate alloc;
 
 pub mod cluster;
+pub mod dependencies;
 pub mod endpoint;
 pub mod extensions;
 #[cfg(feature = "handle")]

@@ -55,6 +55,16 @@ pub enum Failure {
         /// Why, for the message of the status.
         why: String,
     },
+    /// The cluster is known, but no endpoint of it takes the call.
+    #[error("no endpoint of cluster `{cluster}`: {why} (resolution note: {note})")]
+    NoEndpoint {
+        /// The cluster.
+        cluster: ResourceName,
+        /// Why, for the message of the status.
+        why: String,
+        /// What is known to be wrong with the cluster's configuration, else whose it is (S3.091).
+        note: String,
+    },
 }
 
 const INTERNAL: i32 = 13;
@@ -70,7 +80,8 @@ impl Failure {
             Self::NoVirtualHost { .. }
             | Self::NoRoute(_)
             | Self::UnsupportedAction(_)
-            | Self::NoCluster { .. } => UNAVAILABLE,
+            | Self::NoCluster { .. }
+            | Self::NoEndpoint { .. } => UNAVAILABLE,
         }
     }
 }
@@ -127,7 +138,15 @@ impl Router {
         let Some(host) = routes.index.find(name) else {
             return Err(Failure::NoVirtualHost { routes: routes.name.clone(), name: name.into() });
         };
-        Ok(Self { routes, host, max_stream_duration: listener.max_stream_duration })
+        Ok(Self::of_host(routes, host, listener))
+    }
+
+    pub(crate) fn of_host(
+        routes: Arc<RouteConfiguration>,
+        host: usize,
+        listener: &HttpConnections,
+    ) -> Self {
+        Self { routes, host, max_stream_duration: listener.max_stream_duration }
     }
 
     /// The virtual host in use.
@@ -139,22 +158,7 @@ impl Router {
     /// The clusters that routes lead to, each once, in order.
     #[must_use]
     pub fn clusters(&self) -> BTreeSet<ResourceName> {
-        let mut clusters = BTreeSet::new();
-        for route in self.virtual_host().routes() {
-            let Action::Forward(forward) = &route.action else {
-                continue;
-            };
-            match &forward.clusters {
-                ClusterChoice::Cluster(name) => {
-                    clusters.insert(name.clone());
-                }
-                ClusterChoice::Weighted(weights) => {
-                    clusters.extend(weights.clusters().iter().map(|it| it.name.clone()));
-                }
-                ClusterChoice::Plugin { .. } => {}
-            }
-        }
-        clusters
+        self.virtual_host().clusters()
     }
 
     /// Decides for a call that its application gives this much time, if it gives a limit.

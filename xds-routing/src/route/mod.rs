@@ -15,7 +15,7 @@ mod retry;
 mod validate;
 mod weights;
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
 use xds_core::ResourceName;
 
@@ -103,6 +103,26 @@ impl VirtualHost {
     #[must_use]
     pub fn routes(&self) -> &[Route] {
         &self.routes
+    }
+
+    /// The clusters that its routes lead to, each once, in order (S0.021). Those that a plugin chooses are not
+    /// known.
+    #[must_use]
+    pub fn clusters(&self) -> BTreeSet<ResourceName> {
+        let mut clusters = BTreeSet::new();
+        for route in &self.routes {
+            let Action::Forward(forward) = &route.action else { continue };
+            match &forward.clusters {
+                ClusterChoice::Cluster(name) => {
+                    clusters.insert(name.clone());
+                }
+                ClusterChoice::Weighted(weights) => {
+                    clusters.extend(weights.clusters().iter().map(|it| it.name.clone()));
+                }
+                ClusterChoice::Plugin { .. } => {}
+            }
+        }
+        clusters
     }
 
     /// The routes that are passed over. A host where no other is left is worth a warning: every call to

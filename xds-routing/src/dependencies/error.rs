@@ -1,0 +1,72 @@
+//! Why something cannot be had.
+
+use alloc::string::String;
+
+use thiserror::Error;
+use xds_core::{
+    ResourceName,
+    client::{ErrorCategory, InvalidWatch, WatchError},
+};
+
+use super::MAX_AGGREGATE_DEPTH;
+use crate::judge::InvalidResource;
+
+/// Why a resource cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum DependencyError {
+    /// The client says so.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// It cannot even be asked for, as with a name of an unknown authority.
+    #[error("cannot be watched: {0}")]
+    Refused(#[from] InvalidWatch),
+    /// It came, and is not valid. Only of a client that does not know the type, and so has not judged it.
+    #[error("invalid: {0}")]
+    Invalid(#[from] InvalidResource),
+}
+
+impl DependencyError {
+    /// Whether it says nothing of the resource but that nothing can be said at the moment.
+    pub(super) fn is_transient(&self) -> bool {
+        matches!(self, Self::Watch(error) if error.kind().category() == ErrorCategory::Transient)
+    }
+}
+
+/// Why there is no configuration. All calls fail with that; the status is UNAVAILABLE (S3.098).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigurationError {
+    /// The listener cannot be had.
+    #[error(transparent)]
+    Listener(DependencyError),
+    /// The listener is one of servers.
+    #[error("listener `{0}` is not for clients")]
+    NotForClients(ResourceName),
+    /// The route configuration cannot be had.
+    #[error(transparent)]
+    Routes(DependencyError),
+    /// No virtual host is for the name that the channel asks for (S2.070).
+    #[error("no virtual host of route configuration `{routes}` is for `{name}`")]
+    NoVirtualHost {
+        /// The route configuration.
+        routes: ResourceName,
+        /// The name.
+        name: String,
+    },
+}
+
+/// Why a cluster cannot be used. Calls to it fail with that; the status is UNAVAILABLE (S3.098).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The resource cannot be had.
+    #[error(transparent)]
+    Resource(#[from] DependencyError),
+    /// It is made of clusters that are made of clusters, and so on for too long (A37).
+    #[error("made of clusters more than {MAX_AGGREGATE_DEPTH} deep")]
+    TooDeep,
+    /// It is made of clusters, none of which can be had (A37).
+    #[error("made of clusters none of which can be had")]
+    NoLeaves,
+}

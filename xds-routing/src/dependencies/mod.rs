@@ -1,0 +1,118 @@
+//! From the name of a listener to everything that calls need: gRFC A74.
+//!
+//! A channel asks for a listener. That leads to a route configuration, this to clusters, a cluster to endpoints
+//! or to further clusters. A [`DependencyManager`] follows all of it and puts together what belongs together: a
+//! [`Configuration`] is complete and consistent, and there is one at a time.
+//!
+//! ```text
+//!            notices of watches                         watch this, no longer that
+//!   client ─────────────────────▶ DependencyManager ───────────────────────────────▶ client
+//!                                        │     ▲
+//!          Result<Configuration, why not>│     │ subscribe, unsubscribe: calls under way
+//!                                        ▼     │
+//!                             Router, LB policies: who sends calls
+//! ```
+//!
+//! It does no IO. [`ClientDependencies`] ties it to a client core, and with feature `handle`
+//! `HandleDependencies` to the handle of a running client, as a source of configurations to await.
+//!
+//! # When there is a configuration
+//!
+//! When everything that it needs is there or is known to be missing (A74). What takes its place later takes it
+//! in one step, and not before it is complete either; make before break:
+//!
+//! | what changes | the old one stays in use until |
+//! |---|---|
+//! | the listener or its routes | the routes are there, and every cluster that they name |
+//! | where a cluster has its endpoints from | these are there |
+//! | of which clusters an aggregate is made | all of them are there |
+//! | all else, endpoints above all | it does not stay; and nothing that waits holds that up |
+//!
+//! The last line is where this differs from gRPC's own libraries: there, one new cluster that is slow keeps the new
+//! endpoints of all others from being used.
+//!
+//! # What goes wrong
+//!
+//! | what | leads to |
+//! |---|---|
+//! | no listener or no routes, or none that can be used | a [`ConfigurationError`]: all calls fail |
+//! | no such cluster | a [`ClusterError`] in its place: calls to it fail |
+//! | no endpoints | a [`LeafConfiguration`] without, whose note says why |
+//! | an error beside something that stays in use | part of the [`ResolutionNote`] of each cluster that it concerns |
+//! | trouble on the way to what is new, while the old one can be used | nothing yet: the old one stays |
+//!
+//! The status of a call that fails for any of that is UNAVAILABLE, whatever the server said (A54, S3.096-S3.098).
+//!
+//! # Clusters that are still needed
+//!
+//! Routes that no longer lead to a cluster may have decided for it a moment ago. Who holds calls keeps their
+//! clusters with [`subscribe`](DependencyManager::subscribe) until it has let go of them as often with
+//! [`unsubscribe`](DependencyManager::unsubscribe). The same serves a plugin that names clusters by itself. What
+//! neither routes nor subscriptions lead to is dropped, and no longer watched.
+
+mod configuration;
+mod error;
+mod followed;
+mod graph;
+mod manager;
+mod note;
+mod on_client;
+mod outbox;
+mod root;
+
+use xds_core::{ResourceName, types};
+
+pub use self::{
+    configuration::{Children, ClusterConfiguration, Configuration, Endpoints, LeafConfiguration},
+    error::{ClusterError, ConfigurationError, DependencyError},
+    manager::{DependencyManager, DependencyOutput},
+    note::ResolutionNote,
+    on_client::ClientDependencies,
+};
+
+/// How deep clusters may be made of clusters: that many, the one that routes name included (A37).
+pub const MAX_AGGREGATE_DEPTH: usize = 16;
+
+/// What is followed: a resource by its type and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Dependency {
+    /// The type.
+    pub kind: DependencyKind,
+    /// The name.
+    pub name: ResourceName,
+}
+
+impl Dependency {
+    /// The resource of this type and name.
+    #[must_use]
+    pub const fn new(kind: DependencyKind, name: ResourceName) -> Self {
+        Self { kind, name }
+    }
+}
+
+/// The type of a resource, in the order in which they lead to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DependencyKind {
+    /// A listener.
+    Listener,
+    /// A route configuration.
+    Routes,
+    /// A cluster.
+    Cluster,
+    /// The endpoints of clusters.
+    Endpoints,
+}
+
+impl DependencyKind {
+    /// The type URL.
+    #[must_use]
+    pub const fn type_url(self) -> &'static str {
+        match self {
+            Self::Listener => types::LISTENER,
+            Self::Routes => types::ROUTE_CONFIGURATION,
+            Self::Cluster => types::CLUSTER,
+            Self::Endpoints => types::CLUSTER_LOAD_ASSIGNMENT,
+        }
+    }
+}

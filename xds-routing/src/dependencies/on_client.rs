@@ -1,0 +1,139 @@
+//! A dependency manager on a client core, for drivers that have the core in hand.
+
+use alloc::collections::BTreeMap;
+
+use xds_core::{
+    Client, ResourceName, Time, TypeUrl, WatchId,
+    client::{Interest, Notice},
+};
+
+use super::{Configuration, ConfigurationError, Dependency, DependencyManager, DependencyOutput};
+
+/// A [`DependencyManager`] and its watches at a client core. The driver hands in every notice; what is not of
+/// these watches is handed back.
+///
+/// ```
+/// use xds_core::{Client, Time, client::*};
+/// use xds_routing::dependencies::{ClientDependencies, DependencyManager};
+///
+/// # fn run(client: &mut Client, now: Time) {
+/// let manager = DependencyManager::new("shop.example.com", "shop.example.com", "node-1");
+/// let mut dependencies = ClientDependencies::new(manager, client, now);
+/// // In the driver's loop:
+/// while let Some(output) = client.poll_output() {
+///     match output {
+///         Output::Notify(watch, notice) => {
+///             if let Some(_notice) = dependencies.handle_notice(watch, notice, client, now) {
+///                 // It is of a watch of somebody else.
+///             }
+///         }
+///         _ => { /* channels, as ever */ }
+///     }
+/// }
+/// if let Some(configuration) = dependencies.poll_configuration() {
+///     // Use it from now on.
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ClientDependencies {
+    manager: DependencyManager,
+    watches: BTreeMap<Dependency, WatchId>,
+    watched: BTreeMap<WatchId, Dependency>,
+    configuration: Option<Result<Configuration, ConfigurationError>>,
+}
+
+impl ClientDependencies {
+    /// Starts to follow.
+    pub fn new(manager: DependencyManager, client: &mut Client, now: Time) -> Self {
+        let mut this = Self {
+            manager,
+            watches: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            configuration: None,
+        };
+        this.obey(client, now);
+        this
+    }
+
+    /// Takes a notice, or gives it back if it is of another watch. It is
+    /// [handled](Client::handled) when this returns: what it led to is watched already, so that the next response
+    /// is read only when the server has been asked for that (B52).
+    #[must_use]
+    pub fn handle_notice(
+        &mut self,
+        watch: WatchId,
+        notice: Notice,
+        client: &mut Client,
+        now: Time,
+    ) -> Option<Notice> {
+        let Some(dependency) = self.watched.get(&watch) else { return Some(notice) };
+        self.manager.handle_notice(dependency, notice);
+        self.obey(client, now);
+        client.handled(watch, now);
+        None
+    }
+
+    /// Keeps a cluster ([`DependencyManager::subscribe`]).
+    pub fn subscribe(&mut self, cluster: &ResourceName, client: &mut Client, now: Time) {
+        self.manager.subscribe(cluster);
+        self.obey(client, now);
+    }
+
+    /// Lets go of a cluster ([`DependencyManager::unsubscribe`]).
+    pub fn unsubscribe(&mut self, cluster: &ResourceName, client: &mut Client, now: Time) {
+        self.manager.unsubscribe(cluster);
+        self.obey(client, now);
+    }
+
+    /// Ends all watches.
+    pub fn shut_down(&mut self, client: &mut Client, now: Time) {
+        self.manager.shut_down();
+        self.obey(client, now);
+        self.configuration = None;
+    }
+
+    /// What is to be used from now on, if that has changed.
+    #[must_use]
+    pub fn poll_configuration(&mut self) -> Option<Result<Configuration, ConfigurationError>> {
+        self.configuration.take()
+    }
+
+    /// The manager, to look at.
+    #[must_use]
+    pub const fn manager(&self) -> &DependencyManager {
+        &self.manager
+    }
+
+    /// What is watched, in order.
+    pub fn watched(&self) -> impl Iterator<Item = &Dependency> {
+        self.watches.keys()
+    }
+
+    fn obey(&mut self, client: &mut Client, now: Time) {
+        while let Some(output) = self.manager.poll_output() {
+            match output {
+                DependencyOutput::Watch(dependency) => {
+                    let type_url = TypeUrl::from(dependency.kind.type_url());
+                    let interest = Interest::Name(dependency.name.as_str());
+                    match client.watch(&type_url, interest, now) {
+                        Ok(watch) => {
+                            self.watched.insert(watch, dependency.clone());
+                            self.watches.insert(dependency, watch);
+                        }
+                        Err(why) => self.manager.handle_refusal(&dependency, why),
+                    }
+                }
+                DependencyOutput::Unwatch(dependency) => {
+                    if let Some(watch) = self.watches.remove(&dependency) {
+                        self.watched.remove(&watch);
+                        client.unwatch(watch, now);
+                    }
+                }
+                DependencyOutput::Configuration(configuration) => {
+                    self.configuration = Some(configuration);
+                }
+            }
+        }
+    }
+}

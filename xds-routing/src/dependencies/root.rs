@@ -1,0 +1,122 @@
+//! The listener and its routes: what is known of them, what is in use, and what is to take its place.
+
+use alloc::{collections::BTreeSet, string::String, sync::Arc, vec::Vec};
+
+use xds_core::{ResourceName, client::WatchError};
+
+use super::{
+    ConfigurationError, DependencyError, DependencyKind, followed::Followed, outbox::Outbox,
+};
+use crate::{
+    listener::{Listener, Routes},
+    route::RouteConfiguration,
+};
+
+/// A listener with its routes.
+#[derive(Clone, Debug)]
+pub(super) struct Root {
+    pub(super) listener: Arc<Listener>,
+    pub(super) routes: Arc<RouteConfiguration>,
+    /// The virtual host for the channel's name.
+    pub(super) host: usize,
+    /// Where its routes lead to.
+    pub(super) clusters: BTreeSet<ResourceName>,
+}
+
+impl Root {
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.listener, &other.listener) && Arc::ptr_eq(&self.routes, &other.routes)
+    }
+}
+
+/// What is known of a listener and its routes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RootState {
+    pub(super) listener: Followed<Listener>,
+    /// The route configuration that the newest listener names.
+    routes_name: Option<ResourceName>,
+    pub(super) routes: Followed<RouteConfiguration>,
+    /// The routes that stand in the newest listener.
+    inline: Option<Arc<RouteConfiguration>>,
+}
+
+impl RootState {
+    /// Whether this route configuration is followed.
+    pub(super) fn follows_routes(&self, name: &ResourceName) -> bool {
+        self.routes_name.as_ref() == Some(name)
+    }
+
+    /// Follows the routes that the newest listener names.
+    pub(super) fn follow_routes(&mut self, outbox: &mut Outbox) {
+        let listener = self.listener.value.as_ref().and_then(|it| it.as_ref().ok());
+        let routes = listener.and_then(|listener| listener.api()).map(|api| &api.routes);
+        let (name, inline) = match routes {
+            Some(Routes::Named(name)) => (Some(name.clone()), None),
+            Some(Routes::Inline(routes)) => (None, Some(Arc::new(routes.clone()))),
+            None => (None, None),
+        };
+        self.inline = inline;
+        if name == self.routes_name {
+            return;
+        }
+        if let Some(new) = &name {
+            outbox.watch(DependencyKind::Routes, new);
+        }
+        self.routes = Followed::default();
+        if let Some(old) = core::mem::replace(&mut self.routes_name, name) {
+            outbox.unwatch(DependencyKind::Routes, &old);
+        }
+    }
+
+    /// Forgets the listener, and with it the routes.
+    pub(super) fn forget(&mut self, outbox: &mut Outbox) {
+        self.listener = Followed::default();
+        self.follow_routes(outbox);
+    }
+
+    /// The newest listener with its newest routes; `None` while it is not known what they are.
+    pub(super) fn newest(&self, authority: &str) -> Option<Result<Root, ConfigurationError>> {
+        let listener = match self.listener.value.as_ref()? {
+            Ok(listener) => listener,
+            Err(error) => return Some(Err(ConfigurationError::Listener(error.clone()))),
+        };
+        if listener.api().is_none() {
+            return Some(Err(ConfigurationError::NotForClients(listener.name().clone())));
+        }
+        let routes = match (&self.inline, &self.routes.value) {
+            (Some(routes), _) | (None, Some(Ok(routes))) => routes,
+            (None, Some(Err(error))) => {
+                return Some(Err(ConfigurationError::Routes(error.clone())));
+            }
+            (None, None) => return None,
+        };
+        let Some(host) = routes.index.find(authority) else {
+            return Some(Err(ConfigurationError::NoVirtualHost {
+                routes: routes.name().clone(),
+                name: String::from(authority),
+            }));
+        };
+        let clusters = routes.virtual_hosts().get(host).map(|host| host.clusters());
+        Some(Ok(Root {
+            listener: Arc::clone(listener),
+            routes: Arc::clone(routes),
+            host,
+            clusters: clusters.unwrap_or_default(),
+        }))
+    }
+
+    /// Whether it is mere trouble on the way that keeps the newest routes from being known.
+    pub(super) fn is_trouble(&self) -> bool {
+        matches!(&self.routes.value, Some(Err(error)) if error.is_transient())
+            && matches!(&self.listener.value, Some(Ok(_)))
+    }
+
+    /// What is wrong beside the listener and the routes.
+    pub(super) fn ambient(&self) -> Vec<WatchError> {
+        let routes = match &self.routes.value {
+            Some(Err(DependencyError::Watch(error))) => Some(error),
+            _ => self.routes.ambient.as_ref(),
+        };
+        self.listener.ambient.iter().chain(routes).cloned().collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! Clusters that are made of clusters, and the name of DNS as an endpoint.
+
+use xds_core::types;
+use xds_routing::dependencies::MAX_AGGREGATE_DEPTH;
+
+use crate::rig::{Rig, VARIANTS};
+
+#[test]
+fn an_aggregate_is_followed_to_its_leaves() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["top"]).aggregate("top", &["x", "inner", "y"]);
+            it.aggregate("inner", &["y", "z"]).whole("x", &[1]).whole("y", &[2]);
+        });
+        assert!(rig.told().is_empty(), "z is not there");
+        rig.set(|it| {
+            it.dns("z", "z.example.com");
+        });
+        // Each counts once, at its first place; a leaf of DNS asks for no resource.
+        let all = "[top] inner=<y z.example.com> top=<x y z>".replace("z.example.com", "z");
+        assert_eq!(rig.told(), [format!("{all} x=1 y=2 z=z.example.com:443")]);
+        assert_eq!(rig.watched(), "lds:l cds:inner cds:top cds:x cds:y cds:z eds:x eds:y");
+        // Another member: not before it is there.
+        rig.set(|it| {
+            it.aggregate("inner", &["w"]);
+        });
+        assert!(rig.told().is_empty());
+        rig.set(|it| {
+            it.whole("w", &[3]);
+        });
+        assert_eq!(rig.last(), "[top] inner=<w> top=<x w y> w=3 x=1 y=2");
+        assert_eq!(rig.watched(), "lds:l cds:inner cds:top cds:w cds:x cds:y eds:w eds:x eds:y");
+        // No aggregate any more.
+        rig.set(|it| {
+            it.eds("top", "x");
+        });
+        assert_eq!(rig.last(), "[top] top=1");
+        assert_eq!(rig.watched(), "lds:l cds:top eds:x");
+    }
+    println!("covers: B30a B30b B44");
+}
+
+#[test]
+fn loops_end_at_the_second_time() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["a", "b", "self"]).aggregate("a", &["b", "x"]).aggregate("b", &["y", "a"]);
+            it.aggregate("self", &["self"]).whole("x", &[1]).whole("y", &[2]);
+        });
+        let none = "(made of clusters none of which can be had)";
+        assert_eq!(rig.last(), format!("[a b self] a=<y x> b=<y x> self={none} x=1 y=2"));
+        // What only holds itself is dropped.
+        rig.set(|it| {
+            it.inline(&["x"]);
+        });
+        assert_eq!(rig.watched(), "lds:l cds:x eds:x");
+        assert_eq!(rig.last(), "[x] x=1");
+    }
+    println!("covers: B30a");
+}
+
+#[test]
+fn what_is_too_deep_is_not_followed() {
+    let name = |depth: usize| format!("c{depth:02}");
+    for extra in [0, 1] {
+        let mut rig = Rig::new(VARIANTS[0]);
+        let last = MAX_AGGREGATE_DEPTH - 1 + extra;
+        rig.set(|it| {
+            it.inline(&["c00"]).whole(&name(last), &[1]);
+            for depth in 0..last {
+                it.aggregate(&name(depth), &[&name(depth + 1)]);
+            }
+        });
+        let told = rig.last();
+        match extra {
+            0 => assert!(told.contains(&format!(" c00=<{}>", name(last))), "{told}"),
+            _ => {
+                assert!(told.contains(" c00=(made of clusters more than 16 deep)"), "{told}");
+                assert!(!rig.watched().contains(&name(last)), "{}", rig.watched());
+                // From further below it is near enough.
+                rig.set(|it| {
+                    it.inline(&["c00", "c05"]);
+                });
+                let told = rig.last();
+                assert!(told.contains(&format!(" c05=<{}>", name(last))), "{told}");
+                rig.set(|it| {
+                    it.inline(&["c00"]);
+                });
+                assert!(!rig.watched().contains(&name(last)), "{}", rig.watched());
+            }
+        }
+    }
+    println!("covers: B30a");
+}
+
+#[test]
+fn members_that_are_missing_are_left_out() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["top"]).aggregate("top", &["a", "b"]).whole("a", &[1]).whole("b", &[2]);
+        });
+        assert_eq!(rig.last(), "[top] a=1 b=2 top=<a b>");
+        rig.set(|it| {
+            it.aggregate("top", &["a", "gone"]);
+        });
+        assert!(rig.told().is_empty(), "it may come");
+        rig.advance(std::time::Duration::from_secs(15));
+        let gone =
+            "(cds gone: does not exist: not received within 15 s (node node-1, server server))";
+        assert_eq!(rig.last(), format!("[top] a=1 gone={gone} top=<a>"));
+        rig.set(|it| {
+            it.whole("gone", &[3]);
+        });
+        assert_eq!(rig.last(), "[top] a=1 gone=3 top=<a gone>");
+        rig.set(|it| {
+            it.remove(types::CLUSTER, "b").aggregate("top", &["gone", "a"]);
+        });
+        assert_eq!(rig.last(), "[top] a=1 gone=3 top=<gone a>");
+    }
+    println!("covers: B30b");
+}

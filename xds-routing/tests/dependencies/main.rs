@@ -1,0 +1,11 @@
+//! What a listener leads to, followed through a client core and a server core.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod aggregates;
+mod follow;
+mod resources;
+mod rig;
+mod subscriptions;
+mod trouble;

@@ -1,0 +1,76 @@
+//! Clusters that are needed though routes do not lead to them.
+
+use crate::rig::{Rig, VARIANTS};
+
+#[test]
+fn a_cluster_that_calls_hold_stays() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["a"]).whole("a", &[1]).whole("b", &[2]);
+        });
+        assert_eq!(rig.last(), "[a] a=1");
+        rig.subscribe("a");
+        rig.subscribe("a");
+        assert!(rig.told().is_empty(), "nothing is new");
+        rig.set(|it| {
+            it.inline(&["b"]);
+        });
+        assert_eq!(rig.last(), "[b] a=1 b=2");
+        // It is kept up to date.
+        rig.set(|it| {
+            it.endpoints("a", &[7]);
+        });
+        assert_eq!(rig.told(), ["[b] a=7 b=2"]);
+        rig.unsubscribe("a");
+        assert!(rig.told().is_empty(), "it is still held once");
+        rig.unsubscribe("a");
+        assert_eq!(rig.told(), ["[b] b=2"]);
+        assert_eq!(rig.watched(), "lds:l cds:b eds:b");
+        rig.unsubscribe("a");
+        rig.unsubscribe("never heard of");
+        assert!(rig.told().is_empty());
+    }
+    println!("covers: B26 B44");
+}
+
+#[test]
+fn a_plugin_may_name_clusters() {
+    let mut rig = Rig::new(VARIANTS[1]);
+    rig.set(|it| {
+        it.inline(&["a"]).whole("a", &[1]).aggregate("agg", &["b"]);
+    });
+    rig.told();
+    rig.subscribe("agg");
+    assert!(rig.told().is_empty(), "its members are not there yet; calls to others do not wait");
+    rig.set(|it| {
+        it.endpoints("a", &[3]);
+    });
+    assert_eq!(rig.told(), ["[a] a=3"]);
+    rig.set(|it| {
+        it.whole("b", &[2]);
+    });
+    assert_eq!(rig.told(), ["[a] a=3 agg=<b> b=2"]);
+    // Routes may come to lead there as well, and away again.
+    rig.set(|it| {
+        it.inline(&["a", "b"]);
+    });
+    assert_eq!(rig.last(), "[a b] a=3 agg=<b> b=2");
+    rig.unsubscribe("agg");
+    assert_eq!(rig.last(), "[a b] a=3 b=2");
+    assert_eq!(rig.watched(), "lds:l cds:a cds:b eds:a eds:b");
+}
+
+#[test]
+fn a_subscription_outlives_the_listener() {
+    let mut rig = Rig::new(VARIANTS[1]);
+    rig.set(|it| {
+        it.inline(&["a"]).whole("a", &[1]).whole("b", &[2]);
+    });
+    rig.subscribe("b");
+    assert_eq!(rig.last(), "[a] a=1 b=2");
+    rig.dependencies.shut_down(&mut rig.client, rig.now);
+    assert_eq!(rig.client.watch_count(), 0);
+    rig.subscribe("b");
+    assert_eq!(rig.client.watch_count(), 0, "it is over");
+}

@@ -1,0 +1,260 @@
+//! What is missing or wrong, and what calls are told of it.
+
+use std::time::Duration;
+
+use xds_core::{
+    client::{DataErrorPolicy, Profile},
+    server::{ServerConfig, StatusCode},
+    types,
+};
+use xds_routing::dependencies::{Children, ConfigurationError, Endpoints};
+
+use crate::rig::{Rig, VARIANTS};
+
+const WAIT: Duration = Duration::from_secs(15);
+
+fn dropping() -> Profile {
+    let mut profile = Profile::grpc();
+    profile.data_errors = DataErrorPolicy::DropCached;
+    profile
+}
+
+#[test]
+fn without_a_listener_or_routes_there_is_nothing() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.advance(WAIT);
+        let text = "lds l: does not exist: not received within 15 s (node node-1, server server)";
+        assert_eq!(rig.told(), [format!("error: {text}")]);
+        rig.set(|it| {
+            it.listener("r");
+        });
+        rig.advance(WAIT);
+        let text = "rds r: does not exist: not received within 15 s (node node-1, server server)";
+        assert_eq!(rig.told(), [format!("error: {text}")]);
+        rig.set(|it| {
+            it.routes("r", &["a"]);
+        });
+        assert!(rig.told().is_empty(), "the cluster may come");
+        rig.set(|it| {
+            it.whole("a", &[1]);
+        });
+        assert_eq!(rig.told(), ["[a] a=1"]);
+        // Routes that do not exist, named by a listener that does.
+        rig.set(|it| {
+            it.listener("nowhere");
+        });
+        assert!(rig.told().is_empty(), "the old ones serve until then");
+        rig.advance(WAIT);
+        assert!(rig.last().starts_with("error: rds nowhere: does not exist"));
+        assert_eq!(rig.watched(), "lds:l rds:nowhere");
+    }
+    println!("covers: B44 S3.098");
+}
+
+#[test]
+fn no_virtual_host_is_an_error() {
+    let mut rig = Rig::new(VARIANTS[0]);
+    rig.set(|it| {
+        let mut table = crate::resources::table_of("r", &["a"]);
+        table.virtual_hosts[0].domains = vec!["elsewhere".into()];
+        it.listener("r");
+        it.raw(types::ROUTE_CONFIGURATION, "r", prost::Message::encode_to_vec(&table));
+    });
+    let error =
+        ConfigurationError::NoVirtualHost { routes: "r".into(), name: "shop.example.com".into() };
+    assert_eq!(rig.outcomes, [Err(error)]);
+    rig.told();
+    rig.set(|it| {
+        it.routes("r", &["a"]).whole("a", &[1]);
+    });
+    assert_eq!(rig.last(), "[a] a=1");
+}
+
+#[test]
+fn one_missing_cluster_fails_alone() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["a", "b", "c"]).whole("a", &[1]).cluster("c");
+        });
+        assert!(rig.told().is_empty());
+        rig.advance(WAIT);
+        let told = rig.last();
+        assert!(told.starts_with("[a b c] a=1 b=(cds b: does not exist: not received"), "{told}");
+        assert!(told.ends_with(" c=none"), "{told}");
+        assert!(rig.note("c").starts_with("eds c: does not exist: not received"));
+        let in_use = rig.dependencies.manager().configuration().unwrap().unwrap();
+        let failure = in_use.cluster(&"b".into()).unwrap_err();
+        assert_eq!(failure.code(), 14, "UNAVAILABLE, though it was not found: {failure}");
+        assert!(failure.to_string().contains("cds b: does not exist"), "{failure}");
+        let failure = rig.cluster("c").failure("there is none");
+        assert_eq!(failure.code(), 14);
+        assert!(failure.to_string().contains("there is none (resolution note: eds c: does not"));
+        assert_eq!(in_use.cluster(&"d".into()).unwrap_err().code(), 13, "INTERNAL: a bug");
+        rig.set(|it| {
+            it.whole("b", &[2]).endpoints("c", &[3]);
+        });
+        assert_eq!(rig.last(), "[a b c] a=1 b=2 c=3");
+    }
+    println!("covers: S3.031 S3.034 S3.096 S3.097 S3.098 DE-25 B26 B44");
+}
+
+#[test]
+fn a_note_tells_what_is_wrong_around_a_cluster() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a", "b", "d"]).whole("a", &[1]).whole("b", &[2]);
+            it.dns("d", "d.example.com");
+        });
+        for cluster in ["a", "b", "d"] {
+            assert_eq!(rig.note(cluster), "xDS node ID: node-1");
+        }
+        let place = "(node node-1, server server)";
+        // An error of one resource is in the notes of the clusters that it concerns.
+        rig.set(|it| {
+            it.raw(types::CLUSTER, "a", crate::resources::aggregate("a", &[]));
+        });
+        let of_a = rig.note("a");
+        assert!(of_a.starts_with("cds a: invalid: "), "{of_a}");
+        assert_eq!(rig.note("b"), "xDS node ID: node-1");
+        rig.set(|it| {
+            it.error(types::CLUSTER_LOAD_ASSIGNMENT, "a", StatusCode::NotFound);
+        });
+        let of_endpoints = format!("eds a: the server reports status 5: said so {place}");
+        assert_eq!(rig.note("a"), format!("{of_a}; {of_endpoints}"));
+        rig.set(|it| {
+            it.error(types::LISTENER, "l", StatusCode::PermissionDenied);
+            it.error(types::ROUTE_CONFIGURATION, "r", StatusCode::Unavailable);
+        });
+        let above = format!(
+            "lds l: the server reports status 7: said so {place}; \
+             rds r: the server reports status 14: said so {place}"
+        );
+        assert_eq!(rig.note("a"), format!("{above}; {of_a}; {of_endpoints}"));
+        assert_eq!((rig.note("b"), rig.note("d")), (above.clone(), above));
+        assert_eq!(rig.last(), "[a b d] a=1 b=2 d=d.example.com:443", "all stays in use");
+        // All is well again.
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a", "b", "d", "a"]).whole("a", &[7]);
+        });
+        assert_eq!(rig.note("b"), "xDS node ID: node-1");
+        assert_eq!(rig.note("a"), "xDS node ID: node-1");
+    }
+    println!("covers: S3.022 S3.091 S3.092 S3.093 S3.094 S3.095");
+}
+
+#[test]
+fn a_failed_call_says_that_the_server_is_lost() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a"]).whole("a", &[1]);
+        });
+        rig.told();
+        rig.set_network(false);
+        rig.advance(Duration::from_secs(5));
+        assert_eq!(rig.last(), "[a] a=1", "calls go on");
+        let failure = rig.cluster("a").failure("all endpoints are unreachable");
+        assert_eq!(failure.code(), 14);
+        let text = failure.to_string();
+        let start =
+            "no endpoint of cluster `a`: all endpoints are unreachable (resolution note: lds l: ";
+        assert!(text.starts_with(start), "{text}");
+        for kind in ["lds l: ", "rds r: ", "cds a: ", "eds a: "] {
+            assert!(text.contains(kind), "{kind} in {text}");
+        }
+        rig.set_network(true);
+        rig.advance(Duration::from_secs(200));
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a", "a"]).endpoints("a", &[2]);
+        });
+        assert_eq!(rig.note("a"), "xDS node ID: node-1");
+        assert_eq!(rig.last(), "[a] a=2");
+    }
+    println!("covers: S3.090 S3.091 S3.098");
+}
+
+#[test]
+fn what_must_no_longer_be_used_is_dropped() {
+    for variant in VARIANTS {
+        let mut rig = Rig::with_profile(variant, dropping());
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a", "b"]).whole("a", &[1]).whole("b", &[2]);
+        });
+        assert_eq!(rig.last(), "[a b] a=1 b=2");
+        rig.set(|it| {
+            it.remove(types::CLUSTER, "b");
+        });
+        let told = rig.last();
+        assert!(told.starts_with("[a b] a=1 b=(cds b: does not exist: deleted"), "{told}");
+        assert_eq!(rig.watched(), "lds:l rds:r cds:a cds:b eds:a");
+        rig.set(|it| {
+            it.error(types::CLUSTER_LOAD_ASSIGNMENT, "a", StatusCode::NotFound);
+        });
+        let Children::Leaf(leaf) = &rig.cluster("a").children else { panic!("no aggregate") };
+        assert_eq!(leaf.endpoints, Endpoints::Missing);
+        assert!(leaf.note.to_string().starts_with("eds a: the server reports status 5"));
+        rig.told();
+        rig.set(|it| {
+            it.remove(types::LISTENER, "l");
+        });
+        assert!(rig.last().starts_with("error: lds l: does not exist: deleted"));
+        assert_eq!(rig.watched(), "lds:l");
+        rig.set(|it| {
+            it.listener("r").whole("a", &[4]).whole("b", &[5]);
+        });
+        assert_eq!(rig.last(), "[a b] a=4 b=5");
+    }
+    println!("covers: B44");
+}
+
+#[test]
+fn trouble_on_the_way_to_the_new_keeps_the_old() {
+    let mut rig = Rig::new(VARIANTS[0]);
+    rig.set(|it| {
+        it.listener("r").routes("r", &["a"]).whole("a", &[1]);
+    });
+    rig.told();
+    rig.set(|it| {
+        it.routes("r", &["b"]);
+    });
+    assert_eq!(rig.watched(), "lds:l rds:r cds:a cds:b eds:a");
+    rig.set_network(false);
+    rig.advance(Duration::from_secs(60));
+    assert_eq!(rig.last(), "[a] a=1", "b is not known to be missing");
+    rig.set(|it| {
+        it.whole("b", &[2]);
+    });
+    rig.set_network(true);
+    rig.advance(Duration::from_secs(200));
+    assert_eq!(rig.last(), "[b] b=2");
+    // Who has nothing is told at once.
+    let mut rig = Rig::new(VARIANTS[0]);
+    rig.set_network(false);
+    rig.advance(Duration::from_secs(60));
+    assert!(rig.told()[0].starts_with("error: lds l: "));
+}
+
+#[test]
+fn a_server_that_says_what_it_does_not_have_is_believed_at_once() {
+    let [_, incremental] = VARIANTS;
+    let mut rig = Rig::with_server(incremental, Profile::grpc(), ServerConfig::default());
+    rig.set(|it| {
+        it.inline(&["a", "b"]).whole("a", &[1]);
+    });
+    assert!(rig.last().starts_with("[a b] a=1 b=(cds b: does not exist: the server has none"));
+}
+
+#[test]
+fn names_that_cannot_be_watched_are_errors_of_their_own() {
+    let mut rig = Rig::new(VARIANTS[0]);
+    let long = "x".repeat(5_000_000);
+    rig.set(|it| {
+        it.inline(&["a", "*"]).whole("a", &[1]);
+        it.aggregate("a", &[&long, "b"]).whole("b", &[2]);
+    });
+    let told = rig.last();
+    assert!(told.contains("*=(cannot be watched: \"*\" is not a resource name)"), "{told}");
+}
