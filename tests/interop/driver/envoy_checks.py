@@ -14,6 +14,7 @@ from driver.envoy import Envoy
 from driver.envoy_constraints_checks import agrees_on_constraints
 from driver.envoy_files_checks import follows_a_mounted_file, follows_files
 from driver.envoy_load_checks import changes_under_load
+from driver.envoy_repair_checks import repairs_a_rejected_change
 from driver.envoy_rest_checks import follows_over_rest
 from driver.envoy_secrets_checks import follows_secrets_and_runtime
 from driver.envoy_world import (
@@ -70,6 +71,9 @@ def run(report: PeerReport, run_dir: Path) -> None:
             stories["resources in a mounted ConfigMap"] = peer.follows_a_config_map
         if transport.streams is Streams.AGGREGATED:
             stories |= changes_under_load(programs, transport)
+            stories["a rejected change is repaired, --ordering ack-gated"] = partial(
+                repairs_a_rejected_change, programs=programs, transport=transport
+            )
         scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}
     scenarios["envoy, REST: start, changes, a rejection, a restart"] = partial(follows_over_rest, programs=programs)
     scenarios["envoy, its own verdict on constraints"] = partial(agrees_on_constraints, programs=programs)
