@@ -30,6 +30,9 @@ pub enum ChildChange<C> {
     Close(String),
 }
 
+/// How long a child that was removed may come back (S2.018, X47).
+pub(super) const KEPT: Duration = Duration::from_secs(15 * 60);
+
 #[derive(Clone, Debug)]
 pub(super) struct Child<P> {
     pub(super) state: ConnectivityState,
@@ -80,19 +83,30 @@ impl<P> Children<P> {
         changes
     }
 
-    /// Takes what a child says. One that is unknown is ignored. A child that failed counts as failing until
-    /// it is ready again, so that trying does not hold calls up.
-    pub(super) fn set(&mut self, name: &str, state: ConnectivityState, picker: P) {
+    /// Takes how a child is, and says whether that counts. One that is unknown is ignored. A child that
+    /// failed counts as failing until it is ready again, so that trying does not hold calls up.
+    pub(super) fn set_state(&mut self, name: &str, state: ConnectivityState) -> bool {
         let Some(child) = self.children.get_mut(name) else {
-            return;
+            return false;
         };
         let goes_on_failing = child.state == ConnectivityState::TransientFailure
             && state == ConnectivityState::Connecting;
-        if goes_on_failing {
-            return;
+        if !goes_on_failing {
+            child.state = state;
         }
-        child.state = state;
-        child.picker = Some(picker);
+        !goes_on_failing
+    }
+
+    /// Takes what to pick with from a child.
+    pub(super) fn set_picker(&mut self, name: &str, picker: P) {
+        if let Some(child) = self.children.get_mut(name) {
+            child.picker = Some(picker);
+        }
+    }
+
+    /// What a child gave to pick with last.
+    pub(super) fn picker(&self, name: &str) -> Option<&P> {
+        self.children.get(name)?.picker.as_ref()
     }
 
     /// Closes what was removed long enough ago.

@@ -4,9 +4,11 @@
 //! [`Router`](crate::router::Router) needs none of this, and is what is recommended (X46).
 
 mod children;
+mod routing;
 mod weighted_target;
 
 pub use self::{
     children::{ChildChange, ConnectivityState},
+    routing::{NoPolicyRoute, PolicyRoute, RoutedPick, RoutingConfig, XdsRouting},
     weighted_target::{Pick, Target, WeightedTarget},
 };

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use xds_core::Time;
 
-use super::children::{ChildChange, Children, ConnectivityState};
+use super::children::{ChildChange, Children, ConnectivityState, KEPT};
 use crate::random::Random;
 
 /// A child in the configuration: how many calls it gets, and its own configuration.
@@ -47,9 +47,6 @@ pub struct WeightedTarget<P> {
     weights: BTreeMap<String, u32>,
 }
 
-/// How long a child that was removed may come back (S2.018, X47).
-const KEPT: Duration = Duration::from_secs(15 * 60);
-
 impl<P> Default for WeightedTarget<P> {
     fn default() -> Self {
         Self::new(KEPT)
@@ -79,7 +76,9 @@ impl<P> WeightedTarget<P> {
     /// Takes what a child says: how it is, and what to pick with from now on. Calls that wait are to be picked
     /// for again.
     pub fn child_changed(&mut self, name: &str, state: ConnectivityState, picker: P) {
-        self.children.set(name, state, picker);
+        if self.children.set_state(name, state) {
+            self.children.set_picker(name, picker);
+        }
     }
 
     /// How the policy is: all its children taken together (S2.016).

@@ -11,10 +11,7 @@ use alloc::{
     vec::Vec,
 };
 
-use crate::{
-    pattern::{LetterCase, PathMatcher},
-    route::Route,
-};
+use crate::pattern::{LetterCase, PathMatcher};
 
 /// Routes by their position, in order.
 type Positions = Vec<u32>;
@@ -95,7 +92,7 @@ fn grouped(mut texts: Vec<(String, u32)>) -> Vec<(String, Positions)> {
     groups
 }
 
-/// The routes of a virtual host by what their paths look like.
+/// Routes by what their paths look like.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RouteIndex {
     exact: Exact,
@@ -107,12 +104,12 @@ pub(crate) struct RouteIndex {
 }
 
 impl RouteIndex {
-    pub(crate) fn new(routes: &[Route]) -> Self {
+    pub(crate) fn new<'a>(paths: impl Iterator<Item = &'a PathMatcher>) -> Self {
         let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
         let (mut exact_any, mut prefixes_any) = (Vec::new(), Vec::new());
         let mut expressions = Vec::new();
-        for (position, route) in (0..u32::MAX).zip(routes) {
-            match &route.matches.path {
+        for (position, path) in (0..u32::MAX).zip(paths) {
+            match path {
                 PathMatcher::Exact(text, LetterCase::Sensitive) => {
                     exact.push((text.to_string(), position));
                 }
@@ -137,8 +134,21 @@ impl RouteIndex {
         }
     }
 
+    /// The first route of which `take` makes something, out of those whose paths can fit. It is told the
+    /// route's position, and whether the path is known to fit.
+    pub(crate) fn first<T>(
+        &self,
+        path: &str,
+        mut take: impl FnMut(usize, bool) -> Option<T>,
+    ) -> Option<T> {
+        self.candidates(path).find_map(|candidate| match candidate {
+            Candidate::Fits(position) => take(position, true),
+            Candidate::MayFit(position) => take(position, false),
+        })
+    }
+
     /// The routes whose paths can fit, in order.
-    pub(crate) fn candidates(&self, path: &str) -> Candidates<'_> {
+    fn candidates(&self, path: &str) -> Candidates<'_> {
         let mut lists = Vec::new();
         lists.extend(self.exact.find(path));
         lists.extend(self.prefixes.chain(path));
@@ -153,7 +163,7 @@ impl RouteIndex {
 
 /// Routes in order, read from several lists.
 #[derive(Debug)]
-pub(crate) struct Candidates<'a> {
+struct Candidates<'a> {
     /// Those whose paths fit.
     lists: Vec<&'a [u32]>,
     /// Those whose paths may.
@@ -162,7 +172,7 @@ pub(crate) struct Candidates<'a> {
 
 /// A route whose path can fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Candidate {
+enum Candidate {
     /// It does.
     Fits(usize),
     /// It has to be asked.

@@ -10,7 +10,6 @@ use alloc::string::String;
 
 use thiserror::Error;
 
-use self::index::Candidate;
 pub(crate) use self::index::RouteIndex;
 use crate::{
     pattern::Headers,
@@ -63,11 +62,7 @@ impl VirtualHost {
         call: &Call<'_, H>,
         random: &mut Random,
     ) -> Result<&Route, NoRoute> {
-        let found = self.index.candidates(call.path).find_map(|candidate| {
-            let (position, path_fits) = match candidate {
-                Candidate::Fits(position) => (position, true),
-                Candidate::MayFit(position) => (position, false),
-            };
+        let found = self.index.first(call.path, |position, path_fits| {
             let route = self.routes.get(position)?;
             let path_fits = path_fits || route.matches.path.matches(call.path);
             (path_fits && route.matches.rest_matches(call, random)).then_some(route)

@@ -99,7 +99,7 @@ fn judge_host(
         }
     }
     let overrides = judge_overrides(&host.typed_per_filter_config, judge)?;
-    let index = RouteIndex::new(&routes);
+    let index = RouteIndex::new(routes.iter().map(|route| &route.matches.path));
     Some(VirtualHost { name: host.name.clone(), domains, routes, passed_over, overrides, index })
 }
 
