@@ -120,6 +120,15 @@ impl<'a> Judge<'a> {
         self.field(&format!("{name}[{index}]"), work)
     }
 
+    /// Works on an element of what is being worked on, which is a list.
+    pub(crate) fn index<T>(&mut self, index: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.len();
+        self.path.push_str(index);
+        let done = work(self);
+        self.path.truncate(length);
+        done
+    }
+
     /// Says that something is wrong with what is being worked on.
     pub(crate) fn fault(&mut self, problem: impl fmt::Display) {
         if self.fields.len() >= LISTED {

@@ -4,11 +4,13 @@
 //! [`Router`](crate::router::Router) needs none of this, and is what is recommended (X46).
 
 mod children;
+mod config;
 mod routing;
 mod weighted_target;
 
 pub use self::{
     children::{ChildChange, ConnectivityState},
+    config::{InvalidPolicy, LeafConfig, PolicyConfig, PolicyRegistry},
     routing::{NoPolicyRoute, PolicyRoute, RoutedPick, RoutingConfig, XdsRouting},
     weighted_target::{Pick, Target, WeightedTarget},
 };

@@ -1,0 +1,147 @@
+//! Fields of objects as protobuf's JSON has them: either spelling of a name, `null` for one that is not set,
+//! numbers as numbers or texts. What nobody knows is passed over.
+
+use alloc::{string::String, vec::Vec};
+
+use serde_json::{Map, Value};
+
+use crate::judge::Judge;
+
+/// The fields of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields<'a>(&'a Map<String, Value>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(value: &'a Value, judge: &mut Judge<'_>) -> Option<Self> {
+        let object = value.as_object();
+        if object.is_none() {
+            judge.fault("must be an object");
+        }
+        object.map(Self)
+    }
+
+    /// A field that is set, by its name in lower camel case.
+    pub(super) fn get(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a Value> {
+        let set = |name: &str| self.0.get(name).filter(|value| !value.is_null());
+        let other = snake_case(name);
+        if other == name {
+            return set(name);
+        }
+        match (set(name), set(&other)) {
+            (Some(_), Some(_)) => {
+                judge.fault_in(name, format_args!("must not be set beside {other}"));
+                None
+            }
+            (value, other) => value.or(other),
+        }
+    }
+
+    pub(super) fn required(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a Value> {
+        let value = self.get(name, judge);
+        if value.is_none() {
+            judge.fault_in(name, "must be set");
+        }
+        value
+    }
+
+    /// A text; an empty one if it is not set, as in protobuf.
+    pub(super) fn text(&self, name: &str, judge: &mut Judge<'_>) -> Option<&'a str> {
+        match self.get(name, judge) {
+            None => Some(""),
+            Some(Value::String(text)) => Some(text),
+            Some(_) => {
+                judge.fault_in(name, "must be a text");
+                None
+            }
+        }
+    }
+
+    pub(super) fn flag(&self, name: &str, judge: &mut Judge<'_>) -> Option<bool> {
+        match self.get(name, judge)? {
+            Value::Bool(flag) => Some(*flag),
+            _ => {
+                judge.fault_in(name, "must be true or false");
+                None
+            }
+        }
+    }
+
+    /// A whole number that is not negative.
+    pub(super) fn number(&self, name: &str, judge: &mut Judge<'_>) -> Option<u32> {
+        let number = u32::try_from(self.wide_number(name, judge)?);
+        if number.is_err() {
+            judge.fault_in(name, format_args!("must be from 0 to {}", u32::MAX));
+        }
+        number.ok()
+    }
+
+    /// A whole number; where it has 64 bits, protobuf's JSON has it as a text.
+    pub(super) fn wide_number(&self, name: &str, judge: &mut Judge<'_>) -> Option<i64> {
+        let number = match self.get(name, judge)? {
+            Value::Number(number) => number.as_i64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        if number.is_none() {
+            judge.fault_in(name, "must be a whole number");
+        }
+        number
+    }
+
+    /// The elements of a list; none if it is not set.
+    pub(super) fn list(&self, name: &str, judge: &mut Judge<'_>) -> &'a [Value] {
+        match self.get(name, judge) {
+            None => &[],
+            Some(Value::Array(list)) => list,
+            Some(_) => {
+                judge.fault_in(name, "must be a list");
+                &[]
+            }
+        }
+    }
+
+    /// The entries of a map; none if it is not set.
+    pub(super) fn map(
+        &self,
+        name: &str,
+        judge: &mut Judge<'_>,
+    ) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        let value = self.get(name, judge);
+        if value.is_some_and(|value| !value.is_object()) {
+            judge.fault_in(name, "must be an object");
+        }
+        value.and_then(Value::as_object).into_iter().flatten()
+    }
+}
+
+fn snake_case(camel_case: &str) -> String {
+    let mut name = String::new();
+    for letter in camel_case.chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
+
+/// The one of these fields that is set: JSON has no `oneof`, so there may be none or several (S2.036).
+pub(super) fn one_of<'a>(
+    fields: &Fields<'_>,
+    names: &[&'a str],
+    judge: &mut Judge<'_>,
+) -> Option<&'a str> {
+    let set = names.iter().copied().filter(|name| fields.get(name, judge).is_some());
+    let set: Vec<&str> = set.collect();
+    match set.as_slice() {
+        [one] => Some(one),
+        [] => {
+            judge.fault(format_args!("must have one of {}", names.join(", ")));
+            None
+        }
+        several => {
+            judge.fault(format_args!("must have only one of {}", several.join(", ")));
+            None
+        }
+    }
+}
