@@ -6,11 +6,13 @@
 mod children;
 mod config;
 mod routing;
+mod tree;
 mod weighted_target;
 
 pub use self::{
     children::{ChildChange, ConnectivityState},
     config::{InvalidPolicy, LeafConfig, PolicyConfig, PolicyRegistry},
     routing::{NoPolicyRoute, PolicyRoute, RoutedPick, RoutingConfig, XdsRouting},
+    tree::{LeafChange, LeafId, PolicyTree, TreePick},
     weighted_target::{Pick, Target, WeightedTarget},
 };

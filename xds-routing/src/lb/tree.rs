@@ -1,0 +1,330 @@
+//! Policies inside one another, down to those that somebody else runs.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    vec::Vec,
+};
+use core::time::Duration;
+
+use xds_core::Time;
+
+use super::{
+    children::{ChildChange, ConnectivityState, KEPT},
+    config::{LeafConfig, PolicyConfig},
+    routing::{NoPolicyRoute, RoutedPick, XdsRouting},
+    weighted_target::{Pick, WeightedTarget},
+};
+use crate::{matching::Call, pattern::Headers, random::Random};
+
+/// A leaf of a tree; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeafId(u64);
+
+/// What whoever runs the leaves does for a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeafChange {
+    /// Make a policy with this configuration.
+    Create(LeafId, LeafConfig),
+    /// Give the policy its newest configuration.
+    Update(LeafId, LeafConfig),
+    /// Close the policy.
+    Close(LeafId),
+}
+
+/// Who gets a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TreePick<'a, P> {
+    /// Ask this picker of a leaf.
+    Leaf(&'a P),
+    /// Nobody yet: the call waits until [`PolicyTree::generation`] is another number.
+    Queue,
+    /// Nobody, since no route is for the call, which fails with UNAVAILABLE.
+    NoRoute(NoPolicyRoute),
+    /// Nobody, since a policy has no children: the call fails with UNAVAILABLE.
+    NoChildren,
+}
+
+/// All policies of a configuration. `P` is what a leaf gives to pick with.
+///
+/// Clusters are leaves, one for each action that leads to them: what is shared between routes is actions,
+/// so connections grow with the number of actions and not of routes (S2.138, S2.139).
+#[derive(Clone, Debug)]
+pub struct PolicyTree<P> {
+    root: Option<Node<P>>,
+    parents: Parents,
+    changes: VecDeque<LeafChange>,
+    generation: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Node<P> {
+    // What children give to pick with is their name: who it is for is the next node's to say.
+    Routing(XdsRouting<String>, BTreeMap<String, Self>),
+    WeightedTarget(WeightedTarget<String>, BTreeMap<String, Self>),
+    Leaf { id: LeafId, state: ConnectivityState, picker: Option<P> },
+}
+
+/// Where leaves are, and how the tree makes more of them.
+#[derive(Clone, Debug)]
+struct Parents {
+    paths: BTreeMap<LeafId, Vec<String>>,
+    next: u64,
+    keep: Duration,
+}
+
+impl<P> Default for PolicyTree<P> {
+    fn default() -> Self {
+        Self::new(KEPT)
+    }
+}
+
+impl<P> PolicyTree<P> {
+    /// Without policies yet. A child that a policy removes may come back for this long (X47).
+    #[must_use]
+    pub const fn new(keep: Duration) -> Self {
+        Self {
+            root: None,
+            parents: Parents { paths: BTreeMap::new(), next: 0, keep },
+            changes: VecDeque::new(),
+            generation: 0,
+        }
+    }
+
+    /// Takes a configuration. Policies stay where their names stay (S2.009, S2.052); one that is of another
+    /// kind than the policy of its name before is made anew.
+    pub fn update(&mut self, config: PolicyConfig, now: Time) {
+        self.generation = self.generation.wrapping_add(1);
+        let root = self.root.take();
+        let mut work = Work { parents: &mut self.parents, changes: &mut self.changes, now };
+        self.root = Some(work.put(root, config, &mut Vec::new()));
+    }
+
+    /// Takes what a leaf says: how it is, and what to pick with from now on.
+    pub fn leaf_changed(&mut self, leaf: LeafId, state: ConnectivityState, picker: P) {
+        let Some((root, path)) = self.root.as_mut().zip(self.parents.paths.get(&leaf)) else {
+            return;
+        };
+        self.generation = self.generation.wrapping_add(1);
+        root.set(path, state, picker);
+    }
+
+    /// How all of it is.
+    #[must_use]
+    pub fn state(&self) -> ConnectivityState {
+        self.root.as_ref().map_or(ConnectivityState::Idle, Node::state)
+    }
+
+    /// Another number whenever the configuration or what any leaf gives to pick with is another: all calls
+    /// that wait are to be picked for again.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Who gets a call.
+    pub fn pick<H: Headers + ?Sized>(
+        &self,
+        call: &Call<'_, H>,
+        random: &mut Random,
+    ) -> TreePick<'_, P> {
+        let mut node = self.root.as_ref();
+        while let Some(at) = node {
+            node = match at {
+                Node::Leaf { picker, .. } => {
+                    return picker.as_ref().map_or(TreePick::Queue, TreePick::Leaf);
+                }
+                Node::Routing(policy, children) => match policy.pick(call, random) {
+                    RoutedPick::Child(name) => children.get(name),
+                    RoutedPick::Queue => return TreePick::Queue,
+                    RoutedPick::Nobody(why) => return TreePick::NoRoute(why),
+                },
+                Node::WeightedTarget(policy, children) => match policy.pick(random) {
+                    Pick::Child(name) => children.get(name),
+                    Pick::Queue => return TreePick::Queue,
+                    Pick::Nobody => return TreePick::NoChildren,
+                },
+            };
+        }
+        TreePick::Queue
+    }
+
+    /// What is to be done next for the leaves.
+    pub fn poll_change(&mut self) -> Option<LeafChange> {
+        self.changes.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due: a removed child has had its time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.root.as_ref().and_then(Node::poll_timeout)
+    }
+
+    /// Closes what has had its time. Calling early is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let mut work = Work { parents: &mut self.parents, changes: &mut self.changes, now };
+        if let Some(root) = self.root.as_mut() {
+            work.expire(root);
+        }
+    }
+}
+
+impl<P> Node<P> {
+    fn state(&self) -> ConnectivityState {
+        match self {
+            Self::Routing(policy, _) => policy.state(),
+            Self::WeightedTarget(policy, _) => policy.state(),
+            Self::Leaf { state, .. } => *state,
+        }
+    }
+
+    fn set(&mut self, path: &[String], now_is: ConnectivityState, now_picks: P) {
+        match self {
+            Self::Leaf { state, picker, .. } => {
+                *state = now_is;
+                *picker = Some(now_picks);
+            }
+            Self::Routing(policy, children) => {
+                let Some((name, rest)) = path.split_first() else { return };
+                let Some(child) = children.get_mut(name) else { return };
+                child.set(rest, now_is, now_picks);
+                policy.child_changed(name, child.state(), name.clone());
+            }
+            Self::WeightedTarget(policy, children) => {
+                let Some((name, rest)) = path.split_first() else { return };
+                let Some(child) = children.get_mut(name) else { return };
+                child.set(rest, now_is, now_picks);
+                policy.child_changed(name, child.state(), name.clone());
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let (own, children) = match self {
+            Self::Routing(policy, children) => (policy.poll_timeout(), children),
+            Self::WeightedTarget(policy, children) => (policy.poll_timeout(), children),
+            Self::Leaf { .. } => return None,
+        };
+        children.values().filter_map(Self::poll_timeout).chain(own).min()
+    }
+}
+
+/// A change of the tree that is being made.
+struct Work<'a> {
+    parents: &'a mut Parents,
+    changes: &'a mut VecDeque<LeafChange>,
+    now: Time,
+}
+
+impl Work<'_> {
+    /// The policy of this configuration, in the place of the one before.
+    fn put<P>(
+        &mut self,
+        before: Option<Node<P>>,
+        config: PolicyConfig,
+        path: &mut Vec<String>,
+    ) -> Node<P> {
+        match (before, config) {
+            (Some(Node::Leaf { id, state, picker }), PolicyConfig::Leaf(config)) => {
+                self.changes.push_back(LeafChange::Update(id, config));
+                Node::Leaf { id, state, picker }
+            }
+            (None, PolicyConfig::Leaf(config)) => {
+                let id = LeafId(self.parents.next);
+                self.parents.next = self.parents.next.saturating_add(1);
+                self.parents.paths.insert(id, path.clone());
+                self.changes.push_back(LeafChange::Create(id, config));
+                Node::Leaf { id, state: ConnectivityState::Connecting, picker: None }
+            }
+            (Some(Node::Routing(mut policy, mut children)), PolicyConfig::Routing(config)) => {
+                let changes = policy.update(config, self.now);
+                for name in self.apply(changes, &mut children, path) {
+                    if let Some(child) = children.get(&name) {
+                        policy.child_changed(&name, child.state(), name.clone());
+                    }
+                }
+                Node::Routing(policy, children)
+            }
+            (
+                Some(Node::WeightedTarget(mut policy, mut children)),
+                PolicyConfig::WeightedTarget(targets),
+            ) => {
+                let changes = policy.update(targets, self.now);
+                for name in self.apply(changes, &mut children, path) {
+                    if let Some(child) = children.get(&name) {
+                        policy.child_changed(&name, child.state(), name.clone());
+                    }
+                }
+                Node::WeightedTarget(policy, children)
+            }
+            (None, config @ PolicyConfig::Routing(_)) => {
+                let node = Node::Routing(XdsRouting::new(self.parents.keep), BTreeMap::new());
+                self.put(Some(node), config, path)
+            }
+            (None, config @ PolicyConfig::WeightedTarget(_)) => {
+                let policy = WeightedTarget::new(self.parents.keep);
+                self.put(Some(Node::WeightedTarget(policy, BTreeMap::new())), config, path)
+            }
+            (Some(other), config) => {
+                self.close(other);
+                self.put(None, config, path)
+            }
+        }
+    }
+
+    /// Makes and changes the children of a policy. Tells those that are policies themselves, whose state may
+    /// be another after it.
+    fn apply<P>(
+        &mut self,
+        changes: Vec<ChildChange<PolicyConfig>>,
+        children: &mut BTreeMap<String, Node<P>>,
+        path: &mut Vec<String>,
+    ) -> Vec<String> {
+        let mut policies = Vec::new();
+        for change in changes {
+            let (name, config) = match change {
+                ChildChange::Create(name, config) | ChildChange::Update(name, config) => {
+                    (name, config)
+                }
+                ChildChange::Close(name) => {
+                    children.remove(&name).into_iter().for_each(|child| self.close(child));
+                    continue;
+                }
+            };
+            path.push(name.clone());
+            let child = self.put(children.remove(&name), config, path);
+            path.pop();
+            if !matches!(child, Node::Leaf { picker: None, .. }) {
+                policies.push(name.clone());
+            }
+            children.insert(name, child);
+        }
+        policies
+    }
+
+    fn expire<P>(&mut self, node: &mut Node<P>) {
+        let (gone, children) = match node {
+            Node::Routing(policy, children) => (policy.handle_timeout(self.now), children),
+            Node::WeightedTarget(policy, children) => (policy.handle_timeout(self.now), children),
+            Node::Leaf { .. } => return,
+        };
+        for name in gone {
+            children.remove(&name).into_iter().for_each(|child| self.close(child));
+        }
+        children.values_mut().for_each(|child| self.expire(child));
+    }
+
+    fn close<P>(&mut self, node: Node<P>) {
+        match node {
+            Node::Routing(_, children) | Node::WeightedTarget(_, children) => {
+                children.into_values().for_each(|child| self.close(child));
+            }
+            Node::Leaf { id, .. } => {
+                self.parents.paths.remove(&id);
+                self.changes.push_back(LeafChange::Close(id));
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Policies inside one another, and service configs that come back as such.
+#![allow(deprecated, reason = "servers still send what is")]
+
+mod support;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use proptest::prelude::*;
+use support::*;
+use xds_core::Time;
+use xds_routing::{
+    Call, Random, Rules,
+    lb::{
+        ConnectivityState::{self, *},
+        LeafChange, LeafConfig, LeafId, PolicyConfig, PolicyRegistry, PolicyTree, TreePick,
+    },
+    listener::{HttpConnections, Listener},
+    proto::envoy::{
+        config::route::v3::{Route, header_matcher::HeaderMatchSpecifier as Header},
+        r#type::v3::fractional_percent::DenominatorType,
+    },
+    route::RouteConfiguration,
+    router::{Router, Target},
+    service_config::ServiceConfigs,
+};
+
+/// A tree whose leaves are clusters, and what it asked for.
+#[derive(Default)]
+struct Clusters {
+    tree: PolicyTree<String>,
+    configs: ServiceConfigs,
+    leaves: BTreeMap<LeafId, String>,
+    log: Vec<String>,
+}
+
+impl Clusters {
+    /// The service config of the next version, read back.
+    fn config(&mut self, routes: &RouteConfiguration) -> PolicyConfig {
+        let config = self.configs.next(&routes.virtual_hosts()[0]).expect("a config").to_json();
+        PolicyRegistry::default().service_config(&config).expect("its own config")
+    }
+
+    fn update(&mut self, routes: Vec<Route>, now: Time) {
+        let config = self.config(&valid(routes));
+        self.tree.update(config, now);
+        self.follow();
+    }
+
+    fn follow(&mut self) {
+        let name = |config: LeafConfig| match config {
+            LeafConfig::Cluster(name) => name.to_string(),
+            other => panic!("{other:?}"),
+        };
+        while let Some(change) = self.tree.poll_change() {
+            match change {
+                LeafChange::Create(leaf, config) => {
+                    self.log.push(format!("+{}", name(config.clone())));
+                    assert!(self.leaves.insert(leaf, name(config)).is_none());
+                }
+                LeafChange::Update(leaf, config) => {
+                    self.log.push(format!("={}", name(config.clone())));
+                    assert!(self.leaves.insert(leaf, name(config)).is_some());
+                }
+                LeafChange::Close(leaf) => {
+                    let name = self.leaves.remove(&leaf).expect("one that was made");
+                    self.log.push(format!("-{name}"));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn all_are(&mut self, state: ConnectivityState) {
+        for (&leaf, name) in &self.leaves {
+            self.tree.leaf_changed(leaf, state, name.clone());
+        }
+    }
+
+    fn pick(&self, call: &Call<'_, [(&str, &str)]>, random: &mut Random) -> Result<String, String> {
+        match self.tree.pick(call, random) {
+            TreePick::Leaf(name) => Ok(name.clone()),
+            TreePick::Queue => Err("queue".into()),
+            TreePick::NoRoute(why) => Err(why.to_string()),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+}
+
+#[test]
+fn a_canary_closes_and_makes_nothing() {
+    let mut clusters = Clusters::default();
+    let split = |new: u32| {
+        vec![
+            route(prefix("/s"), weighted(&[("old", 100 - new), ("new", new)])),
+            route(path("/t"), cluster("old")),
+            route(prefix("/u"), cluster("old")),
+        ]
+    };
+    clusters.update(split(1), Time::ZERO);
+    // As many as actions have, however many routes there are: `old` alone, and the two of the split.
+    assert_eq!(clusters.log(), ["+old", "+new", "+old"]);
+    assert_eq!(clusters.tree.state(), Connecting);
+    let call = Call::new("/s/m", [].as_slice());
+    assert_eq!(clusters.pick(&call, &mut Random::new(0)), Err("queue".into()));
+    clusters.all_are(Ready);
+    assert_eq!(clusters.tree.state(), Ready);
+    let mut random = Random::new(1);
+    for new in [1, 25, 99] {
+        let before = clusters.tree.generation();
+        clusters.update(split(new), Time::ZERO);
+        assert!(clusters.log().iter().all(|it| it.starts_with('=')));
+        assert_ne!(clusters.tree.generation(), before);
+        let share = (0..10_000).filter(|_| clusters.pick(&call, &mut random) == Ok("new".into()));
+        let (share, mean) = (share.count() as f64, f64::from(new) * 100.0);
+        assert!((share - mean).abs() < 4.0 * (mean * (1.0 - mean / 10_000.0)).sqrt(), "{share}");
+    }
+    println!("covers: S2.015 S2.114 S2.116 S2.138 S2.139");
+}
+
+#[test]
+fn what_was_removed_may_come_back_at_every_level() {
+    let at = |minutes: u64| Time::ZERO.after(Duration::from_secs(60 * minutes));
+    let mut clusters = Clusters::default();
+    let both = || vec![route(prefix("/a"), cluster("a")), route(prefix("/b"), cluster("b"))];
+    clusters.update(both(), at(0));
+    clusters.all_are(Ready);
+    clusters.log();
+    let only = || vec![route(prefix("/a"), cluster("a")), route(prefix("/x"), cluster("a"))];
+    clusters.update(only(), at(1));
+    assert_eq!((clusters.log(), clusters.tree.poll_timeout()), (vec!["=a".into()], Some(at(16))));
+    clusters.update(both(), at(2));
+    assert_eq!(clusters.log(), ["=a", "=b"]);
+    let call = Call::new("/b", [].as_slice());
+    assert_eq!(clusters.pick(&call, &mut Random::new(0)), Ok("b".into()), "as it was");
+    clusters.update(only(), at(3));
+    clusters.log();
+    clusters.tree.handle_timeout(at(17));
+    clusters.follow();
+    assert!(clusters.log().is_empty());
+    clusters.tree.handle_timeout(at(18));
+    clusters.follow();
+    assert_eq!((clusters.log(), clusters.tree.poll_timeout()), (vec!["-b".into()], None));
+
+    // One route for all calls needs no routing: a policy of another kind is made in its place.
+    clusters.update(vec![route(prefix(""), cluster("a"))], at(20));
+    assert_eq!(clusters.log(), ["-a", "+a"]);
+}
+
+#[test]
+fn policies_without_an_answer_say_so() {
+    let mut tree = PolicyTree::<&str>::default();
+    let call = Call::new("/s/m", &[]);
+    let mut random = Random::new(0);
+    assert_eq!(tree.pick(&call, &mut random), TreePick::Queue, "no configuration yet");
+    let empty = r#"[{"weighted_target_experimental":{}}]"#;
+    tree.update(PolicyRegistry::default().policies(empty).unwrap(), Time::ZERO);
+    assert_eq!(tree.pick(&call, &mut random), TreePick::NoChildren);
+    assert_eq!(tree.state(), TransientFailure);
+}
+
+fn table() -> impl Strategy<Value = Vec<Route>> {
+    let text = || "(/[/abAB]{0,4})?";
+    let path = prop_oneof![
+        text().prop_map(|text| path(&text)),
+        text().prop_map(|text| prefix(&text)),
+        "/[/abAB]{0,2}(\\.\\*|a\\+|\\[ab\\])?".prop_map(|text| safe_regex(&text)),
+    ];
+    let header = prop_oneof![
+        2 => Just(None),
+        1 => "[ab]".prop_map(|text| Some(Header::ExactMatch(text))),
+        1 => "[ab]".prop_map(|text| Some(Header::ContainsMatch(text))),
+        1 => any::<bool>().prop_map(|present| Some(Header::PresentMatch(present))),
+    ];
+    let fraction = prop_oneof![3 => Just(None), 1 => (0..100_u32).prop_map(Some)];
+    // In the order of names, in which service configs have them, so that chance decides the same.
+    let split = prop::collection::btree_map("[abcd]", 1..50_u32, 1..4);
+    let matches = (path, header, any::<bool>(), any::<bool>(), fraction);
+    let one =
+        (matches, split).prop_map(|((mut matches, header, invert, case, fraction), split)| {
+            matches.case_sensitive = boolean(case);
+            if let Some(how) = header {
+                matches = with_header(matches, "h", how);
+                matches.headers[0].invert_match = invert;
+            }
+            if let Some(percent) = fraction {
+                matches = with_fraction(matches, percent, DenominatorType::Hundred);
+            }
+            let split: Vec<_> =
+                split.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+            match split.as_slice() {
+                [(name, _)] => route(matches, cluster(name)),
+                split => route(matches, weighted(split)),
+            }
+        });
+    prop::collection::vec(one, 1..10)
+}
+
+fn listener() -> HttpConnections {
+    let listener = api_listener("l", &manager(rds("routes")));
+    let listener = Listener::from_schema(&listener, &Rules::default()).expect("a listener");
+    listener.api().expect("of a client").clone()
+}
+
+proptest! {
+    /// What becomes of a call by the policies of the service config, read back from its text, and by the
+    /// router, is the same, over updates.
+    #[test]
+    fn policies_and_router_agree(
+        versions in prop::collection::vec(table(), 1..4),
+        calls in prop::collection::vec(("/[/abAB]{0,4}", prop::option::of("[abc]{1,2}")), 1..20),
+        seed: u64,
+    ) {
+        let mut clusters = Clusters::default();
+        let listener = listener();
+        for version in versions {
+            let routes = Arc::new(valid(version.clone()));
+            let router = Router::new(Arc::clone(&routes), "name", &listener).expect("a host");
+            clusters.update(version, Time::ZERO);
+            clusters.all_are(Ready);
+            let named: BTreeSet<String> = router.clusters().iter().map(ToString::to_string).collect();
+            let made: BTreeSet<String> = clusters.leaves.values().cloned().collect();
+            prop_assert!(named.is_subset(&made));
+            let (mut of_tree, mut of_router) = (Random::new(seed), Random::new(seed));
+            for (path, value) in &calls {
+                let headers: Vec<_> = value.iter().map(|value| ("h", value.as_str())).collect();
+                let call = Call::new(path, headers.as_slice());
+                let picked = clusters.pick(&call, &mut of_tree).ok();
+                let decided = router.decide(&call, None, &mut of_router).ok();
+                let decided = decided.map(|decision| match decision.target {
+                    Target::Cluster { name, .. } => name.to_string(),
+                    other => panic!("{other:?}"),
+                });
+                prop_assert_eq!(picked, decided);
+            }
+            prop_assert_eq!(of_tree.next_u64(), of_router.next_u64());
+        }
+        println!("covers: S2.124 X46");
+    }
+}
