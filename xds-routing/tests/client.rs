@@ -6,26 +6,194 @@ use bytes::Bytes;
 use prost::Message;
 use support::*;
 use xds_core::{
-    Client, Frame, Time, TypeUrl,
-    client::{ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, Output},
+    ChannelId, Client, Frame, Time, TypeUrl, WatchId,
+    client::{
+        ChannelEvent, ClientConfig, Interest, ManagementServer, Node, Notice, Output, Resource,
+    },
     proto::{Any, DiscoveryRequest, DiscoveryResponse},
     types,
 };
 use xds_routing::{
-    ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, route::RouteConfiguration,
+    ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
+    listener::{Listener, Routes},
+    proto::envoy::config::{cluster::v3 as cds, endpoint::v3 as eds},
+    route::RouteConfiguration,
+    service_config::ServiceConfigs,
 };
+
+fn config() -> ClientConfig {
+    ClientConfig::new(Node::new("n"), ManagementServer::new("s"))
+        .with_type(Listeners::default())
+        .with_type(RouteConfigurations::default())
+        .with_type(Clusters::default())
+        .with_type(ClusterLoadAssignments::default())
+}
+
+/// A client, and what it says and hears on its one stream.
+struct Wire {
+    client: Client,
+    channel: Option<ChannelId>,
+    nonce: u32,
+}
+
+const NOW: Time = Time::ZERO;
+
+impl Wire {
+    fn new() -> Self {
+        Self { client: Client::new(config(), 1, NOW), channel: None, nonce: 0 }
+    }
+
+    fn watch(&mut self, url: &str, name: &str) -> WatchId {
+        self.client.watch(&TypeUrl::from(url), Interest::Name(name), NOW).expect("a watch")
+    }
+
+    /// Which watches have a value now.
+    fn news(&mut self) -> Vec<(WatchId, Resource)> {
+        let mut news = Vec::new();
+        while let Some(output) = self.client.poll_output() {
+            match output {
+                Output::Open(channel, _) => {
+                    self.channel = Some(channel);
+                    self.client.handle_event(ChannelEvent::Opened(channel), NOW);
+                }
+                Output::Notify(watch, Notice::Changed(Ok(resource))) => {
+                    news.push((watch, resource));
+                    self.client.handled(watch, NOW);
+                }
+                _ => {}
+            }
+        }
+        news
+    }
+
+    /// The names of each request that is sent now, by the short name of the type.
+    fn sent(&mut self) -> Vec<(&'static str, Vec<String>)> {
+        let _ = self.news();
+        let mut frame = Frame::default();
+        let mut requests = Vec::new();
+        let channel = self.channel.expect("a stream");
+        while self.client.poll_transmit(channel, NOW, &mut frame).is_some() {
+            let request = DiscoveryRequest::decode(frame.to_bytes()).expect("a request");
+            assert_eq!(request.error_detail, None);
+            let url = TypeUrl::from(request.type_url.as_str());
+            requests.push((
+                types::short_name(url.as_str()).expect("a known type"),
+                request.resource_names,
+            ));
+        }
+        requests
+    }
+
+    fn hears(&mut self, url: &str, resources: &[Vec<u8>]) {
+        self.nonce += 1;
+        let packed = |value: &Vec<u8>| Any { type_url: url.into(), value: value.clone().into() };
+        let response = DiscoveryResponse {
+            version_info: self.nonce.to_string(),
+            type_url: url.into(),
+            nonce: self.nonce.to_string(),
+            resources: resources.iter().map(packed).collect(),
+            ..DiscoveryResponse::default()
+        };
+        let event =
+            ChannelEvent::Message(self.channel.expect("a stream"), response.encode_to_vec().into());
+        self.client.handle_event(event, NOW);
+    }
+}
+
+/// From a listener to its routes to the service config of a channel.
+#[test]
+fn a_resolver_goes_from_listener_to_routes_to_a_service_config() {
+    let mut wire = Wire::new();
+    let _ = wire.watch(types::LISTENER, "shop");
+    assert_eq!(wire.sent(), [("lds", vec!["shop".into()])]);
+    wire.hears(types::LISTENER, &[api_listener("shop", &manager(rds("routes"))).encode_to_vec()]);
+    let [(_, listener)] = wire.news().try_into().expect("one");
+    let listener = listener.value.and_then(|it| it.downcast::<Listener>()).expect("a listener");
+    let Routes::Named(name) = &listener.api().expect("of a client").routes else {
+        panic!("{listener:?}")
+    };
+    let _ = wire.watch(types::ROUTE_CONFIGURATION, name.as_str());
+    assert_eq!(wire.sent(), [("lds", vec!["shop".into()]), ("rds", vec!["routes".into()])]);
+    let table = routes(
+        "routes",
+        vec![host(&["shop"], vec![route(path("/s/m"), cluster("c"))]), host(&["*"], vec![])],
+    );
+    wire.hears(types::ROUTE_CONFIGURATION, &[table.encode_to_vec()]);
+    let [(_, found)] = wire.news().try_into().expect("one");
+    let found = found.value.and_then(|it| it.downcast::<RouteConfiguration>()).expect("routes");
+    let host = found.virtual_host("shop").expect("a host");
+    let config = ServiceConfigs::new().next(host).expect("a config").to_json();
+    assert!(config.contains(r#""route":[{"action":"cds:c","path":"/s/m"}]"#), "{config}");
+    println!("covers: S2.003 S2.062");
+}
+
+/// Clusters and endpoints beside each other, under the same and under other names.
+#[test]
+fn clusters_and_endpoints_are_watched_in_parallel() {
+    let cluster = |name: &str| {
+        let eds = cds::cluster::EdsClusterConfig {
+            eds_config: ads(),
+            ..cds::cluster::EdsClusterConfig::default()
+        };
+        cds::Cluster {
+            name: name.into(),
+            cluster_discovery_type: Some(cds::cluster::ClusterDiscoveryType::Type(
+                cds::cluster::DiscoveryType::Eds as i32,
+            )),
+            eds_cluster_config: Some(eds),
+            ..cds::Cluster::default()
+        }
+        .encode_to_vec()
+    };
+    let endpoints = |name: &str| {
+        let cluster_name = name.into();
+        eds::ClusterLoadAssignment { cluster_name, ..eds::ClusterLoadAssignment::default() }
+            .encode_to_vec()
+    };
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let told = |news: Vec<(WatchId, Resource)>| news.into_iter().map(|it| it.0).collect::<Vec<_>>();
+
+    let mut wire = Wire::new();
+    let a = wire.watch(types::CLUSTER, "a");
+    let of_a = wire.watch(types::CLUSTER_LOAD_ASSIGNMENT, "a");
+    assert_eq!(wire.sent(), [("cds", names(&["a"])), ("eds", names(&["a"]))]);
+    wire.hears(types::CLUSTER, &[cluster("a")]);
+    assert_eq!(told(wire.news()), [a]);
+    wire.hears(types::CLUSTER_LOAD_ASSIGNMENT, &[endpoints("a")]);
+    assert_eq!(told(wire.news()), [of_a]);
+    assert_eq!(wire.sent(), [("cds", names(&["a"])), ("eds", names(&["a"]))], "the ACKs");
+
+    // What is there is told at once, and nothing is asked.
+    let again = wire.watch(types::CLUSTER, "a");
+    assert_eq!(told(wire.news()), [again]);
+    assert_eq!(wire.sent(), []);
+    // Another name is asked for beside the old one; that one's resource, sent again, is no news.
+    let b = wire.watch(types::CLUSTER, "b");
+    assert_eq!(wire.sent(), [("cds", names(&["a", "b"]))]);
+    wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
+    assert_eq!(told(wire.news()), [b]);
+    let _ack = wire.sent();
+
+    // What nobody watches is forgotten: who comes later waits for what the server says then.
+    wire.client.unwatch(b, NOW);
+    assert_eq!(wire.sent(), [("cds", names(&["a"]))]);
+    wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
+    assert_eq!(told(wire.news()), []);
+    let _ack = wire.sent();
+    let late = wire.watch(types::CLUSTER, "b");
+    assert_eq!(told(wire.news()), []);
+    assert_eq!(wire.sent(), [("cds", names(&["a", "b"]))]);
+    wire.hears(types::CLUSTER, &[cluster("a"), cluster("b")]);
+    assert_eq!(told(wire.news()), [late]);
+    println!("covers: S2.125 S2.126 S2.127 S2.128 S2.129 S2.130 S2.135 S2.136 S2.137");
+}
 
 /// One response with a good and a bad resource: the good one is used (B34), the NACK names the field of the
 /// bad one, and its watcher hears the same.
 #[test]
 fn a_nack_names_the_field_and_the_rest_is_used() {
     let now = Time::ZERO;
-    let config = ClientConfig::new(Node::new("n"), ManagementServer::new("s"))
-        .with_type(Listeners::default())
-        .with_type(RouteConfigurations::default())
-        .with_type(Clusters::default())
-        .with_type(ClusterLoadAssignments::default());
-    let mut client = Client::new(config, 1, now);
+    let mut client = Client::new(config(), 1, now);
     let url = TypeUrl::from(types::ROUTE_CONFIGURATION);
     let good = client.watch(&url, Interest::Name("good"), now).unwrap();
     let bad = client.watch(&url, Interest::Name("bad"), now).unwrap();
