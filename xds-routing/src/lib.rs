@@ -57,6 +57,7 @@
 //! | routes as the configuration of an LB policy | [`service_config`] |
 //! | LB policies | [`lb`] |
 //! | everything that calls need, followed from the name of a listener | [`dependencies`] |
+//! | which endpoint of a cluster gets a call, and which connections that takes | [`balancer`] |
 //! | where a call goes, how long it may take, which clusters are needed | [`router`] |
 //!
 //! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
@@ -69,6 +70,7 @@
 
 extern crate alloc;
 
+pub mod balancer;
 pub mod cluster;
 pub mod dependencies;
 pub mod endpoint;

@@ -1,0 +1,160 @@
+//! Connections to endpoints: one for each list of addresses, whichever priorities and localities it is in.
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
+use core::time::Duration;
+
+use xds_core::Time;
+
+use super::{BalancerTimes, ConnectionEvent};
+use crate::{random::Random, scalars::SocketAddress};
+
+/// A connection to an endpoint, and those that take its place when it is lost; never used again for
+/// another endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+/// How a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    /// It is being made, or will be in a moment.
+    Connecting,
+    Ready,
+    /// It could not be made, and counts so until it is ready, though it is tried again.
+    Failed(String),
+}
+
+#[derive(Clone, Debug)]
+struct Connection {
+    addresses: Vec<SocketAddress>,
+    link: Link,
+    /// Whether somebody is making it.
+    attempt: Attempt,
+    failures: u32,
+    /// When the last attempt began.
+    began: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// Not before this time.
+    Due(Time),
+    /// Under way, or there.
+    Made,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Connections {
+    by_id: BTreeMap<ConnectionId, Connection>,
+    by_addresses: BTreeMap<Vec<SocketAddress>, ConnectionId>,
+    next: u64,
+}
+
+impl Connections {
+    pub(super) fn link(&self, addresses: &[SocketAddress]) -> Option<(ConnectionId, &Link)> {
+        let id = *self.by_addresses.get(addresses)?;
+        Some((id, &self.by_id.get(&id)?.link))
+    }
+
+    /// Sees to it that there is a connection.
+    pub(super) fn want(&mut self, addresses: Vec<SocketAddress>) {
+        if self.by_addresses.contains_key(&addresses) {
+            return;
+        }
+        let id = ConnectionId(self.next);
+        self.next = self.next.saturating_add(1);
+        self.by_addresses.insert(addresses.clone(), id);
+        let connection = Connection {
+            addresses,
+            link: Link::Connecting,
+            attempt: Attempt::Due(Time::ZERO),
+            failures: 0,
+            began: Time::ZERO,
+        };
+        self.by_id.insert(id, connection);
+    }
+
+    /// Forgets those that are not wanted.
+    pub(super) fn take_unwanted(
+        &mut self,
+        wanted: &BTreeSet<Vec<SocketAddress>>,
+    ) -> Vec<ConnectionId> {
+        let mut unwanted = Vec::new();
+        self.by_addresses.retain(|addresses, id| {
+            let stays = wanted.contains(addresses);
+            if !stays {
+                self.by_id.remove(id);
+                unwanted.push(*id);
+            }
+            stays
+        });
+        unwanted
+    }
+
+    /// Those that are to be made now.
+    pub(super) fn start(&mut self, now: Time) -> Vec<(ConnectionId, Vec<SocketAddress>)> {
+        let mut started = Vec::new();
+        for (id, connection) in &mut self.by_id {
+            if matches!(connection.attempt, Attempt::Due(at) if at <= now) {
+                connection.attempt = Attempt::Made;
+                connection.began = now;
+                started.push((*id, connection.addresses.clone()));
+            }
+        }
+        started
+    }
+
+    pub(super) fn next_attempt(&self) -> Option<Time> {
+        let attempts = self.by_id.values().filter_map(|connection| match connection.attempt {
+            Attempt::Due(at) => Some(at),
+            Attempt::Made => None,
+        });
+        attempts.min()
+    }
+
+    /// Takes what became of one; whether that is news.
+    pub(super) fn handle(
+        &mut self,
+        id: ConnectionId,
+        event: ConnectionEvent,
+        times: &BalancerTimes,
+        random: &mut Random,
+    ) -> bool {
+        let Some(connection) = self.by_id.get_mut(&id) else {
+            return false;
+        };
+        match event {
+            ConnectionEvent::Connected => {
+                connection.link = Link::Ready;
+                connection.failures = 0;
+                connection.attempt = Attempt::Made;
+                return true;
+            }
+            // It is wanted, so it is made again at once (A27), but no more often than after a failure.
+            ConnectionEvent::Closed => connection.link = Link::Connecting,
+            ConnectionEvent::Failed(why) => {
+                connection.link = Link::Failed(why);
+                connection.failures = connection.failures.saturating_add(1);
+            }
+        }
+        let pause = backoff(connection.failures, times, random);
+        connection.attempt = Attempt::Due(connection.began.after(pause));
+        true
+    }
+}
+
+/// From the beginning of one attempt to that of the next, after so many failures in a row.
+fn backoff(failures: u32, times: &BalancerTimes, random: &mut Random) -> Duration {
+    let mut pause = times.first_backoff;
+    for _ in 1..failures {
+        pause = (pause.saturating_mul(8) / 5).min(times.longest_backoff);
+        if pause == times.longest_backoff {
+            break;
+        }
+    }
+    // From four to six fifths.
+    pause / 5 * 4 + pause / 5 * random.below(2_001) / 1_000
+}

@@ -1,0 +1,255 @@
+//! Which endpoint of a cluster gets a call, and which connections that takes: priorities (A27, A56), localities by
+//! weight, endpoints in turn.
+//!
+//! A [`Balancer`] is told what a cluster and its endpoints are and what becomes of connections; it says which to
+//! make and which to end, and gives a [`Picker`] whenever who gets calls has changed. It makes no
+//! connections and has no clock.
+//!
+//! | what | file |
+//! |---|---|
+//! | which priority is in use; when the next one is tried, and when one is given up | `priority.rs` |
+//! | which connections there are, and when one is tried again | `connection.rs` |
+//! | who gets a call | `picker.rs` |
+//!
+//! Of the ways to choose between endpoints ([`BalancingPolicy`]) these are here: one after the other, of
+//! a locality that is chosen by weight or of all localities together.
+
+mod connection;
+mod picker;
+mod priority;
+
+use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
+use core::{sync::atomic::AtomicU32, time::Duration};
+
+use thiserror::Error;
+use xds_core::{ResourceName, Time};
+
+pub use self::{
+    connection::ConnectionId,
+    picker::{CallPermit, EndpointPick, Picker},
+};
+use self::{
+    connection::{Connections, Link},
+    picker::{Limits, PickLocality},
+    priority::{Locality, Priorities},
+};
+use crate::{
+    cluster::{BalancingPolicy, Cluster},
+    endpoint::ClusterLoadAssignment,
+    random::Random,
+    scalars::SocketAddress,
+};
+
+/// How long a balancer waits for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BalancerTimes {
+    /// How long a priority may take to have a connection before the next one is tried beside it.
+    pub failover: Duration,
+    /// How long the connections of a priority are kept once one before it serves.
+    pub keep: Duration,
+    /// From one attempt to connect to the next, after the first failure; it grows by three fifths with
+    /// each failure, and varies by a fifth.
+    pub first_backoff: Duration,
+    /// The most that it grows to.
+    pub longest_backoff: Duration,
+}
+
+impl Default for BalancerTimes {
+    /// gRPC's: 10 s, 15 min, 1 s, 2 min.
+    fn default() -> Self {
+        Self {
+            failover: Duration::from_secs(10),
+            keep: Duration::from_secs(15 * 60),
+            first_backoff: Duration::from_secs(1),
+            longest_backoff: Duration::from_secs(120),
+        }
+    }
+}
+
+/// What whoever makes connections does for a balancer.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BalancerOutput {
+    /// Connect to the first of these addresses that answers, and say what became of it.
+    Connect(ConnectionId, Vec<SocketAddress>),
+    /// Nobody is to get calls by this connection any more; those under way go on. Nothing is to be said
+    /// of it.
+    Disconnect(ConnectionId),
+    /// Calls are picked for by this from now on, those that wait as well. Comes before what it
+    /// no longer needs is disconnected.
+    Pick(Picker),
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionEvent {
+    /// It is there.
+    Connected,
+    /// It could not be made, for this reason.
+    Failed(String),
+    /// It is there no more.
+    Closed,
+}
+
+/// A policy that there is no balancer for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cluster `{cluster}` asks for a way to balance calls that is not supported")]
+#[non_exhaustive]
+pub struct UnsupportedPolicy {
+    /// The cluster.
+    pub cluster: ResourceName,
+}
+
+/// Chooses endpoints for the calls of a cluster.
+#[derive(Clone, Debug)]
+pub struct Balancer {
+    times: BalancerTimes,
+    priorities: Priorities,
+    connections: Connections,
+    outputs: VecDeque<BalancerOutput>,
+    random: Random,
+    /// Numbers of calls under way, by cluster.
+    requests: Vec<(ResourceName, Arc<AtomicU32>)>,
+}
+
+impl Balancer {
+    /// Without endpoints: calls wait.
+    #[must_use]
+    pub fn new(times: BalancerTimes, seed: u64) -> Self {
+        Self {
+            times,
+            priorities: Priorities::default(),
+            connections: Connections::default(),
+            outputs: VecDeque::new(),
+            random: Random::new(seed),
+            requests: Vec::new(),
+        }
+    }
+
+    /// Takes the clusters that calls are balanced over, with their endpoints: one, or those that an aggregate
+    /// is made of, whose priorities come one after the other (A37). Connections to addresses that stay
+    /// stay.
+    ///
+    /// # Errors
+    ///
+    /// A cluster asks for a policy that is not here. Everything is as it was.
+    pub fn update(
+        &mut self,
+        clusters: &[(&Cluster, &ClusterLoadAssignment)],
+        now: Time,
+    ) -> Result<(), UnsupportedPolicy> {
+        let mut priorities = Vec::new();
+        let mut requests = Vec::new();
+        for (cluster, endpoints) in clusters {
+            let by_weight = match &cluster.balancing {
+                BalancingPolicy::RoundRobin => false,
+                BalancingPolicy::Localities(inner) if **inner == BalancingPolicy::RoundRobin => {
+                    true
+                }
+                _ => return Err(UnsupportedPolicy { cluster: cluster.name.clone() }),
+            };
+            let known = self.requests.iter().find(|(name, _)| *name == cluster.name);
+            let counter = known.map_or_else(Arc::default, |(_, counter)| Arc::clone(counter));
+            requests.push((cluster.name.clone(), Arc::clone(&counter)));
+            let drops = endpoints.drops.clone();
+            let limits = Arc::new(Limits { drops, requests: counter, most: cluster.max_requests });
+            for localities in &endpoints.priorities {
+                let mut own: Vec<Locality> = Vec::new();
+                for locality in localities {
+                    let addresses = locality.endpoints.iter().map(|it| it.addresses.clone());
+                    match own.last_mut().filter(|_| !by_weight) {
+                        Some(all) => all.endpoints.extend(addresses),
+                        None => own.push(Locality {
+                            weight: locality.weight,
+                            endpoints: addresses.collect(),
+                        }),
+                    }
+                }
+                priorities.push((own, Arc::clone(&limits)));
+            }
+        }
+        self.requests = requests;
+        self.priorities.replace(priorities);
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Takes what became of a connection. One that was given up is ignored.
+    pub fn handle_connection(&mut self, id: ConnectionId, event: ConnectionEvent, now: Time) {
+        if self.connections.handle(id, event, &self.times, &mut self.random) {
+            self.settle(now);
+        }
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<BalancerOutput> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let timers = [self.priorities.next_timer(), self.connections.next_attempt()];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Tries what failed again, turns to the next priority, gives up what was kept long enough. Calling early
+    /// is harmless.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.settle(now);
+    }
+
+    /// Makes everything follow from what is known.
+    fn settle(&mut self, now: Time) {
+        self.priorities.choose(&self.connections, &self.times, now);
+        let wanted = self.priorities.wanted();
+        let unwanted = self.connections.take_unwanted(&wanted);
+        for addresses in wanted {
+            self.connections.want(addresses);
+        }
+        let picker = self.picker();
+        self.outputs.push_back(BalancerOutput::Pick(picker));
+        self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
+        for (id, addresses) in self.connections.start(now) {
+            self.outputs.push_back(BalancerOutput::Connect(id, addresses));
+        }
+    }
+
+    fn picker(&mut self) -> Picker {
+        let Some((localities, limits)) = self.priorities.current() else {
+            return match self.priorities.is_empty() {
+                true => Picker::failing("there are no endpoints".into()),
+                false => Picker::queueing(),
+            };
+        };
+        let mut ready = Vec::new();
+        let (mut sum, mut is_waiting) = (0_u32, false);
+        let mut why = None;
+        for locality in localities {
+            let mut endpoints = Vec::new();
+            for addresses in &locality.endpoints {
+                match self.connections.link(addresses) {
+                    Some((id, Link::Ready)) => endpoints.push(id),
+                    Some((_, Link::Failed(reason))) => why = Some(reason),
+                    Some((_, Link::Connecting)) | None => is_waiting = true,
+                }
+            }
+            if !endpoints.is_empty() {
+                sum = sum.saturating_add(locality.weight);
+                let end = u32::try_from(endpoints.len()).unwrap_or(u32::MAX);
+                let first = self.random.below(end);
+                ready.push(PickLocality::new(sum, endpoints, first));
+            }
+        }
+        match (ready.is_empty(), is_waiting, why) {
+            (false, ..) => Picker::ready(ready, limits),
+            (true, true, _) => Picker::queueing(),
+            (true, false, Some(why)) => {
+                Picker::failing(format!("connections to all endpoints failed; the last: {why}"))
+            }
+            (true, false, None) => Picker::failing("there are no endpoints".into()),
+        }
+    }
+}
