@@ -151,6 +151,8 @@ fn a_server_of_version_2_is_asked_in_its_words_and_understood() {
     talk.receive(&response(CLUSTER_2, "3", &[(CLUSTER_2, cluster("a", &[0x10, 2]))]));
     assert_eq!((talk.notices.len(), talk.last().0), (notices, &RequestCause::Ack));
     assert_eq!(talk.client.stats().older_resources, 3);
+    let by_type: Vec<_> = talk.client.type_stats().map(|it| it.older_resources).collect();
+    assert_eq!(by_type, [3]);
     println!("covers: S4.008 S4.009 S4.011 S4.014 S4.051");
 }
 

@@ -249,6 +249,29 @@ async fn a_server_that_is_away_is_warned_of_once_until_it_answers() {
 }
 
 #[tokio::test]
+async fn a_server_that_speaks_of_an_older_api_is_warned_of_once_for_each_type() {
+    println!("covers: S4.011");
+    let (log, _guard) = Log::start();
+    let mut server = FakeServer::start().await;
+    let client = Client::connect(config(server.address), ClientOptions::default());
+    let mut a = client.watch_untyped(CLUSTER, "a");
+    let mut stream = server.stream().await;
+    stream.request().await;
+    for (version, content) in [("1", "one"), ("2", "two")] {
+        let older = "type.googleapis.com/envoy.api.v2.Cluster";
+        stream.respond(older, version, version, &[("a", content)]);
+        value(&mut a).await;
+        stream.request().await;
+    }
+    let warnings = log.lines(&["WARN"]);
+    let [line] = &warnings[..] else { panic!("{}", log.text()) };
+    for part in ["node=node-1", "type=cds", "version 2 of the API"] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    assert_eq!(client.stats().await.unwrap().older_resources, 2);
+}
+
+#[tokio::test]
 async fn servers_of_one_client_are_warned_of_each() {
     // S1.006
     let (log, _guard) = Log::start();

@@ -37,6 +37,7 @@ struct TypeTally {
     rejected: u64,
     valid: u64,
     invalid: u64,
+    older: u64,
     failures: u64,
     timeouts: u64,
     accepted_at: Option<Time>,
@@ -91,6 +92,7 @@ impl Tally {
         if let Some(tally) = self.types.get_mut(type_index) {
             tally.valid += after.resources_valid - before.resources_valid;
             tally.invalid += after.resources_invalid - before.resources_invalid;
+            tally.older += after.older_resources - before.older_resources;
         }
     }
 
@@ -130,6 +132,7 @@ impl Tally {
             rejected: tally.rejected,
             resources_valid: tally.valid,
             resources_invalid: tally.invalid,
+            older_resources: tally.older,
             failures: tally.failures,
             timeouts: tally.timeouts,
             version,
@@ -166,6 +169,8 @@ pub struct TypeStats<'a> {
     pub resources_valid: u64,
     /// Resources that were rejected.
     pub resources_invalid: u64,
+    /// Resources that came under a name of version 2 of the API (S4.011).
+    pub older_resources: u64,
     /// Connections and streams that failed without a response, or for what the server sent, while
     /// the type was wanted.
     pub failures: u64,
@@ -186,6 +191,7 @@ impl fmt::Display for TypeStats<'_> {
             ("rejected", self.rejected),
             ("valid", self.resources_valid),
             ("invalid", self.resources_invalid),
+            ("older", self.older_resources),
             ("failures", self.failures),
             ("timeouts", self.timeouts),
         ];

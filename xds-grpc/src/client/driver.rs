@@ -187,6 +187,7 @@ impl Driver {
             }
         };
         self.client.handle_event(event, self.clock.now());
+        self.log.judged(&self.client);
     }
 
     /// The service that a link failed with has had its turn. Several links may have tried the same one,

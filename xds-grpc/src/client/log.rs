@@ -4,11 +4,17 @@
 //! `nonce`. A server that goes away is warned of once, until it answers again (S1.006, S1.015); a
 //! stream that ends after it served is no news to wake anybody for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
-use xds_core::client::{ChannelError, ManagementServer, RequestCause, Transmit, TransportId};
+use xds_core::{
+    Client, TypeUrl,
+    client::{ChannelError, ManagementServer, RequestCause, Transmit, TransportId},
+};
 
 use super::link::Link;
 use crate::{
@@ -23,6 +29,9 @@ pub(crate) struct Log {
     printer: Printer,
     /// What was last said of each server that was dialled.
     health: BTreeMap<(Arc<str>, TransportId), Health>,
+    /// How many resources have come under names of an older API, and the servers and types that was said of.
+    older: u64,
+    told_older: BTreeSet<(Arc<str>, TypeUrl)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +42,8 @@ enum Health {
 
 impl Log {
     pub(crate) fn new(node: Arc<str>, printer: Printer) -> Self {
-        Self { node, printer, health: BTreeMap::new() }
+        let (health, told_older) = (BTreeMap::new(), BTreeSet::new());
+        Self { node, printer, health, older: 0, told_older }
     }
 
     pub(crate) fn dialing(&self, link: &Link) {
@@ -64,6 +74,24 @@ impl Log {
             payloads = %Payloads(variant, message, &*self.printer.0),
             "received {}", Response(variant, message, Names::All)
         );
+    }
+
+    /// Of each server and type that still has resources of an older API, once: that is over some day (S4.011).
+    pub(crate) fn judged(&mut self, client: &Client) {
+        let older = client.stats().older_resources;
+        if older == self.older {
+            return;
+        }
+        self.older = older;
+        for stats in client.type_stats().filter(|it| it.older_resources > 0) {
+            if self.told_older.insert((stats.server.into(), stats.type_url.clone())) {
+                warn!(
+                    node = %self.node, server = %stats.server,
+                    "type" = %type_name(stats.type_url.as_str()),
+                    "the server sends resources of version 2 of the API, which is deprecated"
+                );
+            }
+        }
     }
 
     pub(crate) fn sent(&self, link: &Link, transmit: &Transmit, message: &Bytes) {
