@@ -14,6 +14,9 @@ use crate::runtime::{AsyncIo, Executor, accepted};
 /// Where clients are started.
 pub type Client = xds_grpc::Client<AsyncIo<AsyncStd>>;
 
+/// The clients of one proxy, whose resources name further sources.
+pub type Sources = xds_grpc::client::Sources<AsyncIo<AsyncStd>>;
+
 /// A management server over gRPC.
 pub type ManagementServer = xds_grpc::ManagementServer<AsyncIo<AsyncStd>>;
 

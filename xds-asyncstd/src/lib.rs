@@ -58,12 +58,12 @@ pub mod smol;
 
 pub use xds_grpc::{
     ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
-    ServerOptions, SizesOnly, client, credentials, csds, server,
+    ServerOptions, SizesOnly, TcpProbes, client, credentials, csds, server,
 };
 #[cfg(feature = "validation")]
 pub use xds_handle::Validated;
 pub use xds_handle::{
-    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
+    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
     ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
     TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };

@@ -6,6 +6,7 @@
 
 use thiserror::Error;
 use xds_core::{
+    TypeUrl,
     client::{
         Authority, ClientConfig, DataErrorPolicy, Fallback, Federation, FilePolicy,
         InvalidRequestRate, ManagementServer, Node, PollPolicy, Profile, ReportedErrors,
@@ -155,6 +156,32 @@ impl EnvoyBootstrap {
             config.others_missing_after = source.initial_fetch_timeout.into();
         }
         Ok(config)
+    }
+
+    /// The client of one more source, as listeners and clusters name them for what they refer to
+    /// ([`NestedSource`](crate::envoy::NestedSource)); `None` where it is a client that is there already, that of
+    /// [`EnvoyBootstrap::client_config`]: the source says `ads`, or `self`, which is the server that the
+    /// referring resource came from.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`EnvoyBootstrap::client_config`], for this source.
+    pub fn nested_client_config(
+        &self,
+        type_url: &TypeUrl,
+        source: &ConfigSource,
+    ) -> Result<Option<ClientConfig>, Inexpressible> {
+        if matches!(source.specifier, Specifier::Ads | Specifier::SelfServer { .. }) {
+            return Ok(None);
+        }
+        let is_file = matches!(source.specifier, Specifier::Path(_));
+        if let Some(field) = self.node.missing_for_envoy().filter(|_| !is_file) {
+            return Err(Inexpressible::Node(field));
+        }
+        let config = ClientConfig::new(self.node.to_node(), self.management_server(source)?);
+        let config = config.with_profile(Profile::envoy());
+        let after = source.initial_fetch_timeout;
+        Ok(Some(config.with_does_not_exist_after(type_url.clone(), after)))
     }
 
     /// Whether anybody is told the node. Files are not.

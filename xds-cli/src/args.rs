@@ -203,7 +203,7 @@ pub(crate) enum ServeOutput {
 pub(crate) struct WatchArgs {
     /// The management server, as in 127.0.0.1:18000 or unix:/run/xds.sock; with https:// before it
     /// over TLS.
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["bootstrap", "file"])]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["bootstrap", "file", "proxy_bootstrap"])]
     pub(crate) server: Option<String>,
 
     /// Read a file and follow its changes instead of asking a server: JSON, YAML, proto text or binary, by
@@ -215,6 +215,17 @@ pub(crate) struct WatchArgs {
     /// do as gRPC does rather than a proxy.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "fallback"])]
     pub(crate) bootstrap: Option<PathBuf>,
+
+    /// Do what a proxy does with this bootstrap, a file in JSON or YAML: listeners and clusters come from their
+    /// sources, other types over the aggregated stream, and static resources are there from the start.
+    /// Clusters that name a transport socket are spoken to with the TLS of the flags below.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "file", "fallback", "delta", "per_type", "poll"])]
+    pub(crate) proxy_bootstrap: Option<PathBuf>,
+
+    /// Watch as well what listeners and clusters refer to, where they say that it comes from: routes, endpoints
+    /// and secrets, over whatever transport their sources name.
+    #[arg(long, requires = "proxy_bootstrap")]
+    pub(crate) follow: bool,
 
     /// Who to say we are: xds-watch, or the bootstrap's node, unless given.
     #[arg(long, value_name = "ID")]

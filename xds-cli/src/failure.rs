@@ -19,6 +19,9 @@ pub(crate) enum Failure {
     Resolve { address: String, why: io::Error },
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
+    /// The file, and the field in it if it is one's fault.
+    #[error("{place}: {why}")]
+    ProxyBootstrap { place: String, why: String },
     #[error("{place}: {why}")]
     Server { place: String, why: Box<Self> },
     /// The field, with what separates it from the rest.
@@ -66,6 +69,7 @@ impl Failure {
             Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
             Self::Server { why, .. } => why.exit_code(),
             Self::Bootstrap(_)
+            | Self::ProxyBootstrap { .. }
             | Self::Credentials { .. }
             | Self::NoServer
             | Self::Directory { .. }

@@ -10,6 +10,33 @@ pub struct Keepalive {
     pub interval: Duration,
     /// How long the answer may take.
     pub timeout: Duration,
+    /// How the operating system probes a silent connection.
+    pub probes: TcpProbes,
+}
+
+/// `SO_KEEPALIVE`, as far as the operating system can be told. What is not stated is the adapter's choice for
+/// clients, which is 30 s, 10 s and 3, and the system's for servers. All times count in whole seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TcpProbes {
+    /// How long a connection is silent before the first probe.
+    pub after: Option<Duration>,
+    /// How long between two.
+    pub interval: Option<Duration>,
+    /// So many without an answer end the connection.
+    pub count: Option<u32>,
+}
+
+impl TcpProbes {
+    /// States all three: `tcp_keepalive` of a cluster in a proxy's bootstrap (S0.175).
+    #[must_use]
+    pub const fn new(
+        after: Option<Duration>,
+        interval: Option<Duration>,
+        count: Option<u32>,
+    ) -> Self {
+        Self { after, interval, count }
+    }
 }
 
 impl Keepalive {
@@ -24,6 +51,14 @@ impl Keepalive {
     /// Pings after `interval` of silence; the answer may take `timeout`.
     #[must_use]
     pub const fn new(interval: Duration, timeout: Duration) -> Self {
-        Self { interval, timeout }
+        let probes = TcpProbes { after: None, interval: None, count: None };
+        Self { interval, timeout, probes }
+    }
+
+    /// Sets how the operating system probes.
+    #[must_use]
+    pub const fn with_probes(mut self, probes: TcpProbes) -> Self {
+        self.probes = probes;
+        self
     }
 }

@@ -61,6 +61,6 @@ mod tls;
 
 pub use client::{Client, ClientOptions};
 pub use credentials::Credentials;
-pub use keepalive::Keepalive;
+pub use keepalive::{Keepalive, TcpProbes};
 pub use payload::{PayloadPrinter, SizesOnly};
 pub use server::{DiscoveryService, ManagementServer, ServerHandle, ServerOptions};

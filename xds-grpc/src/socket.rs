@@ -11,6 +11,8 @@ use crate::keepalive::Keepalive;
 const PROBE_AFTER: Duration = Duration::from_secs(30);
 #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+#[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
+const PROBES: u32 = 3;
 
 /// Has the system find out when the host that a client is connected to is gone (S0.175).
 ///
@@ -18,11 +20,13 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 ///
 /// Those of the system.
 pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
-    // The system counts in whole seconds.
-    let probe_after = PROBE_AFTER.min(keepalive.interval).max(Duration::from_secs(1));
-    let probes = TcpKeepalive::new().with_time(probe_after);
+    let stated = keepalive.probes;
+    let probe_after = stated.after.unwrap_or_else(|| PROBE_AFTER.min(keepalive.interval));
+    let probes = TcpKeepalive::new().with_time(whole_seconds(probe_after));
     #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
-    let probes = probes.with_interval(PROBE_INTERVAL).with_retries(3);
+    let probes = probes
+        .with_interval(whole_seconds(stated.interval.unwrap_or(PROBE_INTERVAL)))
+        .with_retries(stated.count.unwrap_or(PROBES).max(1));
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&probes)
 }
@@ -33,9 +37,26 @@ pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
 ///
 /// Those of the system.
 pub fn set_up_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
-    let probe_after = keepalive.interval.max(Duration::from_secs(1));
+    let stated = keepalive.probes;
+    let probe_after = whole_seconds(stated.after.unwrap_or(keepalive.interval));
+    let probes = TcpKeepalive::new().with_time(probe_after);
+    #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
+    let probes = match stated.interval {
+        Some(interval) => probes.with_interval(whole_seconds(interval)),
+        None => probes,
+    };
+    #[cfg(any(target_os = "freebsd", target_os = "linux", target_os = "macos"))]
+    let probes = match stated.count {
+        Some(count) => probes.with_retries(count.max(1)),
+        None => probes,
+    };
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe_after))
+    socket.set_tcp_keepalive(&probes)
+}
+
+/// The system counts in these, and refuses none of them.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().clamp(1, 32_767))
 }
 
 #[cfg(test)]
@@ -43,6 +64,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::keepalive::TcpProbes;
 
     #[test]
     fn the_system_probes_connections_that_are_silent() {
@@ -59,6 +81,16 @@ mod tests {
             let after = system.tcp_keepalive_time().expect("a socket");
             assert_eq!(after, PROBE_AFTER.min(Keepalive::CLIENT.interval));
             assert_eq!(system.tcp_keepalive_interval().expect("a socket"), PROBE_INTERVAL);
+
+            let seconds = Duration::from_secs;
+            let probes = TcpProbes::new(Some(seconds(7)), Some(seconds(5)), Some(4));
+            for set in [set_up, set_up_accepted] {
+                set(SockRef::from(&socket), Keepalive::CLIENT.with_probes(probes))
+                    .expect("a socket");
+                assert_eq!(system.tcp_keepalive_time().expect("a socket"), seconds(7));
+                assert_eq!(system.tcp_keepalive_interval().expect("a socket"), seconds(5));
+                assert_eq!(system.tcp_keepalive_retries().expect("a socket"), 4);
+            }
         }
         println!("covers: S0.175");
     }

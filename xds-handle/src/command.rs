@@ -3,10 +3,11 @@
 use core::{convert::Infallible, fmt};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_channel::{mpsc::UnboundedSender, oneshot};
 use xds_core::{
     Client, ResourceName, Time, TypeUrl, UpdateId,
-    client::{InvalidWatch, Node, Rejection, Update},
+    client::{InvalidStaticResource, InvalidWatch, Node, Rejection, Update},
 };
 
 use crate::slot::{AllSlot, DriverView, NamedSlot};
@@ -37,6 +38,12 @@ pub(crate) enum Command {
     Settle(UpdateId, Vec<(ResourceName, Rejection)>),
     /// An update that was given out, and dropped without a verdict.
     PutBack(UpdateId, Arc<Update>),
+    /// A resource that no server is asked for, and who waits for its name.
+    AddStatic {
+        type_url: TypeUrl,
+        resource: Bytes,
+        answer: oneshot::Sender<Result<ResourceName, InvalidStaticResource>>,
+    },
     Inspect(Inspection),
     ResetBackoff,
     SetNode(Box<Node>),

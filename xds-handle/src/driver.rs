@@ -144,6 +144,11 @@ impl DriverSide {
                     self.desk.put_back(id, update);
                 }
             }
+            Command::AddStatic { type_url, resource, answer } => {
+                let added = client.add_static_resource(&type_url, resource, now);
+                // It counts even if nobody waits any more.
+                let _ = answer.send(added);
+            }
             Command::Inspect(inspection) => inspection.perform(client, now),
             Command::ResetBackoff => client.reset_backoff(now),
             Command::SetNode(node) => client.set_node(*node, now),

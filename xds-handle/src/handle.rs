@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use futures_channel::{mpsc::UnboundedSender, oneshot};
 use thiserror::Error;
 use xds_core::{
     Client, ResourceName, Time, TypeUrl,
-    client::{ClientStats, Contents, Metrics, Node},
+    client::{ClientStats, Contents, InvalidStaticResource, Metrics, Node},
     proto,
 };
 
@@ -33,6 +34,18 @@ pub struct ClientHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the client has ended")]
 pub struct ClientEnded;
+
+/// Why a resource was not added.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NotAdded {
+    /// It cannot be a static resource.
+    #[error(transparent)]
+    Invalid(#[from] InvalidStaticResource),
+    /// There is no client any more.
+    #[error(transparent)]
+    Ended(#[from] ClientEnded),
+}
 
 impl ClientHandle {
     pub(crate) fn new(commands: Commands, desk: Arc<Desk>) -> Self {
@@ -103,6 +116,25 @@ impl ClientHandle {
             slot: Unclaimed::new(Slot::All(Arc::clone(&slot))),
         });
         WatchAll::new(slot, self.commands.clone())
+    }
+
+    /// Adds a resource of the application's own, as one of the `static_resources` of a proxy's bootstrap: watchers
+    /// get it as if a server had sent it, and no server is asked for it or has a say in it
+    /// ([`Client::add_static_resource`]). It is added at once and before what is watched later, whether or not the
+    /// future is awaited, which yields its name. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// The resource is not valid, its name is known or watched already, or the client has ended.
+    pub fn add_static_resource<T: Into<TypeUrl>>(
+        &self,
+        type_url: T,
+        resource: Bytes,
+    ) -> impl Future<Output = Result<ResourceName, NotAdded>> + Send + use<T> {
+        let (answer, question) = oneshot::channel();
+        let type_url = type_url.into();
+        self.send(Command::AddStatic { type_url, resource, answer });
+        async { Ok(question.await.map_err(|_| ClientEnded)??) }
     }
 
     /// What comes of a type whose resources wait for a verdict from outside

@@ -74,7 +74,7 @@ pub use self::validated::Validated;
 pub use self::{
     decode::{Decode, Typed},
     driver::{DriverSide, Turn},
-    handle::{ClientEnded, ClientHandle, WeakClientHandle},
+    handle::{ClientEnded, ClientHandle, NotAdded, WeakClientHandle},
     review::{NotInUpdate, Review, Reviews},
     snapshot::{FailedSnapshot, ResourceSnapshot},
     typed::{

@@ -6,9 +6,13 @@ mod rig;
 use core::task::Poll;
 use std::thread;
 
+use prost::{Message as _, bytes::Bytes};
 use rig::{Bell, CLUSTER, ENDPOINTS, Rig, poll_once};
-use xds_core::client::{Change, InvalidWatch, Node, Notice, ReadGate, WatchErrorKind};
-use xds_handle::{ClientEnded, Turn};
+use xds_core::{
+    client::{Change, InvalidWatch, Node, Notice, ReadGate, WatchErrorKind},
+    proto,
+};
+use xds_handle::{ClientEnded, NotAdded, Turn};
 
 #[test]
 fn a_watch_gets_the_value_then_what_is_wrong_beside_it() {
@@ -310,4 +314,40 @@ fn a_node_that_changes_is_told() {
     let nodes: Vec<_> = rig.requests.iter().map(|it| it.node.as_ref().map(|it| &*it.id)).collect();
     assert_eq!(nodes, [Some("other")]);
     println!("covers: B12");
+}
+
+fn encoded(name: &str, content: &str) -> Bytes {
+    let content = proto::Status { message: content.into(), ..Default::default() };
+    [rig::name_field(name), content.encode_to_vec()].concat().into()
+}
+
+/// S4.016, S4.018, S4.019: it is there for whoever watches after it was added, and no request names it.
+#[test]
+fn a_static_resource_reaches_watchers_that_come_later() {
+    println!("covers: S4.016 S4.018 S4.019");
+    let mut rig = Rig::opened();
+    // Nobody waits for the first one's name.
+    drop(rig.handle.add_static_resource(CLUSTER, encoded("first", "own")));
+    let mut second = Box::pin(rig.handle.add_static_resource(CLUSTER, encoded("second", "own")));
+    let mut again = Box::pin(rig.handle.add_static_resource(CLUSTER, encoded("second", "other")));
+    let mut watch = rig.handle.watch_untyped(CLUSTER, "second");
+    rig.drive();
+    let Poll::Ready(Ok(name)) = poll_once(&mut second) else { panic!("not added") };
+    assert_eq!(name.as_str(), "second");
+    let Poll::Ready(Err(NotAdded::Invalid(why))) = poll_once(&mut again) else {
+        panic!("it was there")
+    };
+    assert_eq!(why.to_string(), "\"second\" is known already");
+    let Poll::Ready(Some(Ok(Notice::Changed(Ok(resource))))) = Bell::default().poll(&mut watch)
+    else {
+        panic!("no value")
+    };
+    assert_eq!(resource.bytes, encoded("second", "own"));
+    assert!(rig.requests.iter().all(|it| it.resource_names.is_empty()), "{:?}", rig.requests);
+
+    rig.handle.shut_down();
+    rig.drive();
+    let mut late = Box::pin(rig.handle.add_static_resource(CLUSTER, encoded("late", "own")));
+    rig.drive();
+    assert!(matches!(poll_once(&mut late), Poll::Ready(Err(_))));
 }

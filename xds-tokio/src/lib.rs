@@ -107,12 +107,12 @@ mod runtime;
 
 pub use xds_grpc::{
     ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
-    ServerOptions, SizesOnly,
+    ServerOptions, SizesOnly, TcpProbes,
 };
 #[cfg(feature = "validation")]
 pub use xds_handle::Validated;
 pub use xds_handle::{
-    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotInUpdate,
+    ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
     ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
     TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
@@ -160,10 +160,14 @@ pub type ManagementServer = xds_grpc::ManagementServer<Tokio>;
 /// What a client's transport consists of: see [`xds_grpc::client`].
 pub mod client {
     pub use xds_grpc::client::{
-        ClientOptions, InvalidAddress, Resolve, Resolving, Service, check_address,
+        ClientOptions, InvalidAddress, MAX_SOURCES, Resolve, Resolving, Service, SourceError,
+        check_address,
     };
 
     pub use crate::{Client, runtime::SystemResolver};
+
+    /// The clients of one proxy, whose resources name further sources.
+    pub type Sources = xds_grpc::client::Sources<crate::Tokio>;
 }
 
 /// How channels to management servers are secured: see [`xds_grpc::credentials`].

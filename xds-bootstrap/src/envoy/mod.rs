@@ -15,6 +15,7 @@
 mod api;
 mod bootstrap;
 mod message;
+mod nested;
 mod source;
 mod static_resources;
 mod upstream;
@@ -24,6 +25,7 @@ pub use api::{
     Rest, Target,
 };
 pub use bootstrap::EnvoyBootstrap;
+pub use nested::NestedSource;
 pub use source::{ConfigSource, PathSource, Specifier};
 pub use static_resources::StaticResource;
 pub use upstream::{TcpKeepalive, TransportSocket, UpstreamCluster};

@@ -4,6 +4,7 @@ mod client;
 mod envoy;
 mod grpc;
 mod hostile;
+mod nested;
 mod proxy;
 mod servers;
 mod sources;

@@ -83,6 +83,8 @@ async fn connect_io(
         Security::Plain => (None, Scheme::HTTP),
         Security::Tls(tls) => (Some(tls.speaking(speaks)), Scheme::HTTPS),
     };
+    let keepalive = service.probes().map(|probes| options.keepalive.with_probes(probes));
+    let keepalive = keepalive.unwrap_or(options.keepalive);
     let io = match target.place {
         Place::Host(host, port) => {
             let addresses = match &options.resolver {
@@ -90,11 +92,9 @@ async fn connect_io(
                 None => runtime.runtime().resolve(&host, port).await,
             };
             let addresses = addresses.map_err(|why| format!("cannot resolve {host:?}: {why}"))?;
-            first_to_connect(addresses, options.keepalive, tls, runtime).await?
+            first_to_connect(addresses, keepalive, tls, runtime).await?
         }
-        Place::Addresses(addresses) => {
-            first_to_connect(addresses, options.keepalive, tls, runtime).await?
-        }
+        Place::Addresses(addresses) => first_to_connect(addresses, keepalive, tls, runtime).await?,
         Place::Unix(path) => {
             let connecting = runtime.runtime().connect_unix(path);
             secured(connecting.await.map_err(|why| why.to_string())?, tls).await?

@@ -10,6 +10,7 @@
 //! | `address.rs`, `resolve.rs` | the forms of a server's address, and the addresses behind a name |
 //! | `rotation.rs` | whose turn it is among links that all have news |
 //! | `service.rs` | which services stand behind a server, and whose turn it is |
+//! | `sources.rs` | the clients of one proxy, whose resources name further sources |
 //! | `log.rs` | what is logged at which level |
 //! | `options.rs` | timeouts, keepalive, limits |
 
@@ -26,6 +27,7 @@ mod polling;
 mod resolve;
 mod rotation;
 mod service;
+mod sources;
 
 use core::{convert::Infallible, marker::PhantomData};
 
@@ -39,6 +41,7 @@ pub use self::{
     options::ClientOptions,
     resolve::{Resolve, Resolving},
     service::Service,
+    sources::{MAX_SOURCES, SourceError, Sources},
 };
 pub(crate) use self::{
     address::{Scheme, Target},

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use http::{HeaderMap, HeaderName, HeaderValue, uri::Authority};
 use xds_core::client::{ManagementServer, TransportId};
 
-use crate::credentials::Credentials;
+use crate::{credentials::Credentials, keepalive::TcpProbes};
 
 /// A gRPC service that a client can connect to: where it is, how the channel is secured, what calls
 /// carry.
@@ -17,6 +17,7 @@ pub struct Service {
     authority: Option<Authority>,
     metadata: HeaderMap,
     max_response_bytes: usize,
+    probes: Option<TcpProbes>,
 }
 
 impl Service {
@@ -25,7 +26,8 @@ impl Service {
     pub fn new(target: impl Into<Arc<str>>, credentials: Credentials) -> Self {
         let target = target.into();
         let metadata = HeaderMap::new();
-        Self { target, credentials, authority: None, metadata, max_response_bytes: usize::MAX }
+        let (authority, max_response_bytes, probes) = (None, usize::MAX, None);
+        Self { target, credentials, authority, metadata, max_response_bytes, probes }
     }
 
     /// Names another `:authority` in calls than the one in the address.
@@ -53,6 +55,18 @@ impl Service {
     pub fn with_max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_response_bytes = bytes;
         self
+    }
+
+    /// Has the operating system probe a silent connection to the service like this, whatever
+    /// [`ClientOptions::keepalive`](super::ClientOptions::keepalive) says of others (S0.175).
+    #[must_use]
+    pub const fn with_tcp_probes(mut self, probes: TcpProbes) -> Self {
+        self.probes = Some(probes);
+        self
+    }
+
+    pub(crate) const fn probes(&self) -> Option<TcpProbes> {
+        self.probes
     }
 
     pub(crate) const fn max_response_bytes(&self) -> usize {
@@ -84,6 +98,7 @@ impl fmt::Debug for Service {
             .field("authority", &self.authority)
             .field("metadata", &self.metadata.keys())
             .field("max_response_bytes", &self.max_response_bytes)
+            .field("probes", &self.probes)
             .finish()
     }
 }

@@ -196,7 +196,7 @@ impl Rig {
     }
 }
 
-fn name_field(name: &str) -> Vec<u8> {
+pub(crate) fn name_field(name: &str) -> Vec<u8> {
     let mut field = vec![0x0a, u8::try_from(name.len()).unwrap()];
     field.extend_from_slice(name.as_bytes());
     field

@@ -6,11 +6,15 @@
 //! | `events.rs` | what there is to say |
 //! | `text.rs`, `ndjson.rs`, `yaml.rs` | the three ways to say it |
 //! | `upstream.rs` | where to watch: the flags' servers, or a bootstrap's |
+//! | `proxy.rs` | where a proxy with this bootstrap would ask |
+//! | `follow.rs` | what listeners and clusters refer to |
 //! | `address.rs` | whether the server's address is one |
 
 mod address;
 mod events;
+mod follow;
 mod ndjson;
+mod proxy;
 mod text;
 mod upstream;
 mod watches;
@@ -27,7 +31,13 @@ use xds_core::client::ClientConfig;
 use xds_tokio::Client;
 
 use self::{
-    events::Event, ndjson::Ndjson, text::Text, upstream::Upstream, watches::Watches, yaml::Yaml,
+    events::Event,
+    follow::Following,
+    ndjson::Ndjson,
+    text::Text,
+    upstream::{Origin, Servers, StaticResource, Upstream},
+    watches::Watches,
+    yaml::Yaml,
 };
 use crate::{
     args::{Subscription, WatchArgs, WatchOutput},
@@ -39,7 +49,7 @@ use crate::{
 
 pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failure> {
     let mut stop = Stop::after(args.lifetime)?;
-    let Upstream { config, options, server } = select! {
+    let upstream = select! {
         () = stop.requested() => return Ok(()),
         upstream = upstream::of(&args) => upstream?,
     };
@@ -49,13 +59,35 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
         WatchOutput::Ndjson => Box::new(Ndjson),
         WatchOutput::Yaml => Box::new(Yaml),
     };
+    printer.begin(&upstream.server, upstream.node_id(), &subscriptions)?;
+    let Upstream { origin, static_resources, .. } = upstream;
 
     // gRPC's clients leave constraints alone (X39).
     let validation = Validation::from(args.bootstrap.is_none());
-    let config = with_types(config, &subscriptions, validation);
-    printer.begin(&server, config.node.id(), &subscriptions)?;
-    let client = Client::connect(config, options.with_payload_printer(JsonPayloads));
-    let mut watches = Watches::new(&client, subscriptions);
+    let mut types: BTreeSet<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
+    if args.follow {
+        types.extend(follow::types_behind(&subscriptions));
+    }
+    let register = move |config: ClientConfig| {
+        types.iter().cloned().fold(config, |config, it| validation.register(config, it))
+    };
+    let (client, following) = match origin {
+        Origin::Servers(servers) => {
+            let Servers { config, options, .. } = *servers;
+            (Client::connect(register(config), options.with_payload_printer(JsonPayloads)), None)
+        }
+        Origin::Proxy(bootstrap, credentials) => {
+            let sources = proxy::sources(*bootstrap, credentials, register, &args)?;
+            (sources.main().clone(), args.follow.then(|| Following::new(sources)))
+        }
+    };
+    let watched: BTreeSet<_> = subscriptions.iter().map(|it| &it.type_url).collect();
+    for resource in static_resources.into_iter().filter(|it| watched.contains(&it.type_url)) {
+        let StaticResource { place, type_url, bytes } = resource;
+        let added = client.add_static_resource(type_url, bytes).await;
+        added.map_err(|why| Failure::ProxyBootstrap { place, why: why.to_string() })?;
+    }
+    let mut watches = Watches::new(&client, subscriptions, following);
     loop {
         select! {
             () = stop.requested() => break,
@@ -68,19 +100,10 @@ pub(crate) async fn run(args: WatchArgs, color: ColorChoice) -> Result<(), Failu
     if let Ok(stats) = client.stats().await {
         printer.end(&stats)?;
     }
+    watches.shut_down();
     client.shut_down();
     let _ = timeout(FAREWELL, client.ended()).await;
     Ok(())
-}
-
-fn with_types(
-    config: ClientConfig,
-    subscriptions: &BTreeSet<Subscription>,
-    validation: Validation,
-) -> ClientConfig {
-    let mut types: Vec<_> = subscriptions.iter().map(|it| it.type_url.clone()).collect();
-    types.dedup();
-    types.into_iter().fold(config, |config, type_url| validation.register(config, type_url))
 }
 
 /// How long closing the stream may take.

@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeSet, env, path::Path};
 
+use bytes::Bytes;
 use tracing::warn;
 use xds_bootstrap::{
     Bootstrap, BootstrapSource, CallCredentials, ChannelCredentials, Guards, TlsFiles, XdsServer,
+    envoy::EnvoyBootstrap,
 };
 use xds_core::{
+    TypeUrl,
     client::{
         Authority, ClientConfig, DataErrorPolicy, FilePolicy, ManagementServer, Node, PollPolicy,
         Profile, Streams, TransportId,
@@ -15,7 +18,10 @@ use xds_core::{
 };
 use xds_tokio::{ClientOptions, Credentials, credentials::CredentialsError};
 
-use super::address::{self, Written};
+use super::{
+    address::{self, Written},
+    proxy,
+};
 use crate::{
     args::{ChannelArgs, Subscription, WatchArgs},
     failure::Failure,
@@ -24,24 +30,64 @@ use crate::{
 /// Where to watch.
 #[derive(Debug)]
 pub(super) struct Upstream {
+    pub(super) origin: Origin,
+    /// The server that is turned to first.
+    pub(super) server: String,
+    /// What is there without a server, with the field that says so.
+    pub(super) static_resources: Vec<StaticResource>,
+}
+
+/// What there is to connect to.
+#[derive(Debug)]
+pub(super) enum Origin {
+    /// Servers that are told in full.
+    Servers(Box<Servers>),
+    /// Whatever a proxy's bootstrap names, with the credentials of clusters that have a transport socket.
+    Proxy(Box<EnvoyBootstrap>, Option<Credentials>),
+}
+
+impl Upstream {
+    /// Who the client says it is.
+    pub(super) fn node_id(&self) -> &str {
+        match &self.origin {
+            Origin::Servers(it) => it.config.node.id(),
+            Origin::Proxy(bootstrap, _) => &bootstrap.node.id,
+        }
+    }
+}
+
+/// Servers as a client of the library takes them.
+#[derive(Debug)]
+pub(super) struct Servers {
     /// Without any resource type.
     pub(super) config: ClientConfig,
     /// With the credentials.
     pub(super) options: ClientOptions,
-    /// The server that is turned to first.
-    pub(super) server: String,
+    /// The one that is turned to first.
+    first: String,
+}
+
+/// A resource of a bootstrap.
+#[derive(Debug)]
+pub(super) struct StaticResource {
+    pub(super) place: String,
+    pub(super) type_url: TypeUrl,
+    pub(super) bytes: Bytes,
 }
 
 /// Reads what there is to read, so that mistakes are told before anything is dialled.
 pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
-    let mut upstream = match (&args.bootstrap, &args.server, &args.file) {
+    if let Some(file) = &args.proxy_bootstrap {
+        return proxy::of_bootstrap(file, args);
+    }
+    let mut servers = match (&args.bootstrap, &args.server, &args.file) {
         (Some(file), _, _) => of_bootstrap(file, args).await?,
         (None, Some(server), _) => of_flags(args, server).await?,
         (None, None, Some(file)) => of_file(args, file),
         // The definition of the arguments refuses it.
         (None, None, None) => return Err(Failure::NoServer),
     };
-    let config = &mut upstream.config;
+    let config = &mut servers.config;
     let of_authorities = config.authorities.iter_mut().flat_map(|it| &mut it.servers);
     for server in config.servers.iter_mut().chain(of_authorities) {
         if args.delta {
@@ -54,12 +100,14 @@ pub(super) async fn of(args: &WatchArgs) -> Result<Upstream, Failure> {
             *server = server.clone().with_polls(PollPolicy::new(pause));
         }
     }
-    Ok(upstream)
+    let server = servers.first.clone();
+    let origin = Origin::Servers(Box::new(servers));
+    Ok(Upstream { origin, server, static_resources: Vec::new() })
 }
 
 /// A client that uses what is good in a response, turns to the next server and comes back, and tells of
 /// connection trouble, as gRPC's does. What is deleted goes, as in a proxy: that is what one watches for.
-async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
+async fn of_flags(args: &WatchArgs, server: &str) -> Result<Servers, Failure> {
     let addresses: Vec<&str> =
         [server].into_iter().chain(args.fallback.iter().map(String::as_str)).collect();
     let written: Vec<_> =
@@ -79,14 +127,14 @@ async fn of_flags(args: &WatchArgs, server: &str) -> Result<Upstream, Failure> {
         }
         options = options.with_credentials(TransportId::default(), credentials);
     }
-    Ok(Upstream { config, options, server: server.to_owned() })
+    Ok(Servers { config, options, first: server.to_owned() })
 }
 
 /// A client that does with a file what a proxy does: all of a content is used, or nothing.
-fn of_file(args: &WatchArgs, file: &str) -> Upstream {
+fn of_file(args: &WatchArgs, file: &str) -> Servers {
     let server = ManagementServer::new(file).with_files(FilePolicy::default());
     let config = config_of(args, server).with_profile(Profile::envoy());
-    Upstream { config, options: ClientOptions::default(), server: file.to_owned() }
+    Servers { config, options: ClientOptions::default(), first: file.to_owned() }
 }
 
 fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
@@ -104,7 +152,7 @@ fn config_of(args: &WatchArgs, server: ManagementServer) -> ClientConfig {
 const NODE: &str = "xds-watch";
 
 /// What the flags say of the channel; `None` if they leave it to the address.
-fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
+pub(super) fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
     if !flags.says_tls() {
         return Ok(None);
     }
@@ -128,7 +176,7 @@ fn credentials(flags: &ChannelArgs) -> Result<Option<Credentials>, Failure> {
 }
 
 /// A client that does what gRPC does with the bootstrap.
-async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure> {
+async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Servers, Failure> {
     let guards = Guards::from_variables(|name| env::var(name).ok());
     let mut bootstrap = BootstrapSource::File(file.to_owned()).load(guards)?;
     for warning in &bootstrap.warnings {
@@ -156,7 +204,7 @@ async fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure
     let options = ClientOptions::default().with_bootstrap(&bootstrap);
     let server = bootstrap.servers.first().map(|server| server.uri.to_string());
     let config = bootstrap.client_config();
-    Ok(Upstream { config, options, server: server.unwrap_or_default() })
+    Ok(Servers { config, options, first: server.unwrap_or_default() })
 }
 
 /// The servers of a bootstrap with the paths of their entries.

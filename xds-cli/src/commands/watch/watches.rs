@@ -10,10 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures_core::Stream as _;
 use tokio::time::{Sleep, sleep};
+use xds_bootstrap::envoy::NestedSource;
 use xds_core::client::{Change, InvalidWatch, Notice, Resource, WatchError};
 use xds_tokio::{ClientHandle, Watch, WatchAll};
 
-use super::events::{Event, News, Problem, State};
+use super::{
+    events::{Event, News, Problem, State},
+    follow::{self, Change as Followed, Following},
+};
 use crate::{args::Subscription, resource_types::json};
 
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Watches {
     watched: Vec<Watched>,
     /// Which one is asked first, so that a busy one does not starve the others.
     first: usize,
+    /// What resources refer to is watched as well.
+    following: Option<Following>,
 }
 
 /// One subscription, and what came of it.
@@ -28,6 +34,8 @@ pub(crate) struct Watches {
 struct Watched {
     subscription: Subscription,
     watch: Kind,
+    /// Because of this reference, which something may no longer have.
+    reference: Option<NestedSource>,
     held: BTreeMap<String, State>,
     /// What is still to come back after the watch fell too far behind.
     catch_up: Option<CatchUp>,
@@ -56,7 +64,11 @@ enum Kind {
 }
 
 impl Watches {
-    pub(crate) fn new(client: &ClientHandle, subscriptions: BTreeSet<Subscription>) -> Self {
+    pub(crate) fn new(
+        client: &ClientHandle,
+        subscriptions: BTreeSet<Subscription>,
+        following: Option<Following>,
+    ) -> Self {
         let watched = subscriptions.into_iter().map(|subscription| {
             let type_url = subscription.type_url.clone();
             let watch = match (subscription.name.clone(), subscription.glob().cloned()) {
@@ -66,7 +78,7 @@ impl Watches {
             };
             Watched::new(subscription, watch)
         });
-        Self { watched: watched.collect(), first: 0 }
+        Self { watched: watched.collect(), first: 0, following }
     }
 
     /// The next event; `None` once the client has ended. Cancel safe.
@@ -81,6 +93,7 @@ impl Watches {
             match self.watched[at].poll_next(cx) {
                 Poll::Ready(Some(event)) => {
                     self.first = at + 1;
+                    self.follow(at, &event);
                     return Poll::Ready(Some(event));
                 }
                 Poll::Ready(None) => {}
@@ -88,6 +101,46 @@ impl Watches {
             }
         }
         if is_over { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    /// Watches what a changed resource refers to, and lets go of what nothing refers to any more.
+    fn follow(&mut self, at: usize, event: &Event) {
+        let Some(following) = &mut self.following else { return };
+        let value = match &event.news {
+            News::Changed { new, .. } => Some(&*new.json),
+            News::Removed(_) => None,
+            News::Ambient(_) | News::Error(_) => return,
+        };
+        let name = event.name.as_deref().filter(|_| Following::follows(&event.type_url));
+        let Some(name) = name else { return };
+        let Followed { started, ended, problem } = following.update(&event.type_url, name, value);
+        if let Some(why) = problem {
+            let news = News::Ambient(Some(Problem::from(why)));
+            self.watched[at].say(Some(name.to_owned()), news);
+        }
+        for reference in ended {
+            self.watched.retain(|it| it.reference.as_ref() != Some(&reference));
+        }
+        for (reference, watch) in started {
+            let subscription = follow::subscription(&reference);
+            let mut watched = match watch {
+                Ok(watch) => Watched::new(subscription, Kind::One(watch)),
+                Err(why) => {
+                    let mut watched = Watched::new(subscription, Kind::Over);
+                    watched.say(watched.name(), News::Error(Problem::from(why)));
+                    watched
+                }
+            };
+            watched.reference = Some(reference);
+            self.watched.push(watched);
+        }
+    }
+
+    /// Ends the clients of further sources.
+    pub(crate) fn shut_down(&self) {
+        if let Some(following) = &self.following {
+            following.shut_down();
+        }
     }
 }
 
@@ -101,7 +154,7 @@ impl CatchUp {
 impl Watched {
     fn new(subscription: Subscription, watch: Kind) -> Self {
         let (held, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { subscription, watch, held, catch_up: None, waiting }
+        Self { subscription, watch, reference: None, held, catch_up: None, waiting }
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {

@@ -1,0 +1,149 @@
+//! Where a proxy with this bootstrap would ask, and what it has from the start.
+
+use std::{fs, net::SocketAddr, path::Path};
+
+use tracing::warn;
+use xds_bootstrap::{
+    BootstrapError,
+    envoy::{EnvoyBootstrap, GrpcTarget, Target, TransportSocket, UpstreamCluster},
+};
+use xds_core::client::ClientConfig;
+use xds_format::{Format, Schema, encode_message, yaml_to_json};
+use xds_tokio::{
+    ClientOptions, Credentials, TcpProbes,
+    client::{Service, Sources},
+};
+
+use super::upstream::{Origin, StaticResource, Upstream, credentials};
+use crate::{args::WatchArgs, failure::Failure, resource_types::JsonPayloads};
+
+/// Reads the file, which may be JSON or YAML, whatever it is called.
+pub(super) fn of_bootstrap(file: &Path, args: &WatchArgs) -> Result<Upstream, Failure> {
+    let place = file.display().to_string();
+    let fail = |why: String| Failure::ProxyBootstrap { place: place.clone(), why };
+    let bytes = fs::read(file).map_err(|why| Failure::Unreadable { file: file.to_owned(), why })?;
+    let json = yaml_to_json(&place, &bytes)?;
+    let mut bootstrap =
+        EnvoyBootstrap::from_json(&json.to_string()).map_err(|why| fail(why.to_string()))?;
+    for warning in &bootstrap.warnings {
+        warn!("{place}: {warning}");
+    }
+    if let Some(node) = &args.node {
+        bootstrap.node.id.clone_from(node);
+    }
+    if let Some(cluster) = &args.cluster {
+        bootstrap.node.cluster.clone_from(cluster);
+    }
+    let config = bootstrap.client_config().map_err(|why| fail(why.to_string()))?;
+    let server = config.servers.first().map(|server| server.uri.to_string());
+    // What would only fail once it is connected to is told now.
+    for (_, targets) in bootstrap.transports() {
+        for target in targets {
+            service(&bootstrap, target, credentials(&args.channel)?.as_ref()).map_err(&fail)?;
+        }
+    }
+    let static_resources = static_resources(&bootstrap, &place)?;
+    let origin = Origin::Proxy(Box::new(bootstrap), credentials(&args.channel)?);
+    Ok(Upstream { origin, server: server.unwrap_or_default(), static_resources })
+}
+
+/// Starts the clients of a proxy.
+pub(super) fn sources(
+    bootstrap: EnvoyBootstrap,
+    credentials: Option<Credentials>,
+    types: impl Fn(ClientConfig) -> ClientConfig + Send + Sync + 'static,
+    args: &WatchArgs,
+) -> Result<Sources, Failure> {
+    let options = ClientOptions::default().with_payload_printer(JsonPayloads);
+    let places = bootstrap.clone();
+    let places = move |target: Target<'_>| service(&places, target, credentials.as_ref());
+    Sources::connect(bootstrap, options, types, places).map_err(|why| {
+        let place = args.proxy_bootstrap.as_deref().unwrap_or(Path::new("")).display().to_string();
+        Failure::ProxyBootstrap { place, why: why.to_string() }
+    })
+}
+
+/// The place that a target stands for.
+fn service(
+    bootstrap: &EnvoyBootstrap,
+    target: Target<'_>,
+    flags: Option<&Credentials>,
+) -> Result<Service, String> {
+    let name = target.name();
+    let (authority, metadata) = match target {
+        Target::Service(service) => match &service.target {
+            GrpcTarget::Envoy { authority, .. } => (&**authority, &*service.initial_metadata),
+            _ => return Err(format!("{name:?}: services of Google's form are not known here")),
+        },
+        _ => ("", &[][..]),
+    };
+    let cluster =
+        bootstrap.upstream_cluster(name).map_err(|why: BootstrapError| why.to_string())?;
+    let cluster = cluster.ok_or_else(|| format!("there is no static cluster {name:?}"))?;
+    let credentials = match (cluster.transport_socket, flags) {
+        (TransportSocket::None, _) => Credentials::insecure(),
+        (TransportSocket::Configured, Some(credentials)) => credentials.clone(),
+        (TransportSocket::Configured, None) => {
+            return Err(format!(
+                "cluster {name:?} has a transport socket, which is not read: say with --tls, --ca, \
+                 --cert and --key what is in it"
+            ));
+        }
+    };
+    let mut service = Service::new(address(name, &cluster)?, credentials);
+    if !authority.is_empty() {
+        let authority = authority.parse().map_err(|_| format!("{authority:?} is no authority"))?;
+        service = service.with_authority(authority);
+    }
+    for header in metadata {
+        let (name, value) = (header.key.parse(), header.value.parse());
+        let (Ok(name), Ok(value)) = (name, value) else {
+            return Err(format!("initial_metadata: {:?} is no header", header.key));
+        };
+        service = service.with_metadata(name, value);
+    }
+    if let Some(probes) = cluster.tcp_keepalive {
+        let probes = TcpProbes::new(probes.time, probes.interval, probes.probes);
+        service = service.with_tcp_probes(probes);
+    }
+    Ok(service)
+}
+
+/// All addresses of a cluster as one, which are then tried in turn, where they can be written so.
+fn address(name: &str, cluster: &UpstreamCluster) -> Result<String, String> {
+    let [first, others @ ..] = &*cluster.addresses else {
+        return Err(format!("cluster {name:?} has no endpoints"));
+    };
+    let numbers: Option<Vec<SocketAddr>> =
+        cluster.addresses.iter().map(|address| address.parse().ok()).collect();
+    let list = cluster.addresses.join(",");
+    match numbers {
+        Some(all) if all.iter().all(SocketAddr::is_ipv4) => return Ok(format!("ipv4:{list}")),
+        Some(all) if all.iter().all(SocketAddr::is_ipv6) => return Ok(format!("ipv6:{list}")),
+        _ => {}
+    }
+    if !others.is_empty() {
+        warn!("cluster {name:?}: of its endpoints only {first} is used");
+    }
+    Ok(first.clone())
+}
+
+fn static_resources(
+    bootstrap: &EnvoyBootstrap,
+    place: &str,
+) -> Result<Vec<StaticResource>, Failure> {
+    let encode = |resource: &xds_bootstrap::envoy::StaticResource| {
+        let place = format!("{place}: {}", resource.path);
+        let type_url = resource.type_url.clone();
+        let message = resource.message.value().to_string();
+        let bytes = encode_message(
+            Schema::envoy(),
+            &place,
+            type_url.message_name(),
+            Format::Json,
+            message.as_bytes(),
+        )?;
+        Ok(StaticResource { place, type_url, bytes: bytes.into() })
+    };
+    bootstrap.static_resources.iter().map(encode).collect()
+}

@@ -1,0 +1,194 @@
+//! `xds watch --proxy-bootstrap`: what a proxy with this file would have.
+
+mod support;
+
+use serde_json::{Value as Json, json};
+use support::{TempDir, Xds, clusters, endpoints, eventually};
+
+fn static_cluster(name: &str, address: &str) -> Json {
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let port: u16 = port.parse().unwrap();
+    json!({
+        "name": name,
+        "connect_timeout": { "seconds": 5 },
+        "upstream_connection_options": { "tcp_keepalive": { "keepalive_time": 10 } },
+        "load_assignment": { "cluster_name": name, "endpoints": [{ "lb_endpoints": [
+            { "endpoint": { "address": { "socket_address": { "address": host, "port_value": port } } } },
+        ] }] },
+    })
+}
+
+/// A bootstrap as the API's documentation prints one: an aggregated stream to a static cluster.
+fn bootstrap(address: &str) -> Json {
+    json!({
+        "node": { "id": "proxy-1", "cluster": "edge" },
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "DELTA_GRPC",
+                "transport_api_version": "V3",
+                "grpc_services": [{ "envoy_grpc": { "cluster_name": "xds" } }],
+            },
+            "cds_config": { "resource_api_version": "V3", "ads": {} },
+        },
+        "static_resources": { "clusters": [static_cluster("xds", address)] },
+    })
+}
+
+fn watch(file: &str, flags: &[&str]) -> Xds {
+    Xds::spawn(&[&["watch", "-o", "ndjson", "--proxy-bootstrap", file, "cds"], flags].concat())
+}
+
+#[test]
+fn static_clusters_and_those_of_the_server_are_there() {
+    println!("covers: S4.016 S4.017 S4.018 S4.019 S0.176");
+    let (files, served) = (TempDir::new(), TempDir::new());
+    served.save("cds.yaml", &clusters("one"));
+    let (serve, address) = Xds::serve(served.path());
+    files.save("bootstrap.json", &bootstrap(&address).to_string());
+    let file = files.join("bootstrap.json").to_str().unwrap().to_owned();
+    let seen = watch(&file, &[]);
+    let mut names: Vec<_> = seen
+        .wait_count("changed", 2)
+        .iter()
+        .map(|event| event["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["one", "xds"]);
+    serve.wait_row("cds", |row| row["node"] == "proxy-1" && row["state"] == "ACKED");
+
+    // The same in YAML, and as somebody else.
+    files.save("bootstrap.yaml", &format!("# {address}\n{}", bootstrap(&address)));
+    let file = files.join("bootstrap.yaml").to_str().unwrap().to_owned();
+    let seen = watch(&file, &["--node", "other"]);
+    seen.wait_count("changed", 2);
+    serve.wait_row("cds", |row| row["node"] == "other");
+}
+
+#[test]
+fn what_is_wrong_with_it_names_the_file_and_the_field() {
+    let files = TempDir::new();
+    let file = files.join("bootstrap.json").to_str().unwrap().to_owned();
+    let good = bootstrap("127.0.0.1:1");
+    let with = |pointer: &str, value: Json| {
+        let mut bad = good.clone();
+        *bad.pointer_mut(pointer).unwrap() = value;
+        bad
+    };
+    let socket = json!({ "name": "envoy.transport_sockets.tls" });
+    let mut secured = good.clone();
+    secured["static_resources"]["clusters"][0]["transport_socket"] = socket;
+    for (bad, words) in [
+        (with("/node/cluster", json!("")), "node.cluster"),
+        (with("/dynamic_resources", json!({})), "neither listeners nor clusters have a source"),
+        (with("/static_resources", json!({})), "there is no static cluster \"xds\""),
+        (
+            with("/static_resources/clusters/0/connect_timeout", json!("soon")),
+            "clusters[0].connect_timeout",
+        ),
+        (with("/static_resources/clusters/0/load_assignment", json!({})), "has no endpoints"),
+        (secured, "cluster \"xds\" has a transport socket"),
+    ] {
+        files.save("bootstrap.json", &bad.to_string());
+        let failed = watch(&file, &[]);
+        failed.wait_stderr(words);
+        failed.wait_stderr("bootstrap.json");
+    }
+}
+
+/// Listeners and clusters come over the aggregated stream; one cluster's endpoints do as well, another's are in a
+/// file, and the routes are polled for.
+#[test]
+fn what_they_refer_to_comes_from_where_they_say() {
+    println!("covers: S0.052 S0.053 S0.054 S0.060");
+    let (files, served) = (TempDir::new(), TempDir::new());
+    let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+    let eds = |cluster: &str, source: &Json| {
+        json!({
+            "@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+            "name": cluster, "type": "EDS", "connect_timeout": "1s",
+            "eds_cluster_config": { "eds_config": source },
+        })
+    };
+    let ads = json!({ "resource_api_version": "V3", "ads": {} });
+    let file = json!({
+        "resource_api_version": "V3", "path_config_source": { "path": path("endpoints.yaml") },
+    });
+    let rest = json!({
+        "resource_api_version": "V3",
+        "api_config_source": {
+            "api_type": "REST", "transport_api_version": "V3", "cluster_names": ["xds-rest"],
+            "refresh_delay": "0.1s",
+        },
+    });
+    let listener = json!({
+        "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
+        "name": "ingress",
+        "address": { "socket_address": { "address": "127.0.0.1", "port_value": 80 } },
+        "filter_chains": [{ "filters": [{
+            "name": "http",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "stat_prefix": "ingress",
+                "rds": { "route_config_name": "routes", "config_source": rest },
+            },
+        }] }],
+    });
+    let routes = json!({
+        "@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", "name": "routes",
+    });
+    let both = json!([eds("streamed", &ads), eds("filed", &file)]);
+    served.save("cds.json", &both.to_string());
+    served.save("lds.json", &listener.to_string());
+    served.save("rds.json", &routes.to_string());
+    served.save("eds.yaml", &endpoints("streamed", &[1]));
+    files.save("endpoints.yaml", &endpoints("filed", &[2]));
+    // A proxy waits for a second.
+    let flags = ["--listen", "127.0.0.1:0", "--rest", "127.0.0.1:0", "--rest-hold", "300ms"];
+    let (serve, address) = Xds::serve_with(served.path(), &flags);
+    let serving = serve.wait_event("serving", |event| event["event"] == "serving");
+
+    let mut bootstrap = bootstrap(&address);
+    bootstrap["dynamic_resources"]["lds_config"] = ads.clone();
+    let polled = static_cluster("xds-rest", serving["rest"].as_str().unwrap());
+    bootstrap["static_resources"]["clusters"].as_array_mut().unwrap().push(polled);
+    files.save("bootstrap.json", &bootstrap.to_string());
+    let seen = watch(&path("bootstrap.json"), &["lds", "--follow"]);
+    let mut names: Vec<_> = seen
+        .wait_count("changed", 8)
+        .iter()
+        .map(|event| {
+            format!("{}:{}", event["type"].as_str().unwrap(), event["name"].as_str().unwrap())
+        })
+        .collect();
+    names.sort_unstable();
+    let all = [
+        "cds:filed",
+        "cds:streamed",
+        "cds:xds",
+        "cds:xds-rest",
+        "eds:filed",
+        "eds:streamed",
+        "lds:ingress",
+        "rds:routes",
+    ];
+    assert_eq!(names, all);
+    assert!(seen.events_of("error").is_empty(), "{:?}", seen.events());
+
+    // Only the file's endpoints change with the file, and what nothing refers to is let go of.
+    files.replace("endpoints.yaml", &endpoints("filed", &[2, 3]));
+    assert_eq!(seen.wait_count("changed", 9)[8]["name"], "filed");
+    served.replace("cds.json", &json!([eds("filed", &file)]).to_string());
+    seen.wait_event("the cluster is gone", |event| event["event"] == "removed");
+    serve.wait_row("cds", |row| row["state"] == "ACKED" && row["responses"] == 2);
+    eventually("nobody subscribes to its endpoints", || {
+        let subscribed: Vec<_> = serve
+            .events_of("status")
+            .last()
+            .and_then(|it| it["rows"].as_array().cloned())
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|row| row["type"] == "eds" && row["subscribed"] != 0)
+            .collect();
+        if subscribed.is_empty() { Ok(()) } else { Err(format!("{subscribed:?}")) }
+    });
+}
