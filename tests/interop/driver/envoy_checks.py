@@ -16,6 +16,7 @@ from driver.envoy_files_checks import follows_a_mounted_file, follows_files
 from driver.envoy_load_checks import changes_under_load
 from driver.envoy_repair_checks import repairs_a_rejected_change
 from driver.envoy_rest_checks import follows_over_rest
+from driver.envoy_runtime_checks import follows_async_std
 from driver.envoy_secrets_checks import follows_secrets_and_runtime
 from driver.envoy_world import (
     DELTA_ADS,
@@ -76,6 +77,9 @@ def run(report: PeerReport, run_dir: Path) -> None:
             )
         scenarios |= {f"envoy, {transport.title}: {title}": story for title, story in stories.items()}
     scenarios["envoy, REST: start, changes, a rejection, a restart"] = partial(follows_over_rest, programs=programs)
+    for transport in (SOTW_PER_TYPE, DELTA_PER_TYPE):
+        story = partial(follows_async_std, programs=programs, transport=transport)
+        scenarios[f"envoy, {transport.title}: a server on async-std"] = story
     scenarios["envoy, its own verdict on constraints"] = partial(agrees_on_constraints, programs=programs)
     scenarios["envoy, files: the same is accepted"] = partial(follows_files, programs=programs)
     scenarios["envoy, files: a mounted ConfigMap"] = partial(follows_a_mounted_file, programs=programs)

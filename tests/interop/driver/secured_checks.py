@@ -15,8 +15,9 @@ from driver import workspace
 from driver.checks import PeerReport, Scenario, Skip, play
 from driver.config_dir import ConfigDir, render
 from driver.envoy import Envoy
-from driver.envoy_world import DELTA_ADS, NODE, SOTW_ADS, Transport, resource_values
+from driver.envoy_world import DELTA_ADS, NODE, REST, SOTW_ADS, Transport, resource_values
 from driver.grpc_application import GrpcApplication
+from driver.http_backend import HttpBackend
 from driver.http_load import LoadThread
 from driver.tls import Certificate
 from driver.waiting import CheckFailed, eventually, expect
@@ -42,6 +43,8 @@ def run(report: PeerReport, run_dir: Path) -> None:
     for transport in (SOTW_ADS, DELTA_ADS):
         story = partial(_envoy_moves, report=report, xds=xds, envoy=envoy, maker=maker, transport=transport)
         scenarios[f"secured, Envoy, {transport.title}: servers drain"] = story
+    polls = partial(_envoy_polls, xds=xds, envoy=envoy, maker=maker)
+    scenarios["secured, Envoy, REST: start and a change"] = polls
     scenarios["secured, gRPC: servers drain"] = partial(_grpc_returns, report=report, xds=xds, python=grpc, maker=maker)
     play(report, run_dir, scenarios)
 
@@ -80,20 +83,24 @@ class _Identities:
         files = self.server
         return ["--tls-cert", files.certificate, "--tls-key", files.key, "--client-ca", self.client.certificate]
 
-    def expect_refusals(self, port: int) -> None:
+    def expect_refusals(self, port: int, protocol: str = "h2") -> None:
         """Who has no certificate, or another one, is not talked to."""
-        expect(self._is_let_in(port, self.client), "the right certificate is refused")
+        expect(self._is_let_in(port, protocol, self.client), "the right certificate is refused")
         for files in (None, self.stranger):
-            expect(not self._is_let_in(port, files), f"let in: {files.name if files else 'no certificate'}")
+            let_in = self._is_let_in(port, protocol, files)
+            expect(not let_in, f"let in: {files.name if files else 'no certificate'}")
 
-    def _is_let_in(self, port: int, files: _Files | None) -> bool:
+    def _is_let_in(self, port: int, protocol: str, files: _Files | None) -> bool:
         context = ssl.create_default_context(cafile=str(self.server.certificate))
-        context.set_alpn_protocols(["h2"])
+        context.set_alpn_protocols([protocol])
         if files:
             context.load_cert_chain(files.certificate, files.key)
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5.0, context=context)
         try:
             connection.connect()
+            if protocol != "h2":
+                connection.request("GET", "/")
+                return connection.getresponse().status >= 400
             # The server's settings come first; what is wrong with a certificate is said in their place.
             return bool(connection.sock.recv(9))
         except (ssl.SSLError, ConnectionError):
@@ -160,6 +167,39 @@ def _envoy_moves(
             expect(tally.failed == 0 and tally.answered > 100, str(tally))
             for name in ("cluster_manager.cds", "listener_manager.lds", "http.ingress.rds.routes"):
                 expect(proxy.stat(f"{name}.update_rejected") == 0, f"{name} was rejected")
+
+
+def _envoy_polls(scenario: Scenario, xds: Path, envoy: Path, maker: Path) -> None:
+    """REST-JSON with the certificates of both sides."""
+    identities = _Identities.make(scenario, maker)
+    with HttpBackend("blue") as blue, HttpBackend("green") as green:
+        values = resource_values(REST, blue_port=blue.port, green_port=green.port)
+        config = ConfigDir(scenario.directory / "resources", workspace.CONFIG / "envoy", values)
+        config.fill()
+        serve = XdsServe(
+            scenario, xds, config.path, streams=REST.streams, rest="127.0.0.1:0", flags=identities.flags()
+        )
+        base = {
+            "node": NODE,
+            "xds_port": serve.port,
+            "dynamic_resources": json.dumps(REST.dynamic_resources()),
+            "layered_runtime": json.dumps({"layers": []}),
+        }
+        bootstrap = render(workspace.CONFIG / "envoy" / "bootstrap.yaml", base)
+        own = {"rest_port": serve.rest_port, **_paths(identities)}
+        bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest-secured.yaml", own)
+        proxy = Envoy(scenario, envoy, bootstrap, workers=1)
+        with scenario.check("Envoy has everything it waits for, polled over TLS"):
+            proxy.wait_live()
+            proxy.wait_fetch("blue")
+        with scenario.check("a change arrives, and nothing failed or was rejected"):
+            config.replace("routes.yaml", "edits/routes-to-green.yaml")
+            proxy.wait_fetch("green")
+            for name in ("cluster_manager.cds", "listener_manager.lds", "http.ingress.rds.routes"):
+                for what in ("update_failure", "update_rejected"):
+                    expect(proxy.stat(f"{name}.{what}") == 0, f"{name}.{what}")
+        with scenario.check("only clients with the right certificate are let in there"):
+            identities.expect_refusals(serve.rest_port, "http/1.1")
 
 
 def _server_of_the_client(servers: list[XdsServe]) -> XdsServe:

@@ -122,12 +122,12 @@ def xds_binary() -> Path:
     return _cargo_build("-p", "xds-cli", product="xds")
 
 
-def example(name: str) -> Path:
-    """A program of the package `xds-tests`, freshly built."""
+def example(name: str, package: str = "xds-tests") -> Path:
+    """An example of a package, freshly built."""
     if shutil.which("cargo") is None:
         raise Skip("cargo is not installed")
     comment(f"building {name}")
-    return _cargo_build("-p", "xds-tests", "--example", name, product=f"examples/{name}")
+    return _cargo_build("-p", package, "--example", name, product=f"examples/{name}")
 
 
 def _cargo_build(*what: str, product: str) -> Path:
