@@ -58,7 +58,8 @@ pub(super) fn sources(
     let places = bootstrap.clone();
     let places = move |target: Target<'_>| service(&places, target, credentials.as_ref());
     Sources::connect(bootstrap, options, types, places).map_err(|why| {
-        let place = args.proxy_bootstrap.as_deref().unwrap_or(Path::new("")).display().to_string();
+        let place =
+            args.proxy_bootstrap.as_deref().unwrap_or_else(|| Path::new("")).display().to_string();
         Failure::ProxyBootstrap { place, why: why.to_string() }
     })
 }
