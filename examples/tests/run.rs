@@ -10,6 +10,11 @@ use std::{
     time::Duration,
 };
 
+use tokio::net::TcpListener;
+use xds_core::server::{ServerConfig, Transaction};
+use xds_format::{Format, Schema};
+use xds_tokio::{ManagementServer, ServerOptions};
+
 /// How long a line may take to come. A program that is stuck must not hold up the tests for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -106,6 +111,49 @@ fn a_file_is_followed() {
     assert!(watch.says("web version ").starts_with("2: "));
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn a_listener_is_followed() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("grpc/shop.yaml");
+    let shop = fs::read_to_string(file).unwrap();
+    let (sink, started) = channel();
+    thread::spawn(move || {
+        runtime().block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+            sink.send((server.handle(), address)).unwrap();
+            server.serve(listener).await
+        })
+    });
+    let (server, address) = started.recv().unwrap();
+    let serve = |yaml: &str| {
+        let read = xds_format::parse(Schema::envoy(), "shop", Format::Yaml, yaml.as_bytes());
+        let mut change = Transaction::new();
+        for it in read.unwrap().resources {
+            change.set(it.type_url.as_str(), it.name.as_str(), it.bytes);
+        }
+        runtime().block_on(server.apply(change)).unwrap();
+    };
+    serve(&shop);
+    let arguments = [address.as_str(), "shop.example.com"];
+    let resolve = Running::start(env!("CARGO_BIN_EXE_resolve"), &arguments);
+    assert_eq!(resolve.says("calls go to "), r#"{"carts", "everything"}"#);
+    let endpoints = "127.0.0.1:50051, 127.0.0.1:50052 (xDS node ID: resolve)";
+    assert_eq!(resolve.says("  carts: "), endpoints);
+    assert_eq!(
+        resolve.says("  elsewhere: "),
+        "wherever shop.example.net:443 is (xDS node ID: resolve)"
+    );
+    assert_eq!(resolve.says("  everything: "), r#"one after the other: ["carts", "elsewhere"]"#);
+    serve(&shop.replace("50052", "50053"));
+    assert_eq!(resolve.says("  carts: "), endpoints.replace("50052", "50053"));
+    println!("covers: B44");
+}
+
 #[test]
 fn no_runtime_is_needed() {
     let output = Command::new(env!("CARGO_BIN_EXE_custom_runtime")).output().unwrap();
@@ -127,5 +175,5 @@ fn examples_are_short() {
             count += 1;
         }
     }
-    assert_eq!(count, 6);
+    assert_eq!(count, 7);
 }

@@ -57,11 +57,15 @@ mod graph;
 mod manager;
 mod note;
 mod on_client;
+#[cfg(feature = "handle")]
+mod on_handle;
 mod outbox;
 mod root;
 
 use xds_core::{ResourceName, types};
 
+#[cfg(feature = "handle")]
+pub use self::on_handle::HandleDependencies;
 pub use self::{
     configuration::{Children, ClusterConfiguration, Configuration, Endpoints, LeafConfiguration},
     error::{ClusterError, ConfigurationError, DependencyError},

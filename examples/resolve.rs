@@ -1,0 +1,72 @@
+//! Prints where the calls of a gRPC channel would go, whenever that changes, until Ctrl-C.
+//!
+//! `cargo run -p xds-examples --bin resolve -- 127.0.0.1:18000 shop.example.com`, beside
+//! `cargo run -p xds-cli -- serve examples/grpc --listen 127.0.0.1:18000`, whose files may be edited meanwhile.
+
+use std::{env, error::Error};
+
+use tokio::{select, signal};
+use xds_core::client::{ClientConfig, ManagementServer, Node};
+use xds_routing::{
+    ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
+    dependencies::{
+        Children, ClusterConfiguration, Configuration, DependencyManager, Endpoints,
+        HandleDependencies,
+    },
+};
+use xds_tokio::{Client, ClientOptions};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let server = arguments.next().unwrap_or_else(|| "127.0.0.1:18000".into());
+    let name = arguments.next().unwrap_or_else(|| "shop.example.com".into());
+    xds_tokio::client::check_address(&server)?;
+
+    // What is not valid is rejected, with a NACK that names the field.
+    let config = ClientConfig::new(Node::new("resolve"), ManagementServer::new(server))
+        .with_type(Listeners::default())
+        .with_type(RouteConfigurations::default())
+        .with_type(Clusters::default())
+        .with_type(ClusterLoadAssignments::default());
+    let client = Client::connect(config, ClientOptions::default());
+
+    // The listener is named as the channel's target; by the same name the virtual host is chosen.
+    let manager = DependencyManager::new(name.as_str(), name.as_str(), "resolve");
+    let mut dependencies = HandleDependencies::new(manager, client);
+    loop {
+        select! {
+            _ = signal::ctrl_c() => return Ok(()),
+            Some(configuration) = dependencies.next() => match configuration {
+                Ok(configuration) => print(&configuration),
+                Err(error) => println!("all calls fail: {error}"),
+            },
+        }
+    }
+}
+
+fn print(configuration: &Configuration) {
+    println!("calls go to {:?}", configuration.virtual_host().clusters());
+    for (name, cluster) in configuration.clusters() {
+        match cluster {
+            Ok(cluster) => println!("  {name}: {}", describe(cluster)),
+            Err(error) => println!("  {name}: calls fail: {error}"),
+        }
+    }
+}
+
+fn describe(cluster: &ClusterConfiguration) -> String {
+    match &cluster.children {
+        Children::Leaf(leaf) => match &leaf.endpoints {
+            Endpoints::Known(endpoints) => {
+                let addresses = endpoints.endpoints().flat_map(|it| &it.addresses);
+                let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
+                format!("{} ({})", addresses.join(", "), leaf.note)
+            }
+            Endpoints::Dns(address) => format!("wherever {address} is ({})", leaf.note),
+            _ => format!("no endpoints: {}", leaf.note),
+        },
+        Children::Aggregate(leaves) => format!("one after the other: {leaves:?}"),
+        _ => "something new".into(),
+    }
+}
