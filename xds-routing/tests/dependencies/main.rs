@@ -4,8 +4,10 @@
 mod support;
 
 mod aggregates;
+mod changes;
 mod follow;
 mod resources;
 mod rig;
 mod subscriptions;
+mod swap;
 mod trouble;
