@@ -58,6 +58,7 @@
 //! | LB policies | [`lb`] |
 //! | everything that calls need, followed from the name of a listener | [`dependencies`] |
 //! | which endpoint of a cluster gets a call, and which connections that takes | [`balancer`] |
+//! | when a proxy's listeners and clusters take over from older ones | [`warming`] |
 //! | where a call goes, how long it may take, which clusters are needed | [`router`] |
 //!
 //! The crate is `no_std` with `alloc` and has no clock and no entropy: chance is a [`Random`] with a seed.
@@ -90,6 +91,7 @@ pub mod router;
 pub mod rules;
 mod scalars;
 pub mod service_config;
+pub mod warming;
 
 pub use judge::{InvalidField, InvalidResource};
 pub use matching::{Call, NoRoute};

@@ -1,0 +1,194 @@
+//! Listeners and clusters of a proxy, warmed through a client core and a server core.
+
+#[path = "../dependencies/resources.rs"]
+#[allow(dead_code, reason = "some of it is for channels")]
+mod resources;
+mod rig;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use prost::Message as _;
+use rig::Rig;
+use xds_core::{proto, server::StatusCode, server::Variant, types};
+use xds_routing::proto::envoy::config::cluster::v3::Cluster;
+
+const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
+
+fn with_timeout(name: &str, seconds: i64) -> Vec<u8> {
+    let mut cluster = Cluster::decode(&*resources::eds(name, "")).unwrap();
+    let source = cluster.eds_cluster_config.as_mut().unwrap().eds_config.as_mut().unwrap();
+    source.initial_fetch_timeout = Some(proto::Duration { seconds, nanos: 0 });
+    cluster.encode_to_vec()
+}
+
+#[test]
+fn all_listeners_and_clusters_are_roots() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        assert!(!rig.warming.warming().is_initialized());
+        rig.settle();
+        assert!(rig.warming.warming().is_initialized(), "there is nothing, and that is known");
+        assert_eq!(rig.watched(), "", "routes and endpoints only as something names them");
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", resources::eds("a", "of-a"));
+            it.set(types::CLUSTER, "d", resources::dns("d", "d.example.com"));
+            it.set(types::LISTENER, "l", resources::listener("l", "r"));
+            it.set(types::LISTENER, "m", resources::listener_with("m", &["a"]));
+            it.set(
+                types::ROUTE_CONFIGURATION,
+                "unrelated",
+                resources::route_table("unrelated", &["a"]),
+            );
+        });
+        assert_eq!(rig.watched(), "rds:r eds:of-a");
+        assert_eq!(rig.told(), ["cds:d", "lds:m"], "the others have to warm");
+        assert!(!rig.warming.warming().is_initialized());
+        rig.set(|it| {
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "of-a", resources::endpoints("of-a", &[1]));
+        });
+        assert_eq!(rig.told(), ["cds:a of-a"]);
+        assert!(!rig.warming.warming().is_initialized());
+        rig.set(|it| {
+            it.set(types::ROUTE_CONFIGURATION, "r", resources::route_table("r", &["a"]));
+        });
+        assert_eq!(rig.told(), ["lds:l r"]);
+        assert!(rig.warming.warming().is_initialized());
+        // A change of what is named needs no warming.
+        rig.set(|it| {
+            it.set(types::ROUTE_CONFIGURATION, "r", resources::route_table("r", &["d"]));
+        });
+        assert_eq!(rig.told(), ["lds:l r"]);
+        // What nothing names any more is let go of.
+        rig.set(|it| {
+            it.remove(types::LISTENER, "l");
+            it.remove(types::CLUSTER, "a");
+        });
+        assert_eq!(rig.told(), ["cds:a gone", "lds:l gone"]);
+        assert_eq!(rig.watched(), "");
+    }
+    println!(
+        "covers: S0.021 S0.023 S0.024 S0.025 S0.107 S0.123 S0.153 S0.155 S0.156 S0.158 S0.168"
+    );
+}
+
+#[test]
+fn the_old_one_serves_until_the_new_one_is_warm() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", resources::eds("a", "one"));
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "one", resources::endpoints("one", &[1]));
+            it.set(types::LISTENER, "l", resources::listener("l", "r"));
+            it.set(types::ROUTE_CONFIGURATION, "r", resources::route_table("r", &["a"]));
+        });
+        assert_eq!(rig.told(), ["cds:a one", "lds:l r"]);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", resources::eds("a", "two"));
+            it.set(types::LISTENER, "l", resources::listener("l", "s"));
+        });
+        assert!(rig.told().is_empty());
+        assert!(rig.is_warming(types::CLUSTER, "a") && rig.is_warming(types::LISTENER, "l"));
+        assert_eq!(rig.watched(), "rds:r rds:s eds:one eds:two");
+        // The old one is kept up to date.
+        rig.set(|it| {
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "one", resources::endpoints("one", &[2]));
+        });
+        assert_eq!(rig.told(), ["cds:a one"]);
+        // Another one yet, before the second was warm.
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", resources::eds("a", "three"));
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "two", resources::endpoints("two", &[3]));
+        });
+        assert!(rig.told().is_empty());
+        assert_eq!(rig.watched(), "rds:r rds:s eds:one eds:three");
+        rig.set(|it| {
+            let endpoints = resources::endpoints("three", &[4]);
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "three", endpoints);
+            it.set(types::ROUTE_CONFIGURATION, "s", resources::route_table("s", &["a"]));
+        });
+        assert_eq!(rig.told(), ["cds:a three", "lds:l s"]);
+        assert_eq!(rig.watched(), "rds:s eds:three");
+        // Where nothing new is named, an update is warm at once.
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", with_timeout("a", 3));
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "a", resources::endpoints("a", &[5]));
+        });
+        assert_eq!(rig.told(), ["cds:a a"]);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", with_timeout("a", 4));
+        });
+        assert_eq!(rig.told(), ["cds:a a"]);
+    }
+    println!("covers: S0.022 S0.153 S0.154 S0.155 S0.156 S0.158 S0.168 S0.169");
+}
+
+#[test]
+fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "short", with_timeout("short", 3));
+            it.set(types::CLUSTER, "default", resources::eds("default", ""));
+            it.set(types::CLUSTER, "endless", with_timeout("endless", 0));
+            it.set(types::LISTENER, "l", resources::listener("l", "r"));
+        });
+        rig.advance(Duration::from_secs(2));
+        assert!(rig.told().is_empty());
+        // Lost contact stops no clock.
+        rig.set_network(false);
+        rig.advance(Duration::from_secs(1));
+        assert_eq!(rig.told(), ["cds:short without short"]);
+        rig.advance(Duration::from_millis(11_999));
+        assert!(rig.told().is_empty());
+        rig.advance(Duration::from_millis(1));
+        assert_eq!(rig.told(), ["cds:default without default", "lds:l without r"]);
+        rig.advance(Duration::from_secs(1000));
+        assert!(rig.told().is_empty());
+        assert!(!rig.warming.warming().is_initialized());
+        rig.set_network(true);
+        rig.set(|it| {
+            for name in ["short", "endless"] {
+                let endpoints = resources::endpoints(name, &[1]);
+                it.set(types::CLUSTER_LOAD_ASSIGNMENT, name, endpoints);
+            }
+        });
+        rig.advance(Duration::from_secs(200));
+        assert_eq!(rig.told(), ["cds:short short", "cds:endless endless"]);
+        assert!(rig.warming.warming().is_initialized());
+    }
+    println!("covers: S0.130 S0.158");
+}
+
+#[test]
+fn what_is_known_to_be_missing_is_not_waited_for() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", resources::eds("a", ""));
+            it.set_error(types::CLUSTER_LOAD_ASSIGNMENT, "a", StatusCode::NotFound, "no such");
+        });
+        rig.advance(Duration::from_secs(1));
+        let told = rig.told();
+        assert!(told == ["cds:a without a"] || told.is_empty(), "{told:?}");
+        rig.advance(Duration::from_secs(14));
+        rig.set(|it| {
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "a", resources::endpoints("a", &[1]));
+        });
+        assert_eq!(rig.told().last().map(String::as_str), Some("cds:a a"));
+    }
+}
+
+#[test]
+fn an_end_leaves_nothing() {
+    let mut rig = Rig::new(VARIANTS[1]);
+    rig.set(|it| {
+        it.set(types::CLUSTER, "a", resources::eds("a", ""));
+        it.set(types::LISTENER, "l", resources::listener("l", "r"));
+    });
+    assert_eq!(rig.client.watch_count(), 4);
+    let Rig { warming, mut client, now, .. } = rig;
+    warming.shut_down(&mut client, now);
+    assert_eq!(client.watch_count(), 0);
+}
