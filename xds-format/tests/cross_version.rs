@@ -300,3 +300,40 @@ fn a_message_that_moved_is_unknown_in_an_any_alone() {
     assert!(compare(&old, &new).iter().any(|it| it.broken.contains(Axis::TypeUrl)));
     println!("covers: S4.048 S4.049 S4.050 S4.071");
 }
+
+/// A message that says what it was called before is known by that name, too: version 2 of the API is read and printed by
+/// the descriptors of version 3.
+#[test]
+fn a_resource_of_version_2_is_read_and_printed_by_its_own_name() {
+    let schema = Schema::envoy();
+    let older = "type.googleapis.com/envoy.api.v2.Cluster";
+    let current = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+    let file = |type_url: &str| {
+        let manager = "type.googleapis.com/envoy.config.filter.network.http_connection_manager.v2.HttpConnectionManager";
+        let filter = json!({"name": "f", "typed_config": {"@type": manager, "stat_prefix": "p"}});
+        json!({"@type": type_url, "name": "c", "connect_timeout": "1s", "filters": [filter]})
+    };
+    let read = |type_url| {
+        let text = file(type_url).to_string();
+        let mut document = parse(schema, "f", Format::Json, text.as_bytes()).unwrap();
+        document.resources.remove(0)
+    };
+    let (old, new) = (read(older), read(current));
+    assert_eq!((&*old.type_url, &*new.type_url), (older, current), "each keeps its name");
+    assert_eq!(old.bytes, new.bytes);
+    assert_eq!(old.name, "c");
+    let options = PrintOptions::default();
+    assert_eq!(to_json(schema, older, &old.bytes, &options).unwrap(), file(older));
+    assert!(decode_check(schema, older, &old.bytes).is_ok());
+    let text = to_text(schema, older, &old.bytes, &options).unwrap();
+    assert!(text.contains("http_connection_manager.v2.HttpConnectionManager"), "{text}");
+
+    // What only version 2 had is unknown, and named.
+    let hosts = json!({"@type": older, "name": "c", "hosts": []}).to_string();
+    let why = parse(schema, "f", Format::Json, hosts.as_bytes()).unwrap_err().to_string();
+    assert!(why.contains("hosts") && why.contains("unknown field"), "{why}");
+    let nobody = json!({"@type": "type.googleapis.com/envoy.api.v2.Nobody", "name": "c"});
+    let why = parse(schema, "f", Format::Json, nobody.to_string().as_bytes()).unwrap_err();
+    assert!(matches!(why.kind(), ErrorKind::UnknownType { .. }), "{why}");
+    println!("covers: S4.009 S4.010 S4.051 S4.071");
+}

@@ -100,8 +100,8 @@ fn unknown_names_are_refused_and_near_ones_suggested() {
         "f:1:69: type: unknown value `eds` of the enum `envoy.config.cluster.v3.Cluster.DiscoveryType`, did you mean `EDS`?"
     );
     assert_eq!(
-        json(r#"{"@type": "type.googleapis.com/envoy.api.v2.Cluster", "name": "c"}"#),
-        "f:1:11: @type: unknown type `type.googleapis.com/envoy.api.v2.Cluster`, did you mean `envoy.config.cluster.v3.Cluster`?"
+        json(r#"{"@type": "type.googleapis.com/envoy.config.clusters.v3.Cluster", "name": "c"}"#),
+        "f:1:11: @type: unknown type `type.googleapis.com/envoy.config.clusters.v3.Cluster`, did you mean `envoy.config.cluster.v3.Cluster`?"
     );
     assert_eq!(
         json(r#"{"@type": "t/foo.Unknown", "name": "c"}"#),

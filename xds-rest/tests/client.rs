@@ -8,7 +8,8 @@ use support::{cluster, listening, serving, set};
 use tokio::time::timeout;
 use xds_core::{
     client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType, PollPolicy, Resource},
-    service::Variant,
+    server::Transaction,
+    service::{ApiVersion, Variant},
     types,
 };
 use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
@@ -53,6 +54,30 @@ async fn what_is_set_reaches_a_watcher_without_a_stream() {
     let stats = client.stats().await.expect("it runs");
     assert_eq!((stats.nacks, stats.server_failures), (0, 0));
     println!("covers: S0.001 S0.002 S0.003 S0.199 S0.200 IS31");
+}
+
+/// Who asks in version 2 is answered in it, and its watchers get what they watch: version 3.
+#[tokio::test]
+async fn a_client_polls_in_version_2() {
+    let (server, gateway) = serving();
+    set(&server, "a", "9s").await;
+    let older = types::older_name(types::CLUSTER).expect("it was there");
+    let give = async |timeout: &str| {
+        let mut change = Transaction::new();
+        change.set(older, "a", cluster("a", timeout));
+        server.handle().apply(change).await.expect("a sound change");
+    };
+    give("1s").await;
+    let uri = format!("http://{}", listening(gateway).await);
+    let client = client(&uri, |server| server.with_api(ApiVersion::V2));
+    let mut a = client.watch_untyped(types::CLUSTER, "a");
+    for timeout in ["1s", "2s"] {
+        give(timeout).await;
+        assert_eq!(&*value(&mut a).await.bytes, &*cluster("a", timeout));
+    }
+    let stats = client.stats().await.expect("it runs");
+    assert_eq!((stats.nacks, stats.older_resources), (0, 2));
+    println!("covers: S0.004 S0.005 S0.203 S4.059");
 }
 
 #[tokio::test]

@@ -1,17 +1,18 @@
-//! The schema: which messages exist, what their fields are, and which fields are secret.
+//! The schema: which messages exist, what their fields are, which fields are secret, and what messages were called
+//! before.
 
+mod annotations;
 mod extra;
-mod sensitive;
 
 pub(crate) use extra::{TYPED_STRUCT, is_added};
 
 use core::fmt;
-use std::collections::HashSet;
 #[cfg(feature = "envoy")]
 use std::sync::OnceLock;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
+use self::annotations::Annotations;
 use crate::error::{ErrorKind, FormatError, abbreviate};
 use crate::suggest;
 use crate::wire;
@@ -34,8 +35,7 @@ const FILE_SYNTAX: u32 = 12;
 #[derive(Clone)]
 pub struct Schema {
     pool: DescriptorPool,
-    /// The full names of the fields annotated `udpa.annotations.sensitive`.
-    sensitive: HashSet<String>,
+    annotations: Annotations,
 }
 
 impl Schema {
@@ -67,7 +67,8 @@ impl Schema {
     /// [`ErrorKind::Descriptors`] when the bytes are no descriptor set or refer to files that are
     /// not in it.
     pub fn from_descriptor_set(set: &[u8]) -> Result<Self, FormatError> {
-        Self { pool: DescriptorPool::new(), sensitive: HashSet::new() }.with_descriptor_set(set)
+        Self { pool: DescriptorPool::new(), annotations: Annotations::default() }
+            .with_descriptor_set(set)
     }
 
     /// This schema and the messages of another encoded `FileDescriptorSet`. Files that are known
@@ -79,12 +80,12 @@ impl Schema {
     /// neither in it nor known, or define a message again that a file of another name defines
     /// already.
     pub fn with_descriptor_set(&self, set: &[u8]) -> Result<Self, FormatError> {
-        let Self { mut pool, mut sensitive } = self.clone();
+        let Self { mut pool, mut annotations } = self.clone();
         let new = new_files(&pool, set)?;
         pool.decode_file_descriptor_set(new.as_slice()).map_err(|e| descriptor_error(&e))?;
         extra::add_missing(&mut pool).map_err(|e| descriptor_error(&e))?;
-        sensitive::collect(&new, &mut sensitive).map_err(|e| descriptor_error(&e))?;
-        Ok(Self { pool, sensitive })
+        annotations.collect(&new).map_err(|e| descriptor_error(&e))?;
+        Ok(Self { pool, annotations })
     }
 
     /// The descriptors, for callers that reflect on their own.
@@ -101,9 +102,18 @@ impl Schema {
 
     /// The message that a type URL names: what follows the last slash (S4.050). The prefix does not
     /// matter.
+    ///
+    /// A name from before is another one for the message that has the option
+    /// `udpa.annotations.versioning` with it (S4.051), as `envoy.api.v2.Cluster` for
+    /// `envoy.config.cluster.v3.Cluster`: their bytes are the same, and so are the names of the fields that both have.
     #[must_use]
     pub fn message_of(&self, type_url: &str) -> Option<MessageDescriptor> {
-        self.message(type_url.rsplit_once('/')?.1)
+        self.by_any_name(type_url.rsplit_once('/')?.1)
+    }
+
+    fn by_any_name(&self, full_name: &str) -> Option<MessageDescriptor> {
+        let by_older_name = || self.message(self.annotations.name_now(full_name)?);
+        self.message(full_name).or_else(by_older_name)
     }
 
     pub(crate) fn require(&self, full_name: &str) -> Result<MessageDescriptor, ErrorKind> {
@@ -115,11 +125,13 @@ impl Schema {
             None | Some((_, "")) => {
                 Err(ErrorKind::InvalidTypeUrl { type_url: abbreviate(type_url) })
             }
-            Some((_, name)) => self.message(name).ok_or_else(|| self.unknown_type(type_url, name)),
+            Some((_, name)) => {
+                self.by_any_name(name).ok_or_else(|| self.unknown_type(type_url, name))
+            }
         }
     }
 
-    /// A name that exists in another package is the usual slip: a v2 type, a moved extension.
+    /// A name that exists in another package is the usual slip, as of a moved extension.
     fn unknown_type(&self, type_url: &str, full_name: &str) -> ErrorKind {
         let short_name = full_name.rsplit('.').next().unwrap_or(full_name);
         let namesakes: Vec<_> =
@@ -139,7 +151,7 @@ impl Schema {
     }
 
     pub(crate) fn is_sensitive(&self, field_full_name: &str) -> bool {
-        self.sensitive.contains(field_full_name)
+        self.annotations.is_sensitive(field_full_name)
     }
 }
 
