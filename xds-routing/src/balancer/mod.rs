@@ -10,6 +10,7 @@
 //! | which priority is in use; when the next one is tried, and when one is given up | `priority.rs` |
 //! | which connections there are, and when one is tried again | `connection.rs` |
 //! | who gets a call | `picker.rs` |
+//! | from a configuration to the clusters and endpoints that calls go to | `sources.rs` |
 //!
 //! Of the ways to choose between endpoints ([`BalancingPolicy`]) these are here: one after the other, of
 //! a locality that is chosen by weight or of all localities together.
@@ -17,6 +18,7 @@
 mod connection;
 mod picker;
 mod priority;
+mod sources;
 
 use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
 use core::{sync::atomic::AtomicU32, time::Duration};
@@ -27,6 +29,7 @@ use xds_core::{ResourceName, Time};
 pub use self::{
     connection::ConnectionId,
     picker::{CallPermit, EndpointPick, Picker},
+    sources::leaves,
 };
 use self::{
     connection::{Connections, Link},
