@@ -100,11 +100,19 @@ pub(crate) struct RouteIndex {
     /// In lower case.
     exact_of_any_case: Exact,
     prefixes_of_any_case: Prefixes,
+    /// Those that have to be asked.
     expressions: Positions,
 }
 
+/// Up to so many routes are asked one after the other, which takes less time than to look them up.
+const FEW: usize = 16;
+
 impl RouteIndex {
-    pub(crate) fn new<'a>(paths: impl Iterator<Item = &'a PathMatcher>) -> Self {
+    pub(crate) fn new<'a>(paths: impl ExactSizeIterator<Item = &'a PathMatcher>) -> Self {
+        if paths.len() <= FEW {
+            let expressions = (0..u32::MAX).zip(paths).map(|(position, _)| position).collect();
+            return Self { expressions, ..Self::default() };
+        }
         let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
         let (mut exact_any, mut prefixes_any) = (Vec::new(), Vec::new());
         let mut expressions = Vec::new();
