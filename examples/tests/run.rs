@@ -162,6 +162,13 @@ fn no_runtime_is_needed() {
     assert!(said.starts_with("web version "), "{said}");
 }
 
+#[test]
+fn a_call_goes_where_resources_say() {
+    let output = Command::new(env!("CARGO_BIN_EXE_channel")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "shop.Cart is SERVING\n");
+}
+
 /// An example is to be read in one go.
 #[test]
 fn examples_are_short() {
@@ -175,5 +182,5 @@ fn examples_are_short() {
             count += 1;
         }
     }
-    assert_eq!(count, 7);
+    assert_eq!(count, 8);
 }

@@ -25,7 +25,7 @@ const fn apart(name: &'static str, files: &'static [&'static str]) -> Part {
     Part { name, aim: None, files }
 }
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     part(
         "gRPC client: driver loop and transport",
         450,
@@ -80,16 +80,18 @@ const PARTS: [Part; 15] = [
     apart("gRPC: the application's side of a server", &["xds-grpc/src/server/"]),
     apart("handles and typed watches", &["xds-handle/src/"]),
     apart("runtimes: tokio, async-std, smol", &["xds-tokio/src/", "xds-asyncstd/src/"]),
+    apart("channels: driver, connections, calls", &["xds-channel/src/"]),
 ];
 
 /// The folders whose files all belong to a part.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 7] = [
     "xds-grpc/src",
     "xds-rest/src",
     "xds-fs/src",
     "xds-handle/src",
     "xds-tokio/src",
     "xds-asyncstd/src",
+    "xds-channel/src",
 ];
 
 /// The table, as Markdown.

@@ -1,0 +1,92 @@
+//! A gRPC service, a management server that says where it is, and a client that calls it through both.
+//!
+//! `cargo run -p xds-examples --bin channel`. The client is tonic's own for the health service; only its
+//! channel is ours.
+
+use std::error::Error;
+
+use tokio::net::TcpListener;
+use tonic::transport::{Server, server::TcpIncoming};
+use tonic_health::{
+    ServingStatus,
+    pb::{HealthCheckRequest, health_client::HealthClient},
+};
+use xds_channel::{ChannelOptions, XdsChannel};
+use xds_core::{
+    client::{ClientConfig, ManagementServer as Upstream, Node},
+    server::{ServerConfig, Transaction},
+};
+use xds_format::{Format, Schema, parse};
+use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
+use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+
+/// From the name of a channel to an endpoint, whose port is to be filled in.
+const RESOURCES: &str = r#"
+resources:
+- "@type": type.googleapis.com/envoy.config.listener.v3.Listener
+  name: shop.example.com
+  api_listener:
+    api_listener:
+      "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+      rds: { route_config_name: shop, config_source: { ads: {} } }
+      http_filters:
+      - name: router
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+- "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration
+  name: shop
+  virtual_hosts:
+  - name: shop
+    domains: [shop.example.com]
+    routes:
+    - match: { prefix: /grpc.health.v1.Health/ }
+      route: { cluster: health, max_stream_duration: { max_stream_duration: 5s } }
+- "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
+  name: health
+  type: EDS
+  eds_cluster_config: { eds_config: { ads: {} } }
+- "@type": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment
+  cluster_name: health
+  endpoints:
+  - load_balancing_weight: 1
+    lb_endpoints:
+    - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: PORT } } }
+"#;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // The service.
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let port = listener.local_addr()?.port();
+    let (reporter, service) = tonic_health::server::health_reporter();
+    reporter.set_service_status("shop.Cart", ServingStatus::Serving).await;
+    let serving = Server::builder().add_service(service);
+    tokio::spawn(serving.serve_with_incoming(TcpIncoming::from(listener)));
+
+    // The management server, which knows where it is.
+    let management = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    tokio::spawn(management.serve(listener));
+    let text = RESOURCES.replace("PORT", &port.to_string());
+    let document = parse(Schema::envoy(), "resources", Format::Yaml, text.as_bytes())?;
+    let mut change = Transaction::new();
+    for resource in document.resources {
+        change.set(resource.type_url.as_str(), resource.name.as_str(), resource.bytes);
+    }
+    management.handle().apply(change).await?;
+
+    // The client: it knows a name, and whom to ask.
+    let config = ClientConfig::new(Node::new("example"), Upstream::new(address))
+        .with_type(Listeners::default())
+        .with_type(RouteConfigurations::default())
+        .with_type(Clusters::default())
+        .with_type(ClusterLoadAssignments::default());
+    let client = Client::connect(config, ClientOptions::default());
+    let channel =
+        XdsChannel::new(&client, "xds:///shop.example.com", ChannelOptions::new("example"))?;
+    let request = HealthCheckRequest { service: "shop.Cart".into() };
+    let answer = HealthClient::new(channel).check(request).await?;
+    println!("shop.Cart is {}", answer.into_inner().status().as_str_name());
+    Ok(())
+}

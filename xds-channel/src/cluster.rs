@@ -1,0 +1,221 @@
+//! The connections of one cluster, as its balancer says.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use hyper::client::conn::http2::SendRequest;
+use tokio::{
+    sync::{mpsc, watch},
+    task::AbortHandle,
+    time::Instant,
+};
+use tonic::body::Body;
+use xds_core::{ResourceName, Time};
+use xds_routing::{
+    balancer::{Balancer, BalancerOutput, ConnectionEvent, ConnectionId, Picker, leaves},
+    dependencies::{ClusterConfiguration, Configuration},
+    router::Failure,
+};
+
+use crate::{
+    ChannelOptions,
+    dial::{ConnectionNews, Dial},
+    driver::News,
+};
+
+/// The driver's clock, in the cores' time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(pub(crate) Instant);
+
+impl Clock {
+    pub(crate) fn now(self) -> Time {
+        let nanos = self.0.elapsed().as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn instant(self, time: Time) -> Instant {
+        self.0 + time.since(Time::ZERO)
+    }
+}
+
+/// What calls to a cluster need.
+#[derive(Clone, Debug)]
+pub(crate) enum ClusterState {
+    /// Nobody knows yet: they wait.
+    Unknown,
+    /// They fail.
+    Failing(Failure),
+    /// They are picked for.
+    Picking(Arc<Picking>),
+}
+
+/// Who picks, and what is picked from.
+#[derive(Debug)]
+pub(crate) struct Picking {
+    pub(crate) picker: Picker,
+    pub(crate) connections: Connections,
+    /// For the messages of calls that fail.
+    pub(crate) cluster: Arc<ClusterConfiguration>,
+}
+
+type Connections = Arc<BTreeMap<ConnectionId, SendRequest<Body>>>;
+
+/// A cluster that routes or calls keep.
+pub(crate) struct Cluster {
+    name: ResourceName,
+    serial: u64,
+    balancer: Balancer,
+    dial: Dial,
+    news: mpsc::UnboundedSender<News>,
+    /// What it is, to say in failures; `None` while calls to it fail.
+    configuration: Option<Arc<ClusterConfiguration>>,
+    /// The clusters that its calls go to.
+    leaves: Vec<Arc<ClusterConfiguration>>,
+    picker: Option<Picker>,
+    connections: Connections,
+    dials: BTreeMap<ConnectionId, AbortHandle>,
+    state: watch::Sender<ClusterState>,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        name: &ResourceName,
+        serial: u64,
+        options: &ChannelOptions,
+        seed: u64,
+        news: mpsc::UnboundedSender<News>,
+    ) -> Self {
+        Self {
+            name: name.clone(),
+            serial,
+            balancer: Balancer::new(options.times, seed),
+            dial: Dial { timeout: options.connect_timeout },
+            news,
+            configuration: None,
+            leaves: Vec::new(),
+            picker: None,
+            connections: Arc::default(),
+            dials: BTreeMap::new(),
+            state: watch::Sender::new(ClusterState::Unknown),
+        }
+    }
+
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    pub(crate) fn state(&self) -> watch::Receiver<ClusterState> {
+        self.state.subscribe()
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.balancer.poll_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if self.poll_timeout().is_some_and(|due| due <= now) {
+            self.balancer.handle_timeout(now);
+            self.follow();
+        }
+    }
+
+    /// Takes what a configuration says of the cluster.
+    pub(crate) fn configure(&mut self, configuration: &Configuration, now: Time) {
+        // One that calls keep may not be followed yet, if it was let go and is asked for again.
+        if !configuration.clusters().contains_key(&self.name) {
+            return;
+        }
+        let cluster = match configuration.cluster(&self.name) {
+            Ok(cluster) => Arc::clone(cluster),
+            Err(failure) => return self.fail(failure),
+        };
+        let leaves = leaves(configuration, &cluster);
+        let is_same = |(new, old): (&&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, old);
+        let is_news = self.configuration.is_none()
+            || leaves.len() != self.leaves.len()
+            || !leaves.iter().zip(&self.leaves).all(is_same);
+        if !is_news {
+            return;
+        }
+        self.leaves = leaves.iter().map(|leaf| Arc::clone(leaf)).collect();
+        let secured = leaves.iter().find(|leaf| leaf.cluster.tls.is_some());
+        let configured = match secured {
+            Some(leaf) => Err(leaf.failure("the cluster asks for TLS, which is not supported")),
+            None => self.balancer.configure(configuration, &self.name, now),
+        };
+        match configured {
+            Ok(()) => {
+                // It is a leaf that can say what is wrong.
+                self.configuration = Some(Arc::clone(leaves.last().copied().unwrap_or(&cluster)));
+                self.follow();
+            }
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.configuration = None;
+        self.state.send_replace(ClusterState::Failing(failure));
+    }
+
+    pub(crate) fn handle_connection(&mut self, id: ConnectionId, news: ConnectionNews, now: Time) {
+        let event = match news {
+            ConnectionNews::Connected(requests) => {
+                // Given up meanwhile: dropping it ends it.
+                if self.dials.remove(&id).is_none() {
+                    return;
+                }
+                Arc::make_mut(&mut self.connections).insert(id, requests);
+                ConnectionEvent::Connected
+            }
+            ConnectionNews::Failed(why) => {
+                self.dials.remove(&id);
+                ConnectionEvent::Failed(why)
+            }
+            ConnectionNews::Closed => {
+                Arc::make_mut(&mut self.connections).remove(&id);
+                ConnectionEvent::Closed
+            }
+        };
+        self.balancer.handle_connection(id, event, now);
+        self.follow();
+    }
+
+    /// Does what the balancer says, then tells the calls.
+    fn follow(&mut self) {
+        while let Some(output) = self.balancer.poll_output() {
+            match output {
+                BalancerOutput::Connect(id, addresses) => {
+                    let (cluster, serial) = (self.name.clone(), self.serial);
+                    let sender = self.news.clone();
+                    let tell = move |news| {
+                        let cluster = cluster.clone();
+                        let _ = sender.send(News::Connection { cluster, serial, id, news });
+                    };
+                    self.dials.insert(id, self.dial.start(addresses, tell));
+                }
+                BalancerOutput::Disconnect(id) => {
+                    if let Some(dial) = self.dials.remove(&id) {
+                        dial.abort();
+                    }
+                    // Calls under way go on: the connection ends with the last of them.
+                    Arc::make_mut(&mut self.connections).remove(&id);
+                }
+                BalancerOutput::Pick(picker) => self.picker = Some(picker),
+                _ => {}
+            }
+        }
+        let (Some(picker), Some(cluster)) = (self.picker.clone(), self.configuration.clone())
+        else {
+            return;
+        };
+        let connections = Arc::clone(&self.connections);
+        let picking = Picking { picker, connections, cluster };
+        self.state.send_replace(ClusterState::Picking(Arc::new(picking)));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.dials.values().for_each(AbortHandle::abort);
+    }
+}

@@ -1,0 +1,79 @@
+//! Connections to endpoints.
+
+use core::{net::IpAddr, time::Duration};
+
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{net::TcpStream, task::AbortHandle, time::timeout};
+use tonic::body::Body;
+use xds_routing::SocketAddress;
+
+/// What became of a connection.
+#[derive(Debug)]
+pub(crate) enum ConnectionNews {
+    Connected(SendRequest<Body>),
+    Failed(String),
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dial {
+    pub(crate) timeout: Duration,
+}
+
+impl Dial {
+    /// Connects to the first of these addresses that answers. Aborting it ends the attempt, and not a
+    /// connection that came of it.
+    pub(crate) fn start(
+        self,
+        addresses: Vec<SocketAddress>,
+        tell: impl Fn(ConnectionNews) + Send + 'static,
+    ) -> AbortHandle {
+        let dialling = async move {
+            let connected = timeout(self.timeout, connect(&addresses)).await;
+            let connected = connected
+                .unwrap_or_else(|_| Err(format!("no connection within {:?}", self.timeout)));
+            match connected {
+                Ok((requests, connection)) => {
+                    tell(ConnectionNews::Connected(requests));
+                    tokio::spawn(async move {
+                        if let Err(why) = connection.await {
+                            tracing::debug!(%why, "connection to an endpoint lost");
+                        }
+                        tell(ConnectionNews::Closed);
+                    });
+                }
+                Err(why) => tell(ConnectionNews::Failed(why)),
+            }
+        };
+        tokio::spawn(dialling).abort_handle()
+    }
+}
+
+type Connection = http2::Connection<TokioIo<TcpStream>, Body, TokioExecutor>;
+
+async fn connect(addresses: &[SocketAddress]) -> Result<(SendRequest<Body>, Connection), String> {
+    let mut failure = String::from("no address");
+    for address in addresses {
+        match connect_to(address).await {
+            Ok(socket) => {
+                let handshake = http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .adaptive_window(true)
+                    .handshake(TokioIo::new(socket));
+                return handshake.await.map_err(|why| format!("{address}: {why}"));
+            }
+            Err(why) => failure = format!("{address}: {why}"),
+        }
+    }
+    Err(failure)
+}
+
+async fn connect_to(address: &SocketAddress) -> std::io::Result<TcpStream> {
+    let socket = match address.host.parse::<IpAddr>() {
+        Ok(ip) => TcpStream::connect((ip, address.port)).await,
+        Err(_) => TcpStream::connect((address.host.as_str(), address.port)).await,
+    }?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}

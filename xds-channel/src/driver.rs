@@ -1,0 +1,189 @@
+//! The task behind a channel: configurations in, routes and pickers out.
+
+use core::future::pending;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+
+use tokio::{
+    select,
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+use xds_core::ResourceName;
+use xds_handle::ClientHandle;
+use xds_routing::{
+    Random,
+    balancer::ConnectionId,
+    dependencies::{Configuration, DependencyManager, HandleDependencies},
+    router::Router,
+};
+
+use crate::{
+    ChannelOptions,
+    cluster::{Clock, Cluster, ClusterState},
+    dial::ConnectionNews,
+};
+
+/// Where calls go.
+#[derive(Clone, Debug)]
+pub(crate) enum Routing {
+    /// Nobody knows yet: calls wait.
+    Unknown,
+    /// Nowhere, for this reason.
+    Failing(Arc<str>),
+    Known(Arc<Table>),
+}
+
+/// Routes, and the clusters that they lead to.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) router: Router,
+    pub(crate) clusters: BTreeMap<ResourceName, Arc<Hold>>,
+}
+
+/// Keeps a cluster for the routes that lead to it, and for calls that were decided for it (B26).
+#[derive(Debug)]
+pub(crate) struct Hold {
+    name: ResourceName,
+    pub(crate) state: watch::Receiver<ClusterState>,
+    news: mpsc::UnboundedSender<News>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let _ = self.news.send(News::Released(self.name.clone()));
+    }
+}
+
+/// What the driver is told.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// Of a connection of a cluster, of which there may have been one of the same name before.
+    Connection { cluster: ResourceName, serial: u64, id: ConnectionId, news: ConnectionNews },
+    /// Neither routes nor calls keep a cluster.
+    Released(ResourceName),
+}
+
+pub(crate) struct Driver {
+    dependencies: HandleDependencies,
+    options: ChannelOptions,
+    clock: Clock,
+    random: Random,
+    clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
+    serial: u64,
+    routing: watch::Sender<Routing>,
+    news: mpsc::UnboundedReceiver<News>,
+    own_news: mpsc::UnboundedSender<News>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        manager: DependencyManager,
+        client: ClientHandle,
+        options: ChannelOptions,
+        seed: u64,
+    ) -> (Self, watch::Receiver<Routing>) {
+        let (routing, watched) = watch::channel(Routing::Unknown);
+        let (own_news, news) = mpsc::unbounded_channel();
+        let driver = Self {
+            dependencies: HandleDependencies::new(manager, client),
+            options,
+            clock: Clock(Instant::now()),
+            random: Random::new(seed ^ 1),
+            clusters: BTreeMap::new(),
+            serial: 0,
+            routing,
+            news,
+            own_news,
+        };
+        (driver, watched)
+    }
+
+    /// Runs until nobody has the channel any more, or the client has ended.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let due =
+                self.clusters.values().filter_map(|(cluster, _)| cluster.poll_timeout()).min();
+            let due = async {
+                match due {
+                    Some(due) => sleep_until(self.clock.instant(due)).await,
+                    None => pending().await,
+                }
+            };
+            select! {
+                configuration = self.dependencies.next() => match configuration {
+                    Some(Ok(configuration)) => self.configure(&configuration),
+                    Some(Err(why)) => self.fail(&why.to_string()),
+                    None => {
+                        self.fail("the xDS client has ended");
+                        return;
+                    }
+                },
+                Some(news) = self.news.recv() => self.handle(news),
+                () = due => {
+                    let now = self.clock.now();
+                    self.clusters.values_mut().for_each(|(cluster, _)| cluster.handle_timeout(now));
+                }
+                () = self.routing.closed() => return,
+            }
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        self.routing.send_replace(Routing::Failing(Arc::from(why)));
+    }
+
+    /// Takes a configuration: clusters first, so that routes never lead where nothing is.
+    fn configure(&mut self, configuration: &Configuration) {
+        let now = self.clock.now();
+        let router = configuration.router();
+        let mut holds = BTreeMap::new();
+        for name in router.clusters() {
+            let hold = self.hold(&name);
+            holds.insert(name, hold);
+        }
+        for (cluster, _) in self.clusters.values_mut() {
+            cluster.configure(configuration, now);
+        }
+        let table = Table { router, clusters: holds };
+        self.routing.send_replace(Routing::Known(Arc::new(table)));
+    }
+
+    fn hold(&mut self, name: &ResourceName) -> Arc<Hold> {
+        let known = self.clusters.get(name);
+        if let Some(hold) = known.and_then(|(_, hold)| hold.upgrade()) {
+            return hold;
+        }
+        self.dependencies.subscribe(name);
+        let (cluster, weak) = self.clusters.entry(name.clone()).or_insert_with(|| {
+            self.serial = self.serial.wrapping_add(1);
+            let seed = self.random.next_u64();
+            let news = self.own_news.clone();
+            (Cluster::new(name, self.serial, &self.options, seed, news), Weak::new())
+        });
+        let hold = Hold { name: name.clone(), state: cluster.state(), news: self.own_news.clone() };
+        let hold = Arc::new(hold);
+        *weak = Arc::downgrade(&hold);
+        hold
+    }
+
+    fn handle(&mut self, news: News) {
+        match news {
+            News::Connection { cluster, serial, id, news } => {
+                let known = self.clusters.get_mut(&cluster).map(|(cluster, _)| cluster);
+                if let Some(cluster) = known.filter(|cluster| cluster.serial() == serial) {
+                    cluster.handle_connection(id, news, self.clock.now());
+                }
+            }
+            News::Released(name) => {
+                self.dependencies.unsubscribe(&name);
+                // Routes may lead to it again meanwhile.
+                if self.clusters.get(&name).is_some_and(|(_, hold)| hold.strong_count() == 0) {
+                    self.clusters.remove(&name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A gRPC channel whose calls go where xDS says.
+//!
+//! It is made for `xds:///name` on a client of xDS and is a service for tonic's generated clients:
+//!
+//! ```no_run
+//! use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+//! use xds_channel::{ChannelOptions, XdsChannel};
+//! use xds_core::client::{ClientConfig, ManagementServer, Node};
+//! use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
+//! use xds_tokio::{Client, ClientOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = ClientConfig::new(Node::new("node-1"), ManagementServer::new("127.0.0.1:18000"))
+//!     .with_type(Listeners::default())
+//!     .with_type(RouteConfigurations::default())
+//!     .with_type(Clusters::default())
+//!     .with_type(ClusterLoadAssignments::default());
+//! let client = Client::connect(config, ClientOptions::default());
+//! let channel = XdsChannel::new(&client, "xds:///shop.example.com", ChannelOptions::new("node-1"))?;
+//! let mut health = HealthClient::new(channel);
+//! let answer = health.check(HealthCheckRequest::default()).await?;
+//! println!("{:?}", answer.into_inner().status());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What becomes of a call
+//!
+//! | step | by |
+//! |---|---|
+//! | it waits until the listener, its routes and their clusters are known, or known to be missing | [`dependencies`](xds_routing::dependencies) |
+//! | a route, a cluster and a limit of time are decided for it, once and for all | [`Router`](xds_routing::router::Router) |
+//! | it waits until an endpoint of the cluster is there, or none will be | [`Balancer`](xds_routing::balancer::Balancer) |
+//! | it is sent; if the connection ends before that, it waits for another | this crate |
+//!
+//! Its cluster is there until it has been answered, whatever routes say meanwhile. Connections are made when
+//! a route leads to a cluster, and end with the last call on them when none does any more.
+//!
+//! # How calls fail
+//!
+//! With UNAVAILABLE and a message that says why, with what is known to be wrong between client and management
+//! server, or with the client's node (S3.090-S3.095). What a management server said is in the message and
+//! never the status (A54, S3.096-S3.098); INTERNAL is for a cluster nobody knows of, which would be a bug. A call with the
+//! extension [`WaitForReady`] waits where another would fail because something is not there.
+//!
+//! # What is not here
+//!
+//! Clusters that ask for TLS, for hashes or for other policies than round robin: their calls fail and say so. Retries,
+//! HTTP filters, outlier detection, load reports.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod body;
+mod call;
+mod cluster;
+mod dial;
+mod driver;
+mod metadata;
+mod status;
+
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, Mutex},
+};
+
+use http::{HeaderValue, Request, Response, uri::Authority};
+use thiserror::Error;
+use tokio::sync::watch;
+use tonic::{Status, body::Body};
+use xds_core::ResourceName;
+use xds_handle::ClientHandle;
+use xds_routing::{Random, balancer::BalancerTimes, dependencies::DependencyManager};
+
+pub use self::body::CallBody;
+use self::driver::{Driver, Routing};
+
+/// How a channel is.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ChannelOptions {
+    /// The id of the client's node, for the messages of calls that fail (S3.095).
+    pub node_id: String,
+    /// The name of the listener to ask for; `None` is what the target has for a name.
+    pub listener: Option<ResourceName>,
+    /// How long an attempt to connect to an endpoint may take.
+    pub connect_timeout: Duration,
+    /// How long to wait before the next priority, the next attempt, the end of a priority.
+    pub times: BalancerTimes,
+    /// What chance begins with; `None` is another number in each process.
+    pub seed: Option<u64>,
+}
+
+impl ChannelOptions {
+    /// As gRPC has them, on the client of this node.
+    #[must_use]
+    pub fn new(node_id: impl Into<String>) -> Self {
+        Self {
+            node_id: node_id.into(),
+            listener: None,
+            connect_timeout: Duration::from_secs(20),
+            times: BalancerTimes::default(),
+            seed: None,
+        }
+    }
+
+    /// Asks for the listener of this name, as a bootstrap's template may have it.
+    #[must_use]
+    pub fn with_listener(mut self, name: impl Into<ResourceName>) -> Self {
+        self.listener = Some(name.into());
+        self
+    }
+}
+
+/// What a channel is made for is not `xds:///name`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{target:?} is not of the form xds:///name")]
+#[non_exhaustive]
+pub struct InvalidTarget {
+    /// What it was.
+    pub target: String,
+}
+
+/// In the extensions of a request: the call waits for what is not there rather than fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitForReady;
+
+/// A channel for the calls of generated clients. Clones are the same channel, which ends with the last one
+/// of them and the last call.
+#[derive(Clone, Debug)]
+pub struct XdsChannel {
+    shared: Arc<Shared>,
+}
+
+/// What all calls of a channel have in common.
+#[derive(Debug)]
+struct Shared {
+    routing: watch::Receiver<Routing>,
+    authority: Authority,
+    random: Mutex<Random>,
+}
+
+impl Shared {
+    /// Chance for one decision.
+    fn random(&self) -> std::sync::MutexGuard<'_, Random> {
+        self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl XdsChannel {
+    /// A channel for `xds:///name` on a client, in the tokio runtime that one is in. The client should know
+    /// the four types that routing needs, as above, so that what is invalid is rejected.
+    ///
+    /// # Errors
+    ///
+    /// The target is not of that form.
+    pub fn new(
+        client: &ClientHandle,
+        target: &str,
+        options: ChannelOptions,
+    ) -> Result<Self, InvalidTarget> {
+        let invalid = || InvalidTarget { target: target.into() };
+        let name = target.strip_prefix("xds:///").filter(|name| !name.is_empty());
+        let name = name.ok_or_else(invalid)?;
+        let authority: Authority = name.parse().map_err(|_| invalid())?;
+        let listener = options.listener.clone().unwrap_or_else(|| ResourceName::from(name));
+        let manager = DependencyManager::new(listener, name, options.node_id.as_str());
+        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        let (driver, routing) = Driver::new(manager, client.clone(), options, seed);
+        tokio::spawn(driver.run());
+        let random = Mutex::new(Random::new(seed));
+        Ok(Self { shared: Arc::new(Shared { routing, authority, random }) })
+    }
+}
+
+impl tower_service::Service<Request<Body>> for XdsChannel {
+    type Response = Response<CallBody>;
+    type Error = Status;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Status>> + Send>>;
+
+    /// Always: a call waits by itself.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(call::call(Arc::clone(&self.shared), request))
+    }
+}
+
+/// What we are called in the logs of servers, where the application does not say.
+const OURSELVES: HeaderValue =
+    HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));

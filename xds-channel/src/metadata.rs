@@ -1,0 +1,109 @@
+//! The headers of a call: what routes may look at, and how long it may take.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue};
+use xds_routing::pattern::Headers;
+
+const TIMEOUT: &str = "grpc-timeout";
+
+/// What the application said, as routes see it: without what HTTP and gRPC themselves send.
+#[derive(Debug)]
+pub(crate) struct Metadata<'a>(pub(crate) &'a HeaderMap);
+
+impl Headers for Metadata<'_> {
+    fn value(&self, name: &str) -> Option<Cow<'_, str>> {
+        if name.starts_with("grpc-") || name == "te" {
+            return None;
+        }
+        let mut values = self.0.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let first = values.next()?;
+        let joined = values.fold(Cow::Borrowed(first), |mut joined, value| {
+            joined.to_mut().push(',');
+            joined.to_mut().push_str(value);
+            joined
+        });
+        Some(joined)
+    }
+}
+
+/// How long the application says that the call may take: up to eight digits and a unit.
+pub(crate) fn stated_timeout(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(TIMEOUT)?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let count: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 60 * 60)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+/// Says how long the call may take, in the finest unit that has room for it.
+pub(crate) fn set_timeout(headers: &mut HeaderMap, limit: Duration) {
+    let units = [
+        (limit.as_nanos(), 'n'),
+        (limit.as_micros(), 'u'),
+        (limit.as_millis(), 'm'),
+        (u128::from(limit.as_secs()), 'S'),
+        (u128::from(limit.as_secs() / 60), 'M'),
+        (u128::from(limit.as_secs() / 3_600), 'H'),
+    ];
+    let fits = units.into_iter().find(|(count, _)| *count < 100_000_000);
+    let text = fits.map(|(count, unit)| format!("{count}{unit}"));
+    if let Some(value) = text.and_then(|text| HeaderValue::try_from(text).ok()) {
+        headers.insert(TIMEOUT, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_and_written() {
+        let mut headers = HeaderMap::new();
+        for (limit, text) in [
+            (Duration::from_millis(1_500), "1500000u"),
+            (Duration::from_nanos(12), "12n"),
+            (Duration::from_secs(100_000), "100000S"),
+            (Duration::from_secs(200_000_000), "3333333M"),
+        ] {
+            set_timeout(&mut headers, limit);
+            let is = headers.get(TIMEOUT).expect("a timeout").to_str().expect("text").to_owned();
+            assert_eq!(is, text);
+        }
+        for (text, limit) in [
+            ("5S", Some(Duration::from_secs(5))),
+            ("2H", Some(Duration::from_secs(7_200))),
+            ("99999999m", Some(Duration::from_millis(99_999_999))),
+            ("100000000m", None),
+            ("S", None),
+            ("", None),
+            ("1x", None),
+            ("-1S", None),
+        ] {
+            headers.insert(TIMEOUT, HeaderValue::from_static(text));
+            assert_eq!(stated_timeout(&headers), limit, "{text}");
+        }
+    }
+
+    #[test]
+    fn routes_see_what_the_application_said() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("h", "a"), ("h", "b"), ("te", "trailers"), (TIMEOUT, "1S")] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let metadata = Metadata(&headers);
+        assert_eq!(metadata.value("h").as_deref(), Some("a,b"));
+        assert_eq!((metadata.value("te"), metadata.value(TIMEOUT)), (None, None));
+    }
+}

@@ -1,0 +1,150 @@
+//! How calls fail, and what they say.
+
+use core::time::Duration;
+
+use tokio::time::sleep;
+use tonic::{Code, Request};
+use tonic_health::pb::HealthCheckRequest;
+use xds_channel::WaitForReady;
+use xds_core::{server::Transaction, types};
+use xds_routing::proto::envoy::config::{
+    cluster::v3::{Cluster, cluster::LbPolicy},
+    route::v3::Route,
+};
+
+use crate::{
+    support::*,
+    world::{Backend, Change, World, check, eds, nobody, soon},
+};
+
+fn to(name: &str) -> Vec<Route> {
+    vec![route(prefix(""), cluster(name))]
+}
+
+/// The status of a call, which is never one of the management server's.
+async fn failure(world: &World) -> String {
+    let status = check(&mut world.health(), &[]).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    status.message().to_owned()
+}
+
+#[tokio::test]
+async fn what_is_missing_is_unavailable_and_named() {
+    let world = World::new().await;
+    let missing = failure(&world).await;
+    assert!(missing.contains("shop"), "{missing}");
+
+    let table = routes("routes", vec![host(&["other"], to("c"))]);
+    let listener = api_listener("shop", &manager(rds("routes")));
+    let mut change = Transaction::new();
+    change.set(types::LISTENER, "shop", prost::Message::encode_to_vec(&listener));
+    change.set(types::ROUTE_CONFIGURATION, "routes", prost::Message::encode_to_vec(&table));
+    world.apply(change).await;
+    let mut client = world.health();
+    let mut message = String::new();
+    while !message.contains("no virtual host") {
+        message = check(&mut client, &[]).await.unwrap_err().message().to_owned();
+    }
+    assert_eq!(message, "no virtual host of route configuration `routes` is for `shop`");
+
+    world.apply(Change::new().routes(vec![route(path("/s/m"), cluster("c"))]).cluster("c").0).await;
+    while !message.contains("no route") {
+        message = failure(&world).await;
+    }
+    assert!(message.contains("matches /grpc.health.v1.Health/Check"), "{message}");
+
+    world.apply(Change::new().routes(to("nowhere")).0).await;
+    while !message.contains("`nowhere` cannot be used") {
+        message = failure(&world).await;
+    }
+    println!("covers: S3.096 S3.097 S3.098");
+}
+
+#[tokio::test]
+async fn a_lost_endpoint_says_what_is_known_of_its_configuration() {
+    let world = World::new().await;
+    let at = nobody().await;
+    world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
+    let mut client = world.health();
+    let refused = check(&mut client, &[]).await.unwrap_err().message().to_owned();
+    assert!(refused.starts_with("no endpoint of cluster `c`: connections to all"), "{refused}");
+    assert!(refused.contains(&at.to_string()), "{refused}");
+    assert!(refused.ends_with("(resolution note: xDS node ID: node-1)"), "{refused}");
+
+    // The management server goes: that is part of every failure from then on.
+    world.server.shut_down().await;
+    world.serving.abort();
+    let mut message = String::new();
+    soon(async {
+        while message.is_empty() || message.contains("node ID: node-1") {
+            let status = check(&mut client, &[]).await.unwrap_err();
+            assert_eq!(status.code(), Code::Unavailable, "{status}");
+            message = status.message().to_owned();
+        }
+    })
+    .await;
+    assert!(message.starts_with("no endpoint of cluster `c`"), "{message}");
+    println!("covers: S3.090 S3.091 S3.095 S3.097");
+}
+
+/// Nothing falls back to what was not asked for.
+#[tokio::test]
+async fn what_is_not_supported_says_so() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let ring = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("c") };
+    let change = Change::new().routes(to("c")).at("c", &[backend.address]).cluster_as(ring);
+    world.apply(change.0).await;
+    let refused = failure(&world).await;
+    assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
+    assert_eq!(backend.calls(), 0);
+}
+
+/// A call can ask to wait; others fail as soon as it is known that there is nobody.
+#[tokio::test]
+async fn who_is_ready_to_wait_waits() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let mut client = world.health();
+    let waits = |client: &tonic_health::pb::health_client::HealthClient<_>| {
+        let mut client = client.clone();
+        tokio::spawn(async move {
+            let mut request = Request::new(HealthCheckRequest::default());
+            request.extensions_mut().insert(WaitForReady);
+            client.check(request).await.map(drop)
+        })
+    };
+    // There is no listener, then no endpoint.
+    let first = waits(&client);
+    let status = check(&mut client, &[]).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    world.apply(Change::new().routes(to("c")).at("c", &[nobody().await]).0).await;
+    let mut message = String::new();
+    while !message.contains("no endpoint of cluster") {
+        message = check(&mut client, &[]).await.unwrap_err().message().to_owned();
+    }
+    let second = waits(&client);
+    sleep(Duration::from_millis(50)).await;
+    assert!(!first.is_finished() && !second.is_finished());
+    world.apply(Change::new().at("c", &[backend.address]).0).await;
+    for waiting in [first, second] {
+        soon(waiting).await.expect("no panic").expect("an answer");
+    }
+    println!("covers: X50");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_goes_loses_no_call_that_it_has_not_seen() {
+    let world = World::new().await;
+    let [mut first, second] = [Backend::new().await, Backend::new().await];
+    world.apply(Change::new().routes(to("c")).at("c", &[first.address, second.address]).0).await;
+    let mut client = world.health();
+    while first.calls() == 0 || second.calls() == 0 {
+        check(&mut client, &[]).await.expect("an answer");
+    }
+    first.stop();
+    for _ in 0..200 {
+        check(&mut client, &[]).await.expect("an answer");
+    }
+    assert!(second.calls() >= 200 - 2, "{}", second.calls());
+}

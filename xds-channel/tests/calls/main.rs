@@ -1,0 +1,9 @@
+//! Calls of a generated client through the channel, with our management server and backends on loopback.
+
+#[path = "../../../xds-routing/tests/support/mod.rs"]
+mod support;
+
+mod failures;
+mod routes;
+mod swaps;
+mod world;

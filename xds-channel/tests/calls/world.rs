@@ -1,0 +1,276 @@
+//! A management server, a client of it with a channel, and backends.
+
+use core::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use http::{HeaderMap, Request, Response};
+use prost::Message as _;
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tonic::{
+    Status,
+    body::Body,
+    server::NamedService,
+    transport::{Server, server::TcpIncoming},
+};
+use tonic_health::{
+    pb::{HealthCheckRequest, health_client::HealthClient, health_server::HealthServer},
+    server::{HealthReporter, HealthService},
+};
+use tower_service::Service;
+use xds_channel::{ChannelOptions, XdsChannel};
+use xds_core::{
+    client::{ClientConfig, ManagementServer as Upstream, Node},
+    server::{ServerConfig, Transaction},
+    types,
+};
+use xds_routing::{
+    ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
+    proto::envoy::config::{
+        cluster::v3::{
+            Cluster,
+            cluster::{ClusterDiscoveryType, DiscoveryType, EdsClusterConfig},
+        },
+        endpoint::v3::{
+            ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints,
+            lb_endpoint::HostIdentifier,
+        },
+        route::v3::Route,
+    },
+};
+use xds_tokio::{
+    Client, ClientHandle, ClientOptions, ManagementServer, ServerHandle, ServerOptions,
+};
+
+use crate::support::*;
+
+/// Longer than anything here takes; only a failing test waits for it.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), future).await.expect("this should have happened by now")
+}
+
+/// A management server and the client of it.
+pub(crate) struct World {
+    pub(crate) server: ServerHandle,
+    pub(crate) serving: JoinHandle<std::io::Result<()>>,
+    pub(crate) client: ClientHandle,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(server.serve(listener));
+        let mut config = ClientConfig::new(Node::new("node-1"), Upstream::new(address.to_string()))
+            .with_type(Listeners::default())
+            .with_type(RouteConfigurations::default())
+            .with_type(Clusters::default())
+            .with_type(ClusterLoadAssignments::default());
+        // What does not exist is known not to in a moment.
+        for url in [types::LISTENER, types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT] {
+            config = config.with_does_not_exist_after(url, Some(Duration::from_millis(300)));
+        }
+        let client = Client::connect(config, ClientOptions::default());
+        Self { server: server.handle(), serving, client }
+    }
+
+    pub(crate) fn channel(&self) -> XdsChannel {
+        let mut options = ChannelOptions::new("node-1");
+        options.seed = Some(1);
+        XdsChannel::new(&self.client, "xds:///shop", options).expect("a target")
+    }
+
+    pub(crate) fn health(&self) -> HealthClient<XdsChannel> {
+        HealthClient::new(self.channel())
+    }
+
+    pub(crate) async fn apply(&self, change: Transaction) {
+        self.server.apply(change).await.expect("a change");
+    }
+}
+
+/// A cluster whose endpoints have its name.
+pub(crate) fn eds(name: &str) -> Cluster {
+    Cluster {
+        name: name.into(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)),
+        eds_cluster_config: Some(EdsClusterConfig {
+            eds_config: ads(),
+            ..EdsClusterConfig::default()
+        }),
+        ..Cluster::default()
+    }
+}
+
+/// What a management server is to serve.
+pub(crate) struct Change(pub(crate) Transaction);
+
+impl Change {
+    pub(crate) fn new() -> Self {
+        Self(Transaction::new())
+    }
+
+    /// The listener `shop` and its routes.
+    pub(crate) fn routes(mut self, list: Vec<Route>) -> Self {
+        let listener = api_listener("shop", &manager(rds("routes"))).encode_to_vec();
+        self.0.set(types::LISTENER, "shop", listener);
+        let table = routes("routes", vec![host(&["shop"], list)]).encode_to_vec();
+        self.0.set(types::ROUTE_CONFIGURATION, "routes", table);
+        self
+    }
+
+    pub(crate) fn cluster(self, name: &str) -> Self {
+        self.cluster_as(eds(name))
+    }
+
+    pub(crate) fn cluster_as(mut self, cluster: Cluster) -> Self {
+        let bytes = cluster.encode_to_vec();
+        self.0.set(types::CLUSTER, cluster.name, bytes);
+        self
+    }
+
+    /// A cluster, and where it is.
+    pub(crate) fn at(self, name: &str, addresses: &[SocketAddr]) -> Self {
+        self.cluster(name).endpoints(name, addresses)
+    }
+
+    pub(crate) fn endpoints(mut self, name: &str, addresses: &[SocketAddr]) -> Self {
+        let endpoints = addresses.iter().map(|at| LbEndpoint {
+            host_identifier: Some(HostIdentifier::Endpoint(Endpoint {
+                address: Some(address(&at.ip().to_string(), at.port().into())),
+                ..Endpoint::default()
+            })),
+            ..LbEndpoint::default()
+        });
+        let locality = LocalityLbEndpoints {
+            lb_endpoints: endpoints.collect(),
+            load_balancing_weight: number(1),
+            ..LocalityLbEndpoints::default()
+        };
+        let assignment = ClusterLoadAssignment {
+            cluster_name: name.into(),
+            endpoints: vec![locality],
+            ..ClusterLoadAssignment::default()
+        };
+        self.0.set(types::CLUSTER_LOAD_ASSIGNMENT, name, assignment.encode_to_vec());
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.0.remove(types::CLUSTER, name);
+        self.0.remove(types::CLUSTER_LOAD_ASSIGNMENT, name);
+        self
+    }
+}
+
+/// Where nobody listens.
+pub(crate) async fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+}
+
+/// One check, with these headers.
+pub(crate) async fn check(
+    client: &mut HealthClient<XdsChannel>,
+    headers: &[(&'static str, &'static str)],
+) -> Result<(), Status> {
+    let mut request = tonic::Request::new(HealthCheckRequest::default());
+    for (name, value) in headers {
+        request.metadata_mut().append(*name, value.parse().unwrap());
+    }
+    let checked = soon(client.check(request)).await;
+    if checked.is_err() {
+        // Who asks again at once leaves no time for what it waits for.
+        sleep(Duration::from_millis(1)).await;
+    }
+    checked.map(drop)
+}
+
+/// A health service that counts its calls.
+pub(crate) struct Backend {
+    pub(crate) address: SocketAddr,
+    pub(crate) counted: Counted,
+    /// What its watches say.
+    pub(crate) reporter: HealthReporter,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Backend {
+    pub(crate) async fn new() -> Self {
+        Self::slow(Duration::ZERO).await
+    }
+
+    /// Takes so long for every answer.
+    pub(crate) async fn slow(delay: Duration) -> Self {
+        let reporter = HealthReporter::new();
+        let inner = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
+        let counted = Counted { inner, delay, calls: Arc::default(), headers: Arc::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = Server::builder().add_service(counted.clone()).serve_with_incoming_shutdown(
+            TcpIncoming::from(listener),
+            async {
+                let _ = stopped.await;
+            },
+        );
+        tokio::spawn(serving);
+        Self { address, counted, reporter, stop: Some(stop) }
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.counted.calls.load(Ordering::SeqCst)
+    }
+
+    /// Takes no more calls, and ends when those under way have.
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Counted {
+    inner: HealthServer<HealthService>,
+    delay: Duration,
+    calls: Arc<AtomicUsize>,
+    /// Of the last call.
+    pub(crate) headers: Arc<Mutex<HeaderMap>>,
+}
+
+impl NamedService for Counted {
+    const NAME: &'static str = "grpc.health.v1.Health";
+}
+
+impl Service<Request<Body>> for Counted {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        *self.headers.lock().unwrap() = request.headers().clone();
+        let (mut inner, delay) = (self.inner.clone(), self.delay);
+        Box::pin(async move {
+            sleep(delay).await;
+            inner.call(request).await
+        })
+    }
+}
