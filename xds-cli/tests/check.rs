@@ -229,3 +229,18 @@ fn serve_takes_what_breaks_a_constraint_for_a_broken_file_if_told_to() {
     assert_eq!(reloaded[0]["resources"], 2, "{reloaded:?}");
     println!("covers: X39");
 }
+
+#[test]
+fn what_is_deprecated_is_a_warning() {
+    let directory = TempDir::new();
+    let cluster = "'@type': type.googleapis.com/envoy.config.cluster.v3.Cluster\nname: c\n\
+                   http2_protocol_options: {}\n";
+    directory.save("cds.yaml", cluster);
+    let ended = check(&directory, &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let shown = shown(&directory, &ended);
+    let expected = "warning: cds.yaml: cds `c` uses what is deprecated: http2_protocol_options: \
+                    `envoy.config.cluster.v3.Cluster.http2_protocol_options` is deprecated";
+    assert!(shown.lines().any(|line| line == expected), "{shown}");
+    println!("covers: S4.011");
+}

@@ -78,6 +78,7 @@
 
 mod check;
 mod compat;
+mod deprecated;
 mod document;
 mod encode;
 mod error;
@@ -97,6 +98,7 @@ pub use prost_reflect;
 
 pub use check::decode_check;
 pub use compat::{Axes, Axis, Break, Exemption, Rule, compare};
+pub use deprecated::{Deprecated, deprecated_uses};
 pub use document::{Document, Resource, Wrapper};
 pub use encode::UnknownFields;
 pub use error::{ErrorKind, FormatError, Position};

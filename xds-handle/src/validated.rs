@@ -1,11 +1,16 @@
 //! Resources held against the constraints of their schema, before anybody else looks at them.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
     client::{Context, Rejection, ResourceType, Value, Verdict},
 };
-use xds_format::Validator;
+use xds_format::{Schema, Validator, deprecated_uses};
 
 /// A type whose resources have to keep the constraints that the schema states (`validate.rules`,
 /// S4.027-S4.032), and then be valid by the type within. What breaks one is rejected with the path
@@ -25,13 +30,49 @@ use xds_format::Validator;
 pub struct Validated<T> {
     inner: T,
     validator: Validator,
+    deprecations: Option<(Schema, Deprecations)>,
+}
+
+/// How often deprecated fields and values were seen in resources that are valid (S4.011): once it stays as it is, nobody
+/// uses them any more. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Deprecations(Arc<Mutex<BTreeMap<String, u64>>>);
+
+/// So many different fields and values are counted: the schema has less.
+const MOST_DEPRECATIONS: usize = 4096;
+
+impl Deprecations {
+    /// By the full name of the field or value: in how many places of how many resources, taken together.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        self.counters().clone()
+    }
+
+    fn count(&self, full_name: String) {
+        let mut counters = self.counters();
+        if counters.len() < MOST_DEPRECATIONS || counters.contains_key(&full_name) {
+            *counters.entry(full_name).or_default() += 1;
+        }
+    }
+
+    /// Nothing that panics happens while it is locked.
+    fn counters(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<T: ResourceType> Validated<T> {
     /// The type `inner`, with the constraints of the validator's schema.
     #[must_use]
     pub fn new(inner: T, validator: &Validator) -> Self {
-        Self { inner, validator: validator.clone() }
+        Self { inner, validator: validator.clone(), deprecations: None }
+    }
+
+    /// Counts what valid resources use that the schema says is deprecated.
+    #[must_use]
+    pub fn with_deprecations(mut self, schema: &Schema, deprecations: Deprecations) -> Self {
+        self.deprecations = Some((schema.clone(), deprecations));
+        self
     }
 }
 
@@ -60,6 +101,13 @@ impl<T: ResourceType> ResourceType for Validated<T> {
         self.validator
             .check(self.type_url().as_str(), resource)
             .map_err(|why| Rejection::new(why.to_string()))?;
-        self.inner.validate(resource, context)
+        let value = self.inner.validate(resource, context)?;
+        if let Some((schema, deprecations)) = &self.deprecations {
+            let uses = deprecated_uses(schema, self.type_url().as_str(), resource);
+            for it in uses.unwrap_or_default() {
+                deprecations.count(it.full_name);
+            }
+        }
+        Ok(value)
     }
 }

@@ -8,7 +8,7 @@ use xds_core::{
     types,
 };
 use xds_format::{Format, Schema, Validator, encode_message};
-use xds_handle::Validated;
+use xds_handle::{Deprecations, Validated};
 
 /// `Cluster { name: "c", connect_timeout: TIMEOUT }`.
 fn cluster(timeout: &str) -> Bytes {
@@ -63,4 +63,27 @@ fn a_type_stays_what_it_is() {
         assert_eq!(validated.verdict(), plain.verdict());
         assert_eq!(validated.name(&cluster("1s")), Ok("c"));
     }
+}
+
+/// S4.011: what is deprecated is counted where it is used by what is valid, and by nothing else.
+#[test]
+fn deprecated_fields_are_counted() {
+    let deprecations = Deprecations::default();
+    let counting = Validated::new(OpaqueType::new(types::CLUSTER), Validator::envoy())
+        .with_deprecations(Schema::envoy(), deprecations.clone());
+    let encode = |json: &str| -> Bytes {
+        let name = "envoy.config.cluster.v3.Cluster";
+        encode_message(Schema::envoy(), "", name, Format::Json, json.as_bytes()).unwrap().into()
+    };
+    let older = encode(r#"{"name": "c", "http2_protocol_options": {}}"#);
+    let rejected =
+        encode(r#"{"name": "c", "connect_timeout": "0s", "http2_protocol_options": {}}"#);
+    assert_eq!(judge(&counting, &cluster("1s")), Ok(()));
+    assert!(deprecations.counts().is_empty());
+    assert_eq!(judge(&counting, &older), Ok(()));
+    assert_eq!(judge(&counting, &older), Ok(()));
+    assert!(judge(&counting, &rejected).is_err());
+    let counts: Vec<_> = deprecations.counts().into_iter().collect();
+    assert_eq!(counts, [("envoy.config.cluster.v3.Cluster.http2_protocol_options".to_owned(), 2)]);
+    println!("covers: S4.011");
 }

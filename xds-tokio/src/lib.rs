@@ -109,13 +109,13 @@ pub use xds_grpc::{
     ClientOptions, Credentials, DiscoveryService, Keepalive, PayloadPrinter, ServerHandle,
     ServerOptions, SizesOnly, TcpProbes,
 };
-#[cfg(feature = "validation")]
-pub use xds_handle::Validated;
 pub use xds_handle::{
     ClientEnded, ClientHandle, Decode, FailedSnapshot, InvalidTypedWatch, NotAdded, NotInUpdate,
     ResourceSnapshot, Review, Reviews, Typed, TypedChange, TypedNotice, TypedResource, TypedWatch,
     TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
+#[cfg(feature = "validation")]
+pub use xds_handle::{Deprecations, Validated};
 
 pub use self::runtime::Tokio;
 

@@ -10,6 +10,8 @@ use xds_core::{
     server::ViewContents,
 };
 
+use xds_format::{Schema, deprecated_uses};
+
 use super::sources::Sources;
 use crate::{resource_types::Validation, text::escaped};
 
@@ -59,7 +61,16 @@ pub(crate) fn findings(
     });
     let set = sources.by_file().map(|(_, key, it)| (key.type_url.clone(), key.name.clone(), it));
     let inconsistent = in_files(sources, consistency.check(set));
-    let mut findings: Vec<_> = rejected.chain(inconsistent).collect();
+    let deprecated = sources.by_file().flat_map(|(file, key, bytes)| {
+        // What does not decode has been told by whoever reads the files.
+        let uses = deprecated_uses(Schema::envoy(), key.type_url.as_str(), bytes);
+        uses.unwrap_or_default().into_iter().map(|it| {
+            let resource = ResourceId { type_url: key.type_url.clone(), name: key.name.clone() };
+            let text = format!("{resource} uses what is deprecated: {it}");
+            FileFinding { file: file.to_owned(), resource, severity: Severity::Warning, text }
+        })
+    });
+    let mut findings: Vec<_> = rejected.chain(deprecated).chain(inconsistent).collect();
     findings.sort_by(|a, b| a.file.cmp(&b.file));
     findings
 }

@@ -1,0 +1,144 @@
+//! Which deprecated fields and values a resource uses, so that one can see when nobody does any more (S4.011).
+
+use core::fmt;
+
+use prost_reflect::{
+    DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, ReflectMessage as _, Value,
+};
+
+use crate::check;
+use crate::error::{ErrorKind, Fault, FormatError, Path};
+use crate::print::sorted;
+use crate::schema::Schema;
+
+/// Something deprecated that a resource uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deprecated {
+    /// Where it stands in the resource, as `filter_chains[0].use_proxy_proto`.
+    pub path: String,
+    /// The field's or the value's full name: the same wherever it is used.
+    pub full_name: String,
+}
+
+impl fmt::Display for Deprecated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: `{}` is deprecated", self.path, self.full_name)
+    }
+}
+
+/// So many are told of one resource.
+const MOST: usize = 100;
+
+/// The deprecated fields that are set and the deprecated values that enums have, in the order of the fields; those of
+/// messages in an `Any` of a known type as well. A type that the schema does not have uses none.
+///
+/// # Errors
+///
+/// Those of [`decode_check`](crate::decode_check) for a type that is known.
+pub fn deprecated_uses(
+    schema: &Schema,
+    type_url: &str,
+    bytes: &[u8],
+) -> Result<Vec<Deprecated>, FormatError> {
+    let Some(descriptor) = schema.message_of(type_url) else { return Ok(Vec::new()) };
+    let walked = || {
+        // All of it decodes then, and nothing is too deep.
+        check::message(schema, &descriptor, bytes, &Path::Root)?;
+        let message = DynamicMessage::decode(descriptor.clone(), bytes).map_err(|why| {
+            let message = descriptor.full_name().to_owned();
+            let kind = ErrorKind::Corrupt { message, reason: why.to_string() };
+            Fault::new(None, &Path::Root, kind)
+        })?;
+        let mut walk = Walk { schema, found: Vec::new() };
+        walk.message(&message, &Path::Root);
+        Ok(walk.found)
+    };
+    walked().map_err(|fault: Box<Fault>| fault.in_source("", None))
+}
+
+struct Walk<'s> {
+    schema: &'s Schema,
+    found: Vec<Deprecated>,
+}
+
+impl Walk<'_> {
+    fn message(&mut self, message: &DynamicMessage, path: &Path<'_>) {
+        for (field, value) in message.fields() {
+            if self.found.len() >= MOST {
+                return;
+            }
+            let path = &Path::Field(path, field.name());
+            if is_deprecated(&field) {
+                self.report(path, field.full_name());
+            }
+            match value {
+                Value::List(elements) => {
+                    for (index, element) in elements.iter().enumerate() {
+                        self.value(element, &field.kind(), &Path::Index(path, index));
+                    }
+                }
+                Value::Map(entries) => {
+                    let Kind::Message(entry) = field.kind() else { continue };
+                    let kind = entry.map_entry_value_field().kind();
+                    for (key, value) in sorted(entries) {
+                        self.value(value, &kind, &Path::Key(path, &key_text(key)));
+                    }
+                }
+                value => self.value(value, &field.kind(), path),
+            }
+        }
+        if message.descriptor().full_name() == "google.protobuf.Any" {
+            self.packed(message, path);
+        }
+    }
+
+    fn value(&mut self, value: &Value, kind: &Kind, path: &Path<'_>) {
+        match (value, kind) {
+            (Value::Message(message), _) => self.message(message, path),
+            (Value::EnumNumber(number), Kind::Enum(of)) if is_deprecated_value(of, *number) => {
+                let name = of.get_value(*number).map(|it| it.full_name().to_owned());
+                self.report(path, &name.unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    /// What is in an `Any` stands where the `Any` stands.
+    fn packed(&mut self, any: &DynamicMessage, path: &Path<'_>) {
+        let (type_url, value) = (any.get_field_by_number(1), any.get_field_by_number(2));
+        let type_url = type_url.as_deref().and_then(Value::as_str).unwrap_or_default();
+        let value = value.as_deref().and_then(Value::as_bytes);
+        // It is known to decode: that was checked first.
+        if let Some(descriptor) = self.schema.message_of(type_url)
+            && let Some(value) = value
+            && let Ok(message) = DynamicMessage::decode(descriptor, &value[..])
+        {
+            self.message(&message, path);
+        }
+    }
+
+    fn report(&mut self, path: &Path<'_>, full_name: &str) {
+        if self.found.len() < MOST {
+            let (path, full_name) = (path.to_string(), full_name.to_owned());
+            self.found.push(Deprecated { path, full_name });
+        }
+    }
+}
+
+fn key_text(key: &prost_reflect::MapKey) -> String {
+    match key {
+        prost_reflect::MapKey::String(text) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn is_deprecated(field: &FieldDescriptor) -> bool {
+    field.field_descriptor_proto().options.as_ref().is_some_and(|it| it.deprecated())
+}
+
+fn is_deprecated_value(of: &EnumDescriptor, number: i32) -> bool {
+    let value = of.get_value(number);
+    let options = value.and_then(|it| it.enum_value_descriptor_proto().options.clone());
+    options.is_some_and(|it| it.deprecated())
+}

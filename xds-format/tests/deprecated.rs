@@ -1,0 +1,57 @@
+//! What resources use that the schema says is deprecated (S4.011).
+
+#![cfg(feature = "envoy")]
+
+mod common;
+
+use common::protos::schema;
+use serde_json::json;
+use xds_format::{Format, deprecated_uses, encode_message};
+
+const THING: &str = "acme.v1.Thing";
+const URL: &str = "type.googleapis.com/acme.v1.Thing";
+
+const MESSAGES: &str = "message Thing { string name = 1; string old = 2 [deprecated = true]; \
+    repeated Part parts = 3; map<string, Part> by_name = 4; google.protobuf.Any any = 5; Colour colour = 6; \
+    repeated Colour colours = 7; }\n\
+    message Part { uint32 weight = 1 [deprecated = true]; uint32 mass = 2; }\n\
+    enum Colour { NONE = 0; RED = 1; PINK = 2 [deprecated = true]; }";
+
+#[test]
+fn fields_and_values_are_found_wherever_they_stand() {
+    let schema = schema(MESSAGES);
+    let uses = |json: &serde_json::Value| -> Vec<String> {
+        let text = json.to_string();
+        let bytes = encode_message(&schema, "f", THING, Format::Json, text.as_bytes()).unwrap();
+        let found = deprecated_uses(&schema, URL, &bytes).unwrap();
+        found.iter().map(ToString::to_string).collect()
+    };
+    let part = "type.googleapis.com/acme.v1.Part";
+    let everywhere = json!({
+        "name": "t", "old": "o", "parts": [{"mass": 1}, {"weight": 1}],
+        "by_name": {"a": {"weight": 2}}, "any": {"@type": part, "weight": 3},
+        "colour": "PINK", "colours": ["RED", "PINK"],
+    });
+    assert_eq!(
+        uses(&everywhere),
+        [
+            "old: `acme.v1.Thing.old` is deprecated",
+            "parts[1].weight: `acme.v1.Part.weight` is deprecated",
+            "by_name[\"a\"].weight: `acme.v1.Part.weight` is deprecated",
+            "any.weight: `acme.v1.Part.weight` is deprecated",
+            "colour: `acme.v1.PINK` is deprecated",
+            "colours[1]: `acme.v1.PINK` is deprecated",
+        ]
+    );
+    assert!(uses(&json!({"name": "t", "parts": [{"mass": 1}], "colour": "RED"})).is_empty());
+    let many: Vec<_> = (0..500).map(|_| json!({"weight": 1})).collect();
+    assert_eq!(uses(&json!({ "parts": many })).len(), 100, "what one resource can say is bounded");
+    println!("covers: S4.011");
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_what_is_unknown_uses_nothing() {
+    let schema = schema(MESSAGES);
+    assert!(deprecated_uses(&schema, URL, &[0x0a, 0x7f]).is_err());
+    assert_eq!(deprecated_uses(&schema, "type.googleapis.com/acme.v1.Other", &[0x0a]).unwrap(), []);
+}
