@@ -423,10 +423,17 @@ impl Graph {
         }
     }
 
-    /// A cluster is found in another way, or cannot be had: that matters to all that are made of it.
+    /// A cluster is found in another way, or cannot be had. If it is one of those that others are made of, or is
+    /// made of others itself, that matters to all that are above it.
     fn note_in_use(&mut self, name: &ResourceName) {
         self.changed.clusters.insert(name.clone());
-        self.changed.clusters.extend(self.aggregates.iter().cloned());
-        self.changed.members |= !self.aggregates.is_empty();
+        let is_made_of_it = |aggregate: &ResourceName| {
+            let node = self.nodes.get(aggregate);
+            node.is_some_and(|node| node.discoveries().any(|it| members(it).contains(name)))
+        };
+        if self.aggregates.contains(name) || self.aggregates.iter().any(is_made_of_it) {
+            self.changed.clusters.extend(self.aggregates.iter().cloned());
+            self.changed.members = true;
+        }
     }
 }

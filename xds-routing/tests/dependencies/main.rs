@@ -6,6 +6,8 @@ mod support;
 mod aggregates;
 mod changes;
 mod follow;
+#[cfg(feature = "handle")]
+mod handle;
 mod resources;
 mod rig;
 mod subscriptions;
