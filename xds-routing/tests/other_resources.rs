@@ -471,6 +471,11 @@ fn what_endpoints_must_not_be() {
     );
     let text = faults(vec![locality(0, 1, vec![endpoint("::1", 65_536)])]);
     assert!(text.ends_with("port_value: must be a number up to 65535"), "{text}");
+    let mut nameless = locality(0, 1, one("::1"));
+    nameless.locality = None;
+    assert_eq!(faults(vec![nameless.clone()]), "endpoints[0].locality: must be set");
+    nameless.load_balancing_weight = None;
+    assert!(judged_endpoints(&assignment(vec![nameless])).is_ok(), "it gets nothing anyway");
     let mut weightless = endpoint("::1", 1);
     weightless.load_balancing_weight = number(0);
     assert!(

@@ -42,6 +42,9 @@ pub(crate) fn judge_endpoints(
             if priorities.len() <= place {
                 priorities.resize_with(place + 1, Vec::new);
             }
+            if locality.locality.is_none() {
+                judge.fault_in("locality", "must be set");
+            }
             let name = locality.locality.clone().unwrap_or_default();
             if let Some(priority) = priorities.get_mut(place) {
                 if priority.iter().any(|other| other.name == name) {
