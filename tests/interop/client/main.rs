@@ -11,8 +11,6 @@
 //!
 //! Notices are printed as JSON events, one a line. It ends when its standard input does.
 
-mod validation;
-
 use core::{future::poll_fn, pin::pin, task::Poll};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,13 +23,9 @@ use tokio::{
     io::{AsyncBufReadExt as _, BufReader, stdin},
     select,
 };
-use xds_core::{
-    client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice, OpaqueType},
-    types,
-};
+use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice};
+use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
 use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
-
-use self::validation::Validated;
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
@@ -80,11 +74,14 @@ impl Application {
     fn open(&mut self, servers: Vec<String>, node: String) -> io::Result<()> {
         let mut servers = servers.into_iter().map(ManagementServer::new);
         let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
+        let mut rules = Rules::default();
+        // C-core's bootstrap has none either.
+        rules.certificate_providers = Some(Vec::new());
         let config = ClientConfig::new(Node::new(node), first)
-            .with_type(Validated::listeners())
-            .with_type(OpaqueType::new(types::ROUTE_CONFIGURATION))
-            .with_type(Validated::clusters())
-            .with_type(OpaqueType::new(types::CLUSTER_LOAD_ASSIGNMENT));
+            .with_type(Listeners::default())
+            .with_type(RouteConfigurations::default())
+            .with_type(Clusters::new(rules))
+            .with_type(ClusterLoadAssignments::default());
         let config = servers.fold(config, ClientConfig::with_fallback);
         self.client = Some(Client::connect(config, ClientOptions::default()));
         Ok(())

@@ -19,6 +19,7 @@ from driver import (
     languages_checks,
     secured_checks,
     sovereign_checks,
+    validity_checks,
     workspace,
 )
 from driver.checks import PeerReport, Skip, comment
@@ -28,6 +29,7 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     grpc_checks.NAME: grpc_checks.run,
     **languages_checks.RUNS,
     differential_checks.NAME: differential_checks.run,
+    validity_checks.NAME: validity_checks.run,
     go_checks.NAME: go_checks.run,
     secured_checks.NAME: secured_checks.run,
     sovereign_checks.NAME: sovereign_checks.run,

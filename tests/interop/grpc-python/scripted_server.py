@@ -39,10 +39,16 @@ from envoy.config.cluster.v3 import cluster_pb2  # noqa: F401
 from envoy.config.endpoint.v3 import endpoint_pb2  # noqa: F401
 from envoy.config.listener.v3 import listener_pb2  # noqa: F401
 from envoy.config.route.v3 import route_pb2  # noqa: F401
+from envoy.extensions.clusters.aggregate.v3 import cluster_pb2 as aggregate_pb2  # noqa: F401
+from envoy.extensions.filters.http.buffer.v3 import buffer_pb2  # noqa: F401
+from envoy.extensions.filters.http.fault.v3 import fault_pb2  # noqa: F401
 from envoy.extensions.filters.http.router.v3 import router_pb2  # noqa: F401
 from envoy.extensions.filters.network.http_connection_manager.v3 import (  # noqa: F401
     http_connection_manager_pb2,
 )
+from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2  # noqa: F401
+from envoy.extensions.load_balancing_policies.round_robin.v3 import round_robin_pb2  # noqa: F401
+from envoy.extensions.transport_sockets.tls.v3 import tls_pb2  # noqa: F401
 from envoy.service.discovery.v3 import discovery_pb2
 from google.protobuf import any_pb2, json_format
 

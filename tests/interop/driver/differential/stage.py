@@ -218,6 +218,15 @@ class Stage:
 
         eventually(f"the subscriptions of {side.value}", probe, _RETURN_PATIENCE)
 
+    def rejection(self, side: Side, type_name: str) -> str | None:
+        """Why a client rejected the latest response of a type that it answered; `None` if it did not."""
+        url, nonce = TYPE_URLS[type_name], f"{type_name}-{self._nonces[type_name]}"
+        answers = [
+            event for event in self._requests(side, "a") if (event["type_url"], event["nonce"]) == (url, nonce)
+        ]
+        error = answers[0]["error_detail"]
+        return None if error is None else str(error["message"])
+
     def transcripts(self) -> dict[Side, Transcript]:
         """What each client has said until now."""
         return {

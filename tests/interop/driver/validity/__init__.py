@@ -1,0 +1,1 @@
+"""Which resources ours and gRPC C-core accept, side by side."""
