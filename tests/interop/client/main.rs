@@ -7,9 +7,13 @@
 //! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
 //! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}    and nothing else of these types
 //! {"command": "close"}                                     ends all watches; the client stays
+//! {"command": "follow"}                                    the target `svc`, to its endpoints, as a channel does
+//! {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
 //! ```
 //!
 //! Notices are printed as JSON events, one a line. It ends when its standard input does.
+
+mod routing;
 
 use core::{future::poll_fn, pin::pin, task::Poll};
 use std::{
@@ -27,12 +31,16 @@ use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notic
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
 use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
 
+use self::routing::{CallToMake, Routing};
+
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
 enum Command {
     Open { servers: Vec<String>, node: String },
     Want { names: BTreeMap<String, BTreeSet<String>> },
     Close,
+    Follow,
+    Calls { calls: Vec<CallToMake> },
 }
 
 // One thread: all changes of one command reach the client before it says anything.
@@ -57,6 +65,7 @@ async fn main() -> io::Result<()> {
 struct Application {
     client: Option<ClientHandle>,
     watches: BTreeMap<(String, String), Watch>,
+    routing: Option<Routing>,
 }
 
 impl Application {
@@ -66,6 +75,16 @@ impl Application {
             Command::Want { names } => self.want(&names),
             Command::Close => {
                 self.watches.clear();
+                Ok(())
+            }
+            Command::Follow => {
+                let client = self.client.clone().ok_or_else(|| misuse("nothing is open"))?;
+                self.routing = Some(Routing::new(client));
+                Ok(())
+            }
+            Command::Calls { calls } => {
+                let routing = self.routing.as_mut().ok_or_else(|| misuse("nothing is followed"))?;
+                println!("{}", json!({ "event": "calls", "outcomes": routing.route(&calls) }));
                 Ok(())
             }
         }
@@ -106,6 +125,9 @@ impl Application {
     /// The next notice of any watch, as an event. Pending while there is no watch.
     async fn next_event(&mut self) -> Json {
         poll_fn(|cx| {
+            if let Some(routing) = &mut self.routing {
+                routing.poll(cx);
+            }
             for ((type_url, name), watch) in &mut self.watches {
                 if let Poll::Ready(Some(notice)) = pin!(watch.next()).poll(cx) {
                     return Poll::Ready(event(type_url, name, notice));

@@ -18,11 +18,13 @@ import sys
 import grpc
 
 
-def _say(**event: object) -> None:
+def say(**event: object) -> None:
+    """One event, as a line."""
     print(json.dumps(event), flush=True)
 
 
-def _open(servers: list[str], node: str) -> grpc.Channel:
+def open_channel(servers: list[str], node: str) -> grpc.Channel:
+    """The channel, which has begun to resolve its target."""
     # A bootstrap file of the environment would be preferred to ours.
     os.environ.pop("GRPC_XDS_BOOTSTRAP", None)
     os.environ["GRPC_XDS_BOOTSTRAP_CONFIG"] = json.dumps(
@@ -36,17 +38,17 @@ def _open(servers: list[str], node: str) -> grpc.Channel:
     )
     channel = grpc.insecure_channel("xds:///svc")
     # Without a call, somebody has to ask for a connection.
-    channel.subscribe(lambda state: _say(event="state", state=state.name), try_to_connect=True)
+    channel.subscribe(lambda state: say(event="state", state=state.name), try_to_connect=True)
     return channel
 
 
 def main() -> None:
     channel: grpc.Channel | None = None
-    _say(event="ready", version=grpc.__version__)
+    say(event="ready", version=grpc.__version__)
     for line in sys.stdin:
         words = json.loads(line)
         if words["command"] == "open":
-            channel = _open(words["servers"], words["node"])
+            channel = open_channel(words["servers"], words["node"])
         elif channel is not None:
             channel.close()
     # Not a normal end: C-core's threads may hold that up for seconds.

@@ -23,6 +23,8 @@ from driver.xds import TYPE_URLS
 
 # C-core waits a second between two streams, and up to twenty until it dials a server again.
 _RETURN_PATIENCE = 60.0
+# For a thousand calls on a busy machine.
+_CALLS_PATIENCE = 120.0
 # How long a client that has stopped reading is given to say something after all.
 _SILENCE = 1.0
 
@@ -41,7 +43,7 @@ Sides = Sequence[Side]
 class Stage:
     """A scripted server for each client; the names `a` and `b` are servers that both have."""
 
-    def __init__(self, scenario: Scenario, python: Path, client: Path) -> None:
+    def __init__(self, scenario: Scenario, python: Path, client: Path, core: str = "channel.py") -> None:
         programs = workspace.INTEROP / "grpc-python"
         # Isolated, so that nothing of this driver's path gets into the peer.
         isolated: Argv = [python, "-I", "-B"]
@@ -50,7 +52,7 @@ class Stage:
         )
         self._clients = {
             Side.OURS: scenario.spawn(EventProcess, "ours", [client]),
-            Side.CORE: scenario.spawn(EventProcess, "c-core", [*isolated, programs / "channel.py"]),
+            Side.CORE: scenario.spawn(EventProcess, "c-core", [*isolated, programs / core]),
         }
         self._wanted: dict[str, list[str]] = {}
         self._latest: dict[str, list[Resource]] = {}
@@ -58,10 +60,13 @@ class Stage:
         self._closed: set[tuple[str, int]] = set()
         # How many events there had been at the end of each step of the script.
         self._steps: dict[Side, set[int]] = {side: set() for side in BOTH}
-        self.versions = {
-            side: str(client.wait_event("ready", lambda event: event["event"] == "ready")["version"])
+        ready = {
+            side: client.wait_event("ready", lambda event: event["event"] == "ready")
             for side, client in self._clients.items()
         }
+        self.versions = {side: str(event["version"]) for side, event in ready.items()}
+        # The ports of C-core's backends, where it has some.
+        self.backends: list[int] = ready[Side.CORE].get("backends", [])
 
     # What the clients do of themselves.
 
@@ -97,6 +102,18 @@ class Stage:
         self._wanted = {type_name: [] for type_name in self._wanted}
         self._wait_subscribed(Side.OURS, "a", *self._wanted)
         self.wait_end(Side.CORE)
+
+    def follow(self) -> None:
+        """Ours follows the target by itself from now on, as C-core's channel does."""
+        _tell(self._clients[Side.OURS], command="follow")
+
+    def calls(self, side: Side, calls: Sequence[object]) -> list[Event]:
+        """What becomes of these calls at a client: the port that each comes to, or the code it fails with."""
+        client = self._clients[side]
+        mark = len(client.events)
+        _tell(client, command="calls", calls=calls)
+        done = client.wait_event("calls", lambda event: event["event"] == "calls", mark, _CALLS_PATIENCE)
+        return list(done["outcomes"])
 
     # What the servers do.
 

@@ -1,0 +1,70 @@
+//! Where our client would send calls: what a channel does, but for the sending.
+
+use core::task::{Context, Poll};
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use xds_routing::{
+    Call, Random,
+    dependencies::{Children, Configuration, DependencyManager, Endpoints, HandleDependencies},
+    router::{Failure, Target},
+};
+use xds_tokio::ClientHandle;
+
+/// A call, as an application makes it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct CallToMake {
+    path: String,
+    metadata: Vec<(String, String)>,
+}
+
+/// What is followed for the target `svc`.
+pub(crate) struct Routing {
+    dependencies: HandleDependencies,
+    configuration: Option<Configuration>,
+    random: Random,
+}
+
+impl Routing {
+    pub(crate) fn new(client: ClientHandle) -> Self {
+        let manager = DependencyManager::new("svc", "svc", "node-1");
+        Self {
+            dependencies: HandleDependencies::new(manager, client),
+            configuration: None,
+            random: Random::new(1),
+        }
+    }
+
+    /// Takes what is to be used from now on.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(newest)) = self.dependencies.poll_next(cx) {
+            self.configuration = newest.ok();
+        }
+    }
+
+    /// For each call the port that it goes to, or the number of the status that it fails with.
+    pub(crate) fn route(&mut self, calls: &[CallToMake]) -> Vec<Json> {
+        let outcomes = calls.iter().map(|call| match self.port_of(call) {
+            Ok(port) => json!({ "port": port }),
+            Err(code) => json!({ "code": code }),
+        });
+        outcomes.collect()
+    }
+
+    fn port_of(&mut self, call: &CallToMake) -> Result<u16, i32> {
+        const UNAVAILABLE: i32 = 14;
+        let Some(configuration) = &self.configuration else { return Err(UNAVAILABLE) };
+        let code = |failure: Failure| failure.code();
+        let metadata: Vec<(&str, &str)> =
+            call.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let router = configuration.router();
+        let call = Call::new(&call.path, &metadata[..]);
+        let decision = router.decide(&call, None, &mut self.random).map_err(code)?;
+        let Target::Cluster { name, .. } = decision.target else { return Err(UNAVAILABLE) };
+        let cluster = configuration.cluster(name).map_err(code)?;
+        let Children::Leaf(leaf) = &cluster.children else { return Err(UNAVAILABLE) };
+        let Endpoints::Known(endpoints) = &leaf.endpoints else { return Err(UNAVAILABLE) };
+        let first = endpoints.endpoints().next().and_then(|it| it.addresses.first());
+        first.map(|address| address.port).ok_or(UNAVAILABLE)
+    }
+}

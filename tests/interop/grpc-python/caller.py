@@ -1,0 +1,74 @@
+"""gRPC C-core as a channel that makes calls, and the backends that it may reach.
+
+Runs in the virtual environment of `requirements-grpc.txt`. It starts backends that answer every call with
+their own port, and obeys JSON commands on standard input:
+
+    {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
+    {"command": "close"}                                    the channel, and with it all subscriptions
+    {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
+                                        -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
+
+It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent import futures
+from typing import Any
+
+import grpc
+
+# Python that is isolated does not search the directory of the program.
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+from channel import open_channel, say  # noqa: E402
+
+_BACKENDS = 5
+# How long a call may take that is not answered.
+_PATIENCE = 5.0
+
+
+class _Backend(grpc.GenericRpcHandler):
+    """Answers every method of every service with its port."""
+
+    def __init__(self) -> None:
+        self._server = grpc.server(futures.ThreadPoolExecutor(4))
+        self._server.add_generic_rpc_handlers((self,))
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: str(self.port).encode())
+
+
+def _outcome(channel: grpc.Channel, path: str, metadata: list[list[str]]) -> dict[str, Any]:
+    try:
+        pairs = [(name, value) for name, value in metadata]
+        return {"port": int(channel.unary_unary(path)(b"", timeout=_PATIENCE, metadata=pairs))}
+    except grpc.RpcError as error:
+        return {"code": error.code().value[0]}
+
+
+def main() -> None:
+    backends = [_Backend() for _ in range(_BACKENDS)]
+    channel: grpc.Channel | None = None
+    say(event="ready", version=grpc.__version__, backends=[backend.port for backend in backends])
+    for line in sys.stdin:
+        words = json.loads(line)
+        if words["command"] == "open":
+            channel = open_channel(words["servers"], words["node"])
+            continue
+        assert channel is not None
+        if words["command"] == "close":
+            channel.close()
+        else:
+            outcomes = [_outcome(channel, call["path"], call["metadata"]) for call in words["calls"]]
+            say(event="calls", outcomes=outcomes)
+    # Not a normal end: C-core's threads may hold that up for seconds.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
