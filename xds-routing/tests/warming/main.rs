@@ -1,5 +1,6 @@
 //! Listeners and clusters of a proxy, warmed through a client core and a server core.
 
+mod changes;
 #[path = "../dependencies/resources.rs"]
 #[allow(dead_code, reason = "some of it is for channels")]
 mod resources;
