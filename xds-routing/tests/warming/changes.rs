@@ -47,10 +47,13 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the server has; `None` is what it had.
-type Store = BTreeMap<(&'static str, &'static str), Option<Vec<u8>>>;
+/// A type and a name.
+type Key = (&'static str, &'static str);
 
-fn change(step: &Step) -> Option<((&'static str, &'static str), Option<Vec<u8>>)> {
+/// What the server has; `None` is what it had.
+type Store = BTreeMap<Key, Option<Vec<u8>>>;
+
+fn change(step: &Step) -> Option<(Key, Option<Vec<u8>>)> {
     Some(match step {
         Step::Cluster(name, to) => ((types::CLUSTER, *name), Some(resources::eds(name, to))),
         Step::Dns(name) => ((types::CLUSTER, *name), Some(resources::dns(name, "host"))),
