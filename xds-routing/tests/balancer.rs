@@ -298,9 +298,43 @@ fn connections_outlive_updates_and_the_picker_goes_before_them() {
     // Ill endpoints are not connected to.
     let mut ill = schema(&[(0, 1, &[2, 4])]);
     ill.endpoints[0].lb_endpoints[0].health_status = HealthStatus::Draining as i32;
-    driver.log();
     driver.update(&ill);
-    assert!(driver.log().contains("-2") && !driver.ports.values().any(|&port| port == 2));
+    driver.connected(&[4]);
+    assert!(!driver.ports.values().any(|&port| port == 2));
+}
+
+/// Those that serve do so until others can, or cannot.
+#[test]
+fn endpoints_are_replaced_by_make_before_break() {
+    let mut driver = Driver::new(&[(0, 1, &[1, 2])]);
+    driver.connected(&[1, 2]);
+    driver.log();
+    driver.update(&schema(&[(0, 1, &[3, 4])]));
+    assert_eq!((driver.log().as_str(), driver.serving()), ("+3 +4", [1, 2].into()));
+    // What is lost meanwhile is not made again.
+    driver.is(1, ConnectionEvent::Closed);
+    assert_eq!((driver.log().as_str(), driver.serving()), ("-1", [2].into()));
+    driver.fails(3);
+    assert_eq!(driver.serving(), [2].into());
+    driver.connected(&[4]);
+    assert_eq!((driver.log().as_str(), driver.serving()), ("-2", [4].into()));
+
+    // From one priority to another, the one that serves stays.
+    driver.update(&schema(&[(0, 1, &[5]), (1, 1, &[4])]));
+    assert_eq!((driver.log().as_str(), driver.serving()), ("-3 +5", [4].into()));
+    driver.connected(&[5]);
+    assert_eq!((driver.log().as_str(), driver.serving()), ("-4", [5].into()));
+
+    // Nobody is to serve: nobody does.
+    driver.update(&schema(&[]));
+    assert_eq!((driver.log().as_str(), driver.serving().len()), ("-5", 0));
+    assert_eq!(driver.pick().unwrap_err(), "there are no endpoints");
+
+    let mut failing = Driver::new(&[(0, 1, &[1])]);
+    failing.connected(&[1]);
+    failing.update(&schema(&[(0, 1, &[2])]));
+    failing.fails(2);
+    assert!(failing.pick().unwrap_err().contains("2 refused"), "as gRPC has it");
 }
 
 #[test]
@@ -472,8 +506,9 @@ proptest! {
                 }
             }
             prop_assert!(balancer.poll_timeout().is_none_or(|due| due > now), "nothing is due");
-            for (port, _) in made.values() {
-                prop_assert!(known.contains(port));
+            // One that is not known any more serves until others can.
+            for (port, is) in made.values() {
+                prop_assert!(known.contains(port) || *is == Made::There, "{port} is {is:?}");
             }
             let ports: BTreeSet<u16> = made.values().map(|it| it.0).collect();
             prop_assert_eq!(ports.len(), made.len(), "one connection for each endpoint");

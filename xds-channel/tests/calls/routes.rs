@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
-use tonic::Code;
-use xds_core::proto::Duration as DurationSchema;
+use tonic::{Code, Request};
+use tonic_health::pb::HealthCheckRequest;
+use xds_channel::WaitForReady;
+use xds_core::{proto::Duration as DurationSchema, types};
 use xds_routing::proto::envoy::{
     config::{
         cluster::v3::{
@@ -24,7 +26,7 @@ use xds_routing::proto::envoy::{
 
 use crate::{
     support::*,
-    world::{Backend, Change, World, check, nobody},
+    world::{Backend, Change, World, check, nobody, soon},
 };
 
 #[allow(deprecated, reason = "servers still send it")]
@@ -101,7 +103,7 @@ async fn a_stream_outlives_its_cluster() {
     let to = |name: &str| vec![route(prefix(""), cluster(name))];
     world.apply(Change::new().routes(to("old")).at("old", &[old.address]).0).await;
     let mut client = world.health();
-    let mut watch = client.watch(tonic_health::pb::HealthCheckRequest::default()).await;
+    let mut watch = client.watch(HealthCheckRequest::default()).await;
     let watch = watch.as_mut().expect("a stream").get_mut();
     assert_eq!(watch.message().await.unwrap().expect("a status").status, 1);
 
@@ -112,6 +114,49 @@ async fn a_stream_outlives_its_cluster() {
     let not_serving = tonic_health::ServingStatus::NotServing;
     old.reporter.set_service_status("", not_serving).await;
     assert_eq!(watch.message().await.unwrap().expect("another status").status, 2);
+}
+
+/// A call that was decided for a cluster waits for its endpoints, though routes lead elsewhere by now; then
+/// nobody asks for the cluster any more.
+#[tokio::test]
+async fn a_cluster_is_followed_as_long_as_a_call_needs_it() {
+    let world = World::new().await;
+    let [old, new] = [Backend::new().await, Backend::new().await];
+    let to = |name: &str| vec![route(prefix(""), cluster(name))];
+    world.apply(Change::new().routes(to("old")).at("old", &[nobody().await]).0).await;
+    let mut client = world.health();
+    let refused = check(&mut client, &[]).await.unwrap_err();
+    assert!(refused.message().contains("cluster `old`"), "{refused}");
+    let waiting = {
+        let mut client = client.clone();
+        tokio::spawn(async move {
+            let mut request = Request::new(HealthCheckRequest::default());
+            request.extensions_mut().insert(WaitForReady);
+            client.check(request).await.map(drop)
+        })
+    };
+    // Until it has been decided for.
+    tokio::task::yield_now().await;
+    world.apply(Change::new().routes(to("new")).at("new", &[new.address]).0).await;
+    while new.calls() == 0 {
+        let _ = check(&mut client, &[]).await;
+    }
+    assert!(!waiting.is_finished());
+    let is_followed = async || {
+        let status = world.client.status().await.expect("a client");
+        status.iter().any(|it| it.type_url.as_str() == types::CLUSTER && it.name == "old")
+    };
+    assert!(is_followed().await);
+    world.apply(Change::new().endpoints("old", &[old.address]).0).await;
+    soon(waiting).await.expect("no panic").expect("an answer");
+    assert_eq!(old.calls(), 1);
+    soon(async {
+        while is_followed().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    println!("covers: B26");
 }
 
 /// A cluster that is made of one which is lost and of one behind a name of DNS.

@@ -60,10 +60,11 @@ impl Connections {
     }
 
     /// Sees to it that there is a connection.
-    pub(super) fn want(&mut self, addresses: Vec<SocketAddress>) {
-        if self.by_addresses.contains_key(&addresses) {
+    pub(super) fn want(&mut self, addresses: &[SocketAddress]) {
+        if self.by_addresses.contains_key(addresses) {
             return;
         }
+        let addresses = addresses.to_vec();
         let id = ConnectionId(self.next);
         self.next = self.next.saturating_add(1);
         self.by_addresses.insert(addresses.clone(), id);
@@ -77,14 +78,19 @@ impl Connections {
         self.by_id.insert(id, connection);
     }
 
-    /// Forgets those that are not wanted.
+    pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
+        self.by_id.get(&id).is_some_and(|connection| connection.link == Link::Ready)
+    }
+
+    /// Forgets those that are not wanted and do not serve.
     pub(super) fn take_unwanted(
         &mut self,
         wanted: &BTreeSet<Vec<SocketAddress>>,
+        serving: &BTreeSet<ConnectionId>,
     ) -> Vec<ConnectionId> {
         let mut unwanted = Vec::new();
         self.by_addresses.retain(|addresses, id| {
-            let stays = wanted.contains(addresses);
+            let stays = wanted.contains(addresses) || serving.contains(id);
             if !stays {
                 self.by_id.remove(id);
                 unwanted.push(*id);

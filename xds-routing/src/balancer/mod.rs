@@ -20,7 +20,13 @@ mod picker;
 mod priority;
 mod sources;
 
-use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    format,
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
 use core::{sync::atomic::AtomicU32, time::Duration};
 
 use thiserror::Error;
@@ -115,6 +121,8 @@ pub struct Balancer {
     random: Random,
     /// Numbers of calls under way, by cluster.
     requests: Vec<(ResourceName, Arc<AtomicU32>)>,
+    /// Who gets calls by the newest picker.
+    serving: BTreeSet<ConnectionId>,
 }
 
 impl Balancer {
@@ -128,6 +136,7 @@ impl Balancer {
             outputs: VecDeque::new(),
             random: Random::new(seed),
             requests: Vec::new(),
+            serving: BTreeSet::new(),
         }
     }
 
@@ -208,11 +217,11 @@ impl Balancer {
     fn settle(&mut self, now: Time) {
         self.priorities.choose(&self.connections, &self.times, now);
         let wanted = self.priorities.wanted();
-        let unwanted = self.connections.take_unwanted(&wanted);
-        for addresses in wanted {
+        for addresses in &wanted {
             self.connections.want(addresses);
         }
         let picker = self.picker();
+        let unwanted = self.connections.take_unwanted(&wanted, &self.serving);
         self.outputs.push_back(BalancerOutput::Pick(picker));
         self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
         for (id, addresses) in self.connections.start(now) {
@@ -220,12 +229,12 @@ impl Balancer {
         }
     }
 
+    /// Who gets calls. Where others are to serve and none of them is there yet, it is those that served before,
+    /// though they are not wanted any more: make before break, as gRPC's round robin has it.
     fn picker(&mut self) -> Picker {
+        let before = core::mem::take(&mut self.serving);
         let Some((localities, limits)) = self.priorities.current() else {
-            return match self.priorities.is_empty() {
-                true => Picker::failing("there are no endpoints".into()),
-                false => Picker::queueing(),
-            };
+            return Picker::failing("there are no endpoints".into());
         };
         let mut ready = Vec::new();
         let (mut sum, mut is_waiting) = (0_u32, false);
@@ -246,6 +255,14 @@ impl Balancer {
                 ready.push(PickLocality::new(sum, endpoints, first));
             }
         }
+        if ready.is_empty() && is_waiting {
+            let kept: Vec<_> =
+                before.into_iter().filter(|id| self.connections.is_ready(*id)).collect();
+            if !kept.is_empty() {
+                ready.push(PickLocality::new(1, kept, 0));
+            }
+        }
+        self.serving = ready.iter().flat_map(PickLocality::endpoints).collect();
         match (ready.is_empty(), is_waiting, why) {
             (false, ..) => Picker::ready(ready, limits),
             (true, true, _) => Picker::queueing(),

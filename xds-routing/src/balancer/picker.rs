@@ -32,6 +32,10 @@ impl PickLocality {
     pub(super) const fn new(sum: u32, endpoints: Vec<ConnectionId>, first: u32) -> Self {
         Self { sum, endpoints, turn: AtomicU32::new(first) }
     }
+
+    pub(super) fn endpoints(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.endpoints.iter().copied()
+    }
 }
 
 /// Which calls of a cluster are not even tried (A32).

@@ -74,10 +74,6 @@ impl Priorities {
         self.current = None;
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Chooses which gets the calls, starting those that are needed for it.
     pub(super) fn choose(&mut self, connections: &Connections, times: &BalancerTimes, now: Time) {
         self.current = None;
