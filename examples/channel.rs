@@ -48,7 +48,8 @@ resources:
 - "@type": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment
   cluster_name: health
   endpoints:
-  - load_balancing_weight: 1
+  - locality: { zone: here }
+    load_balancing_weight: 1
     lb_endpoints:
     - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: PORT } } }
 "#;

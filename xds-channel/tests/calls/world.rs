@@ -35,6 +35,7 @@ use tower_service::Service;
 use xds_channel::{ChannelOptions, XdsChannel};
 use xds_core::{
     client::{ClientConfig, ManagementServer as Upstream, Node},
+    proto::Locality,
     server::{ServerConfig, Transaction},
     types,
 };
@@ -158,6 +159,7 @@ impl Change {
             ..LbEndpoint::default()
         });
         let locality = LocalityLbEndpoints {
+            locality: Some(Locality { zone: "here".into(), ..Locality::default() }),
             lb_endpoints: endpoints.collect(),
             load_balancing_weight: number(1),
             ..LocalityLbEndpoints::default()
