@@ -157,10 +157,12 @@ impl Server {
             let sent = self.subscriptions.sessions.at(seat.session).map(Session::just_sent);
             self.warm(id, seat.session, sent);
         }
-        let gate = self.streams.get_mut(id.0).and_then(|stream| stream.order.gate());
-        if is_content && let Some(gate) = gate {
+        if is_content
+            && let Some(stream) = self.streams.get_mut(id.0)
+            && let Some(gate) = stream.order.gate()
+        {
             let warming = self.config.warming;
-            gate.note_sent(seat, &self.subscriptions, warming);
+            gate.note_sent(seat, &stream.sessions, &self.subscriptions, warming);
         }
         self.await_answer(seat.session);
         Some(transmit)

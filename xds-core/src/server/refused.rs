@@ -1,18 +1,22 @@
 //! What a client has rejected for good.
 //!
 //! What is rejected goes along with the next change, once (M107). If it is rejected then, too, it is not
-//! sent again until it changes, and the client lacks it all the while, whatever else it accepts.
+//! sent again until it changes, and the client lacks it all the while, whatever else it accepts; and then
+//! until it has accepted what it has changed to.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
-use super::store::{arena::Arena, history::Stamp};
-use crate::slab::Slot;
+use super::store::{
+    arena::{Arena, Resource},
+    history::Stamp,
+};
+use crate::{slab::Slot, text::ResourceName};
 
 /// The resources of one type under the wildcard that a client has rejected and not accepted since, by
-/// the change that made them so.
+/// the change that it rejected first.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    resources: BTreeMap<Stamp, Slot>,
+    resources: BTreeMap<Stamp, (Slot, ResourceName)>,
     /// The response that was added last.
     newest: u64,
 }
@@ -24,24 +28,28 @@ impl Refused {
             return;
         }
         self.newest = nonce;
-        self.resources.retain(|&stamp, &mut slot| is_current(arena, stamp, slot));
-        let slots = arena.slots_between(from, to);
-        self.resources.extend(slots.filter_map(|slot| Some((arena.at(slot)?.stamp, slot))));
+        self.resources.retain(|_, it| find(arena, it).is_some());
+        let known: BTreeSet<Slot> = self.resources.values().map(|(slot, _)| *slot).collect();
+        let slots = arena.slots_between(from, to).filter(|slot| !known.contains(slot));
+        self.resources.extend(slots.filter_map(|slot| {
+            let resource = arena.at(slot)?;
+            Some((resource.stamp, (slot, resource.name.clone())))
+        }));
     }
 
     /// The same was accepted.
     pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Stamp, Stamp)) {
         let is_accepted = |stamp| from < stamp && stamp <= to;
-        self.resources
-            .retain(|&stamp, &mut slot| !is_accepted(stamp) && is_current(arena, stamp, slot));
+        self.resources.retain(|_, it| find(arena, it).is_some_and(|it| !is_accepted(it.stamp)));
     }
 
-    /// Whether there is anything that was set up to `to` and has not changed since.
+    /// Whether there is anything that it rejected of what was set up to `to`.
     pub(crate) fn has_any(&self, arena: &Arena, to: Stamp) -> bool {
-        self.resources.range(..=to).any(|(&stamp, &slot)| is_current(arena, stamp, slot))
+        self.resources.range(..=to).any(|(_, it)| find(arena, it).is_some())
     }
 }
 
-fn is_current(arena: &Arena, stamp: Stamp, slot: Slot) -> bool {
-    arena.at(slot).is_some_and(|resource| resource.stamp == stamp && resource.payload.is_some())
+/// The resource, as it is now.
+fn find<'a>(arena: &'a Arena, (slot, name): &(Slot, ResourceName)) -> Option<&'a Resource> {
+    arena.at(*slot).filter(|it| it.payload.is_some() && it.name == *name)
 }

@@ -3,6 +3,7 @@
 use super::{Gate, Sessions, View, marks::Mark};
 use crate::{
     server::{event::HeldBy, store::history::Stamp, stream::Seat, subscriptions::Subscriptions},
+    service::Variant,
     text::ResourceName,
     types::rank,
 };
@@ -87,7 +88,10 @@ impl Gate {
                 Some(name) => return Some(name.clone()),
             }
         }
-        self.expected.clear();
+        // Until it has been sent them, they may go.
+        if self.accepted(rank::ENDPOINTS).nonce >= self.accepted(rank::CLUSTERS).warms {
+            self.expected.clear();
+        }
         None
     }
 
@@ -148,9 +152,12 @@ impl Gate {
         if is_warm || clusters.is_settled() && !has_to_warm(clusters, endpoints, warms_from) {
             return None;
         }
-        match endpoints.is_settled() {
-            true => Some(HeldBy::NotAskedAgain),
-            false => Some(endpoints.why_not()),
+        match (endpoints.is_settled(), endpoints.session.variant()) {
+            (false, _) => Some(endpoints.why_not()),
+            (true, Variant::StateOfTheWorld) => Some(HeldBy::NotAskedAgain),
+            // It has been sent unasked what there was to warm, unless that went first; then so do the clusters.
+            (true, Variant::Incremental) if clusters.is_settled() => None,
+            (true, Variant::Incremental) => Some(clusters.why_not()),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::{
         subscriptions::Subscriptions,
     },
     service::Variant,
+    text::ResourceName,
     types::rank,
 };
 
@@ -110,6 +111,7 @@ impl Gate {
     pub(crate) fn note_sent(
         &mut self,
         seat: Seat,
+        seats: &[Seat],
         subscriptions: &Subscriptions,
         warming: Warming,
     ) {
@@ -124,10 +126,18 @@ impl Gate {
                 Variant::Incremental => view.session.just_sent(),
                 Variant::StateOfTheWorld => (marks.accepted.set, Stamp::MAX),
             };
-            // Who is told all clusters each time takes as new what is other than what it has.
+            // Who is told all clusters each time takes as new what is other than what it has; and what it has it
+            // may not have warmed, since the endpoints were gone then.
+            let endpoints = Sessions::of(seats, subscriptions).get(rank::ENDPOINTS);
+            let lacks = |name: &ResourceName| {
+                endpoints.is_some_and(|it| it.lacks(name, warm, &subscriptions.edges))
+            };
             let is_new = |cluster: &&Resource| match view.session.variant() {
                 Variant::Incremental => true,
-                Variant::StateOfTheWorld => !view.arena.had_as_it_is(&self.shots.accepted, cluster),
+                Variant::StateOfTheWorld => {
+                    !view.arena.had_as_it_is(&self.shots.accepted, cluster)
+                        || cluster.needs.names(&cluster.name).iter().any(lacks)
+                }
             };
             let new = view.arena.set_after(from).take_while(|cluster| cluster.stamp <= to);
             let mut newest = None;
@@ -143,8 +153,9 @@ impl Gate {
             {
                 let is_warming = marks.sent.warms > warm;
                 let from = if is_warming { marks.sent.warms_from.min(from) } else { from };
-                let was_taken = newest <= self.taken.at;
-                if !was_taken {
+                let in_full = view.session.variant() == Variant::StateOfTheWorld;
+                let was_taken = in_full && newest <= self.taken.at;
+                if in_full && !was_taken {
                     let these = Asks::For(Taken { at: clock, nonce });
                     self.asks = if is_warming { Asks::Again } else { these };
                 }

@@ -24,7 +24,7 @@ use self::{
 use super::{
     config::AckGated,
     event::{HeldBack, HeldBy},
-    session::{Session, linger::Portion},
+    session::{Session, edge::Edges, linger::Portion},
     store::{arena::Arena, history::Stamp},
     stream::Seat,
     subscriptions::Subscriptions,
@@ -134,6 +134,17 @@ impl<'a> View<'a> {
         slot.is_some_and(|slot| self.arena.payload(slot).is_some())
     }
 
+    /// Whether the client is to be sent a resource yet, by its name, or has not accepted it: neither in the
+    /// response of this nonce nor before.
+    fn lacks(&self, name: &ResourceName, accepted: u64, edges: &Edges) -> bool {
+        let slot = self.arena.find(name.as_str());
+        let edge = slot.and_then(|slot| edges.at(edges.find(self.slot, slot)?));
+        match edge {
+            Some(edge) => edge.sent == 0 || edge.sent > accepted || edge.due.is_some(),
+            None => !self.session.has_wildcard(),
+        }
+    }
+
     fn why_not(&self) -> HeldBy {
         match self.session {
             session if session.is_rejected() => HeldBy::Rejected,
@@ -211,7 +222,8 @@ impl Gate {
         for &rank in waits {
             let Some(other) = sessions.get(rank) else { continue };
             if self.has_refused(rank, other, changed) {
-                return hold(rank, HeldBy::Rejected);
+                let is_settled = other.is_settled();
+                return hold(rank, if is_settled { HeldBy::Rejected } else { other.why_not() });
             }
             if !other.is_settled() && self.accepted(rank).set < changed {
                 return hold(rank, other.why_not());

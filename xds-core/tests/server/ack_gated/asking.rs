@@ -269,6 +269,26 @@ fn who_is_sent_endpoints_unasked_is_not_waited_for() {
         ",
             ),
         ),
+        // A cluster that it did not get to ask about leaves nothing to wait for.
+        (
+            "M146 M151",
+            warmed(
+                "
+            set cds b=eds:b
+            d< cds changed b=eds:b
+            d< eds warming b=1
+            d> cds ack
+            set cds c=eds:x; lds l=2
+            d< cds changed c=eds:x
+            set cds c=1
+            d> cds ack
+            d< cds changed c=1
+            d> eds ack
+            d> cds ack
+            d< lds changed l=2
+        ",
+            ),
+        ),
         (
             "M146 M148 M151",
             warmed(
@@ -330,4 +350,36 @@ fn who_asks_again_is_waited_for_again() {
         (String::from("rds"), HeldBack::Changes, String::from("eds"), HeldBy::NotAskedAgain);
     assert_eq!(held(&mut rig), [again]);
     println!("covers: IS17 M148");
+}
+
+/// What a client has it may not have warmed: the endpoints were gone when it asked for them.
+#[test]
+fn a_cluster_that_never_was_warm_is_waited_for_though_it_is_as_it_was() {
+    run(&[(
+        "M146 M151 IS17",
+        settled(
+            "
+            set cds b=eds
+            < cds changed a=1 b=eds
+            > eds a b
+            < eds warming a=1
+            > cds
+            > eds a b
+            set cds c=1
+            < cds changed a=1 b=eds c=1
+            set cds b=eds:b; lds l=2
+            set eds a=2
+            < eds changed a=2
+            > eds a b
+            set cds b=eds c=2; eds b=1
+            > cds
+            < cds changed a=1 b=eds c=2
+            > cds
+            < eds changed a=2 b=1
+            <
+            > eds a b
+            < lds changed l=2
+        ",
+        ),
+    )]);
 }

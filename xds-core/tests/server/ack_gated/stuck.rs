@@ -249,3 +249,28 @@ fn a_culprit_holds_what_depends_on_it_until_its_successor_is_accepted() {
     let config = gated(|_| ()).with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
     run_all_with(&config, &[("M148 M108", &script)]);
 }
+
+/// What was rejected for good and has changed since the client lacks until it has accepted that.
+#[test]
+fn what_was_rejected_twice_holds_what_depends_on_it_until_its_successor_is_accepted() {
+    let script = settled_incrementally(
+        "
+        set cds b=bad; rds r=2
+        d< cds changed b=bad
+        d> cds nack
+        set cds c=1
+        d< cds changed b=bad c=1
+        d> cds nack
+        set cds e=1
+        d< cds changed c=1 e=1
+        d> cds ack
+        d<
+        set cds b=2
+        d< cds changed b=2
+        d<
+        d> cds ack
+        d< rds changed r=2
+        ",
+    );
+    run_all_with(&gated(|_| ()), &[("M148 M107", &script)]);
+}
