@@ -308,3 +308,26 @@ fn views_are_bounded_however_they_come_into_being() {
     rig.run("4< cds first a=1");
     println!("covers: IS24");
 }
+
+/// M223, M107: a client that is moved lacks what it rejected, even if it is the same in the other view.
+#[test]
+fn a_moved_client_is_sent_what_it_rejected() {
+    let mut rig = Rig::new(ServerConfig::default());
+    rig.run(
+        "
+        set @v cds a=1 b=1
+        set cds a=1
+        d> cds +*
+        d< cds first a=1
+        d> cds ack
+        set cds b=1
+        d< cds changed b=1
+        d> cds nack
+        d<
+        assign 1 v
+        d< cds changed b=1
+        d> cds ack
+        d<",
+    );
+    println!("covers: M223 M107");
+}

@@ -55,7 +55,7 @@ impl Turn<'_> {
             }
             self.session.legacy = Legacy::Left;
             for (name, version) in request.initial_versions() {
-                self.session.past = Past::Some;
+                self.session.past = Past::UpTo(0);
                 let name = canonical(name, self.arena);
                 self.trust_version(&name, version);
             }
@@ -212,6 +212,8 @@ impl Turn<'_> {
                     // What was a resource is an alias now: the resource is gone.
                     self.edges.set_sent(&mut self.session.edges, edge, 1);
                     self.make_due(edge, cause);
+                } else if exists {
+                    self.note_other_version(edge);
                 }
                 self.let_linger_if_gone(edge);
             }
@@ -233,7 +235,15 @@ impl Turn<'_> {
         } else {
             // It is sent or, should it go before that, told of.
             self.make_due(edge, cause);
+            self.note_other_version(edge);
             self.let_linger_if_gone(edge);
+        }
+    }
+
+    /// The client has a resource, though not as it is. Should it go before it is sent, that may have to wait.
+    fn note_other_version(&mut self, edge: Slot) {
+        if self.session.lets_linger(self.arena) {
+            self.edges.set_sent(&mut self.session.edges, edge, 1);
         }
     }
 

@@ -229,12 +229,12 @@ enum Withdrawn {
     Unread,
 }
 
-/// Whether the client may have something that it has not accepted as a response of the session.
+/// Whether the client may have something that it has not accepted as a response of the session on this view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Past {
     None,
-    /// It said so when it came, or saw another view.
-    Some,
+    /// It said so when it came, or saw another view up to the response of this nonce.
+    UpTo(u64),
 }
 
 /// Whether the client waits for more than changes, which may be held back (M225).

@@ -255,12 +255,13 @@ impl Turn<'_> {
         if !self.session.lets_linger(self.arena) {
             return;
         }
-        let accepted =
-            match (self.session.accepted_response(self.arena, Stamp::START), self.session.past) {
-                (Some(accepted), _) => accepted.at,
-                (None, Past::None) => Stamp::START,
-                (None, Past::Some) => return,
-            };
+        let accepted = self.session.accepted_response(self.arena, Stamp::START);
+        let accepted = match (accepted, self.session.past) {
+            (Some(accepted), Past::UpTo(past)) if accepted.nonce.get() <= past => return,
+            (None, Past::UpTo(_)) => return,
+            (Some(accepted), _) => accepted.at,
+            (None, Past::None) => Stamp::START,
+        };
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {

@@ -76,13 +76,18 @@ impl Turn<'_> {
         }
         if let Some(wildcard) = self.session.wildcard {
             luggage.wildcard = Some(wildcard.owed.is_none().then_some(wildcard.version));
+            let suspects = self.session.suspects();
+            let is_rejected =
+                |stamp| suspects.is_some_and(|it| it.from < stamp && stamp <= it.until);
             if self.session.sends(self.arena) != Sends::FullState {
                 let covered = self.arena.slots().filter_map(|slot| {
                     let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.told);
                     let has_edge = self.edges.find(self.slot, slot).is_some();
                     let resource = self.arena.at(slot).filter(|_| is_known && !has_edge)?;
                     let payload = resource.payload.as_ref();
-                    let payload = payload.filter(|_| resource.stamp <= wildcard.cursor);
+                    let payload = payload.filter(|_| {
+                        resource.stamp <= wildcard.cursor && !is_rejected(resource.stamp)
+                    });
                     let known =
                         payload.map_or(Known::Something, |payload| Known::Exactly(payload.hash));
                     Some(Named { name: resource.name.clone(), known })
@@ -102,7 +107,7 @@ impl Turn<'_> {
     /// Puts the session on its new arena.
     pub(crate) fn unpack(&mut self, luggage: Luggage) {
         self.begin();
-        self.session.past = Past::Some;
+        self.session.past = Past::UpTo(self.session.newest_nonce());
         let sends = self.session.sends(self.arena);
         let cause = self.session.asked().min(Cause::Changed);
         if let Some(version) = luggage.wildcard {

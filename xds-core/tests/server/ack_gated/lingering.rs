@@ -186,3 +186,36 @@ fn no_more_lingers_than_is_remembered() {
         )],
     );
 }
+
+/// What a client has from another view it may route to, whatever has come and gone in this one since.
+#[test]
+fn a_moved_client_keeps_what_it_routes_to_when_it_rejects_what_is_from_before() {
+    run(&[(
+        "M147 M223",
+        String::from(
+            "
+            set @v cds a=1 c=3; lds l=1
+            set cds a=1 c=1; lds l=1
+            d> cds +*
+            d< cds first a=1 c=1
+            d> cds ack
+            d> lds +*
+            d< lds first l=1
+            d> lds ack
+            set cds c=2
+            d< cds changed c=2
+            assign 1 v
+            set @v cds b=1 -c; lds l=2
+            d> cds nack
+            d< cds changed b=1
+            d> cds ack
+            d< lds changed l=2
+            d<                       # it has c as it was at first
+            d> lds ack
+            d< cds changed -c
+            d> cds ack
+            d<
+        ",
+        ),
+    )]);
+}
