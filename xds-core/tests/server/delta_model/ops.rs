@@ -1,9 +1,9 @@
 //! What may happen in the model: random steps, and the configurations and clients they happen to.
 
 use proptest::{collection::vec, prelude::*};
-use xds_core::server::{
-    AckGated, Admission, NackRecovery, OnStuck, OrderingPolicy, ServerConfig, Window,
-};
+use xds_core::server::{Admission, NackRecovery, OrderingPolicy, ServerConfig, Window};
+
+use crate::support::model::ops::gates;
 
 pub(super) const TYPES: [&str; 2] = ["cds", "eds"];
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "*"];
@@ -76,18 +76,10 @@ pub(super) fn config() -> impl Strategy<Value = ServerConfig> {
     ];
     let window = prop_oneof![2 => Just(1u16), 1 => 2..4u16];
     let deletions = prop_oneof![Just(10_000), Just(1usize)];
-    // What endpoints a cluster needs the model does not know.
-    let gated = |on_stuck| {
-        let mut gated = AckGated::default();
-        gated.references = None;
-        gated.on_stuck = on_stuck;
-        OrderingPolicy::AckGated(gated)
-    };
     let ordering = prop_oneof![
         2 => Just(OrderingPolicy::OrderOnly),
         1 => Just(OrderingPolicy::Off),
-        1 => Just(gated(OnStuck::Hold)),
-        1 => Just(gated(OnStuck::Continue)),
+        2 => gates(),
     ];
     let limits = (limits, deletions);
     (limits, recovery, window, ordering).prop_map(|(limits, recovery, window, ordering)| {

@@ -18,6 +18,8 @@ pub(super) enum Habit {
     Accepts,
     /// Now and then rejects a response, but no two of a type in a row.
     Picky,
+    /// Does not like some clusters, and takes what is beside them.
+    Particular,
     /// Stops reading at some point.
     Stalls,
 }
@@ -30,12 +32,16 @@ pub(super) struct Response {
     pub(super) version: String,
     pub(super) set: BTreeMap<String, Bytes>,
     pub(super) removed: Vec<String>,
+    /// Of an incremental response.
+    pub(super) versions: BTreeMap<String, String>,
 }
 
 /// What a client has of a type.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) resources: BTreeMap<String, Bytes>,
+    /// In which versions, if it is incremental.
+    pub(super) versions: BTreeMap<String, String>,
     /// What it has asked for by name.
     pub(super) asked: BTreeSet<String>,
     pub(super) subscribed: bool,
@@ -57,6 +63,15 @@ pub(super) struct Client {
     /// Clusters in use, with the service of which they need endpoints.
     pub(super) ready: BTreeMap<String, Option<String>>,
     pub(super) warming: BTreeMap<String, String>,
+    /// Whose resources it sees.
+    pub(super) view: usize,
+    /// Nothing is promised to it, until it has all there is.
+    pub(super) excused: bool,
+    /// Routes that no listener led to for a time: a proxy forgets them, and uses them again when it has been
+    /// sent them anew.
+    pub(super) stale: BTreeSet<String>,
+    /// It has taken something of a response that it rejected.
+    pub(super) has_parts: bool,
 }
 
 pub(super) fn known(type_url: &str) -> &'static str {
@@ -77,10 +92,13 @@ impl Response {
                     version: response.version_info,
                     set: values.map(|value| (name(&value), value)).collect(),
                     removed: Vec::new(),
+                    versions: BTreeMap::new(),
                 }
             }
             Variant::Incremental => {
                 let response = DeltaDiscoveryResponse::decode(bytes).unwrap();
+                let of = |it: &xds_core::proto::Resource| (it.name.clone(), it.version.clone());
+                let versions = response.resources.iter().map(of).collect();
                 let resources = response.resources.into_iter();
                 let resources = resources.map(|it| (it.name, it.resource.unwrap().value));
                 Self {
@@ -89,15 +107,96 @@ impl Response {
                     version: response.system_version_info,
                     set: resources.collect(),
                     removed: response.removed_resources,
+                    versions,
                 }
             }
         }
     }
 }
 
+/// Whether a particular client will never have this.
+pub(super) fn dislikes(type_url: &str, bytes: &Bytes) -> bool {
+    let sum = bytes.iter().fold(7_u64, |sum, &byte| sum.wrapping_mul(31) + u64::from(byte));
+    type_url == types::CLUSTER && sum.is_multiple_of(6)
+}
+
 impl Client {
-    pub(super) fn accept(&mut self, type_url: &'static str, response: Response) {
-        let Response { set, mut removed, .. } = response;
+    pub(super) fn new(habit: Habit, variant: Variant, stream: StreamId) -> Self {
+        Self {
+            habit,
+            variant,
+            stream,
+            writable: false,
+            inbox: VecDeque::new(),
+            held: BTreeMap::new(),
+            node_sent: false,
+            ready: BTreeMap::new(),
+            warming: BTreeMap::new(),
+            view: 0,
+            excused: false,
+            stale: BTreeSet::new(),
+            has_parts: false,
+        }
+    }
+
+    /// It has another stream, and what it had.
+    pub(super) fn reconnect(&mut self, stream: StreamId) {
+        (self.stream, self.writable, self.node_sent) = (stream, false, false);
+        self.inbox.clear();
+        for held in self.held.values_mut() {
+            held.nonce.clear();
+            held.asked.clear();
+            held.subscribed = false;
+            // Of what it has no version tells.
+            if self.has_parts {
+                held.version.clear();
+            }
+        }
+        if self.variant == Variant::Incremental {
+            // It is not sent again what it says it has, and uses that.
+            let held = self.held.get(types::CLUSTER_LOAD_ASSIGNMENT);
+            let has = |service: &str| held.is_some_and(|it| it.resources.contains_key(service));
+            let all = core::mem::take(&mut self.warming).into_iter();
+            let (warm, warming): (BTreeMap<_, _>, _) = all.partition(|(_, service)| has(service));
+            self.warming = warming;
+            self.ready.extend(warm.into_iter().map(|(it, service)| (it, Some(service))));
+        }
+        // What it has no use for it does not say it has.
+        for type_url in [types::CLUSTER_LOAD_ASSIGNMENT, types::ROUTE_CONFIGURATION] {
+            let wanted = self.wanted(type_url);
+            if let Some(held) = self.held.get_mut(type_url) {
+                held.resources.retain(|name, _| wanted.contains(name));
+                held.versions.retain(|name, _| wanted.contains(name));
+            }
+        }
+    }
+
+    /// What it asks for, it has as it is in `target`, and nothing more.
+    pub(super) fn has_all(&self, target: &BTreeMap<(&'static str, &'static str), Bytes>) -> bool {
+        let types = [
+            types::CLUSTER,
+            types::CLUSTER_LOAD_ASSIGNMENT,
+            types::LISTENER,
+            types::ROUTE_CONFIGURATION,
+        ];
+        let nothing = Held::default();
+        let is_same = |type_url: &str| {
+            let held = self.held.get(type_url).unwrap_or(&nothing);
+            let asked = |name: &str| held.asked.contains("*") || held.asked.contains(name);
+            let wanted = target.iter().filter(|((ty, name), _)| *ty == type_url && asked(name));
+            held.asked == self.wanted(type_url)
+                && wanted
+                    .map(|((_, name), bytes)| (*name, bytes))
+                    .eq(held.resources.iter().map(|(name, bytes)| (name.as_str(), bytes)))
+        };
+        self.inbox.is_empty() && self.warming.is_empty() && types.into_iter().all(is_same)
+    }
+
+    /// Takes a response, but for what it does not like. Returns whether it liked all of it.
+    pub(super) fn accept(&mut self, type_url: &'static str, response: Response) -> bool {
+        let Response { set, mut removed, mut versions, .. } = response;
+        let is_particular = self.habit == Habit::Particular;
+        let mut is_good = true;
         let mut warms = false;
         let held = self.held.get_mut(type_url).expect("asked for");
         let is_full = matches!(type_url, types::CLUSTER | types::LISTENER)
@@ -109,14 +208,25 @@ impl Client {
         let has = |held: &Held, name: &str| held.asked.contains("*") || held.asked.contains(name);
         for name in &removed {
             held.resources.remove(name);
+            held.versions.remove(name);
             if type_url == types::CLUSTER {
                 self.ready.remove(name);
                 self.warming.remove(name);
             }
         }
         for (name, bytes) in set {
+            if is_particular && dislikes(type_url, &bytes) {
+                is_good = false;
+                continue;
+            }
             if !has(held, &name) {
                 continue;
+            }
+            if let Some(version) = versions.remove(&name) {
+                held.versions.insert(name.clone(), version);
+            }
+            if type_url == types::ROUTE_CONFIGURATION {
+                self.stale.remove(&name);
             }
             let is_new = held.resources.insert(name.clone(), bytes.clone()) != Some(bytes.clone());
             if type_url == types::CLUSTER && is_new {
@@ -148,6 +258,14 @@ impl Client {
         if warms && self.variant == Variant::StateOfTheWorld {
             self.held.entry(types::CLUSTER_LOAD_ASSIGNMENT).or_default().repeats = true;
         }
+        self.has_parts |= !is_good;
+        if type_url == types::LISTENER {
+            let used = self.wanted(types::ROUTE_CONFIGURATION);
+            let routes = self.held.get(types::ROUTE_CONFIGURATION).map(|it| &it.resources);
+            let unused = routes.into_iter().flat_map(|it| it.keys());
+            self.stale.extend(unused.filter(|name| !used.contains(*name)).cloned());
+        }
+        is_good
     }
 
     pub(super) fn wanted(&self, type_url: &str) -> BTreeSet<String> {
@@ -166,7 +284,10 @@ impl Client {
 
     pub(super) fn listeners(&self) -> impl Iterator<Item = String> + '_ {
         let listeners = self.held.get(types::LISTENER).map(|held| held.resources.values());
-        listeners.into_iter().flatten().map(|it| api::Named::decode(it.clone()).unwrap().content)
+        let content = |it: &Bytes| api::Named::decode(it.clone()).unwrap().content;
+        listeners.into_iter().flatten().map(move |it| {
+            content(it).split_once('#').map_or_else(String::new, |(leads, _)| leads.to_owned())
+        })
     }
 
     /// A cluster that traffic is sent to and that is not ready.
@@ -179,6 +300,7 @@ impl Client {
             }
             let routes = leads.strip_prefix("routes ");
             let held = self.held.get(types::ROUTE_CONFIGURATION);
+            let routes = routes.filter(|name| !self.stale.contains(*name));
             let Some(bytes) = routes.and_then(|name| held?.resources.get(name)) else { continue };
             let routes = api::RouteConfiguration::decode(bytes.clone()).unwrap();
             let routes = routes.virtual_hosts.into_iter().flat_map(|host| host.routes);

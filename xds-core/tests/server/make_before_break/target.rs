@@ -110,6 +110,15 @@ pub(super) struct Target {
     pub(super) routes: BTreeMap<&'static str, BTreeSet<&'static str>>,
     /// What stands in it: a route configuration by name, or a cluster.
     pub(super) listeners: BTreeMap<&'static str, Leads>,
+    /// Some setting of all routes and listeners.
+    pub(super) salt: u64,
+}
+
+/// How many clusters a repair changes if nobody dislikes any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    One,
+    All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +184,40 @@ impl Target {
         self.endpoints.values_mut().for_each(|version| *version = dice.roll(100));
     }
 
+    /// Changes what somebody does not like, and all routes, listeners and endpoints; of clusters no more than
+    /// one, or all.
+    pub(super) fn repair(&mut self, extent: Extent, dislikes: &dyn Fn(&str, &Bytes) -> bool) {
+        self.salt += 1;
+        // Who rejects that there are none is not told so again.
+        if self.listeners.is_empty()
+            && let Some(cluster) = self.clusters.keys().next()
+        {
+            self.listeners.insert(LISTENERS[0], Leads::ToCluster(cluster));
+        }
+        for turn in 0.. {
+            let all = self.resources();
+            let bad = |of: &str| {
+                let all = all.iter().filter(|((ty, _), bytes)| *ty == of && dislikes(ty, bytes));
+                all.map(|((_, name), _)| *name).collect::<BTreeSet<_>>()
+            };
+            let mut clusters = bad(types::CLUSTER);
+            let mut endpoints = bad(types::CLUSTER_LOAD_ASSIGNMENT);
+            if turn == 0 {
+                // One change is enough for the others to go along.
+                endpoints.extend(self.endpoints.keys());
+                let others = self.clusters.keys().take(match extent {
+                    Extent::One => usize::from(clusters.is_empty()),
+                    Extent::All => usize::MAX,
+                });
+                clusters.extend(others);
+            } else if clusters.is_empty() && endpoints.is_empty() {
+                return;
+            }
+            clusters.iter().for_each(|it| self.clusters.get_mut(it).unwrap().1 += 10);
+            endpoints.iter().for_each(|it| *self.endpoints.get_mut(it).unwrap() += 100);
+        }
+    }
+
     pub(super) fn resources(&self) -> BTreeMap<(&'static str, &'static str), Bytes> {
         let mut all = BTreeMap::new();
         for (&name, &(service, setting)) in &self.clusters {
@@ -200,7 +243,8 @@ impl Target {
             let routes = clusters.iter().map(|&cluster| api::Route {
                 route: Some(api::RouteAction { cluster: cluster.into() }),
             });
-            let host = api::VirtualHost { name: "all".into(), routes: routes.collect() };
+            let name_of_host = format!("all-{}", self.salt);
+            let host = api::VirtualHost { name: name_of_host, routes: routes.collect() };
             let routes = api::RouteConfiguration { name: name.into(), virtual_hosts: vec![host] };
             all.insert((types::ROUTE_CONFIGURATION, name), routes.encode_to_vec().into());
         }
@@ -209,7 +253,7 @@ impl Target {
                 Leads::ToRoutes(routes) => format!("routes {routes}"),
                 Leads::ToCluster(cluster) => format!("cluster {cluster}"),
             };
-            all.insert((types::LISTENER, name), named(name, content));
+            all.insert((types::LISTENER, name), named(name, format!("{content}#{}", self.salt)));
         }
         all
     }

@@ -1,11 +1,17 @@
 //! What may happen in the model: random steps, and the configurations and clients they happen to.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 use proptest::{collection::vec, option, prelude::*};
-use xds_core::server::{
-    AckGated, Missing, NackRecovery, OnStuck, OrderingPolicy, ServerConfig, ServerLimits,
-    SotwResponse, VersionMode, Warming, Window,
+use xds_core::{
+    Malformed,
+    references::{Reference, ReferenceExtractor, Target},
+    server::{
+        AckGated, Missing, NackRecovery, OnStuck, OrderingPolicy, ServerConfig, ServerLimits,
+        SotwResponse, VersionMode, Warming, Window,
+    },
+    types,
 };
 
 /// Full state, the endpoints that follow it, full state by name, and changes of an unknown type.
@@ -76,18 +82,10 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
     let rules = (recovery, window, missing, full, versions);
     let warming = prop_oneof![3 => Just(Warming::AfterClusters), 1 => Just(Warming::Off)];
     let split = prop_oneof![3 => Just(Split::No), 1 => Just(Split::Yes)];
-    // What endpoints a cluster needs the model does not know.
-    let gated = |on_stuck| {
-        let mut gated = AckGated::default();
-        gated.references = None;
-        gated.on_stuck = on_stuck;
-        OrderingPolicy::AckGated(gated)
-    };
     let ordering = prop_oneof![
         2 => Just(OrderingPolicy::OrderOnly),
         1 => Just(OrderingPolicy::Off),
-        1 => Just(gated(OnStuck::Hold)),
-        1 => Just(gated(OnStuck::Continue)),
+        3 => gates(),
     ];
     (rules, warming, split, ordering).prop_map(|(rules, warming, split, ordering)| {
         let (recovery, window, missing, full, versions) = rules;
@@ -109,6 +107,42 @@ pub(crate) fn config() -> impl Strategy<Value = (ServerConfig, Split)> {
             config = config.with_limits(limits);
         }
         (config, split)
+    })
+}
+
+/// Clusters of the content `2` name endpoints of their own name. No client of the model cares: whoever asks
+/// for these in time does so by chance, and all others are waited for until the time is up.
+#[derive(Debug)]
+struct Namesakes;
+
+impl ReferenceExtractor for Namesakes {
+    fn references(
+        &self,
+        type_url: &str,
+        resource: &[u8],
+        found: &mut dyn FnMut(Reference<'_>),
+    ) -> Result<(), Malformed> {
+        let text = core::str::from_utf8(resource).unwrap();
+        let name = text.strip_suffix("=2").filter(|_| type_url == types::CLUSTER);
+        let names = |it| Reference::new(types::CLUSTER_LOAD_ASSIGNMENT, Target::Name(it));
+        name.map(names).into_iter().for_each(found);
+        Ok(())
+    }
+}
+
+fn gated(on_stuck: OnStuck, references: Option<Arc<dyn ReferenceExtractor>>) -> OrderingPolicy {
+    let mut gated = AckGated::default();
+    (gated.on_stuck, gated.references) = (on_stuck, references);
+    OrderingPolicy::AckGated(gated)
+}
+
+/// Policies that gate, with references and without.
+pub(crate) fn gates() -> impl Strategy<Value = OrderingPolicy> {
+    let references = prop_oneof![Just(None), Just(Some(()))];
+    let on_stuck = prop_oneof![Just(OnStuck::Hold), Just(OnStuck::Continue)];
+    (on_stuck, references).prop_map(|(on_stuck, references)| {
+        let references = references.map(|()| Arc::new(Namesakes) as Arc<dyn ReferenceExtractor>);
+        gated(on_stuck, references)
     })
 }
 

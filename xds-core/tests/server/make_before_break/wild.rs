@@ -1,0 +1,101 @@
+//! What happens on wild walks beside changes, and how they end.
+
+use super::{
+    Duration, Habit, StreamEvent, VIEWS, Variant, Via, World,
+    client::{self, Client},
+    target::Extent,
+};
+use std::fmt::Write as _;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nature {
+    /// Resources change and clients answer, and nothing else happens.
+    Tame,
+    Wild,
+}
+
+impl World {
+    pub(super) fn run_wild(&mut self, index: usize) {
+        match self.dice.roll(8) {
+            0 => self.reconnect(index),
+            1 | 2 => self.move_to_the_other(index),
+            _ => {
+                let time = Duration::from_millis(self.dice.roll(3_000));
+                self.wait(time);
+            }
+        }
+    }
+
+    /// Lets time pass as a driver does that sleeps exactly to the next deadline.
+    pub(super) fn wait(&mut self, time: Duration) {
+        writeln!(self.log, "{time:?} pass").unwrap();
+        let until = self.now.after(time);
+        while let Some(next) = self.server.poll_timeout().filter(|next| next.at <= until) {
+            self.now = self.now.max(next.at);
+            self.server.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = until;
+    }
+
+    fn reconnect(&mut self, index: usize) {
+        writeln!(self.log, "{index} reconnects").unwrap();
+        let (now, variant) = (self.now, self.clients[index].variant);
+        self.server.handle_event(StreamEvent::Closed(self.clients[index].stream), now);
+        let stream = self.server.accept(Via::Aggregated(variant), now).unwrap();
+        let client = &mut self.clients[index];
+        client.reconnect(stream);
+        client.excused |= client.variant == Variant::StateOfTheWorld;
+        let view = VIEWS[client.view].into();
+        self.server.assign(stream, &view, now);
+        self.drain();
+        self.ask(index);
+    }
+
+    fn move_to_the_other(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        client.view = 1 - client.view;
+        client.excused |= client.variant == Variant::StateOfTheWorld;
+        let (stream, view) = (client.stream, VIEWS[client.view]);
+        writeln!(self.log, "{index} sees {view:?}").unwrap();
+        self.server.assign(stream, &view.into(), self.now);
+        self.drain();
+    }
+
+    /// Whether the client has what it was promised.
+    pub(super) fn judge(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        if client.excused && client.has_all(&self.targets[client.view].resources()) {
+            client.excused = false;
+        }
+        if !client.excused
+            && let Some(why) = client.broken()
+        {
+            self.violation = Some(format!("client {index}: {why}"));
+        }
+    }
+
+    /// What anybody has rejected is repaired, and whoever reads has all there is: without a timeout that would
+    /// have to pass, and though a client that is told all clusters each time is told of few that changed. An
+    /// incremental one is sent what it rejected beside others once more only, unless it changes.
+    pub(super) fn end_well(&mut self) {
+        self.is_ending = true;
+        let in_full = |it: &Client| it.variant == Variant::StateOfTheWorld;
+        self.repair(Extent::One, in_full);
+        if self.violation.is_none() {
+            self.repair(Extent::All, |_| true);
+        }
+    }
+
+    fn repair(&mut self, extent: Extent, is_content: impl Fn(&Client) -> bool) {
+        for view in 0..self.views() {
+            self.targets[view].repair(extent, &client::dislikes);
+            self.publish(view);
+        }
+        // What lingers nobody can repair.
+        for client in self.clients.iter_mut().filter(|it| it.habit == Habit::Particular) {
+            client.habit = Habit::Accepts;
+        }
+        self.settle(|it| it.habit != Habit::Stalls && is_content(it));
+    }
+}
