@@ -4,7 +4,7 @@ mod support;
 
 use prost::Message as _;
 use support::{
-    CLUSTER, DELTA_AGGREGATED, ENDPOINTS, RawClient, connect, give_way, names,
+    CLUSTER, DELTA_AGGREGATED, ENDPOINTS, RawClient, connect, give_way, names, resource,
     server::{Running, set, start, start_with, streams},
     soon,
 };
@@ -12,8 +12,8 @@ use xds_core::{
     ViewName,
     proto::{DiscoveryRequest, DiscoveryResponse},
     server::{
-        Admission, AsideError, Lag, LayersError, OnDemand, ServerConfig, ServerLimits, StatusCode,
-        TooManyWaits, Transaction,
+        Admission, AsideError, Lag, LayersError, OnDemand, ServerConfig, ServerLimits, Snapshot,
+        StatusCode, TooManyWaits, Transaction, ViewContents,
     },
 };
 use xds_tokio::{
@@ -283,4 +283,32 @@ async fn whoever_waits_is_told_that_the_server_has_ended() {
     handle.shut_down().await;
     let ended = soon(waiting).await.unwrap();
     assert!(matches!(ended, Err(ConvergenceError::Ended(_))), "{ended:?}");
+}
+
+/// M206, M216: what a snapshot would show is looked at before it is served.
+#[tokio::test]
+async fn a_snapshot_is_previewed() {
+    let running = start().await;
+    running.handle.apply(set(&[(CLUSTER, "gone", "1"), (CLUSTER, "kept", "1")])).await.unwrap();
+    let snapshot = || {
+        let mut snapshot = Snapshot::new();
+        snapshot.insert(CLUSTER, "kept", resource("kept", "1"));
+        snapshot.insert(CLUSTER, "new", resource("new", "1"));
+        snapshot
+    };
+    let names = |contents: &ViewContents| -> Vec<String> {
+        contents.iter().map(|(_, name, _)| name.to_string()).collect()
+    };
+    let view = ViewName::default();
+    let preview = running.handle.preview_snapshot(view.clone(), snapshot()).await.unwrap();
+    assert_eq!(preview.iter().map(names).collect::<Vec<_>>(), [["kept", "new"]]);
+    let contents = running.handle.contents(view.clone()).await.unwrap();
+    assert_eq!(names(&contents), ["gone", "kept"], "it is not applied");
+    running.handle.set_snapshot(view.clone(), snapshot()).await.unwrap();
+    let contents = running.handle.contents(view.clone()).await.unwrap();
+    assert_eq!(contents, preview[0]);
+    let mut twice = snapshot();
+    twice.insert(CLUSTER, "new", resource("new", "2"));
+    running.handle.preview_snapshot(view, twice).await.unwrap_err();
+    println!("covers: M206 M216");
 }

@@ -145,6 +145,23 @@ impl ServerHandle {
         Ok(self.with_server(move |server, _| server.preview(&transaction)).await??)
     }
 
+    /// The same for a snapshot: what clients would be shown after [`set_snapshot`](Self::set_snapshot).
+    ///
+    /// # Errors
+    ///
+    /// The snapshot is wrong, or the server has ended.
+    pub async fn preview_snapshot(
+        &self,
+        view: ViewName,
+        snapshot: Snapshot,
+    ) -> Result<Vec<ViewContents>, ApplyError> {
+        let preview = move |server: &mut Server, _| {
+            let transaction = server.difference(&view, snapshot)?;
+            server.preview(&transaction)
+        };
+        Ok(self.with_server(preview).await??)
+    }
+
     /// What a view has; of a layered one, what it shows.
     ///
     /// # Errors
