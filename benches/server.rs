@@ -62,6 +62,7 @@ fn main() {
     measure_copies(&mut ratios, &mut group, sent);
     group.finish();
     if !is_test_run() {
+        print_table(&ratios);
         print(&ratios);
     }
 }
@@ -202,6 +203,39 @@ fn measure_copies(ratios: &mut Ratios, group: &mut BenchmarkGroup<'_, WallTime>,
 }
 
 const MEMCPY: &str = "memcpy of one response each, W=1000";
+
+/// All sizes side by side: what one change costs for everybody, and a client of each size as often as one of
+/// the smallest.
+fn print_table(ratios: &Ratios) {
+    println!(
+        "\n| clients subscribe to | R | W | update | fan-out | ACKs | a client | of the smallest |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for wants in [Wants::Everything, Wants::Names(&|_| vec![])] {
+        let parts = |resources, clients| {
+            let cell = wants.cell(resources, clients);
+            let [update, fan_out, acks] =
+                PARTS.map(|part| ratios.median(&format!("{cell}: {part}")));
+            Some([update?, fan_out?, acks?])
+        };
+        let each = |[_, fan_out, acks]: [f64; 3], clients: usize| (fan_out + acks) / clients as f64;
+        let smallest = parts(RESOURCES[0], CLIENTS[0]).map(|it| each(it, CLIENTS[0]));
+        for (resources, clients) in RESOURCES.into_iter().flat_map(|r| CLIENTS.map(|w| (r, w))) {
+            let Some((times, smallest)) = parts(resources, clients).zip(smallest) else { continue };
+            let what = match wants {
+                Wants::Everything => "everything".to_owned(),
+                Wants::Names(_) | Wants::Few(_) => format!("{NAMES} names"),
+            };
+            let [update, fan_out, acks] = times.map(|time| format!("{:.1} us", time * 1e6));
+            let client = each(times, clients);
+            println!(
+                "| {what} | {resources} | {clients} | {update} | {fan_out} | {acks} | {:.0} ns | {:.2} |",
+                client * 1e9,
+                client / smallest,
+            );
+        }
+    }
+}
 
 fn print(ratios: &Ratios) {
     let everything = |r, w, part: &str| format!("{}: {part}", Wants::Everything.cell(r, w));

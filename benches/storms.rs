@@ -245,6 +245,9 @@ fn print(ratios: &Ratios, size: Size) {
     for name in PARTS {
         ratios.print(&part(ONE_DOES_NOT, name), &part(ALL_READ, name), None);
     }
+    for name in PARTS {
+        ratios.print_tails(&part(ONE_DOES_NOT, name), &part(ALL_READ, name));
+    }
 }
 
 fn resource(index: usize, version: u16) -> (String, Bytes) {

@@ -6,11 +6,15 @@ use criterion::{BenchmarkGroup, measurement::WallTime};
 
 use crate::stopwatch::Stopwatch;
 
-/// The median time of each piece of work measured so far.
+/// The median time of each piece of work measured so far, and that which one in a hundred rounds exceeds.
 #[derive(Debug, Default)]
 pub struct Ratios {
     medians: Vec<(String, f64)>,
+    tails: Vec<(String, f64)>,
 }
+
+/// Fewer rounds than this have no slowest hundredth.
+const ENOUGH_FOR_TAILS: usize = 100;
 
 /// Fewer rounds than this give no median worth printing.
 const ENOUGH: usize = 10;
@@ -82,9 +86,23 @@ impl Ratios {
             return;
         }
         times.sort_by(f64::total_cmp);
+        if times.len() >= ENOUGH_FOR_TAILS
+            && let Some(&tail) = times.get(times.len() * 99 / 100)
+        {
+            self.tails.push((name.clone(), tail));
+        }
         if let Some(&median) = times.get(times.len() / 2) {
             self.medians.push((name, median));
         }
+    }
+
+    /// Prints how long the slowest hundredth of the rounds took at least, as a multiple of the same of the
+    /// `baseline`.
+    pub fn print_tails(&self, work: &str, baseline: &str) {
+        let tail = |name: &str| self.tails.iter().find(|(n, _)| n == name).map(|(_, time)| *time);
+        let Some((work_time, baseline_time)) = tail(work).zip(tail(baseline)) else { return };
+        println!("P99    {work} = {:.0} us", work_time * 1e6);
+        print_ratio(&format!("P99 of {work}"), baseline, work_time / baseline_time, None);
     }
 
     /// Prints how many times as long as `baseline` the `work` took, and what it should be at most.
