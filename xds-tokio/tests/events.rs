@@ -138,7 +138,7 @@ async fn without_an_authorizer_the_application_lets_clients_in() {
     let mut events = handle.events();
     let (base, blue) = (ViewName::from("base"), ViewName::from("blue"));
     let mut resources = Transaction::in_view(base.clone());
-    resources.set(CLUSTER, "a", support::resource("a", "1"));
+    resources.set(CLUSTER, "a", resource("a", "1"));
     handle.apply(resources).await.unwrap();
     handle.set_layers(blue.clone(), vec![base.clone()]).await.unwrap();
     let wrong = handle.set_layers(base.clone(), vec![blue.clone()]).await;

@@ -388,7 +388,7 @@ pub(crate) fn cases() -> Vec<(&'static str, &'static str, Vec<Bytes>, End)> {
         (
             "to drop what was never asked for",
             DELTA_AGGREGATED,
-            vec![delta(|it| it.resource_names_unsubscribe = many(1_000))],
+            vec![delta(|it| it.resource_names_unsubscribe = many(100_000))],
             Served,
         ),
     ]

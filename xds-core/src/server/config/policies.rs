@@ -62,7 +62,9 @@ pub enum Warming {
     /// Never only for that reason.
     Off,
     /// When clusters were sent: the stream's next request for endpoints is answered even if it
-    /// looks like an ACK. An incremental client, which would not ask, is sent those of the clusters.
+    /// looks like an ACK. An incremental client, which would not ask, is sent those of the clusters: of
+    /// other names than the clusters' own only under
+    /// [`AckGated::references`](super::AckGated::references), which finds them.
     #[default]
     AfterClusters,
     /// When clusters were accepted, and then unasked: a client that rejects clusters does not pay for
