@@ -54,7 +54,8 @@ pub enum OrderingPolicy {
 /// - News that something is gone which an incremental client has rejected counts as accepted with the next
 ///   response that it accepts after a change.
 /// - A client that rejects the same endpoints, routes or other resources that it names twice, and accepts others
-///   of the type in between, is taken to have them.
+///   of the type in between, is taken to have them; and so is one that is moved to a view that has what it
+///   was sent before, and rejects that afterwards.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
 ///   stay; of more, the oldest go at once. As many earlier contents of clusters are remembered, to know which
 ///   ones a state-of-the-world client takes as new and asks for the endpoints of; of more, it is waited for in

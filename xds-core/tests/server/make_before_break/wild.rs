@@ -54,6 +54,11 @@ impl World {
 
     fn move_to_the_other(&mut self, index: usize) {
         let client = &mut self.clients[index];
+        // What it rejects from before a move it is taken to have.
+        let may_reject = matches!(client.habit, Habit::Picky | Habit::Particular);
+        if may_reject && !client.inbox.is_empty() {
+            return;
+        }
         client.view = 1 - client.view;
         client.excused |= client.variant == Variant::StateOfTheWorld;
         let (stream, view) = (client.stream, VIEWS[client.view]);
