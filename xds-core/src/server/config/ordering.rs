@@ -55,7 +55,8 @@ pub enum OrderingPolicy {
 ///   response that it accepts after a change.
 /// - A client that rejects the same endpoints, routes or other resources that it names twice, and accepts others
 ///   of the type in between, is taken to have them; and so is one that is moved to a view that has what it
-///   was sent before, and rejects that afterwards.
+///   was sent before, and rejects that afterwards. Of a moved client that rejects a resource, which is then
+///   deleted, it is not known that it may have one of that name from before.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
 ///   stay; of more, the oldest go at once. As many earlier contents of clusters are remembered, to know which
 ///   ones a state-of-the-world client takes as new and asks for the endpoints of; of more, it is waited for in

@@ -54,9 +54,9 @@ impl World {
 
     fn move_to_the_other(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        // What it rejects from before a move it is taken to have.
-        let may_reject = matches!(client.habit, Habit::Picky | Habit::Particular);
-        if may_reject && !client.inbox.is_empty() {
+        // What it rejects from before a move it is taken to have, and not to have what came and went since
+        // under the name of something that it has from there.
+        if matches!(client.habit, Habit::Picky | Habit::Particular) {
             return;
         }
         client.view = 1 - client.view;
