@@ -129,6 +129,31 @@ fn rejected_deletions_are_told_again_to_clients_of_everything() {
     ]);
 }
 
+/// IL1, IS11: what went while a response was on its way that is then rejected is told, also to a client that has
+/// accepted nothing since there was anything.
+#[test]
+fn what_went_before_the_first_resource_is_accepted_is_told() {
+    run_all(&[(
+        "IL1 IS11 M107",
+        "
+        d> cds +a
+        d< cds first -a
+        d> cds ack
+        set cds b=bad c=1 d=1
+        d> cds +*
+        d< cds resubscribed b=bad c=1 d=1
+        d> cds nack
+        set cds -d
+        d< cds changed b=bad c=1 -d
+        set cds -b -c
+        d> cds nack
+        d< cds changed -b -c -d
+        d> cds ack
+        d<
+        ",
+    )]);
+}
+
 /// M107, M147: a type that lingers has its own order of deletions. One that was rejected is not repeated, and what
 /// waits for it waits until the client accepts something of the type.
 #[test]
