@@ -282,6 +282,23 @@ fn a_full_state_after_a_move_is_sent_once() {
     println!("covers: M223 IS5");
 }
 
+/// M223, IS5: of what the other view has an error of, and nothing else, a client of everything is told nothing where
+/// absence says nothing.
+#[test]
+fn an_error_in_the_other_view_is_no_news_to_who_does_not_name_it() {
+    let mut rig = Rig::new(asked());
+    rig.set_in("old", "rds a=1 b=1");
+    rig.set_in("new", "rds a=1 !b=5");
+    rig.run("> rds *");
+    rig.assign(1, "old");
+    rig.run("< rds first a=1 b=1\n> rds *\n<");
+    rig.assign(1, "new");
+    rig.run("<");
+    rig.set_in("new", "rds b=2");
+    rig.run("< rds changed b=2\n> rds *\n<");
+    println!("covers: M223 IS5");
+}
+
 /// IS24: a client that would see one view too many is told so, rather than left to wait.
 #[test]
 fn views_are_bounded_however_they_come_into_being() {

@@ -141,12 +141,18 @@ impl Turn<'_> {
                     self.trust(name.as_str(), is_current, cause);
                     self.disown(&name, cause);
                 }
-                (Variant::StateOfTheWorld, _) if self.arena.find(name.as_str()).is_some() => {
+                (Variant::StateOfTheWorld, _) if self.is_there(&name) => {
                     self.trust(name.as_str(), is_current, cause);
                 }
                 (Variant::StateOfTheWorld, _) => {}
             }
         }
+    }
+
+    /// Whether the view has a resource of the name: an error alone is none.
+    fn is_there(&self, name: &ResourceName) -> bool {
+        let slot = self.arena.find(name.as_str());
+        slot.is_some_and(|slot| self.arena.payload(slot).is_some())
     }
 
     /// The client waits to be told whether the wildcard covers a name, which it does not have.
