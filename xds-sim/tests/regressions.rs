@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 17] = [
+const MENDED: [(&str, &str, &str); 19] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -91,6 +91,16 @@ const MENDED: [(&str, &str, &str); 17] = [
         "a state without what was dropped is another one, also where that was dropped before (IS4, the rule was wrong)",
         "types=1 names=4 operations=20 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,watch-when-told}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAEAAAAAAEABQAAAAABAAAAAAAAAQAAAAAAAAEADAAAABsBAAYAAAAIAQAIAAADAAEEAAAAAwABAAAAAAAAAQAIAAAAAAEDBQAAAB8BBA",
+    ),
+    (
+        "what was deleted from under a rejected response is told (IL1)",
+        "variant=delta types=1 names=6 data_errors=DropCached operations=20 actions={watch-all,unwatch,delete,set-bad,set-back,empty,slow-watcher,watch-when-told,set-for-a-while}",
+        "AAEAAAAAAQAAAAAAAQAMAAABGAEAAwAAAgABAAcAAAAAAQAEAAAAAAEECQ",
+    ),
+    (
+        "a moved client that everything is told of lacks nothing where there is an error only (IS5)",
+        "operations=20 views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,set-for-a-while,set-error,move}",
+        "AAEAAwADAQABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAADAAABBAwAAwEAAQAN",
     ),
 ];
 
