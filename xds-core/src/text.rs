@@ -93,6 +93,10 @@ macro_rules! text {
     };
 }
 
+/// How long names may be, unless somebody wants otherwise. The same for clients and servers: a client tells each server
+/// what others have sent, and one whose limit is lower would end its streams for it, again and again.
+pub(crate) const NAME_BYTES: usize = 2_048;
+
 text! {
     /// The type of a resource, as in `type.googleapis.com/envoy.config.cluster.v3.Cluster` (S0.008).
     TypeUrl(Arc<str>)

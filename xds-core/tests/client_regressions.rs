@@ -11,7 +11,7 @@ use prost::{Message as _, Name as _};
 use xds_core::{
     ChannelId, Client, Frame, Time, Timer, TypeUrl, WatchId,
     client::{
-        Authority, ChannelError, ChannelEvent, ClientConfig, Instrument, Interest,
+        Authority, ChannelError, ChannelEvent, ClientConfig, Instrument, Interest, InvalidWatch,
         ManagementServer, MetricsExporter, Node, Notice, Output, ReadGate, WatchErrorKind,
     },
     proto,
@@ -251,6 +251,27 @@ fn long_versions_and_nonces_close_the_channel() {
         assert_eq!((stats.malformed, stats.responses, stats.resources_valid), (1, 0, 0));
         assert!(bench.client.status().all(|status| status.bytes.is_none()), "IC36");
     }
+}
+
+/// A name is bounded in the form in which servers are told of it: escapes make it longer.
+#[test]
+fn names_are_bounded_in_their_canonical_form() {
+    let long =
+        format!("xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/{}", "é".repeat(400));
+    let limit = 2_048;
+    let bytes = long.len() + 4 * 400;
+    assert!(long.len() < limit && bytes > limit);
+    let authority = Authority::new("x").with_server(ManagementServer::new("server"));
+    let mut bench = Bench::new(config().with_authority(authority));
+    let interest = Interest::Name(&long);
+    let watch = bench.client.watch(&TypeUrl::from(TYPES[ENDPOINTS]), interest, Time::ZERO);
+    assert_eq!(watch, Err(InvalidWatch::NameTooLong { bytes, limit }));
+
+    bench.watch(ENDPOINTS, Interest::Wildcard);
+    bench.connect();
+    bench.receive(frame_of(ENDPOINTS, "1", "n", &[(&long, 1), ("a", 1)]));
+    bench.drain();
+    assert_eq!((bench.client.stats().nacks, bench.client.stats().resources_valid), (1, 1));
 }
 
 /// Exactly at the limit both are taken.

@@ -58,6 +58,7 @@ impl Client {
                 self.check_name(name)?;
                 let name = names::read(name, type_url, self.config.profile.federation)
                     .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
+                self.check_name(&name.name)?;
                 let authority = self.position_of_authority(&name)?;
                 self.watch_name(type_index, &name.name, authority, now)
             }
@@ -66,6 +67,7 @@ impl Client {
                 self.check_name(name)?;
                 let glob = names::read_glob(name, type_url, self.config.profile.federation)
                     .map_err(|why| InvalidWatch::Structured { name: name.into(), why })?;
+                self.check_name(&glob.name)?;
                 let authority = self.position_of_authority(&glob)?;
                 if !self.is_incremental(authority, type_index) {
                     let name = ResourceName::from(&*glob.name);

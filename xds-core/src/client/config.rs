@@ -13,7 +13,10 @@ pub(super) use super::profile::{
     ConnectivityErrors, DataErrorPolicy, Fallback, Federation, Profile, ReadGate, WildcardForm,
 };
 use super::resource_type::ResourceType;
-use crate::{proto, text::TypeUrl};
+use crate::{
+    proto,
+    text::{NAME_BYTES, TypeUrl},
+};
 
 /// Everything a [`Client`](super::Client) needs to know.
 #[derive(Clone, Debug)]
@@ -225,7 +228,9 @@ pub struct ClientLimits {
     pub response_bytes: usize,
     /// The longest version or nonce, in bytes. A response with a longer one closes the channel.
     pub token_bytes: usize,
-    /// The longest resource name, in bytes. A longer one makes its resource invalid.
+    /// The longest resource name, in bytes, as it comes and in its canonical form; 2,048 by default. A longer one makes
+    /// its resource invalid. Names are told to whichever server is asked next, so this should be no more than the
+    /// strictest of them takes: one that ends streams for a longer name would do so each time.
     pub name_bytes: usize,
     /// How many resources of one type are taken under a wildcard and globs. Further ones are invalid. What is
     /// deleted but kept counts until there are more than this many in all; then the newly deleted are
@@ -252,7 +257,7 @@ impl Default for ClientLimits {
         Self {
             response_bytes: 256 << 20,
             token_bytes: 4 << 10,
-            name_bytes: 4 << 10,
+            name_bytes: NAME_BYTES,
             resources_per_type: 1 << 20,
             bytes_per_type: 1 << 31,
             tombstones_per_type: 10_000,

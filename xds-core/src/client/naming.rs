@@ -34,14 +34,17 @@ impl<'a> Naming<'a> {
             )))
         } else if name.is_empty() {
             Err(Rejection::new("the resource has no name"))
-        } else if let Err(why) = self.read(name) {
-            Err(Rejection::new(alloc::format!("its name {name:.200}: {why}")))
-        } else if name.len() > limit {
-            let bytes = name.len();
-            Err(Rejection::new(alloc::format!(
-                "name of {bytes} bytes exceeds the limit of {limit}"
-            )))
         } else {
+            let kept = self
+                .read(name)
+                .map_err(|why| Rejection::new(alloc::format!("its name {name:.200}: {why}")))?;
+            // As it came, and as servers are told of it.
+            let bytes = name.len().max(kept.name.len());
+            if bytes > limit {
+                return Err(Rejection::new(alloc::format!(
+                    "name of {bytes} bytes exceeds the limit of {limit}"
+                )));
+            }
             Ok(name)
         }
     }

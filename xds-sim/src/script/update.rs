@@ -83,7 +83,8 @@ fn resource(item: &str) -> Result<Versioned, String> {
         }
         _ => (None, name),
     };
-    Ok(Versioned { type_name, name: name.into(), version: version.into(), aliases, ttl, text })
+    let name = super::command::expand_name(name)?;
+    Ok(Versioned { type_name, name, version: version.into(), aliases, ttl, text })
 }
 
 impl Update {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Rate;
+use crate::text::NAME_BYTES;
 
 /// What a single client, or the application, can make the server hold (M242, IS24). What concerns a client may
 /// be another for some of them: [`ClientLimits`].
@@ -84,7 +85,7 @@ impl Default for ServerLimits {
             observed_nacks: Some(Rate { per_second: 1, burst: 20 }),
             types_per_stream: 64,
             names_per_stream: 1_000_000,
-            name_bytes: 2_048,
+            name_bytes: NAME_BYTES,
             node_bytes: 1 << 20,
             request_bytes: usize::MAX,
             views: 100_000,

@@ -69,8 +69,7 @@ impl Life {
     /// resource and not told that it is gone. Of several gaps only the last one is known; in doubt, he
     /// was.
     pub(crate) fn is_known(self, sent: Stamp, told: Stamp) -> bool {
-        let told_in_gap =
-            self.buried().is_some_and(|buried| (buried..self.born).contains(&told));
+        let told_in_gap = self.buried().is_some_and(|buried| (buried..self.born).contains(&told));
         self.first != Stamp::START && sent >= self.first && !told_in_gap
     }
 }
