@@ -91,6 +91,26 @@ fn nacks() {
             <
         ",
         ),
+        // Or the client has been told an error since, in its place.
+        (
+            "M107 IS11 IS28",
+            "
+            set cds a=1 c=1
+            d> cds +* +a
+            d< cds first a=1 c=1
+            d> cds ack
+            set cds -a b=bad
+            d< cds changed b=bad -a
+            d> cds nack
+            set cds !a=7
+            d< cds changed !a=7
+            d> cds ack
+            set cds b=2
+            d< cds changed b=2
+            d> cds ack
+            d<
+        ",
+        ),
         // What was bad may be the one that goes.
         (
             "M107",

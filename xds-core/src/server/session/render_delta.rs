@@ -4,7 +4,12 @@
 use alloc::boxed::Box;
 use core::mem;
 
-use super::{CatchUp, Session, Turn, Wildcard, rare::Telling, render::MinSome as _};
+use super::{
+    CatchUp, Session, Turn, Wildcard,
+    edge::{Edge, Standing},
+    rare::Telling,
+    render::MinSome as _,
+};
 use crate::{
     server::{
         config::WildcardExit,
@@ -71,14 +76,15 @@ impl Turn<'_> {
 
     /// The common case: nothing but the wildcard, whose bytes all such clients share. Which deletions
     /// concern a client depends on how far it ever was, so it has to be there still, unless there are
-    /// none.
+    /// none; and on the errors that it may have been told by name.
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
             && !self.isolates()
             && self.session.farewell().is_empty()
             && self.session.spelling == Spelling::Names
             && wildcard.catch_up == CatchUp::Everything
-            && (wildcard.reached == wildcard.cursor || self.arena.newest_grave() <= wildcard.told)
+            && (self.arena.newest_grave() <= wildcard.told
+                || wildcard.reached == wildcard.cursor && self.session.named == 0)
     }
 
     /// What the client knows of deletions: everything, if it is to keep what it has (M133).
@@ -90,14 +96,14 @@ impl Turn<'_> {
     }
 
     /// Adds the names of what the wildcard has lost, as many as fit. Names that are due anyhow are left to
-    /// that.
+    /// that, and those that have an error to the error, which is told by name (IS28).
     fn gather_graves(&self, wildcard: Wildcard, parts: &mut Parts) -> Option<Stamp> {
         let (edges, own) = (&*self.edges, self.slot);
         let is_due = |resource: Slot| {
-            edges
-                .find(own, resource)
-                .and_then(|slot| edges.at(slot))
-                .is_some_and(|edge| edge.due.is_some())
+            let edge = edges.find(own, resource).and_then(|slot| edges.at(slot));
+            let has_error =
+                |edge: &Edge| edge.standing == Standing::Named && self.error_of(resource).is_some();
+            edge.is_some_and(|edge| edge.due.is_some() || has_error(edge))
         };
         let (knows, spelling) = (self.knows(&wildcard), self.session.spelling);
         self.arena.gather_graves(knows, wildcard.reached, parts, spelling, |slot| !is_due(slot))
