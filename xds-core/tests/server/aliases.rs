@@ -343,6 +343,27 @@ fn a_client_comes_back_with_aliases() {
             set vhds -r/a
             2d< vhds first -r/a -r/x",
         ),
+        // Who asks for what it has in another way as well may not know that the alias is a name of it.
+        (
+            "M136 IS7",
+            "
+            set vhds r/a+r/x+r/y=1 r/b=1
+            d> vhds +r/a +r/b
+            d< vhds first r/a+r/x+r/y=1 r/b=1
+            close
+            2d> vhds +r/a +r/x has:r/a+r/x+r/y=1
+            2d< vhds first r/a+r/x+r/y=1
+            2d> vhds ack
+            2d<
+            4d> vhds +r/x +r/y has:r/a+r/x+r/y=1
+            4d< vhds first r/a+r/x+r/y=1
+            4d> vhds ack
+            4d<
+            3d> vhds +* +r/x has:r/a+r/x+r/y=1 has:r/b=1
+            3d< vhds first r/a+r/x+r/y=1
+            3d> vhds ack
+            3d<",
+        ),
         // An alias is not the name of a resource that it could have; if it once was, that is gone.
         (
             "M136 M118 M120",

@@ -47,6 +47,19 @@ impl Turn<'_> {
         resource.is_some_and(|resource| self.edges_by_alias(resource).next().is_some())
     }
 
+    /// The edge to a resource that a client says it has, and also subscribes to by an alias without being seen to know
+    /// that this is the same: it asks for the resource in another way as well. The alias has to be answered (IS7).
+    pub(super) fn edge_of_unknown_alias(&self, name: &str) -> Option<Slot> {
+        let resource = self.arena.find(name)?;
+        let mut aliases = self.edges_by_alias(resource);
+        let is_meant = aliases.next().is_some();
+        let has_more = aliases.next().is_some();
+        let edge = self.edges.find(self.slot, resource)?;
+        let is_named = self.standing(edge) == Some(Standing::Named);
+        let asks_otherwise = has_more || is_named || self.session.wildcard.is_some();
+        (is_meant && asks_otherwise).then_some(edge)
+    }
+
     /// A name stands for another resource than before, or for none; or a resource has lost a name.
     pub(super) fn name_turned(&mut self, slot: Slot) {
         if self.session.variant == Variant::StateOfTheWorld {

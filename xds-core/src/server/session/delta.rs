@@ -186,6 +186,9 @@ impl Turn<'_> {
     /// gone (M116-M121).
     fn trust_version(&mut self, name: &str, version: &str) {
         self.trust(name, |payload| payload.is_version(version), Cause::First);
+        if let Some(edge) = self.edge_of_unknown_alias(name) {
+            self.make_due(edge, Cause::First);
+        }
     }
 
     /// The client has some version of a resource, and perhaps the current one. Names it does not
