@@ -9,11 +9,17 @@ use crate::{Situation, Toy, options::Lie, world::World};
 /// A type that nobody knows.
 const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 
-/// How many names are removed where that is too many: as much as takes a moment.
+/// How many names are removed where that is too many: as much as takes a moment, and so not each time.
 const MANY: usize = 5_000;
 
-/// A mebibyte.
-const LONG: usize = 1 << 20;
+/// More than anybody asked for.
+const SEVERAL: usize = 100;
+
+/// A mebibyte, where that is once in a while: most of a run would be spent on copying it.
+const LONGEST: usize = 1 << 20;
+
+/// Longer than a name may be.
+const LONG: usize = 5_000;
 
 /// Names that begin like those of an authority.
 const MALFORMED: [&str; 4] =
@@ -69,16 +75,20 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
             world.note(Situation::Contradicted);
         }
         Lie::RemoveMany => {
-            let many = (0..MANY).map(|at| format!("gone-{at}"));
+            let is_rare = nth.is_multiple_of(4);
+            let many = (0..if is_rare { MANY } else { SEVERAL }).map(|at| format!("gone-{at}"));
             fib.removed = many.chain([own]).collect();
             if variant == Variant::StateOfTheWorld {
                 fib.errors = std::mem::take(&mut fib.removed);
             }
             fib.names.clear();
-            world.note(Situation::ManyRemoved);
+            if is_rare {
+                world.note(Situation::ManyRemoved);
+            }
         }
         Lie::LongName => {
-            fib.names.extend(["x".repeat(LONG), String::new()]);
+            let length = if nth.is_multiple_of(16) { LONGEST } else { LONG };
+            fib.names.extend(["x".repeat(length), String::new()]);
             world.note(Situation::LiedOfNames);
         }
         Lie::MalformedName => {
