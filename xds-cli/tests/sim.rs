@@ -86,6 +86,37 @@ fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
     assert_eq!(ended.stderr, "xds: there is nothing to shrink: the run breaks no rule");
 }
 
+/// A driver whose clock is so coarse that nothing is done in time breaks rules; what is told of it is all that is needed
+/// to have the run again.
+#[test]
+fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
+    let options = "clock_grain=1000s";
+    let shrink = ["shrink", "--seed", "0", "--options", options, "--tries", "300"];
+    let ended = sim(&shrink);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert_eq!(ended.stderr, "xds: seed 0 breaks IL7");
+    for part in ["\nVIOLATION IL7 at t=", "\nshrunk from ", "\nas a test:\n", "fn il7_seed_0() {"] {
+        assert!(ended.stdout.contains(part), "{part}\n{}", ended.stdout);
+    }
+    let ever = ended.stdout.lines().find_map(|line| line.strip_prefix("  ever: xds sim replay "));
+    let ever = ever.expect("how to have it again");
+    let tape = ever.strip_prefix(&format!("--options \"{options}\" --tape "));
+    let tape = tape.unwrap_or_else(|| panic!("{ever}"));
+    let again = sim(&["replay", "--options", options, "--tape", tape, "--last", "5"]);
+    assert_eq!((again.code, &*again.stderr), (Some(1), "xds: the run breaks IL7"));
+
+    let directory = TempDir::new();
+    let folder = directory.join("found");
+    let ended = sim(&[&shrink[..], &["--html", folder.to_str().unwrap()]].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    for file in ["il7_seed_0.html", "il7_seed_0.ndjson", "il7_seed_0.txt", "il7_seed_0.rs"] {
+        assert!(folder.join(file).is_file(), "{file}\n{}", ended.stdout);
+    }
+
+    let run = sim(&["run", "--seeds", "3", "--jobs", "1", "--options", options]);
+    assert_eq!((run.code, &*run.stderr), (Some(1), "xds: seed 0 breaks IL7"), "{}", run.stdout);
+}
+
 #[test]
 fn what_is_no_run_is_wrong_usage() {
     for (args, part) in [
@@ -94,6 +125,7 @@ fn what_is_no_run_is_wrong_usage() {
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
         (&["run", "--seeds", "0"], "0 is not in"),
+        (&["run", "--options", "colour=red"], "is no option of a run"),
     ] {
         let ended = sim(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);

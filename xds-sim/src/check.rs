@@ -145,6 +145,15 @@ impl Config {
     }
 }
 
+impl Failure {
+    /// The choices without those that made the options: the same run where the [options are
+    /// fixed](Config::with_fixed_options), also when this crate has more of them to draw one day.
+    #[must_use]
+    pub fn tape_after_options(&self) -> Tape {
+        Tape::from_values(self.tape.values().iter().skip(self.drawn).copied())
+    }
+}
+
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
@@ -190,6 +199,8 @@ pub struct Failure {
     pub tape: Tape,
     /// Which of the choices belong together.
     pub spans: Vec<Span>,
+    /// With how many of the choices the options were drawn, which come first.
+    pub drawn: usize,
     /// What happened.
     pub trace: Trace,
 }
@@ -266,6 +277,7 @@ struct Ran {
 
 fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> Ran {
     let options = config.options(&mut choices);
+    let drawn = choices.taken().len();
     let mut world = World::new(options, choices, config, keep);
     let scenario = catch_unwind(AssertUnwindSafe(|| {
         (config.scenario)(&mut world);
@@ -287,6 +299,7 @@ fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> 
         violation,
         tape,
         spans: ended.choices.spans().to_vec(),
+        drawn,
         trace: trace.clone(),
     });
     let outcome = Outcome {

@@ -126,11 +126,17 @@ pub enum Situation {
     Contradicted,
     /// A client is told that thousands of names are gone.
     ManyRemoved,
+    /// A client takes it for trouble of a server that a resource does not come.
+    SilenceIsTrouble,
+    /// A watch of another name of a resource is told of it.
+    HeardByAlias,
+    /// A client that knows of no time to live is sent a resource that has one.
+    TtlUntold,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 63] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -191,6 +197,9 @@ impl Situation {
         Self::LiedOfVariant,
         Self::Contradicted,
         Self::ManyRemoved,
+        Self::SilenceIsTrouble,
+        Self::HeardByAlias,
+        Self::TtlUntold,
     ];
 
     /// The situation in a few words.
@@ -257,6 +266,9 @@ impl Situation {
             Self::LiedOfVariant => "response of the other variant",
             Self::Contradicted => "response that contradicts itself",
             Self::ManyRemoved => "thousands of names removed",
+            Self::SilenceIsTrouble => "silence taken for trouble",
+            Self::HeardByAlias => "told of a resource by another name",
+            Self::TtlUntold => "time to live left out",
         }
     }
 }

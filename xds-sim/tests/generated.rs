@@ -4,25 +4,23 @@
 //!
 //! it has come\u{a}to the end
 
-use xds_sim::{Config, Tape, replay};
+use xds_sim::{Config, Options, Tape, replay};
 
-/// The choices of the run.
-const TAPE: &str = "\
-    DLIFAwEBAAMFAAECAAABAwEAAAABAQEAAAEAAQABAQEBAQEBAQDVsQMlCgMBAwc6IAgAAAMGPjQLAgAAASYUAAAA\
-    AwcZFQoDAQIFDj4DAgADBh4GCw0AAgI1MQQGAQAHJQsACAECBz4oAgYBAQAWFggKAAEAPD4CEQEAAAg-CAcBAgIa\
-    NwIOAQEGCicJAgEBByMiBA8BAwI9FwUHAAACOAwGDwADBAkOCAQBAwIwAgQIAAAFBTACBAACABgYBgsAAgMKKwML\
-    AQEGOD0DDQABACIoCg4BAwAPMwQLAAMDEiAJCAEBBCIzAQ8AAQUrPAgNAAMAPQEDDwADAxkFAAgBAAIoMAkFAAEB\
-    HDcDCQADBx8iAwkBAQE9HwgAAAEAKxQCCQACAiw5BwQAAgABEgsJAAEBMRQHCwACARo4CAEAAAQuIgsRAAAGEi8E\
-    CAEBATUQAAIBAwAvGgULAAAEEBwECgEAABUPBQoAAgM3AQMAAAIBFjILEQADBiIvCAMBAQMeOQADAAMFLCEFBQED\
-    BBs9ABABAQMsNAcHAQIAMhQGDAABASEZCAkAAgUcLgQQAAIDHAkKAQADAwYPBwwAAgcpFwcLAQMDBCECCAEDBwox\
-    AgcAAQYJPwMIAAAHGwIHAQECBw8IAA4AAwM1KAUCAAEEJQsAEQEBBTQ1CQwBAgYSBAYJAAEHMTcCDwECAyYtCQoB\
-    AgYaNgkDAQEGND8BAwECBCYeBAEBAwMvPgoAAAMBJDcFBgAABDoGAAABAAcDLgoAAAAGGQ8LDwADBDoJBw0AAAYn\
-    GgkBAQEEKg0FDAABBiMUCQcBAAUmJgUKAQMEPS0HBAECBy48AAsAAwc4LAsPAQEHIA";
+/// What kind of run it is, where it is not as by default.
+const OPTIONS: &str = "\
+    clients=2 variant=delta names=8 read_gate=Off latency=1ms operations=80 order=AfterAcks \
+    actions={delete,set-bad,set-back,slow-watcher,set-for-a-while,watch-many} \
+    faults={starve,wake-for-nothing,reset,end,hang,half-open,block-requests,block-responses,restart-server,restart-client,lag,slow,hang-up,go-away,bad-file,lost-event,late-timers,clock-jump,narrow,clog}";
+
+/// The choices of the run after these.
+const TAPE: &str =
+    "tJgDPgUBAQMHKykCAwACAj8zBgABAwEpFAoDAAEGDDwHAAABBCI8DAIAAQYfBAQJAQIAGgYMGwADBws";
 
 #[test]
 fn mine_seed_4() {
+    let options: Options = OPTIONS.parse().expect("options");
     let tape: Tape = TAPE.parse().expect("a tape");
-    let outcome = replay(&tape, &Config::default());
+    let outcome = replay(&tape, &Config::default().with_fixed_options(options));
     if let Some(failure) = outcome.violation {
         panic!("{}", failure.to_text(None));
     }

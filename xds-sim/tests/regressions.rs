@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 19] = [
+const MENDED: [(&str, &str, &str); 26] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -95,12 +95,47 @@ const MENDED: [(&str, &str, &str); 19] = [
     (
         "what was deleted from under a rejected response is told (IL1)",
         "variant=delta types=1 names=6 data_errors=DropCached operations=20 actions={watch-all,unwatch,delete,set-bad,set-back,empty,slow-watcher,watch-when-told,set-for-a-while}",
-        "AAEAAAAAAQAAAAAAAQAMAAABGAEAAwAAAgABAAcAAAAAAQAEAAAAAAEECQ",
+        "AAEAAAAAAAAAAQAMAAABGAEAAwAAAgABAAcAAAAAAQAEAAAAAAEECQ",
     ),
     (
         "a moved client that everything is told of lacks nothing where there is an error only (IS5)",
         "operations=20 views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,set-for-a-while,set-error,move}",
         "AAEAAwADAQABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAADAAABBAwAAwEAAQAN",
+    ),
+    (
+        "a rejected state is the same one in another version (IS4)",
+        "clients=2 types=1 names=6 operations=20 versions=Counted actions={watch-all,unwatch,set-bad,set-back,empty,slow-watcher,watch-when-told} faults={starve,reset,end,refuse,hang,block-requests,block-responses,restart-client,slow,go-away,late-timers,clock-jump}",
+        "AAEAAAEABQAAAQkAAAAAAAEAEAAABQABBwAAAAAAAQcAAAAAAAEJAAAAAAABABYAAAEAAQAGAAAFAAEFAwAAAAABCQAAAAAAAQc",
+    ),
+    (
+        "a new name of what a client comes back with is answered (IL1)",
+        "variant=delta types=1 names=1 operations=20 actions={watch-again,watch-when-told,set-error,watch-alias} faults={restart-server}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAMAAAAAAQAAAAAAAAEABwAAAAABAAg",
+    ),
+    (
+        "what came after the accepted state, and has gone, holds up nothing (IL1)",
+        "operations=20 order=OnlyAfterAcks actions={watch-all,set-bad,storm,empty}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABgAAAAABAAMAAwAAAQMFAAABAAEAAAAAAQABBAAAAwAAAQAH",
+    ),
+    (
+        "the same, seen again",
+        "types=3 operations=20 order=OnlyAfterAcks actions={watch-all,set-bad,storm,empty}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABgAAAAABAAMAAgEAAQAFAAAAAAEAAAAAAQABAAAAAgEAAQQAAAAAAAEABw",
+    ),
+    (
+        "what is bad and gone does not linger (IL1)",
+        "operations=20 order=OnlyAfterAcks actions={watch-all,set-bad,storm,empty} faults={refuse,half-open}",
+        "AAEAAwAAAAABAAAAAAAAAQAAAAAAAAEAAwADAAABAAAAAAAAAQAAAAAAAAEABQAAAQABAAkAAAAAAQAAAAABAAEIAAAAAAABCQAAAwAAAQAH",
+    ),
+    (
+        "a deletion that was rejected and is not told again holds up nothing (IL1)",
+        "variant=delta names=3 operations=20 order=OnlyAfterAcks actions={watch-all,set-bad,storm,empty}",
+        "AAEAAwAAAAABAAAAAAAAAQAAAAAAAAEAAwADAAABAAAAAAIAAQAAAAAAAAEABQAAAgABAAAAAAEAAQQAAAMAAAEABw",
+    ),
+    (
+        "an error that was told since is not followed by the deletion before it (IS11)",
+        "variant=delta types=1 operations=20 actions={watch-all,delete,storm,slow-watcher,watch-when-told,set-for-a-while,set-error}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAAAAAABAAkAAAAAAQAJAAABGAEDBQAAAAABBAAAAAAAAQAKAAAAAQ",
     ),
 ];
 

@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
-use xds_sim::Tape;
+use xds_sim::{Config, Options, Tape};
 
 /// Simulate clients and management servers in virtual time, and judge what they do.
 ///
@@ -49,6 +49,28 @@ pub(crate) struct RunArgs {
     /// Judge nothing: how fast are the cores alone?
     #[arg(long)]
     pub(crate) unjudged: bool,
+
+    #[command(flatten)]
+    pub(crate) fixed: Fixed,
+}
+
+/// What kind of run it is.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Fixed {
+    /// Do not draw the options of a run, but take these, as they are printed; what is left out is as tame as
+    /// can be.
+    #[arg(long, value_name = "LINE")]
+    pub(crate) options: Option<Options>,
+}
+
+impl Fixed {
+    /// How runs are made with them.
+    pub(crate) fn config(self) -> Config {
+        match self.options {
+            Some(options) => Config::default().with_fixed_options(options),
+            None => Config::default(),
+        }
+    }
 }
 
 /// Which run.
@@ -68,6 +90,9 @@ pub(crate) struct Source {
 pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) source: Source,
+
+    #[command(flatten)]
+    pub(crate) fixed: Fixed,
 
     #[command(flatten)]
     pub(crate) form: Form,
@@ -102,6 +127,9 @@ pub(crate) struct Form {
 pub(crate) struct ShrinkArgs {
     #[command(flatten)]
     pub(crate) source: Source,
+
+    #[command(flatten)]
+    pub(crate) fixed: Fixed,
 
     /// How many runs to make for it at most.
     #[arg(long, value_name = "N", default_value_t = 2_000)]

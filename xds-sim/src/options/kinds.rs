@@ -125,6 +125,26 @@ kinds! {
         WatchGlob = "watch-glob",
         /// An application watches many names at once, most of which do not exist.
         WatchMany = "watch-many",
+        /// An application watches a resource by another name. All resources have one.
+        WatchAlias = "watch-alias",
+    }
+}
+
+kinds! {
+    /// What clients and servers are taken to be capable of, other than by default.
+    Feature, Features,
+    /// What they are in a run.
+    {
+        /// Clients are configured not to use any longer what their servers report to be bad or gone.
+        FailOnDataErrors = "fail-on-data-errors",
+        /// Clients are configured to take the silence of their servers for trouble on the side of these.
+        TransientTimer = "transient-timer",
+        /// Clients are configured to ignore deletions, which means nothing any more.
+        IgnoreDeletion = "ignore-deletion",
+        /// Clients do not say that they know of resources that last for a time only.
+        WithoutTtl = "without-ttl",
+        /// Clients of the state of the world do not say that they take resources out of wrappers.
+        WithoutWrappers = "without-wrappers",
     }
 }
 

@@ -26,6 +26,8 @@
 //! | push storms, states deleted and created anew, resources that go back to what they were | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
 //! | a client is moved to another view in mid-stream | [`Action::Move`], [`Options::views`] |
 //! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
+//! | resources that are watched by another name | [`Action::WatchAlias`] |
+//! | features that clients and servers have or lack | [`Options::features`] |
 //! | verdicts from outside | [`Options::verdicts`] |
 //! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
 //! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
@@ -47,8 +49,6 @@
 //! | renamed files, swapped links, events that come twice, late visibility | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
 //! | redirects, content types and JSON that is cut off | to a core, all of it is an answer that is none | `xds-rest/tests` |
 //! | wall clocks that differ | no core reads one | |
-//! | aliases of resources | the model of what is held goes by one name for each resource | `xds-core/tests/server/aliases.rs`, `tests/scripts` |
-//! | features of servers that clients are told in their configuration | the rules of a run are those of servers without | `xds-core/tests/client_fleet.rs` |
 //! | a hundred thousand removals, and as many names | runs have to be short; it is thousands | `benches` |
 
 mod kinds;
@@ -58,7 +58,7 @@ use std::time::Duration;
 
 use xds_core::client::{DataErrorPolicy, ReadGate};
 
-pub use kinds::{Action, Actions, Fault, Faults, Lie, Lies};
+pub use kinds::{Action, Actions, Fault, Faults, Feature, Features, Lie, Lies};
 pub use text::UnknownOption;
 pub use xds_core::{client::Streams, service::Variant};
 
@@ -193,6 +193,8 @@ pub struct Options {
     pub views: u32,
     /// What servers make versions of.
     pub versions: Versions,
+    /// What clients and servers are taken to be capable of, other than by default.
+    pub features: Features,
     /// What may be done.
     pub actions: Actions,
     /// What may go wrong.
@@ -224,6 +226,7 @@ impl Default for Options {
             verdicts: Verdicts::AtOnce,
             views: 1,
             versions: Versions::Content,
+            features: Features::NONE,
             actions: Actions::NONE,
             faults: Faults::NONE,
             lies: Lies::NONE,
@@ -307,7 +310,16 @@ impl Options {
                     Versions::CountedAnew,
                 ],
             ),
+            features: match choices.chance("features", 250) {
+                true => Features::draw(choices),
+                false => Features::NONE,
+            },
         };
+        let mut drawn = drawn;
+        if !choices.chance("aliases", 250) {
+            // Fewer rules are judged where resources have several names.
+            drawn.actions = drawn.actions.without(Action::WatchAlias);
+        }
         drawn.fitting()
     }
 
@@ -315,7 +327,7 @@ impl Options {
     /// state of the world, no aggregated streams, no lies, nothing that resources have beside their bytes, but the
     /// state of one view, and versions that are the same on every replica: a request that stands for itself says nothing
     /// of where the last one was answered. Where verdicts come late, nothing can last for a while only. Clients
-    /// are moved where there is somewhere to go, and globs are of an authority.
+    /// are moved where there is somewhere to go, and globs are of an authority. Aliases are of the incremental variant.
     #[must_use]
     pub fn fitting(mut self) -> Self {
         if self.views < 2 {
@@ -323,6 +335,9 @@ impl Options {
         }
         if self.variant == Variant::StateOfTheWorld || self.servers < 3 {
             self.actions = self.actions.without(Action::WatchGlob);
+        }
+        if self.variant == Variant::StateOfTheWorld || !self.lies.spare_clients() {
+            self.actions = self.actions.without(Action::WatchAlias);
         }
         if self.verdicts == Verdicts::Late {
             // Types that share a stream wait for each other's verdicts, longer than anything may last.
@@ -334,9 +349,35 @@ impl Options {
         (self.variant, self.streams) = (Variant::StateOfTheWorld, Streams::PerType);
         (self.views, self.versions) = (1, Versions::Content);
         self.lies = Lies::NONE;
-        let are_of_streams =
-            [Action::SetForAWhile, Action::SetError, Action::Move, Action::WatchGlob];
+        let are_of_streams = [
+            Action::SetForAWhile,
+            Action::SetError,
+            Action::Move,
+            Action::WatchGlob,
+            Action::WatchAlias,
+        ];
         self.actions = are_of_streams.into_iter().fold(self.actions, Actions::without);
         self
+    }
+
+    /// Whether clients drop what their servers report to be bad or gone.
+    #[must_use]
+    pub fn drops_cached(&self) -> bool {
+        self.data_errors == DataErrorPolicy::DropCached
+            || self.features.contains(Feature::FailOnDataErrors)
+    }
+
+    /// Whether clients are told how long they may use a resource.
+    #[must_use]
+    pub fn tells_ttls(&self) -> bool {
+        let has_place = self.variant == Variant::Incremental
+            || !self.features.contains(Feature::WithoutWrappers);
+        has_place && !self.features.contains(Feature::WithoutTtl)
+    }
+
+    /// Whether resources have another name each.
+    #[must_use]
+    pub fn has_aliases(&self) -> bool {
+        self.actions.contains(Action::WatchAlias)
     }
 }

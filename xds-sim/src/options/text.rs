@@ -6,8 +6,8 @@ use thiserror::Error;
 use xds_core::client::{DataErrorPolicy, ReadGate};
 
 use super::{
-    Action, Fault, Lie, Options, Order, ProfileName, Streams, Ties, Transport, Variant, Verdicts,
-    Versions,
+    Action, Fault, Feature, Lie, Options, Order, ProfileName, Streams, Ties, Transport, Variant,
+    Verdicts, Versions,
 };
 
 /// A word that says no option.
@@ -29,7 +29,7 @@ impl fmt::Display for Options {
             "clients={} servers={} variant={variant} streams={:?} types={} names={} profile={:?} \
              data_errors={:?} read_gate={:?} latency={:?} jitter={:?} ties={:?} clock_grain={:?} \
              operations={} order={:?} transport={:?} verdicts={:?} views={} versions={:?} \
-             actions={} faults={} lies={}",
+             features={} actions={} faults={} lies={}",
             self.clients,
             self.servers,
             self.streams,
@@ -48,6 +48,7 @@ impl fmt::Display for Options {
             self.verdicts,
             self.views,
             self.versions,
+            self.features,
             self.actions,
             self.faults,
             self.lies,
@@ -107,6 +108,22 @@ fn set_of<T: Copy, S: FromIterator<T>>(
 }
 
 impl Options {
+    /// The line in which they are printed without what is as by [default](Self::default).
+    ///
+    /// ```
+    /// use xds_sim::Options;
+    ///
+    /// let options: Options = "clients=2 servers=1".parse().unwrap();
+    /// assert_eq!(options.differences(), "clients=2");
+    /// ```
+    #[must_use]
+    pub fn differences(&self) -> String {
+        let (own, default) = (self.to_string(), Self::default().to_string());
+        let words = own.split_whitespace().zip(default.split_whitespace());
+        let differing = words.filter(|(own, default)| own != default).map(|(own, _)| own);
+        differing.collect::<Vec<_>>().join(" ")
+    }
+
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
         const VARIANTS: [(&str, Variant); 2] =
             [("sotw", Variant::StateOfTheWorld), ("delta", Variant::Incremental)];
@@ -145,6 +162,7 @@ impl Options {
                 let all = [Versions::Content, Versions::Counted, Versions::CountedAnew];
                 self.versions = one_of(&all, value)?;
             }
+            "features" => self.features = set_of(Feature::ALL, Feature::as_str, value)?,
             "actions" => self.actions = set_of(Action::ALL, Action::as_str, value)?,
             "faults" => self.faults = set_of(Fault::ALL, Fault::as_str, value)?,
             "lies" => self.lies = set_of(Lie::ALL, Lie::as_str, value)?,

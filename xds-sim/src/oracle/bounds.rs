@@ -36,7 +36,8 @@ impl Oracle for Bounds {
                     true => MANY as usize,
                     false => 0,
                 };
-                let names = options.names as usize + MADE_UP + many;
+                let own = options.names as usize * if options.has_aliases() { 2 } else { 1 };
+                let names = own + MADE_UP + many;
                 let bound = options.types as usize * names;
                 report.ensure(held <= bound, ENTRIES, || {
                     format!("client-{client} holds {held} entries")

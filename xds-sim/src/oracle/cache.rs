@@ -7,11 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use xds_core::{
-    client::{DataErrorPolicy, EntryState},
-    service::Variant,
-    types,
-};
+use xds_core::{client::EntryState, service::Variant, types};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -148,7 +144,7 @@ impl CacheModel {
         let after = knowledge(world, it.client, kind);
         let is_full = it.variant == Variant::StateOfTheWorld
             && types::is_full_state_in_sotw(world.types()[kind].as_str());
-        let drops = world.options().data_errors == DataErrorPolicy::DropCached;
+        let drops = world.options().drops_cached();
         let watched = |name: &str| {
             let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
             watches.any(|(_, watch)| watch.covers(name))

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use xds_core::{client::DataErrorPolicy, service::Variant};
+use xds_core::service::Variant;
 
 use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
     options::{Action, Options, ProfileName, Streams, Transport},
     trace::Phase,
-    world::{LinkId, Watch, World, message::Text},
+    world::{LinkId, Watch, World, alias_of, message::Text},
 };
 
 const CONVERGENCE: Rule = Rule::new(
@@ -89,7 +89,7 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
         // What a client that refuses responses whole was told beside a bad resource is not told again, if
         // it was a deletion.
         ProfileName::Envoy => !can_be_bad,
-        ProfileName::Grpc => options.data_errors == DataErrorPolicy::DropCached,
+        ProfileName::Grpc => options.drops_cached(),
     };
     let type_url = world.types()[kind].as_str();
     let is_told =
@@ -124,7 +124,7 @@ fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
         return Err(format!("{name} does not exist and is held"));
     }
     if let Some(name) = &watch.name
-        && !truth.contains_key(name)
+        && !truth.keys().any(|own| own == name || *name == alias_of(own))
         && watch.is_of_one()
         && watch.view.is_empty()
         && !watch.is_missing

@@ -12,7 +12,7 @@ use xds_core::{
 
 use super::{End, Event, Oracle, Report, Rule, fold::ALL};
 use crate::{
-    options::{Fault, ProfileName, Transport, Verdicts},
+    options::{Fault, Feature, ProfileName, Transport, Verdicts},
     situations::Situation,
     trace::Phase,
     world::{
@@ -26,6 +26,10 @@ const PATIENCE: Rule = Rule::new(
     "a resource is found missing only after it was asked for on a stream for as long as it is waited for",
 );
 const NOT_CACHED: Rule = Rule::new("IC25", "what is in use is never found missing for its silence");
+const SILENCE: Rule = Rule::new(
+    "IC25",
+    "that a resource does not come means that it does not exist, unless its server would have said so",
+);
 const HEARD: Rule = Rule::new(
     "IC31",
     "whatever a server says of a resource, an error included, ends the wait for it",
@@ -210,6 +214,9 @@ impl Trouble {
                 if world.options().profile != ProfileName::Grpc {
                     return; // A proxy waits from the beginning of the watch, with or without a stream.
                 }
+                let is_trouble = matches!(error.kind(), WatchErrorKind::Timeout(_));
+                let is_feature = world.options().features.contains(Feature::TransientTimer);
+                report.ensure(is_trouble == is_feature, SILENCE, || format!("{error}"));
                 let Some(name) = &watch.name else { return };
                 let key = (watch.kind, name.clone());
                 let of_client =
@@ -276,7 +283,7 @@ impl Trouble {
 
 impl Oracle for Trouble {
     fn rules(&self) -> &'static [Rule] {
-        &[PATIENCE, HEARD, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
+        &[PATIENCE, SILENCE, HEARD, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {

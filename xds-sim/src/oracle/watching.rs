@@ -14,7 +14,7 @@ use crate::{
     storm::SHORTEST_TTL,
     trace::Phase,
     world::{
-        LinkId, World, is_glob,
+        LinkId, World, alias_of, is_alias, is_glob,
         message::{Request, Text},
     },
 };
@@ -121,7 +121,9 @@ impl Told {
         report.ensure(self.notices <= 2, NEWEST_ONLY, || format!("{notice:?} comes on top"));
         match notice {
             Notice::Changed(Ok(resource)) => {
-                let is_own = self.name.as_deref() == Some(resource.name.as_str());
+                let own = self.name.as_deref();
+                let is_own = own == Some(resource.name.as_str())
+                    || own.is_some_and(is_alias) && own == Some(&*alias_of(resource.name.as_str()));
                 report.ensure(is_own, OWN_NAME, || {
                     format!("{:?} is told of {}", self.name, resource.name)
                 });
@@ -174,6 +176,10 @@ impl Told {
 fn agree(world: &World, report: &mut Report) {
     for client in 0..world.client_count() {
         for (id, watch) in world.watches(client) {
+            if watch.name.as_deref().is_some_and(is_alias) && watch.view.is_empty() {
+                // What it would stand for, the client may have and not know.
+                continue;
+            }
             let type_url = &world.types()[watch.kind];
             let known = world.client(client).status().filter(|it| {
                 let name = it.name.as_str();
@@ -212,7 +218,7 @@ impl Oracle for Watching {
                 let is_released = world.options().verdicts == Verdicts::AtOnce
                     // Members of a glob may be known from another watch.
                     && name.is_some_and(|name| {
-                        !is_glob(name) && self.is_released(client, kind, name, world)
+                        !is_glob(name) && !world.options().has_aliases() && self.is_released(client, kind, name, world)
                     });
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let told = Told {

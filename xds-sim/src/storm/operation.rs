@@ -8,7 +8,7 @@ use crate::{
     Toy,
     options::{Action, Fault, Lie, Order, ProfileName, Transport},
     storm::lie,
-    world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, message::Text},
+    world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, alias_of, message::Text},
 };
 
 /// What is done.
@@ -197,6 +197,9 @@ impl Operation {
                 if let Some(glob) = world.glob(kind) {
                     let _ = world.watch(client, kind, Some(&glob));
                 }
+            }
+            Action::WatchAlias => {
+                let _ = world.watch(client, kind, Some(&alias_of(name)));
             }
             Action::WatchMany => {
                 for number in 0..MANY {

@@ -51,14 +51,17 @@ impl Failure {
         out.push('\n');
         let _ = writeln!(out, "again: xds sim replay --tape {}", self.tape);
         let _ = writeln!(out, "   or: XDS_SIM_TAPE={} cargo test", self.tape);
+        let (options, rest) = (self.options.differences(), self.tape_after_options());
+        let _ = writeln!(out, "  ever: xds sim replay --options \"{options}\" --tape {rest}");
         out
     }
 
     /// The run as a test in Rust: a file for `tests/` of a crate that has this one among its
     /// dev-dependencies. It passes as soon as the rule is kept.
     ///
-    /// It replays the run with the default configuration, as [`storm`](crate::storm()) and `xds sim` make
-    /// it. Whose runs have another one puts it there.
+    /// It replays the run with the default configuration but for its options, which are written out so that it stays
+    /// the same run when there are more of them: as [`storm`](crate::storm()) and `xds sim` make it. Whose
+    /// runs have another one puts it there.
     #[must_use]
     pub fn to_test(&self) -> String {
         let violation = &self.violation;
@@ -75,13 +78,17 @@ impl Failure {
         );
         out.push_str("//!\n");
         comment(&mut out, "//! ", &printable(&violation.what));
-        out.push_str("\nuse xds_sim::{Config, Tape, replay};\n\n");
-        out.push_str("/// The choices of the run.\n");
-        let _ = writeln!(out, "const TAPE: &str = {};\n", literal(&self.tape.to_string()));
+        out.push_str("\nuse xds_sim::{Config, Options, Tape, replay};\n\n");
+        out.push_str("/// What kind of run it is, where it is not as by default.\n");
+        let _ = writeln!(out, "const OPTIONS: &str = {};\n", words(&self.options.differences()));
+        out.push_str("/// The choices of the run after these.\n");
+        let tape = self.tape_after_options();
+        let _ = writeln!(out, "const TAPE: &str = {};\n", literal(&tape.to_string()));
         let _ = writeln!(out, "#[test]\nfn {}() {{", self.test_name());
         out.push_str(
-            "    let tape: Tape = TAPE.parse().expect(\"a tape\");
-    let outcome = replay(&tape, &Config::default());
+            "    let options: Options = OPTIONS.parse().expect(\"options\");
+    let tape: Tape = TAPE.parse().expect(\"a tape\");
+    let outcome = replay(&tape, &Config::default().with_fixed_options(options));
     if let Some(failure) = outcome.violation {
         panic!(\"{}\", failure.to_text(None));
     }
@@ -126,6 +133,24 @@ fn comment(out: &mut String, start: &str, text: &str) {
     }
     out.push_str(line.trim_end());
     out.push('\n');
+}
+
+/// The words of a text without anything to escape as a literal over several lines.
+fn words(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_inclusive(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() || line.len() + word.len() <= WIDTH - 4 => {
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    match &*lines {
+        [line] => format!("\"{line}\""),
+        // What ends a line eats the spaces after it, not those before.
+        lines => format!("\"\\\n    {}\"", lines.join("\\\n    ")),
+    }
 }
 
 /// A text without anything to escape as a literal over several lines.

@@ -233,6 +233,7 @@ impl World {
         let known = &self.clients[at].watches[&watch];
         let (lane, delay, is_busy) = (known.lane, known.delay, known.busy > 0);
         let has_value = !known.view.is_empty();
+        let is_by_alias = known.name.as_deref().is_some_and(names::is_alias);
         self.recorder.local(self.now, lane, texts::digest(notice).as_slice(), || {
             texts::notice(known.name.as_deref(), notice)
         });
@@ -250,11 +251,12 @@ impl World {
             {
                 self.note(Situation::TroubleBesideValue);
             }
-            Notice::Changed(Err(error))
-                if matches!(error.kind(), WatchErrorKind::DoesNotExist(_)) =>
-            {
-                self.note(Situation::NotReceivedInTime);
-            }
+            Notice::Changed(Err(error)) => match error.kind() {
+                WatchErrorKind::DoesNotExist(_) => self.note(Situation::NotReceivedInTime),
+                WatchErrorKind::Timeout(_) => self.note(Situation::SilenceIsTrouble),
+                _ => {}
+            },
+            Notice::Changed(Ok(_)) if is_by_alias => self.note(Situation::HeardByAlias),
             _ => {}
         }
         self.act(at, watch);
@@ -345,6 +347,7 @@ impl super::Watch {
         match &self.name {
             // A wildcard is for what states no authority.
             None => !names::is_apart(name),
+            Some(own) if names::is_alias(own) => *own == names::alias_of(name),
             Some(own) => own == name || names::glob_covers(own, name),
         }
     }
@@ -356,11 +359,13 @@ impl super::Watch {
     }
 
     fn hear(&mut self, notice: &Notice) {
-        let Some(name) = self.name.as_ref().filter(|name| !names::is_glob(name)) else { return };
+        if !self.is_of_one() {
+            return;
+        }
         match notice {
             Notice::Changed(Ok(resource)) => {
                 self.is_missing = false;
-                self.view.insert(name.clone(), resource.bytes.clone());
+                self.view.insert(resource.name.as_str().into(), resource.bytes.clone());
             }
             Notice::Changed(Err(_)) => {
                 self.is_missing = true;

@@ -6,6 +6,7 @@
 
 mod application;
 mod client_side;
+mod clock;
 mod commands;
 mod faults;
 mod files;
@@ -15,6 +16,7 @@ mod names;
 mod network;
 mod parts;
 mod polls;
+mod seeing;
 mod server_side;
 mod store;
 mod strangers;
@@ -30,18 +32,18 @@ use std::{
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
 pub(crate) use leaving::GRACE;
-pub(crate) use names::{glob_covers, is_glob};
+pub(crate) use names::{alias_of, glob_covers, is_alias, is_glob};
 
 pub use application::{Application, ControlPlane, Reply};
 pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};
 
 use self::{
-    parts::{ClientNode, Item, Plane, Scheduled, ServerNode, State},
+    parts::{ClientNode, Plane, Scheduled, ServerNode, State},
     strangers::Stranger,
 };
 use crate::{
     check::{Config, Judge},
-    options::{Options, Ties, Transport, Versions},
+    options::{Options, Transport, Versions},
     oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
     tape::Choices,
@@ -51,9 +53,6 @@ use crate::{
 /// The types of a world, of which the options take the first ones.
 const TYPES: [&str; 4] =
     [types::CLUSTER, types::CLUSTER_LOAD_ASSIGNMENT, types::LISTENER, types::ROUTE_CONFIGURATION];
-
-/// More events than this at one instant are a busy loop.
-const ENDLESS: u32 = 20_000;
 
 /// Clients, servers and the links between them.
 pub struct World {
@@ -211,271 +210,11 @@ impl World {
         }
     }
 }
-
-/// What there is to see.
-impl World {
-    /// The present.
-    #[must_use]
-    pub fn now(&self) -> Time {
-        self.now
-    }
-
-    /// What kind of run it is.
-    #[must_use]
-    pub fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// What answers the questions of the run: a scenario that leaves something open asks here.
-    pub fn choices(&mut self) -> &mut Choices {
-        &mut self.choices
-    }
-
-    /// The part of the run.
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// The types of the world. Their positions are what is called a kind.
-    #[must_use]
-    pub fn types(&self) -> &[TypeUrl] {
-        &self.types
-    }
-
-    /// What is true, whichever server knows of it yet, in the first view.
-    #[must_use]
-    pub fn truth(&self) -> &Resources {
-        &self.truth[0].has
-    }
-
-    /// The same in the view that a client sees.
-    ///
-    /// # Panics
-    ///
-    /// If there is no client at the position.
-    #[must_use]
-    pub fn truth_for(&self, client: usize) -> &Resources {
-        &self.truth[self.clients[client].view].has
-    }
-
-    /// The position of the view that a client sees.
-    ///
-    /// # Panics
-    ///
-    /// If there is no client at the position.
-    #[must_use]
-    pub fn view_of(&self, client: usize) -> usize {
-        self.clients[client].view
-    }
-
-    /// How many clients there are.
-    #[must_use]
-    pub fn client_count(&self) -> usize {
-        self.clients.len()
-    }
-
-    /// How many servers there are.
-    #[must_use]
-    pub fn server_count(&self) -> usize {
-        self.servers.len()
-    }
-
-    /// A client's state machine.
-    ///
-    /// # Panics
-    ///
-    /// If there is no client at the position.
-    #[must_use]
-    pub fn client(&self, at: usize) -> &Client {
-        &self.clients[at].core
-    }
-
-    /// The watches of a client, by id.
-    ///
-    /// # Panics
-    ///
-    /// If there is no client at the position.
-    pub fn watches(&self, at: usize) -> impl Iterator<Item = (xds_core::WatchId, &Watch)> {
-        self.clients[at].watches.iter().map(|(id, watch)| (*id, watch))
-    }
-
-    /// A server's state machine, if it is ours.
-    #[must_use]
-    pub fn server(&self, at: usize) -> Option<&Server> {
-        match &self.servers.get(at)?.core {
-            Plane::Core(server) => Some(server),
-            Plane::Own(_) => None,
-        }
-    }
-
-    /// What a server was told to have in a view.
-    ///
-    /// # Panics
-    ///
-    /// If there is no server or no view at the position.
-    #[must_use]
-    pub fn has(&self, server: usize, view: usize) -> &Resources {
-        &self.servers[server].state[view].has
-    }
-
-    /// A stream.
-    ///
-    /// # Panics
-    ///
-    /// If the id is of another world.
-    #[must_use]
-    pub fn link(&self, link: LinkId) -> &Link {
-        &self.links[link.at()]
-    }
-
-    /// The streams of a client that it has not seen end.
-    ///
-    /// # Panics
-    ///
-    /// If there is no client at the position.
-    pub fn links(&self, client: usize) -> impl Iterator<Item = (LinkId, &Link)> {
-        self.clients[client].links.iter().map(|(_, link)| (*link, &self.links[link.at()]))
-    }
-
-    /// How many streams a server has not seen end.
-    ///
-    /// # Panics
-    ///
-    /// If there is no server at the position.
-    #[must_use]
-    pub fn streams(&self, server: usize) -> usize {
-        let strangers = self.strangers.iter().filter(|stranger| stranger.server == server);
-        self.servers[server].links.len() + strangers.count()
-    }
-
-    /// Whether a client was shut down.
-    ///
-    /// # Panics
-    ///
-    /// If there is no client at the position.
-    #[must_use]
-    pub fn is_shut_down(&self, client: usize) -> bool {
-        self.clients[client].is_shut_down
-    }
-
-    /// Whether a rule was broken: then nothing happens any more.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.violation.is_some()
-    }
-}
-
-/// Time.
-impl World {
-    /// Lets time pass, jumping from one thing that is due to the next.
-    pub fn advance(&mut self, duration: Duration) {
-        self.run_until(self.now.after(duration));
-    }
-
-    /// Does everything that is to be done up to this time.
-    pub fn run_until(&mut self, end: Time) {
-        while !self.is_over() && self.step(end) {}
-        if end > self.now {
-            self.pass_to(end);
-        }
-    }
-
-    /// Does the next thing that is due until `end`. False if there is none.
-    fn step(&mut self, end: Time) -> bool {
-        let timer = self.next_timer();
-        let item = self.heap.peek().map(|Reverse(next)| next.at);
-        let is_timer_first = match (timer, item) {
-            (None, None) => return false,
-            (Some(_), None) => true,
-            (None, Some(_)) => false,
-            (Some((timer, _)), Some(item)) => {
-                timer < item || (timer == item && self.options.ties == Ties::TimersFirst)
-            }
-        };
-        if let (Some((timer, _)), Some(item)) = (timer, item)
-            && timer.max(self.now) == item
-        {
-            self.note_tie();
-        }
-        if is_timer_first {
-            let Some((at, party)) = timer.filter(|(at, _)| *at <= end) else { return false };
-            if self.lateness > Duration::ZERO {
-                self.note(Situation::TimerLate);
-            }
-            self.pass_to(at);
-            self.fire(party);
-        } else {
-            if item.is_none_or(|at| at > end) {
-                return false;
-            }
-            let Some(Reverse(next)) = self.heap.pop() else { return false };
-            self.pass_to(next.at);
-            self.happen(next.item);
-        }
-        true
-    }
-
-    fn pass_to(&mut self, at: Time) {
-        if at > self.now {
-            self.now = at;
-            self.events_at_instant = 0;
-        }
-    }
-
-    /// Counts an event; too many at one instant are a busy loop.
-    fn count_event(&mut self) {
-        self.events += 1;
-        self.events_at_instant += 1;
-        if self.events_at_instant > ENDLESS {
-            self.break_rule(&oracle::HONEST_TIMEOUTS, "no end of work at one instant".into());
-        }
-    }
-
-    fn next_timer(&self) -> Option<(Time, Party)> {
-        let clients = self.clients.iter().enumerate();
-        let clients = clients.filter_map(|(at, it)| Some((it.deadline?, Party::Client(at))));
-        let servers = self.servers.iter().enumerate();
-        let servers = servers.filter_map(|(at, it)| Some((it.deadline?, Party::Server(at))));
-        clients.chain(servers).min()
-    }
-
-    fn fire(&mut self, party: Party) {
-        self.count_event();
-        match party {
-            Party::Client(at) => self.fire_client(at),
-            Party::Server(at) => self.fire_server(at),
-        }
-    }
-
-    fn schedule(&mut self, at: Time, item: Item) {
-        self.order += 1;
-        self.heap.push(Reverse(Scheduled { at, order: self.order, item }));
-    }
-
-    /// When a timer that is due at this time comes, by the driver's clock.
-    fn by_clock(&self, at: Time) -> Time {
-        let at = at.after(self.lateness);
-        let grain = u64::try_from(self.options.clock_grain.as_nanos()).unwrap_or_default();
-        if grain == 0 || at <= self.now {
-            return at;
-        }
-        Time::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
-    }
-}
-
 /// Judgement.
 impl World {
     /// Counts a situation that the run has come to.
     pub fn note(&mut self, situation: Situation) {
         self.situations.note(situation);
-    }
-
-    /// A message arrives at the same instant as a timer is due.
-    fn note_tie(&mut self) {
-        if let Some(Reverse(Scheduled { item: Item::Response(..), .. })) = self.heap.peek() {
-            self.note(Situation::ResponseAtTimer);
-        }
     }
 
     /// Says that the run has come to its next part.

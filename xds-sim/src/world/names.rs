@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use xds_core::{
     TypeUrl, VersionPrefix, ViewName,
     client::{
-        Authority, ClientConfig, FilePolicy, ManagementServer, Node, PollPolicy, Profile, Verdict,
+        Authority, ClientConfig, FilePolicy, ManagementServer, Node, PollPolicy, Profile,
+        ServerFeature, ServerFeatures, Verdict,
     },
     server::{AckGated, Admission, OnStuck, OrderingPolicy, ServerConfig, VersionMode},
 };
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     ToyType,
-    options::{Options, Order, ProfileName, Transport, Versions},
+    options::{Feature, Options, Order, ProfileName, Transport, Versions},
     toy::ToyReferences,
 };
 
@@ -48,6 +49,22 @@ pub(crate) fn is_glob(name: &str) -> bool {
 /// Whether a name is that of all below it, and another one lies there.
 pub(crate) fn glob_covers(glob: &str, name: &str) -> bool {
     is_glob(glob) && name != glob && glob.strip_suffix('*').is_some_and(|at| name.starts_with(at))
+}
+
+/// What all other names of resources begin with, behind that of an authority.
+const OTHERWISE: &str = "also-";
+
+/// The other name of a resource.
+pub(crate) fn alias_of(name: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((path, last)) => format!("{path}/{OTHERWISE}{last}"),
+        None => format!("{OTHERWISE}{name}"),
+    }
+}
+
+/// Whether a name is the other one of a resource.
+pub(crate) fn is_alias(name: &str) -> bool {
+    name.rsplit('/').next().is_some_and(|last| last.starts_with(OTHERWISE))
 }
 
 /// What a view is called.
@@ -91,7 +108,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> ClientConfig {
     let managed = |at| {
-        let managed = ManagementServer::new(server(at));
+        let managed = ManagementServer::new(server(at)).with_features(server_features(options));
         match options.transport {
             Transport::Streams => {
                 managed.with_variant(options.variant).with_streams(options.streams)
@@ -115,6 +132,12 @@ pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> 
         config.profile.data_errors = options.data_errors;
     }
     config.profile.read_gate = options.read_gate;
+    let lacks = |feature: &str| match feature {
+        TTL => options.features.contains(Feature::WithoutTtl),
+        WRAPPERS => options.features.contains(Feature::WithoutWrappers),
+        _ => false,
+    };
+    config.profile.client_features.retain(|feature| !lacks(feature));
     config.profile.backoff.max = config.profile.backoff.max.min(LONGEST_PAUSE);
     let verdict = match options.verdicts.delay() {
         None => Verdict::Validation,
@@ -122,6 +145,23 @@ pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> 
     };
     let toy = |it: &TypeUrl| ToyType::new(it.clone()).with_verdict(verdict);
     types.iter().fold(config, |config, it| config.with_type(toy(it)))
+}
+
+/// What a client says of itself where it knows of resources that last for a time only.
+const TTL: &str = "xds.config.supports-resource-ttl";
+
+/// The same where it takes resources out of wrappers.
+const WRAPPERS: &str = "xds.config.resource-in-sotw";
+
+/// What a client's configuration says of each server.
+fn server_features(options: &Options) -> ServerFeatures {
+    let features = options.features.iter().filter_map(|feature| match feature {
+        Feature::FailOnDataErrors => Some(ServerFeature::FailOnDataErrors),
+        Feature::TransientTimer => Some(ServerFeature::ResourceTimerIsTransientError),
+        Feature::IgnoreDeletion => Some(ServerFeature::IgnoreResourceDeletion),
+        Feature::WithoutTtl | Feature::WithoutWrappers => None,
+    });
+    features.collect()
 }
 
 fn poll_policy(options: &Options) -> PollPolicy {

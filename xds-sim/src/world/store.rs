@@ -140,6 +140,9 @@ impl World {
                 (Plane::Core(_), Word::Set(bytes, ttl)) => {
                     let mut options = ResourceOptions::default();
                     options.ttl = *ttl;
+                    if self.options.has_aliases() {
+                        options.aliases = vec![names::alias_of(name).into()];
+                    }
                     transaction.set_with(type_url.clone(), name.as_str(), bytes.clone(), options);
                 }
                 (Plane::Core(_), Word::Gone) => {

@@ -25,6 +25,11 @@ fn a_failure_says_what_was_broken_and_how_to_have_it_again() {
         "  what: it has come\\u{a}to the end".into(),
         format!("again: xds sim replay --tape {}", failure.tape),
         format!("   or: XDS_SIM_TAPE={} cargo test", failure.tape),
+        format!(
+            "  ever: xds sim replay --options \"{}\" --tape {}",
+            failure.options.differences(),
+            failure.tape_after_options()
+        ),
     ];
     for line in lines {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
@@ -45,15 +50,22 @@ fn a_failure_becomes_a_test_that_compiles() {
         std::fs::write(file, &source).expect("the checkout can be written");
     }
     let there = std::fs::read_to_string(file).expect("a file of the checkout");
-    let without_tape = |source: &str| {
+    let without_run = |source: &str| {
+        let (source, run) = source.split_once("const OPTIONS: &str = ").expect("options");
+        let (_, after) = run.split_once(";\n").expect("an end of the options");
+        let source = format!("{source}{after}");
         let (before, tape) = source.split_once("const TAPE: &str = ").expect("a tape");
         let (_, after) = tape.split_once(";\n").expect("an end of the tape");
         format!("{before}{after}")
     };
-    assert_eq!(without_tape(&source), without_tape(&there), "UPDATE=1 renews tests/generated.rs");
+    assert_eq!(without_run(&source), without_run(&there), "UPDATE=1 renews tests/generated.rs");
 }
 
 #[test]
 fn the_same_choices_are_a_storm_without_fault() {
-    assert!(replay(&failure().tape, &Config::default()).violation.is_none());
+    let failure = failure();
+    assert!(replay(&failure.tape, &Config::default()).violation.is_none());
+    let config = Config::default().with_fixed_options(failure.options.clone());
+    let fixed = replay(&failure.tape_after_options(), &config);
+    assert_eq!(fixed.hash, replay(&failure.tape, &Config::default()).hash);
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure
 }
 
 fn replay(args: ReplayArgs) -> Result<(), Failure> {
-    let (outcome, trace) = record(&args.source, &Config::default());
+    let (outcome, trace) = record(&args.source, &args.fixed.config());
     match args.form {
         Form { html: Some(file), .. } => {
             fs::write(&file, trace.to_html()).map_err(|why| Failure::Artifact { file, why })?;
@@ -52,7 +52,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
 }
 
 fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
-    let mut config = Config::default();
+    let mut config = args.fixed.config();
     config.effort.tries = args.tries;
     let (outcome, _) = record(&args.source, &config);
     let Some(broken) = outcome.violation else {

@@ -1,0 +1,225 @@
+//! One type on one stream: what the client has been sent and what it has asked for since.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use xds_core::server::StatusCode;
+
+use super::{ERRORS, HEARTBEATS, NEWS, NO_REPETITION, WARMED};
+use crate::{
+    oracle::{Fold, Report},
+    situations::Situation,
+    world::{
+        Beside, glob_covers,
+        message::{Names, Request, Response, Text},
+    },
+};
+
+/// One type on one stream.
+#[derive(Debug, Default)]
+pub(super) struct Talk {
+    pub(super) fold: Fold,
+    /// What the client is taken to have.
+    pub(super) sent: BTreeMap<Text, Bytes>,
+    /// What the client was sent and does not subscribe to any more.
+    pub(super) left: BTreeSet<Text>,
+    /// What was told to be gone in a response that was rejected, and is told so once more with the next change.
+    pub(super) retold: BTreeSet<Text>,
+    /// What was created or deleted since it was last told of: it may have come and gone in between.
+    pub(super) touched: BTreeSet<Text>,
+    /// The errors that it was told of single resources.
+    pub(super) reported: BTreeMap<Text, i32>,
+    /// Names of which something has to be said.
+    pub(super) owed: BTreeSet<Text>,
+    pub(super) newest: Text,
+    pub(super) is_answered: bool,
+    pub(super) is_rejected: bool,
+    /// Whether any response was.
+    pub(super) was_rejected: bool,
+    /// Whether the client has dropped something since that was in the newest response or before it.
+    pub(super) is_narrowed: bool,
+    /// What the newest response told to be gone.
+    pub(super) gone: Vec<Text>,
+    /// What the newest response renews, if it does nothing else: such go on for ever.
+    pub(super) beating: Vec<Text>,
+    /// What the first request said that the client has may be all there is.
+    pub(super) states_version: bool,
+    pub(super) has_responded: bool,
+}
+
+/// Whether a response does nothing but renew what was sent before.
+pub(in crate::oracle) fn is_heartbeat(response: &Response) -> bool {
+    let says_more = !response.removed.is_empty() || !response.errors.is_empty();
+    let mut items = response.resources.iter();
+    !says_more && !response.resources.is_empty() && items.all(|item| item.bytes.is_none())
+}
+
+/// Whether a response has what may be used for a time only: in full state it is renewed by sending
+/// everything again, and otherwise so is what its client may have lost meanwhile.
+pub(in crate::oracle) fn renews(response: &Response) -> bool {
+    response.resources.iter().any(|item| item.ttl.is_some())
+}
+
+impl Talk {
+    /// A request arrives, of a client that says to have these.
+    pub(super) fn hear(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
+        let is_whole = matches!(request.names, Names::Whole(_));
+        let is_newest = request.nonce == self.newest;
+        if is_whole && !request.nonce.is_empty() && self.has_responded && !is_newest {
+            return; // Stale (IS2): it is dropped with its names.
+        }
+        if is_newest && self.has_responded && !request.nonce.is_empty() && !self.is_answered {
+            (self.is_answered, self.is_rejected) = (true, request.error.is_some());
+            self.was_rejected |= self.is_rejected;
+            if self.is_rejected {
+                // What cannot be renewed any more may be sent again.
+                self.touched.extend(self.beating.iter().cloned());
+                // Nor is it told for good that something is gone.
+                self.retold.extend(self.gone.iter().cloned());
+            }
+        }
+        self.fold.take(request);
+        let is_first = self.fold.is_first;
+        self.states_version |= is_first && !request.version.is_empty();
+        if is_whole {
+            self.owed.extend(self.fold.gained.iter().cloned());
+        }
+        if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
+            self.owed.extend(subscribe.iter().cloned());
+            // Whoever keeps it as part of the whole is told where it stands (IS14).
+            let is_kept = |name: &&Text| self.fold.has_all() || self.fold.covers(name);
+            let kept = unsubscribe.iter().filter(is_kept);
+            self.owed.extend(kept.cloned());
+        }
+        for (name, bytes) in held {
+            self.owed.remove(&name);
+            self.sent.insert(name, bytes);
+        }
+        let Self { fold, sent, owed, left, reported, is_narrowed, .. } = self;
+        // Who is told an error may have the resource from before.
+        left.extend(reported.keys().filter(|name| !fold.names(name)).cloned());
+        let dropped = sent.keys().filter(|name| !fold.covers(name));
+        *is_narrowed |= dropped.clone().next().is_some();
+        left.extend(dropped.cloned());
+        sent.retain(|name, _| fold.covers(name));
+        owed.retain(|name| name == "*" || fold.covers(name));
+        if is_first {
+            owed.insert("*".into());
+        }
+    }
+
+    pub(super) fn heartbeats(
+        &self,
+        response: &Response,
+        has: &BTreeMap<Text, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+        report: &mut Report,
+    ) {
+        for item in response.resources.iter().filter(|item| item.bytes.is_none()) {
+            let is_held = self.states_version
+                || self.sent.contains_key(&item.name)
+                || self.reported.contains_key(&item.name);
+            let exists = has.contains_key(&item.name) && beside(&item.name).ttl.is_some();
+            report.ensure(is_held && exists && item.ttl.is_some(), HEARTBEATS, || {
+                format!("{item:?}")
+            });
+            report.note(Situation::Heartbeat);
+        }
+    }
+
+    pub(super) fn errors(
+        &mut self,
+        kind: usize,
+        response: &Response,
+        said: &BTreeMap<Text, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+        report: &mut Report,
+    ) {
+        for (name, code) in &response.errors {
+            let is_so = beside(name).error.map(StatusCode::as_i32) == Some(*code);
+            let is_asked = self.fold.names(name) && !said.contains_key(name);
+            // What was rejected rides along with the next change, whatever has become of it (M107).
+            let is_news = kind == WARMED
+                || self.was_rejected
+                || self.is_owed(name)
+                || self.touched.contains(name)
+                || self.reported.get(name) != Some(code);
+            report.ensure(is_so && is_asked && is_news, ERRORS, || format!("{name}: {code}"));
+            self.reported.insert(name.clone(), *code);
+            report.note(Situation::ErrorReported);
+        }
+        self.reported.retain(|name, _| {
+            self.fold.names(name) && !said.contains_key(name) && !response.removed.contains(name)
+        });
+    }
+
+    /// Whether something has to be said of a name, because it is subscribed anew or a glob of it is.
+    fn is_owed(&self, name: &str) -> bool {
+        self.owed.contains(name) || self.owed.iter().any(|own| glob_covers(own, name))
+    }
+
+    pub(super) fn has_news(
+        &self,
+        kind: usize,
+        is_full: bool,
+        may_renew: bool,
+        said: &BTreeMap<Text, Bytes>,
+        response: &Response,
+        report: &mut Report,
+    ) {
+        let is_new = |(name, bytes): (&Text, &Bytes)| {
+            self.sent.get(name) != Some(bytes) || self.is_owed(name) || self.touched.contains(name)
+        };
+        let is_less =
+            is_full && self.sent.keys().chain(&self.touched).any(|name| !said.contains_key(name));
+        // A state that was rejected is another one without what the client dropped (M107).
+        let is_rest = is_full && self.is_rejected && self.is_narrowed;
+        let is_owed = self.owed.contains("*") || (is_full && !self.owed.is_empty());
+        let has_news = said.iter().any(is_new)
+            || is_less
+            || is_rest
+            || is_owed
+            || !response.removed.is_empty()
+            || !response.errors.is_empty()
+            || kind == WARMED
+            || may_renew;
+        let rule = if self.is_rejected { NO_REPETITION } else { NEWS };
+        report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
+    }
+
+    pub(super) fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
+        if is_full {
+            self.owed.clear();
+            self.touched.clear();
+            self.sent = said;
+        } else {
+            for (name, bytes) in said {
+                self.owed.remove(&name);
+                self.touched.remove(&name);
+                self.sent.insert(name, bytes);
+            }
+        }
+        // All members of a glob that was subscribed anew come at once.
+        let errors = response.errors.iter().map(|(name, _)| name);
+        let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
+        self.owed.retain(|own| !told.iter().any(|name| glob_covers(own, name)));
+        for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
+            if !self.owed.remove(name) {
+                // An answer to who asks for it is not the change that it goes along with.
+                self.retold.remove(name);
+            }
+            self.sent.remove(name);
+            self.left.remove(name);
+            self.touched.remove(name);
+        }
+        self.owed.remove("*");
+        self.newest.clone_from(&response.nonce);
+        (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
+        self.is_narrowed = false;
+        self.gone.clone_from(&response.removed);
+        self.beating.clear();
+        if renews(response) {
+            self.beating.extend(response.resources.iter().map(|item| item.name.clone()));
+        }
+    }
+}

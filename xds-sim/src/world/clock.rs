@@ -1,0 +1,118 @@
+//! Time: what is due next, and who is told of it.
+
+use std::{cmp::Reverse, time::Duration};
+
+use xds_core::Time;
+
+use super::{
+    Party, World,
+    parts::{Item, Scheduled},
+};
+use crate::{options::Ties, oracle, situations::Situation};
+
+/// More events than this at one instant are a busy loop.
+const ENDLESS: u32 = 20_000;
+
+impl World {
+    /// Lets time pass, jumping from one thing that is due to the next.
+    pub fn advance(&mut self, duration: Duration) {
+        self.run_until(self.now.after(duration));
+    }
+
+    /// Does everything that is to be done up to this time.
+    pub fn run_until(&mut self, end: Time) {
+        while !self.is_over() && self.step(end) {}
+        if end > self.now {
+            self.pass_to(end);
+        }
+    }
+
+    /// Does the next thing that is due until `end`. False if there is none.
+    fn step(&mut self, end: Time) -> bool {
+        let timer = self.next_timer();
+        let item = self.heap.peek().map(|Reverse(next)| next.at);
+        let is_timer_first = match (timer, item) {
+            (None, None) => return false,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some((timer, _)), Some(item)) => {
+                timer < item || (timer == item && self.options.ties == Ties::TimersFirst)
+            }
+        };
+        if let (Some((timer, _)), Some(item)) = (timer, item)
+            && timer.max(self.now) == item
+        {
+            self.note_tie();
+        }
+        if is_timer_first {
+            let Some((at, party)) = timer.filter(|(at, _)| *at <= end) else { return false };
+            if self.lateness > Duration::ZERO {
+                self.note(Situation::TimerLate);
+            }
+            self.pass_to(at);
+            self.fire(party);
+        } else {
+            if item.is_none_or(|at| at > end) {
+                return false;
+            }
+            let Some(Reverse(next)) = self.heap.pop() else { return false };
+            self.pass_to(next.at);
+            self.happen(next.item);
+        }
+        true
+    }
+
+    pub(super) fn pass_to(&mut self, at: Time) {
+        if at > self.now {
+            self.now = at;
+            self.events_at_instant = 0;
+        }
+    }
+
+    /// Counts an event; too many at one instant are a busy loop.
+    pub(super) fn count_event(&mut self) {
+        self.events += 1;
+        self.events_at_instant += 1;
+        if self.events_at_instant > ENDLESS {
+            self.break_rule(&oracle::HONEST_TIMEOUTS, "no end of work at one instant".into());
+        }
+    }
+
+    pub(super) fn next_timer(&self) -> Option<(Time, Party)> {
+        let clients = self.clients.iter().enumerate();
+        let clients = clients.filter_map(|(at, it)| Some((it.deadline?, Party::Client(at))));
+        let servers = self.servers.iter().enumerate();
+        let servers = servers.filter_map(|(at, it)| Some((it.deadline?, Party::Server(at))));
+        clients.chain(servers).min()
+    }
+
+    pub(super) fn fire(&mut self, party: Party) {
+        self.count_event();
+        match party {
+            Party::Client(at) => self.fire_client(at),
+            Party::Server(at) => self.fire_server(at),
+        }
+    }
+
+    pub(super) fn schedule(&mut self, at: Time, item: Item) {
+        self.order += 1;
+        self.heap.push(Reverse(Scheduled { at, order: self.order, item }));
+    }
+
+    /// When a timer that is due at this time comes, by the driver's clock.
+    pub(super) fn by_clock(&self, at: Time) -> Time {
+        let at = at.after(self.lateness);
+        let grain = u64::try_from(self.options.clock_grain.as_nanos()).unwrap_or_default();
+        if grain == 0 || at <= self.now {
+            return at;
+        }
+        Time::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
+    }
+
+    /// A message arrives at the same instant as a timer is due.
+    fn note_tie(&mut self) {
+        if let Some(Reverse(Scheduled { item: Item::Response(..), .. })) = self.heap.peek() {
+            self.note(Situation::ResponseAtTimer);
+        }
+    }
+}
