@@ -149,10 +149,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the view has a resource of the name: an error alone is none.
+    /// Whether the view has a resource of the name, or one that is to linger: an error alone is none.
     fn is_there(&self, name: &ResourceName) -> bool {
         let slot = self.arena.find(name.as_str());
-        slot.is_some_and(|slot| self.arena.payload(slot).is_some())
+        let lingers = self.session.lets_linger(self.arena);
+        slot.is_some_and(|slot| lingers || self.arena.payload(slot).is_some())
     }
 
     /// The client waits to be told whether the wildcard covers a name, which it does not have.
