@@ -83,10 +83,8 @@ async fn limits_of_time_are_the_route_s() {
         .apply(Change::new().routes(vec![route_to(prefix(""), action)]).at("c", &[slow.address]).0)
         .await;
     let mut client = world.health();
-    let began = std::time::Instant::now();
     let late = check(&mut client, &[("grpc-timeout", "20S")]).await.unwrap_err();
     assert_eq!(late.code(), Code::DeadlineExceeded, "{late}");
-    assert!(began.elapsed() < Duration::from_secs(3));
     let header = slow.counted.headers.lock().unwrap()["grpc-timeout"].clone();
     let header = header.to_str().unwrap();
     let micros = header.strip_suffix('n').map(|it| it.parse::<u64>().unwrap() / 1_000);

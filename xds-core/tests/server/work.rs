@@ -1,7 +1,5 @@
 //! How much work a change is: for a client of named resources whose types wait for each other, as much as
-//! changed, however much that is.
-
-use std::time::{Duration, Instant};
+//! changed, however much that is. `benches/gated.rs` has the ratios.
 
 use crate::support::Rig;
 use xds_core::server::{AckGated, OrderingPolicy, ServerConfig};
@@ -12,9 +10,9 @@ fn gated() -> Rig {
     Rig::new(config)
 }
 
-/// How long it takes to apply changes of so many names that a client subscribes to, beside a cluster that it
-/// has to accept first, and to take that.
-fn time(variant: &str, short: &str, names: usize) -> Duration {
+/// Changes so many names that a client subscribes to, beside a cluster that it has to accept first, and has it take
+/// all of that. Returns how many responses it took.
+fn change(variant: &str, short: &str, names: usize) -> usize {
     let mut rig = gated();
     let list = |suffix: &str| (0..names).map(|n| format!(" n{n}{suffix}")).collect::<String>();
     rig.run(&format!("set cds c=1; {short}{}", list("=1")));
@@ -34,33 +32,26 @@ fn time(variant: &str, short: &str, names: usize) -> Duration {
     while rig.receive(1).is_some() {
         rig.run(&ack(short));
     }
-    let mut fastest = Duration::MAX;
-    for round in 2..6 {
-        let change = format!("set cds c={round}; {short}{}", list(&format!("={round}")));
-        let started = Instant::now();
-        rig.run(&change);
-        let mut taken = started.elapsed();
-        rig.receive(1).expect("clusters");
-        let started = Instant::now();
-        rig.run(&ack("cds"));
-        taken += started.elapsed();
-        fastest = fastest.min(taken);
-        while rig.receive(1).is_some() {
-            rig.run(&ack(short));
-        }
+    rig.run(&format!("set cds c=2; {short}{}", list("=2")));
+    rig.receive(1).expect("clusters");
+    rig.run(&ack("cds"));
+    let mut responses = 0;
+    while rig.receive(1).is_some() {
+        responses += 1;
+        rig.run(&ack(short));
     }
-    fastest
+    responses
 }
 
-/// M214: sixteen times as many changes are some sixteen times as much work; were each looked at for each, it
-/// would be 256 times.
+/// M214: were each of the names looked at for each, these would be some 10^10 looks, and nobody would wait for the
+/// end.
 #[test]
 fn a_change_of_many_names_behind_a_cluster_costs_what_changed() {
     for variant in ["", "d"] {
         for short in ["eds", "rds"] {
-            let [few, many] = [500, 8_000].map(|names| time(variant, short, names));
-            let ratio = many.as_secs_f64() / few.as_secs_f64();
-            assert!(ratio < 100.0, "{variant} {short}: {few:?}, {many:?}");
+            // A long one may come in parts.
+            let responses = change(variant, short, 50_000);
+            assert!((1..=2).contains(&responses), "{variant} {short}: {responses}");
         }
     }
     println!("covers: M214 M146");
