@@ -148,7 +148,7 @@ fn what_they_refer_to_comes_from_where_they_say() {
     let serving = serve.wait_event("serving", |event| event["event"] == "serving");
 
     let mut bootstrap = bootstrap(&address);
-    bootstrap["dynamic_resources"]["lds_config"] = ads.clone();
+    bootstrap["dynamic_resources"]["lds_config"] = ads;
     let polled = static_cluster("xds-rest", serving["rest"].as_str().unwrap());
     bootstrap["static_resources"]["clusters"].as_array_mut().unwrap().push(polled);
     files.save("bootstrap.json", &bootstrap.to_string());
