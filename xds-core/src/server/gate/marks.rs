@@ -189,6 +189,10 @@ impl Gate {
             }
         }
         let is_clusters = usize::from(seat.rank) == rank::CLUSTERS;
+        // What it says it has it does not take as new when it is sent that among others.
+        if is_clusters && let Some(at) = session.came_with() {
+            self.shots.sent = Shot { at, ..Shot::EMPTY };
+        }
         if session.is_asked_for_more(&subscriptions.edges) {
             for mark in [&mut marks.sent, &mut marks.accepted] {
                 (mark.set, mark.deleted) = (Stamp::START, Stamp::START);

@@ -215,6 +215,13 @@ impl Session {
             .map(|resource| resource.stamp)
     }
 
+    /// Up to where the client had everything when it came, as it says, if it has not been sent anything since.
+    pub(crate) fn came_with(&self) -> Option<Stamp> {
+        let is_trusted = self.newest.is_none() && self.accepted.is_some();
+        let wildcard = self.wildcard.filter(|it| is_trusted && it.owed.is_none());
+        wildcard.map(|wildcard| wildcard.told)
+    }
+
     /// The number of the newest response; zero if there is none.
     pub(crate) fn newest_nonce(&self) -> u64 {
         self.newest.map_or(0, |sent| sent.nonce.get())

@@ -383,3 +383,86 @@ fn a_cluster_that_never_was_warm_is_waited_for_though_it_is_as_it_was() {
         ),
     )]);
 }
+
+/// A client that comes back with the version of all clusters has them, and asks only about others.
+#[test]
+fn what_a_client_has_when_it_comes_back_is_not_asked_about() {
+    for rest in [
+        "
+        2> eds b
+        2< lds first l=1
+        2> lds
+        set cds c=1; lds l=2
+        2< cds changed a=1 b=eds c=1
+        2> cds
+        2< lds changed l=2
+        2> lds
+        2<
+        ",
+        // It may warm them yet, with the endpoints that are on their way.
+        "
+        set cds c=1; lds l=2
+        2< cds changed a=1 b=eds c=1
+        2> cds
+        2<
+        2> eds b
+        2< eds warming b=1
+        2<
+        2> eds b
+        2< lds first l=2
+        2> lds
+        2<
+        ",
+        // What changed since it does not have.
+        "
+        2> eds b
+        2< lds first l=1
+        2> lds
+        set cds c=eds:b; lds l=2
+        2< cds changed a=1 b=eds c=eds:b
+        2> cds
+        2<
+        2> eds b
+        2< eds warming b=1
+        2<
+        2> eds b
+        2< lds changed l=2
+        ",
+        // Nor what is only in another view.
+        "
+        2> eds b
+        2< lds first l=1
+        2> lds
+        set @v cds b=eds:e; eds e=1; lds l=2
+        assign 2 v
+        2< cds changed b=eds:e
+        2> cds
+        2<
+        2> eds e
+        2< eds resubscribed e=1
+        2<
+        2> eds e
+        2< lds changed l=2
+        ",
+    ] {
+        let mut rig = Rig::new(gated(|_| ()));
+        rig.run(
+            "
+            set cds a=1 b=eds; eds b=1; lds l=1
+            > cds
+            < cds first a=1 b=eds
+            ",
+        );
+        let version = rig.server.status().find_map(|it| it.sent_version).expect("a version");
+        rig.run(&format!(
+            "
+            close
+            2> cds version:{version}
+            2> eds b
+            2> lds
+            2< eds first b=1
+            {rest}"
+        ));
+    }
+    println!("covers: M41 M146 M151 M223 IS17");
+}
