@@ -51,10 +51,10 @@ fn a_failure_becomes_a_test_that_compiles() {
     }
     let there = std::fs::read_to_string(file).expect("a file of the checkout");
     let without_run = |source: &str| {
-        let (source, run) = source.split_once("const OPTIONS: &str = ").expect("options");
+        let (source, run) = source.split_once("const OPTIONS: &str =").expect("options");
         let (_, after) = run.split_once(";\n").expect("an end of the options");
         let source = format!("{source}{after}");
-        let (before, tape) = source.split_once("const TAPE: &str = ").expect("a tape");
+        let (before, tape) = source.split_once("const TAPE: &str =").expect("a tape");
         let (_, after) = tape.split_once(";\n").expect("an end of the tape");
         format!("{before}{after}")
     };

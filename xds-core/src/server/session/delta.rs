@@ -55,7 +55,7 @@ impl Turn<'_> {
             }
             self.session.legacy = Legacy::Left;
             for (name, version) in request.initial_versions() {
-                self.session.past = Past::UpTo(0);
+                self.session.past = Past::up_to(0);
                 let name = canonical(name, self.arena);
                 self.trust_version(&name, version);
             }

@@ -46,6 +46,7 @@ mod wanted;
 mod window;
 
 use alloc::{boxed::Box, vec::Vec};
+use core::num::NonZeroU64;
 
 pub(crate) use self::render::Rendered;
 use self::{
@@ -233,8 +234,15 @@ enum Withdrawn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Past {
     None,
-    /// It said so when it came, or saw another view up to the response of this nonce.
-    UpTo(u64),
+    /// It said so when it came, or saw another view, before the response of this nonce.
+    Before(NonZeroU64),
+}
+
+impl Past {
+    /// Up to the response of this nonce; of zero, before any.
+    fn up_to(nonce: u64) -> Self {
+        Self::Before(NonZeroU64::MIN.saturating_add(nonce))
+    }
 }
 
 /// Whether the client waits for more than changes, which may be held back (M225).
@@ -508,11 +516,13 @@ mod tests {
     use super::{Session, edge::Edge};
     use crate::server::stream::{Seat, Stream};
 
-    /// An idle client is to cost no more than 1 KiB for its stream and 256 bytes per subscription.
+    /// An idle client is to cost no more than 1 KiB for its stream, in which each subscription has a seat, and 256
+    /// bytes per subscription.
     #[test]
     fn clients_are_small() {
-        assert!(size_of::<Session>() + size_of::<Seat>() <= 256, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 256, "{}", size_of::<Session>());
         assert!(size_of::<Stream>() <= 256, "{}", size_of::<Stream>());
+        assert!(size_of::<Seat>() <= 12, "{}", size_of::<Seat>());
         assert!(size_of::<Edge>() <= 72, "{}", size_of::<Edge>());
     }
 }

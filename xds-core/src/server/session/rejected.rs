@@ -257,8 +257,8 @@ impl Turn<'_> {
         }
         let accepted = self.session.accepted_response(self.arena, Stamp::START);
         let accepted = match (accepted, self.session.past) {
-            (Some(accepted), Past::UpTo(past)) if accepted.nonce.get() <= past => return,
-            (None, Past::UpTo(_)) => return,
+            (Some(accepted), Past::Before(next)) if accepted.nonce < next => return,
+            (None, Past::Before(_)) => return,
             (Some(accepted), _) => accepted.at,
             (None, Past::None) => Stamp::START,
         };

@@ -107,7 +107,7 @@ impl Turn<'_> {
     /// Puts the session on its new arena.
     pub(crate) fn unpack(&mut self, luggage: Luggage) {
         self.begin();
-        self.session.past = Past::UpTo(self.session.newest_nonce());
+        self.session.past = Past::up_to(self.session.newest_nonce());
         let sends = self.session.sends(self.arena);
         let cause = self.session.asked().min(Cause::Changed);
         if let Some(version) = luggage.wildcard {

@@ -33,7 +33,7 @@ impl Turn<'_> {
         let is_rejection = rejection.is_some();
         let has = self.version_had(request, is_rejection);
         if is_first && !has.is_empty() {
-            self.session.past = Past::UpTo(0);
+            self.session.past = Past::up_to(0);
         }
         if let Some(rejection) = &rejection
             && self.session.visit == Visit::Fetches
