@@ -121,6 +121,7 @@ impl Turn<'_> {
                 if version == current {
                     wildcard.owed = None;
                     wildcard.cursor = self.arena.newest();
+                    wildcard.reached = wildcard.cursor;
                 }
                 self.renew_all_at_once();
             }

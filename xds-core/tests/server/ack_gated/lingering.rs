@@ -153,6 +153,32 @@ fn a_client_that_comes_back_keeps_what_it_routes_to() {
     )]);
 }
 
+/// Who is moved to a view that has just the clusters it was sent is not sent them again, but has them there.
+#[test]
+fn a_moved_client_keeps_what_both_views_had() {
+    run(&[(
+        "M147 M223",
+        settled(
+            "
+        set @v cds a=1; lds l=2
+        assign 1 v
+        < lds changed l=2
+        > lds
+        <
+        set @v cds -a b=1; lds l=3
+        < cds changed a=1 b=1
+        > cds
+        < lds changed l=3
+        <
+        > lds
+        < cds changed b=1
+        > cds
+        <
+    ",
+        ),
+    )]);
+}
+
 /// M83, M231: whatever lingers is bounded like other deletions.
 #[test]
 fn no_more_lingers_than_is_remembered() {
