@@ -40,6 +40,10 @@ type Types = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
 /// to from the sources that they name, which may be others: the aggregated stream, a stream of its own, REST, a
 /// file. Each further source is a client with the bootstrap's node, started when it is first asked for; sources that
 /// are equal, and for one type, are one.
+///
+/// As in a proxy, whoever may send listeners and clusters is believed: a source can name any file that this process can
+/// read, and any cluster that `places` knows. What is in the file reaches watchers if it is a resource of the type. A
+/// source that was one too many is not tried again until its reference changes.
 pub struct Sources<R> {
     bootstrap: EnvoyBootstrap,
     options: ClientOptions,

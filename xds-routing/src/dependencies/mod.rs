@@ -61,11 +61,13 @@ mod on_client;
 mod on_handle;
 mod outbox;
 mod root;
+mod watches;
 
 use xds_core::{ResourceName, types};
 
 #[cfg(feature = "handle")]
 pub use self::on_handle::HandleDependencies;
+pub(crate) use self::watches::Watches;
 pub use self::{
     configuration::{Children, ClusterConfiguration, Configuration, Endpoints, LeafConfiguration},
     error::{ClusterError, ConfigurationError, DependencyError},

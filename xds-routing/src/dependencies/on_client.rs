@@ -1,13 +1,11 @@
 //! A dependency manager on a client core, for drivers that have the core in hand.
 
-use alloc::collections::BTreeMap;
+use xds_core::{Client, ResourceName, Time, WatchId, client::Notice};
 
-use xds_core::{
-    Client, ResourceName, Time, TypeUrl, WatchId,
-    client::{Interest, Notice},
+use super::{
+    Configuration, ConfigurationError, Dependency, DependencyManager, DependencyOutput,
+    watches::Watches,
 };
-
-use super::{Configuration, ConfigurationError, Dependency, DependencyManager, DependencyOutput};
 
 /// A [`DependencyManager`] and its watches at a client core. The driver hands in every notice; what is not of
 /// these watches is handed back.
@@ -38,20 +36,14 @@ use super::{Configuration, ConfigurationError, Dependency, DependencyManager, De
 #[derive(Debug)]
 pub struct ClientDependencies {
     manager: DependencyManager,
-    watches: BTreeMap<Dependency, WatchId>,
-    watched: BTreeMap<WatchId, Dependency>,
+    watches: Watches,
     configuration: Option<Result<Configuration, ConfigurationError>>,
 }
 
 impl ClientDependencies {
     /// Starts to follow.
     pub fn new(manager: DependencyManager, client: &mut Client, now: Time) -> Self {
-        let mut this = Self {
-            manager,
-            watches: BTreeMap::new(),
-            watched: BTreeMap::new(),
-            configuration: None,
-        };
+        let mut this = Self { manager, watches: Watches::default(), configuration: None };
         this.obey(client, now);
         this
     }
@@ -67,7 +59,7 @@ impl ClientDependencies {
         client: &mut Client,
         now: Time,
     ) -> Option<Notice> {
-        let Some(dependency) = self.watched.get(&watch) else { return Some(notice) };
+        let Some(dependency) = self.watches.resource(watch) else { return Some(notice) };
         self.manager.handle_notice(dependency, notice);
         self.obey(client, now);
         client.handled(watch, now);
@@ -107,28 +99,19 @@ impl ClientDependencies {
 
     /// What is watched, in order.
     pub fn watched(&self) -> impl Iterator<Item = &Dependency> {
-        self.watches.keys()
+        self.watches.resources()
     }
 
     fn obey(&mut self, client: &mut Client, now: Time) {
         while let Some(output) = self.manager.poll_output() {
             match output {
                 DependencyOutput::Watch(dependency) => {
-                    let type_url = TypeUrl::from(dependency.kind.type_url());
-                    let interest = Interest::Name(dependency.name.as_str());
-                    match client.watch(&type_url, interest, now) {
-                        Ok(watch) => {
-                            self.watched.insert(watch, dependency.clone());
-                            self.watches.insert(dependency, watch);
-                        }
-                        Err(why) => self.manager.handle_refusal(&dependency, why),
+                    if let Err(why) = self.watches.start(&dependency, client, now) {
+                        self.manager.handle_refusal(&dependency, why);
                     }
                 }
                 DependencyOutput::Unwatch(dependency) => {
-                    if let Some(watch) = self.watches.remove(&dependency) {
-                        self.watched.remove(&watch);
-                        client.unwatch(watch, now);
-                    }
+                    self.watches.end(&dependency, client, now);
                 }
                 DependencyOutput::Configuration(configuration) => {
                     self.configuration = Some(configuration);

@@ -1,6 +1,6 @@
 //! Warming on a client core, for drivers that have the core in hand.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use xds_core::{
     Client, Time, TypeUrl, WatchId,
@@ -8,7 +8,7 @@ use xds_core::{
 };
 
 use super::{Warmed, Warming, WarmingOutput};
-use crate::dependencies::{Dependency, DependencyKind};
+use crate::dependencies::{Dependency, DependencyKind, Watches};
 
 /// [`Warming`] and its watches at a client core, which asks for all listeners and clusters as a proxy does
 /// ([`Profile::envoy`](xds_core::client::Profile::envoy)). The driver hands in every notice; what is not of these
@@ -18,8 +18,7 @@ pub struct ClientWarming {
     warming: Warming,
     /// The watches of all clusters and of all listeners.
     collections: [(WatchId, DependencyKind); 2],
-    watches: BTreeMap<Dependency, WatchId>,
-    watched: BTreeMap<WatchId, Dependency>,
+    watches: Watches,
     changed: BTreeSet<Dependency>,
 }
 
@@ -34,11 +33,13 @@ impl ClientWarming {
             let type_url = TypeUrl::from(kind.type_url());
             client.watch(&type_url, Interest::Wildcard, now).map(|watch| (watch, kind))
         };
+        let clusters = watch(DependencyKind::Cluster)?;
+        let listeners = watch(DependencyKind::Listener);
+        let listeners = listeners.inspect_err(|_| client.unwatch(clusters.0, now))?;
         Ok(Self {
             warming: Warming::new(),
-            collections: [watch(DependencyKind::Cluster)?, watch(DependencyKind::Listener)?],
-            watches: BTreeMap::new(),
-            watched: BTreeMap::new(),
+            collections: [clusters, listeners],
+            watches: Watches::default(),
             changed: BTreeSet::new(),
         })
     }
@@ -58,7 +59,7 @@ impl ClientWarming {
                 self.warming.handle_change(kind, change, now);
             }
             self.warming.handle_caught_up(kind, now);
-        } else if let Some(dependency) = self.watched.get(&watch) {
+        } else if let Some(dependency) = self.watches.resource(watch) {
             self.warming.handle_notice(dependency, notice, now);
         } else {
             return Some(notice);
@@ -97,34 +98,25 @@ impl ClientWarming {
 
     /// The routes and endpoints that are watched, in order.
     pub fn watched(&self) -> impl Iterator<Item = &Dependency> {
-        self.watches.keys()
+        self.watches.resources()
     }
 
     /// Ends all watches.
     pub fn shut_down(self, client: &mut Client, now: Time) {
-        let collections = self.collections.into_iter().map(|(watch, _)| watch);
-        collections.chain(self.watched.into_keys()).for_each(|watch| client.unwatch(watch, now));
+        self.collections.iter().for_each(|(watch, _)| client.unwatch(*watch, now));
+        self.watches.end_all(client, now);
     }
 
     fn obey(&mut self, client: &mut Client, now: Time) {
         while let Some(output) = self.warming.poll_output() {
             match output {
                 WarmingOutput::Watch(dependency) => {
-                    let type_url = TypeUrl::from(dependency.kind.type_url());
-                    let interest = Interest::Name(dependency.name.as_str());
-                    match client.watch(&type_url, interest, now) {
-                        Ok(watch) => {
-                            self.watched.insert(watch, dependency.clone());
-                            self.watches.insert(dependency, watch);
-                        }
-                        Err(why) => self.warming.handle_refusal(&dependency, why, now),
+                    if let Err(why) = self.watches.start(&dependency, client, now) {
+                        self.warming.handle_refusal(&dependency, why, now);
                     }
                 }
                 WarmingOutput::Unwatch(dependency) => {
-                    if let Some(watch) = self.watches.remove(&dependency) {
-                        self.watched.remove(&watch);
-                        client.unwatch(watch, now);
-                    }
+                    self.watches.end(&dependency, client, now);
                 }
                 WarmingOutput::Use(Warmed { root, .. }) | WarmingOutput::Drop(root) => {
                     self.changed.insert(root);

@@ -12,8 +12,16 @@ use std::time::Duration;
 
 use prost::Message as _;
 use rig::Rig;
-use xds_core::{proto, server::StatusCode, server::Variant, types};
-use xds_routing::proto::envoy::config::cluster::v3::Cluster;
+use xds_core::{
+    Client, Frame, Time,
+    client::{
+        ChannelEvent, ClientConfig, InvalidWatch, ManagementServer, Node, OpaqueType, Output,
+    },
+    proto,
+    server::{StatusCode, Variant},
+    types,
+};
+use xds_routing::{proto::envoy::config::cluster::v3::Cluster, warming::ClientWarming};
 
 const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 
@@ -192,4 +200,19 @@ fn an_end_leaves_nothing() {
     let Rig { warming, mut client, now, .. } = rig;
     warming.shut_down(&mut client, now);
     assert_eq!(client.watch_count(), 0);
+}
+
+/// A client that does not know both types is not asked for one of them either.
+#[test]
+fn who_cannot_have_all_roots_watches_none() {
+    let config = ClientConfig::new(Node::new("proxy"), ManagementServer::new("server"))
+        .with_type(OpaqueType::new(types::CLUSTER));
+    let mut client = Client::new(config, 1, Time::ZERO);
+    let refused = ClientWarming::new(&mut client, Time::ZERO);
+    assert!(matches!(refused, Err(InvalidWatch::UnknownType(_))), "{refused:?}");
+    if let Some(Output::Open(channel, _)) = client.poll_output() {
+        client.handle_event(ChannelEvent::Opened(channel), Time::ZERO);
+        let request = client.poll_transmit(channel, Time::ZERO, &mut Frame::default());
+        assert!(request.is_none(), "{request:?}");
+    }
 }

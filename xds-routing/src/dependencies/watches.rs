@@ -1,0 +1,60 @@
+//! Which watch of a client core is for which resource, and the other way round.
+
+use alloc::collections::BTreeMap;
+
+use xds_core::{
+    Client, Time, TypeUrl, WatchId,
+    client::{Interest, InvalidWatch},
+};
+
+use super::Dependency;
+
+/// The watches that a follower of references has at a client core.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    by_resource: BTreeMap<Dependency, WatchId>,
+    by_id: BTreeMap<WatchId, Dependency>,
+}
+
+impl Watches {
+    /// Watches a resource.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::watch`].
+    pub(crate) fn start(
+        &mut self,
+        dependency: &Dependency,
+        client: &mut Client,
+        now: Time,
+    ) -> Result<(), InvalidWatch> {
+        let type_url = TypeUrl::from(dependency.kind.type_url());
+        let watch = client.watch(&type_url, Interest::Name(dependency.name.as_str()), now)?;
+        self.by_id.insert(watch, dependency.clone());
+        self.by_resource.insert(dependency.clone(), watch);
+        Ok(())
+    }
+
+    /// Watches a resource no more.
+    pub(crate) fn end(&mut self, dependency: &Dependency, client: &mut Client, now: Time) {
+        if let Some(watch) = self.by_resource.remove(dependency) {
+            self.by_id.remove(&watch);
+            client.unwatch(watch, now);
+        }
+    }
+
+    /// What a watch is for, if it is one of these.
+    pub(crate) fn resource(&self, watch: WatchId) -> Option<&Dependency> {
+        self.by_id.get(&watch)
+    }
+
+    /// What is watched, in order.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Dependency> {
+        self.by_resource.keys()
+    }
+
+    /// Ends all of them.
+    pub(crate) fn end_all(self, client: &mut Client, now: Time) {
+        self.by_id.into_keys().for_each(|watch| client.unwatch(watch, now));
+    }
+}
