@@ -46,7 +46,12 @@ use xds_core::{
     service::Variant,
 };
 
-use client_support::fleet::{Servers, Setup, World, reach::Situation, step};
+use client_support::fleet::{
+    World,
+    reach::Situation,
+    setup::{Servers, Setup},
+    step,
+};
 
 fn setup(variant: Variant, servers: Servers) -> impl Strategy<Value = Setup> {
     let policies = [DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached];

@@ -5,10 +5,12 @@
 //! | `arena/positions.rs` | what was set after a position |
 //! | `arena/graves.rs` | what was deleted after a position |
 //! | `arena/bodies.rs` | the bodies of responses, made once for all clients |
+//! | `arena/resource.rs` | one name, and what there is under it |
 
 pub(crate) mod bodies;
 pub(crate) mod graves;
 mod positions;
+mod resource;
 
 use alloc::{
     boxed::Box,
@@ -18,6 +20,7 @@ use alloc::{
 
 use bytes::Bytes;
 
+pub(crate) use self::resource::{Resource, Shown};
 use self::{bodies::Tail, positions::Stopped};
 use super::{
     Touch,
@@ -118,53 +121,6 @@ pub(crate) enum Origin {
     Set,
     /// They are those of the view's layers, kept while somebody subscribes.
     Layers,
-}
-
-/// A name, and what there is under it.
-#[derive(Debug)]
-pub(crate) struct Resource {
-    pub(crate) name: ResourceName,
-    pub(crate) payload: Option<Payload>,
-    /// What is told instead to who names it.
-    pub(crate) error: Option<Box<ResourceError>>,
-    /// When it was last set or deleted.
-    pub(crate) stamp: Stamp,
-    life: Life,
-    /// What the application was told of it.
-    pub(crate) want: Want,
-    /// The endpoints it names, if that is asked about.
-    pub(crate) needs: Needs,
-    /// Who subscribes to it by name.
-    pub(crate) subscribers: List,
-}
-
-/// What a name stands for in a view.
-#[derive(Debug, Default)]
-pub(crate) struct Shown {
-    pub(crate) payload: Option<Payload>,
-    pub(crate) needs: Needs,
-    pub(crate) error: Option<Box<ResourceError>>,
-}
-
-impl Resource {
-    /// Whether there is a resource or an error under the name.
-    pub(crate) fn is_held(&self) -> bool {
-        self.payload.is_some() || self.error.is_some()
-    }
-
-    /// When it was last deleted before it was created as it is.
-    pub(crate) fn buried(&self) -> Option<Stamp> {
-        self.life.buried()
-    }
-
-    /// What another view shows of it.
-    pub(crate) fn shown(&self) -> Shown {
-        Shown {
-            payload: self.payload.clone(),
-            needs: self.needs.clone(),
-            error: self.error.clone(),
-        }
-    }
 }
 
 impl Arena {
@@ -501,15 +457,6 @@ impl Arena {
             self.framed_bytes -= payload.framed.len();
             self.entry_bytes -= entry_len(name, payload);
             self.timed -= usize::from(payload.ttl().is_some());
-        }
-    }
-}
-
-impl Resource {
-    /// The application has said what there is.
-    pub(super) fn answer(&mut self) {
-        if self.want == Want::Asked {
-            self.want = Want::Answered;
         }
     }
 }

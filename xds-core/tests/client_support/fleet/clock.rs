@@ -10,10 +10,11 @@ use xds_core::{
 
 use super::{
     super::watcher::{Watcher, timeouts},
-    AUTHORITIES, Servers, World,
+    World,
     oracle::{Statuses, statuses},
     peer::Peer,
     reach::Situation,
+    setup::{AUTHORITIES, Servers},
     talk::{Giver, Place},
     versions::Loss,
 };

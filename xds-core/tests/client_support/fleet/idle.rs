@@ -3,7 +3,7 @@
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-use super::{Servers, World, peer::Peer, reach::Situation};
+use super::{World, peer::Peer, reach::Situation, setup::Servers};
 
 impl World {
     /// Call this before watches end and before time passes.

@@ -7,10 +7,11 @@ use xds_core::{Time, client::EntryState};
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    Servers, World, authority_of,
+    World,
     oracle::{Statuses, statuses},
     peer::Peer,
     reach::Situation,
+    setup::{Servers, authority_of},
     talk::Place,
 };
 

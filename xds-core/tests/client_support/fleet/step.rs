@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use prost::Message as _;
 use xds_core::{proto, service::Variant};
 
-use super::{super::TYPES, name_of, store::Held};
+use super::{super::TYPES, setup::name_of, store::Held};
 
 #[derive(Clone, Debug)]
 pub enum Step {

@@ -11,11 +11,12 @@ use xds_core::{
 
 use super::{
     super::{TYPES, watcher::Watcher},
-    APART, Places, Servers, World,
+    World,
     clock::Attempts,
     oracle::{Known, Said, Statuses, Word, statuses},
     peer::{Listing, Peer, Stated},
     reach::Situation,
+    setup::{APART, Places, Servers},
     versions::{Loss, Versions},
 };
 

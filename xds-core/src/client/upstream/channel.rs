@@ -1,0 +1,204 @@
+//! One incarnation of a transport, and what was said on it.
+
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+
+use super::Scopes;
+use crate::{
+    client::{
+        TypeState, machine::Machine, pace::Bucket, polls::Polls, profile::AnswerTiming,
+        review::Reviews, timers::DoesNotExistTimers, watches::Debts,
+    },
+    text::{Nonce, Version},
+    time::Time,
+};
+
+/// One incarnation of a transport.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    /// The position of its lane.
+    pub(crate) lane: usize,
+    /// The position of its server.
+    pub(crate) upstream: usize,
+    pub(crate) is_open: bool,
+    /// When the driver was told to open it.
+    pub(crate) started: Time,
+    /// When the first sound response arrived (S1.005).
+    pub(crate) responded: Option<Time>,
+    /// Whether the server was told who the client is now.
+    pub(crate) node_sent: bool,
+    /// The type of the last request.
+    pub(crate) last_rendered: Option<usize>,
+    /// Whether a request has stated that something was held before.
+    pub(crate) has_stated_held: bool,
+    /// Since when nothing has been subscribed.
+    pub(crate) idle_since: Option<Time>,
+    /// ACKs and NACKs in the order in which the responses arrived (DX-45).
+    pub(crate) acks: VecDeque<Ack>,
+    /// Whether the driver was told that there is something to send and has not sent it all.
+    pub(crate) announced: bool,
+    /// The first of the types that the channel carries.
+    first_type: usize,
+    /// One per carried type.
+    machines: Vec<Machine>,
+    pub(crate) timers: DoesNotExistTimers,
+    /// Responses that wait for a verdict from outside.
+    pub(crate) reviews: Reviews,
+    /// When responses are answered.
+    pub(crate) answers: AnswerTiming,
+    /// `None` where requests may go as fast as they come.
+    pub(crate) bucket: Option<Bucket>,
+    pub(crate) turns: Turns,
+    /// `None` where reading does not wait for watchers.
+    pub(crate) debts: Option<Debts>,
+}
+
+/// How requests and responses follow each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Turns {
+    /// As they please.
+    #[default]
+    Free,
+    Polled(Polls),
+    OfAFile,
+}
+
+/// The answer to one response.
+#[derive(Clone, Debug)]
+pub(crate) struct Ack {
+    pub(crate) type_index: usize,
+    pub(crate) version: Version,
+    pub(crate) nonce: Nonce,
+    /// In a NACK, the rejected version and what was wrong. It belongs to this message alone (D28).
+    pub(crate) rejection: Option<(Version, Arc<str>)>,
+}
+
+/// How many unsent answers stop reading: a server that does not read must not fill our memory.
+pub(crate) const MAX_QUEUED_ACKS: usize = 8;
+impl Channel {
+    /// A channel that is on its way; `machines` are those of the types from `first_type` on.
+    pub(crate) fn new(
+        (lane, upstream): (usize, usize),
+        (first_type, machines): (usize, Vec<Machine>),
+        now: Time,
+    ) -> Self {
+        Self {
+            lane,
+            upstream,
+            is_open: false,
+            started: now,
+            responded: None,
+            node_sent: false,
+            last_rendered: None,
+            has_stated_held: false,
+            idle_since: None,
+            acks: VecDeque::new(),
+            announced: false,
+            first_type,
+            machines,
+            timers: DoesNotExistTimers::default(),
+            reviews: Reviews::default(),
+            answers: AnswerTiming::OnJudgement,
+            bucket: None,
+            turns: Turns::default(),
+            debts: None,
+        }
+    }
+
+    pub(crate) fn polls(&self) -> Option<&Polls> {
+        match &self.turns {
+            Turns::Polled(polls) => Some(polls),
+            Turns::Free | Turns::OfAFile => None,
+        }
+    }
+
+    pub(crate) fn polls_mut(&mut self) -> Option<&mut Polls> {
+        match &mut self.turns {
+            Turns::Polled(polls) => Some(polls),
+            Turns::Free | Turns::OfAFile => None,
+        }
+    }
+
+    /// What was said of a type on the channel, if the channel carries it.
+    pub(crate) fn machine(&self, type_index: usize) -> Option<&Machine> {
+        self.machines.get(type_index.checked_sub(self.first_type)?)
+    }
+
+    /// The client is somebody else now. Who is polled hears of it soon enough.
+    pub(crate) fn note_new_node(&mut self) {
+        if matches!(self.turns, Turns::Free) {
+            self.node_sent = false;
+        }
+    }
+
+    pub(crate) fn machine_mut(&mut self, type_index: usize) -> Option<&mut Machine> {
+        self.machines.get_mut(type_index.checked_sub(self.first_type)?)
+    }
+
+    /// The carried types with what was said of them.
+    pub(crate) fn machines(&self) -> impl Iterator<Item = (usize, &Machine)> {
+        (self.first_type..).zip(&self.machines)
+    }
+
+    /// The first type of which a request would say something that the server does not know (IC40). Where
+    /// requests have to wait for one another, types take turns: one that keeps changing must not keep the
+    /// others from being asked for.
+    pub(crate) fn next_dirty(&self, types: &[TypeState], serves: &Scopes) -> Option<usize> {
+        // The node is another one than was said: any type may tell, and one of them does.
+        if !self.node_sent
+            && self.last_rendered.is_some()
+            && let Some((type_index, _)) = self.machines().find(|(_, it)| it.was_requested())
+        {
+            return Some(type_index);
+        }
+        let is_dirty = |(type_index, machine): &(usize, &Machine)| {
+            let scope = serves.of(*type_index);
+            types.get(*type_index).is_some_and(|known| machine.is_dirty(&known.interest, scope))
+        };
+        let begin = match &self.bucket {
+            Some(_) => self.last_rendered.map_or(0, |last| last + 1),
+            None => 0,
+        };
+        let from = self.machines().filter(|(at, _)| *at >= begin);
+        let before = self.machines().filter(|(at, _)| *at < begin);
+        from.chain(before).find(is_dirty).map(|(type_index, _)| type_index)
+    }
+
+    /// Whether there is an answer to send, or something has changed in interest.
+    pub(crate) fn has_something_to_say(&self, types: &[TypeState], serves: &Scopes) -> bool {
+        !self.acks.is_empty() || self.next_dirty(types, serves).is_some()
+    }
+
+    /// When the next request may be sent, which may be in the past; `None` if there is nothing to say, or
+    /// something else has to happen first.
+    pub(crate) fn next_request(&self, types: &[TypeState], serves: &Scopes) -> Option<Time> {
+        let due = match &self.turns {
+            _ if self.is_applying() => return None,
+            Turns::Polled(polls) => self.next_poll(polls, types, serves)?,
+            _ if self.has_something_to_say(types, serves) => Time::ZERO,
+            Turns::Free | Turns::OfAFile => return None,
+        };
+        Some(self.bucket.map_or(due, |bucket| due.max(bucket.next())))
+    }
+
+    /// Whether requests wait for watchers.
+    pub(crate) fn is_applying(&self) -> bool {
+        let has_debts = self.debts.as_ref().is_some_and(|debts| debts.open > 0);
+        self.answers == AnswerTiming::AfterNotices && has_debts
+    }
+
+    /// Whether the next response may be read (B52).
+    pub(crate) fn wants_read(&self) -> bool {
+        self.is_open
+            && self.acks.len() < MAX_QUEUED_ACKS
+            && !self.reviews.is_open()
+            && self.debts.as_ref().is_none_or(|debts| debts.open == 0)
+    }
+
+    /// Lets the does-not-exist timers run exactly while responses can be read.
+    pub(crate) fn settle_timers(&mut self, now: Time) {
+        match self.wants_read() {
+            true => self.timers.resume(now),
+            false => self.timers.pause(now),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How a client is configured, and who answers it for what.
+
+use std::time::Duration;
+
+use xds_core::{
+    TypeUrl,
+    client::{
+        Authority, ClientConfig, DataErrorPolicy, ManagementServer, Node, ReadGate, ServerFeature,
+        ServerFeatures, Streams, Verdict,
+    },
+    service::Variant,
+};
+
+use super::{
+    super::{Picky, TYPES, watcher::Watcher},
+    outside::Deferring,
+    talk::Place,
+};
+
+/// Where those stand whom a name may be asked of.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    pub authority: usize,
+    pub preferred: Place,
+    pub behind: Option<Place>,
+}
+
+/// How a client is configured.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub variant: Variant,
+    pub streams: Streams,
+    pub servers: Servers,
+    pub data_errors: DataErrorPolicy,
+    pub read_gate: ReadGate,
+    pub features: ServerFeatures,
+    pub verdict: Verdict,
+    pub idle_close: Duration,
+}
+
+/// Who answers for what.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Servers {
+    /// One server for everything.
+    One,
+    /// Two servers in order, in the other order for the second type, an authority that prefers the second
+    /// server, and one with a server of its own.
+    Fallback,
+}
+
+pub const URIS: [&str; 3] = ["a", "b", "c"];
+
+/// The server that shares no authority with another one.
+pub const APART: usize = 2;
+
+/// Two names are plain, and two state an authority, one of them with parameters.
+pub fn name_of(kind: usize, name: u8) -> String {
+    let type_name = TYPES[kind].rsplit('/').next().unwrap_or_default();
+    match name {
+        2 => format!("xdstp://x/{type_name}/r2"),
+        3 => format!("xdstp://y/{type_name}/r3?m=1&n=2"),
+        name => format!("r{name}"),
+    }
+}
+
+/// Whose servers answer for a name, by number: those of names without an authority, of `x` and of `y`.
+pub fn authority_of(name: &str) -> usize {
+    ["xdstp://x/", "xdstp://y/"].iter().position(|it| name.starts_with(it)).map_or(0, |at| at + 1)
+}
+
+/// How many authorities there are, that of names without one included.
+pub const AUTHORITIES: usize = 3;
+
+impl Setup {
+    pub fn to_config(self) -> ClientConfig {
+        let server = |uri| {
+            ManagementServer::new(uri)
+                .with_variant(self.variant)
+                .with_streams(self.streams)
+                .with_features(self.features)
+        };
+        let mut config = ClientConfig::new(Node::new("me"), server(URIS[0]));
+        let (mut shared, mut apart) = (Authority::new("x"), Authority::new("y"));
+        if self.servers == Servers::Fallback {
+            config = config.with_fallback(server(URIS[1]));
+            config = config.with_source(TYPES[1], server(URIS[1]));
+            config = config.with_source(TYPES[1], server(URIS[0]));
+            shared = shared.with_server(server(URIS[1])).with_server(server(URIS[0]));
+            apart = apart.with_server(server(URIS[APART]));
+        }
+        config = config.with_authority(shared).with_authority(apart);
+        config.profile.data_errors = self.data_errors;
+        config.profile.read_gate = self.read_gate;
+        config.profile.backoff.jitter_percent = 0;
+        config.profile.idle_close = Some(self.idle_close);
+        config.limits.tombstones_per_type = 2;
+        let types = TYPES.map(TypeUrl::from);
+        types.into_iter().fold(config, |config, it| match self.verdict {
+            Verdict::External => config.with_type(Deferring(it)),
+            _ => config.with_type(Picky(it)),
+        })
+    }
+
+    /// Whether what only the server behind the preferred one had can be left over: such goes with time.
+    pub fn may_have_leftovers(self) -> bool {
+        self.servers == Servers::Fallback && self.variant == Variant::Incremental
+    }
+
+    /// What data errors do to resources in use (IC20).
+    pub fn policy(self) -> DataErrorPolicy {
+        match self.features.contains(ServerFeature::FailOnDataErrors) {
+            true => DataErrorPolicy::DropCached,
+            false => self.data_errors,
+        }
+    }
+
+    /// The one type that a stream for `kind` carries.
+    pub fn only(self, kind: usize) -> Option<usize> {
+        (self.streams == Streams::PerType).then_some(kind)
+    }
+
+    /// The positions of the servers that answer for a name, the preferred first.
+    pub fn servers_of(self, kind: usize, name: &str) -> &'static [usize] {
+        match (self.servers, authority_of(name)) {
+            (Servers::One, _) => &[0],
+            (Servers::Fallback, 2) => &[APART],
+            (Servers::Fallback, 0) if kind == 0 => &[0, 1],
+            (Servers::Fallback, _) => &[1, 0],
+        }
+    }
+
+    /// The same of what a watch is for.
+    pub fn place_of_watch(self, watcher: &Watcher) -> Place {
+        self.place_of(watcher.kind, watcher.name.as_deref().unwrap_or_default())
+    }
+
+    /// Where the stream leads that a name is asked for on, at best.
+    pub fn place_of(self, kind: usize, name: &str) -> Place {
+        (self.preferred(kind, name), self.only(kind))
+    }
+
+    /// Where it leads, and where when that one does not answer.
+    pub fn places_of(self, kind: usize, name: &str) -> Places {
+        let behind = self.servers_of(kind, name).get(1).map(|&server| (server, self.only(kind)));
+        Places { authority: authority_of(name), preferred: self.place_of(kind, name), behind }
+    }
+
+    /// The position of the server that is preferred for a name.
+    pub fn preferred(self, kind: usize, name: &str) -> usize {
+        self.servers_of(kind, name)[0]
+    }
+}
