@@ -447,7 +447,10 @@ impl World {
         self.finish(&[lane], "starved");
         match party {
             Party::Client(at) => self.drain_client(at),
-            Party::Server(at) => self.drain_server(at),
+            Party::Server(at) => {
+                self.drain_server(at);
+                self.read_what_waits(at);
+            }
         }
     }
 

@@ -191,6 +191,12 @@ impl World {
         }
     }
 
+    /// Hands a server what it did not want to read before: it may have changed its mind when it was drained.
+    pub(super) fn read_what_waits(&mut self, at: usize) {
+        let links: Vec<LinkId> = self.servers[at].links.iter().map(|(_, link)| *link).collect();
+        links.into_iter().for_each(|link| self.read_requests(link));
+    }
+
     /// A server takes a new stream. `None` if it does not want to.
     pub(super) fn accept(&mut self, at: usize, via: &Via) -> Option<StreamKey> {
         let (now, stream) = (self.now, self.next_stream);
