@@ -193,8 +193,9 @@ impl World {
 
     /// Hands a server what it did not want to read before: it may have changed its mind when it was drained.
     pub(super) fn read_what_waits(&mut self, at: usize) {
-        let links: Vec<LinkId> = self.servers[at].links.iter().map(|(_, link)| *link).collect();
-        links.into_iter().for_each(|link| self.read_requests(link));
+        for (_, link) in self.servers[at].links.clone() {
+            self.read_requests(link);
+        }
     }
 
     /// A server takes a new stream. `None` if it does not want to.
