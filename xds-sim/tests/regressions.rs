@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 23] = [
+const MENDED: [(&str, &str, &str); 24] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -121,6 +121,11 @@ const MENDED: [(&str, &str, &str); 23] = [
         "a driver asks again which requests are welcome when it has drained a server that it had kept waiting (IL1, the world was wrong)",
         "clients=2 types=3 names=1 operations=20 views=2 actions={unwatch,delete,storm,slow-watcher,watch-when-told,set-for-a-while,set-error,watch-many} faults={starve,reset,refuse,block-requests,block-responses,restart-client}",
         "AAEAAAAAAAABAAABAgAAAQAAAAAAAAEAAAAAAAABAAABAQAAAQABAAIAAAEADAAAAAUBABEBAAAAAQQ",
+    ),
+    (
+        "what was never accepted is told to be gone, also if it was there before it was asked for (IL1)",
+        "operations=20 order=OnlyAfterAcks actions={watch-all,set-bad,storm,empty}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABgAAAAABAAMAAwAAAQMFAAABAAEAAAAAAQABBAAAAwAAAQAH",
     ),
 ];
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use xds_sim::{Config, check, storm};
 
 /// How many seeds are tried. Each situation is met several times within them.
-const RUNS: u64 = 7_000;
+const RUNS: u64 = 8_000;
 
 /// Thousands of seeds, none of which breaks a rule.
 #[test]

@@ -488,3 +488,230 @@ fn a_rejected_deletion_goes_on_holding_up_others() {
         ],
     );
 }
+
+/// It may have been there for long before the client asked for it.
+#[test]
+fn the_deletion_of_what_every_response_with_it_was_rejected_for_waits_for_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=bad; lds l=1
+                > cds a
+                < cds first a=1
+                > cds a
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds a b c
+                < cds resubscribed a=1 b=bad
+                > cds nack a b c
+                set cds -b c=1; lds l=2
+                < cds changed a=1 c=1
+                > cds a b c
+                < lds changed l=2
+                ",
+            ),
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=bad; lds l=1
+                d> cds +a
+                d< cds first a=1
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                d> cds +b
+                d< cds resubscribed b=bad
+                d> cds nack
+                set cds -b; lds l=2
+                d< cds changed -b
+                d> cds ack
+                d< lds changed l=2
+                ",
+            ),
+            // It had one of that name before, and accepted that it was gone.
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=1; lds l=1
+                > cds a b c
+                < cds first a=1 b=1
+                > cds a b c
+                > lds l
+                < lds first l=1
+                > lds l
+                set cds -b
+                < cds changed a=1
+                > cds a b c
+                set cds b=bad
+                < cds changed a=1 b=bad
+                > cds nack a b c
+                set cds -b c=1; lds l=2
+                < cds changed a=1 c=1
+                > cds a b c
+                < lds changed l=2
+                ",
+            ),
+            // Everything that there was before it asked for that.
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=bad; lds l=1
+                > cds a
+                < cds first a=1
+                > cds a
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds *
+                < cds resubscribed a=1 b=bad
+                > cds nack *
+                set cds -b c=1; lds l=2
+                < cds changed a=1 c=1
+                > cds *
+                < lds changed l=2
+                ",
+            ),
+            // What it had by name before, it may have yet.
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=1; lds l=1
+                > cds b
+                < cds first b=1
+                > cds b
+                > lds l
+                < lds first l=1
+                > lds l
+                set cds b=bad
+                > cds *
+                < cds resubscribed a=1 b=bad
+                > cds nack *
+                set cds -b c=1; lds l=2
+                < cds changed a=1 b=bad c=1
+                ",
+            ),
+            // If it rejected the news, or has it from everything, it may have it yet.
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=1; lds l=1
+                > cds a b
+                < cds first a=1 b=1
+                > cds a b
+                > lds l
+                < lds first l=1
+                > lds l
+                set cds -b
+                < cds changed a=1
+                > cds nack a b
+                set cds b=2
+                < cds changed a=1 b=2
+                > cds nack a b
+                set cds -b; lds l=2
+                < lds changed l=2
+                <
+                > lds l
+                < cds changed a=1
+                ",
+            ),
+            (
+                "M147 M148",
+                "
+                set cds a=1; lds l=1
+                d> cds +*
+                d< cds first a=1
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                d> cds +a
+                d< cds resubscribed a=1
+                d> cds nack
+                set cds -a; lds l=2
+                d< lds changed l=2
+                d<
+                d> lds ack
+                d< cds changed -a
+                ",
+            ),
+        ],
+    );
+}
+
+/// Who has all there is need not take note that something is gone: what only waits for what there is goes on.
+#[test]
+fn rejected_news_hold_up_nothing_that_waits_for_what_there_is() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M146 M148",
+                "
+                set cds a=1 c=1; lds l=1
+                d> cds +a +b +c
+                d< cds first a=1 c=1 -b
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds b=bad -c
+                d< cds changed b=bad -c
+                d> cds nack
+                set lds l=2
+                d<
+                d> cds -b
+                d< lds changed l=2
+                ",
+            ),
+            // But for what the client may have yet that refers to what is gone.
+            (
+                "M147 M148",
+                "
+                set cds a=1 c=1; lds l=1; eds e=1
+                d> cds +a +b +c
+                d< cds first a=1 c=1 -b
+                d> cds ack
+                d> eds +e
+                d< eds first e=1
+                d> eds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds b=bad -c
+                d< cds changed b=bad -c
+                d> cds nack
+                set lds l=2; eds -e
+                d<
+                d> cds -b
+                d< lds changed l=2
+                d> lds ack
+                d<
+                ",
+            ),
+            // Of what it lacks, nothing is forgiven.
+            (
+                "M146 M148",
+                "
+                set cds a=1 c=1; lds l=1
+                d> cds +a +b +c
+                d< cds first a=1 c=1 -b
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds a=2 b=bad -c
+                d< cds changed a=2 b=bad -c
+                d> cds nack
+                set lds l=2
+                d> cds -b
+                d<
+                ",
+            ),
+        ],
+    );
+}

@@ -78,7 +78,7 @@ impl Gate {
         if !clusters.session.has_wildcard() {
             return self.unasked_by_name(clusters, subscriptions, is_asked);
         }
-        if !clusters.is_settled() {
+        if !clusters.has_all() {
             // It is about to get other clusters, but has these.
             return self.expected.iter().find(|name| !is_asked(name)).cloned();
         }
@@ -130,7 +130,7 @@ impl Gate {
         if self.for_warming == Patience::Lost {
             return None;
         }
-        if is_warm && !clusters.is_settled() {
+        if is_warm && !clusters.has_all() {
             // Endpoints that went before they could be sent warmed nothing; other clusters are coming.
             let exists = |name: &ResourceName| endpoints.has_resource(name);
             if !self.expected.iter().all(exists) {
@@ -149,14 +149,14 @@ impl Gate {
             }
             self.expected.clear();
         }
-        if is_warm || clusters.is_settled() && !has_to_warm(clusters, endpoints, warms_from) {
+        if is_warm || clusters.has_all() && !has_to_warm(clusters, endpoints, warms_from) {
             return None;
         }
-        match (endpoints.is_settled(), endpoints.session.variant()) {
+        match (endpoints.has_all(), endpoints.session.variant()) {
             (false, _) => Some(endpoints.why_not()),
             (true, Variant::StateOfTheWorld) => Some(HeldBy::NotAskedAgain),
             // It has been sent unasked what there was to warm, unless that went first; then so do the clusters.
-            (true, Variant::Incremental) if clusters.is_settled() => None,
+            (true, Variant::Incremental) if clusters.has_all() => None,
             (true, Variant::Incremental) => Some(clusters.why_not()),
         }
     }

@@ -129,6 +129,12 @@ impl<'a> View<'a> {
             && !self.session.is_rejected()
     }
 
+    /// Whether the client has all there is. It may not have taken note that something is gone: what waits only
+    /// for what there is does not wait for that.
+    fn has_all(&self) -> bool {
+        !self.session.has_additions(self.arena) && self.session.lacks_nothing()
+    }
+
     fn has_resource(&self, name: &ResourceName) -> bool {
         let slot = self.arena.find(name.as_str());
         slot.is_some_and(|slot| self.arena.payload(slot).is_some())
@@ -225,7 +231,7 @@ impl Gate {
                 let is_settled = other.is_settled();
                 return hold(rank, if is_settled { HeldBy::Rejected } else { other.why_not() });
             }
-            if !other.is_settled() && self.accepted(rank).set < changed {
+            if !other.has_all() && self.accepted(rank).set < changed {
                 return hold(rank, other.why_not());
             }
         }

@@ -181,6 +181,7 @@ impl Turn<'_> {
             rare.rejected_state = None;
             let is_told = |it: &mut Telling| it.partly.is_none() && it.last <= sent.nonce.get();
             rare.telling.take_if(is_told);
+            rare.entered.take_if(|it| it.after < sent.nonce.get());
         });
         let culprits = self.clear_suspects(sent, around.config.limits.suspects);
         let version = sent.version;

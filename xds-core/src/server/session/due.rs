@@ -3,6 +3,7 @@
 use super::{
     First, Haste, Purpose, Sends, Session, Staging, Wildcard,
     edge::{Chain, Edge, Edges},
+    rare::Lacks,
     renewal::Renewals,
     window::Answer,
 };
@@ -167,6 +168,13 @@ impl Session {
         self.suspects().is_some()
             || self.has_suspects_or_culprits()
             || self.newest.is_some_and(|sent| sent.verdict == Answer::Nack)
+    }
+
+    /// Whether the client has all that it was sent and that there is, whatever it has rejected: it may only have
+    /// what is gone.
+    pub(crate) fn lacks_nothing(&self) -> bool {
+        let lacks_news = || self.rare.as_deref().is_some_and(|rare| rare.lacks == Lacks::News);
+        !self.is_waiting() && (!self.is_rejected() || lacks_news())
     }
 
     /// Whether the client has asked for something that it has not been sent.

@@ -24,6 +24,10 @@ pub(crate) struct Edge {
     /// The number of the nonce under which the resource was last sent for a reason of its own; zero
     /// if the client has not been sent it, or has been told that it is gone.
     pub(crate) sent: u64,
+    /// The number of the nonce under which the resource was first sent to a client that did not have it. Once it
+    /// has been told that it is gone, that of the nonce under which it was. Zero if neither, and if the client may
+    /// have it from elsewhere.
+    since: u64,
     /// The request that last listed the name, counted per session.
     pub(crate) round: u32,
     pub(crate) standing: Standing,
@@ -243,6 +247,34 @@ impl Edge {
         self.by_due.next
     }
 
+    /// Whether the client was sent the resource in responses after the one of the nonce `accepted` only.
+    pub(crate) fn was_first_sent_after(&self, accepted: u64) -> bool {
+        self.sent != 0 && self.since > accepted
+    }
+
+    /// The resource is in the response of this nonce; `accepted` is that of the last one that the client has
+    /// accepted.
+    pub(crate) fn note_in(&mut self, nonce: u64, accepted: u64) {
+        if self.sent == 0 {
+            // If it rejected the news that it was gone, it may have it yet.
+            self.since = if self.since <= accepted { nonce } else { 0 };
+        }
+    }
+
+    /// The same, of a client that may have it from elsewhere.
+    pub(crate) fn note_in_with_others(&mut self) {
+        if self.sent == 0 {
+            self.since = 0;
+        }
+    }
+
+    /// The response of this nonce says that the resource is gone.
+    pub(crate) fn note_gone_in(&mut self, nonce: u64) {
+        if self.sent != 0 {
+            self.since = nonce;
+        }
+    }
+
     fn link(&self, chain: Chain) -> Link {
         match chain {
             Chain::Resource => self.by_resource,
@@ -310,6 +342,7 @@ impl Edges {
             session,
             resource,
             sent: 0,
+            since: 0,
             round,
             standing: Standing::Named,
             grace: Grace::None,

@@ -10,7 +10,7 @@ use super::{
     CatchUp, First, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
     edge::{Chain, Standing},
     globs::canonical,
-    rare::Bereft,
+    rare::{Bereft, Entered},
     window::Sent,
 };
 use crate::{
@@ -248,6 +248,7 @@ impl Turn<'_> {
                 rare.bereft = Bereft::default();
             });
         }
+        self.note_entered();
         let has_names = self.session.named + self.session.remembered > 0;
         self.session.wildcard = Some(Wildcard {
             seat: seat.slot(),
@@ -267,6 +268,16 @@ impl Turn<'_> {
         });
     }
 
+    /// The client will have all there is, and has nothing yet but what it names.
+    fn note_entered(&mut self) {
+        let after = self.session.newest_nonce();
+        if after > 0 && self.session.is_held_to_answers() {
+            let known = self.session.sent_by_name(self.edges).filter_map(|it| self.arena.at(it));
+            let had = known.map(|resource| resource.name.clone()).collect();
+            self.session.rare_mut().entered = Some(Entered { had, after });
+        }
+    }
+
     pub(super) fn leave_wildcard(&mut self) {
         if let Some(wildcard) = self.session.wildcard.take() {
             self.note_withdrawal();
@@ -274,7 +285,10 @@ impl Turn<'_> {
             if self.session.follows_graves(self.arena) {
                 self.arena.leave_mourners();
             }
-            self.session.with_rare(|rare| rare.telling = None);
+            self.session.with_rare(|rare| {
+                rare.telling = None;
+                rare.entered = None;
+            });
             self.drop_lingering();
         }
     }

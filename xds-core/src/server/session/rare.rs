@@ -17,6 +17,8 @@ pub(super) struct Rare {
     /// Responses before the newest that are not answered yet, the oldest first.
     pub(super) earlier: VecDeque<Sent>,
     pub(super) suspects: Option<Suspects>,
+    /// What of all that it rejected the client may lack.
+    pub(super) lacks: Lacks,
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
     pub(super) farewell: Box<[ResourceName]>,
     /// The same of what an incremental client lost with an alias, until that may be told (M147).
@@ -30,6 +32,8 @@ pub(super) struct Rare {
     pub(super) graces: VecDeque<(Time, Key)>,
     /// Until when the first answer is held, if there is nothing to answer.
     pub(super) first_hold: Option<Time>,
+    /// What the client had when it went over to everything, until it accepts that.
+    pub(super) entered: Option<Entered>,
     /// The full state that the client rejected last.
     pub(super) rejected_state: Option<StatedVersion>,
     pub(super) isolation: Option<Box<Isolation>>,
@@ -77,6 +81,24 @@ pub(super) enum Beside {
     Nothing,
     /// The news that something is gone, which the client may therefore still have.
     Deletions,
+}
+
+/// What a client had by name before it subscribed to everything.
+#[derive(Debug)]
+pub(super) struct Entered {
+    pub(super) had: Box<[ResourceName]>,
+    /// The number of the newest response then.
+    pub(super) after: u64,
+}
+
+/// What a client may lack of what it has rejected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Lacks {
+    /// Resources that there are, for all that is known.
+    #[default]
+    Resources,
+    /// Nothing but the news that something is gone: it has all there is.
+    News,
 }
 
 impl Suspects {

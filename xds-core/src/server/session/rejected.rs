@@ -6,7 +6,7 @@ use super::{
     Past, Sends, Turn, Wildcard,
     answer::Rejection,
     edge::{Chain, Edge},
-    rare::Beside,
+    rare::{Beside, Lacks},
     stated,
     window::Sent,
 };
@@ -203,7 +203,12 @@ impl Turn<'_> {
                     || suspects.is_some_and(|it| it.beside == Beside::Deletions)
             }
         };
-        if !may_have_what_is_gone && !self.lacks_what_was_rejected() {
+        if self.lacks_what_was_rejected() {
+            return;
+        }
+        if may_have_what_is_gone {
+            self.session.rare_mut().lacks = Lacks::News;
+        } else {
             self.session.with_rare(|rare| rare.suspects = None);
             self.session.forget_verdict();
         }
@@ -248,9 +253,10 @@ impl Turn<'_> {
         self.make_due(slot, Cause::Recovery);
     }
 
-    /// What came after the last response that the client accepted, and has gone again, nothing refers to that the
-    /// client has accepted: that it is gone need not wait for anything (M147). It may well be what was bad, so
-    /// that everything else would wait for ever. Costs what lingers and was deleted since that was last told.
+    /// What came after the last response that the client accepted, or was first sent after that, and has gone again,
+    /// nothing refers to that the client has accepted: that it is gone need not wait for anything (M147). It may
+    /// well be what was bad, so that everything else would wait for ever. Costs what lingers and was deleted since
+    /// that was last told.
     fn release_what_was_never_accepted(&mut self) {
         if !self.session.lets_linger(self.arena) {
             return;
@@ -259,13 +265,15 @@ impl Turn<'_> {
         let accepted = match (accepted, self.session.past) {
             (Some(accepted), Past::Before(next)) if accepted.nonce < next => return,
             (None, Past::Before(_)) => return,
-            (Some(accepted), _) => accepted.at,
-            (None, Past::None) => Stamp::START,
+            (Some(accepted), _) => (accepted.nonce.get(), accepted.at),
+            (None, Past::None) => (0, Stamp::START),
         };
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
-            if self.arena.came_and_went_after(edge.resource, accepted) {
+            // It may have been there for long when the client named it.
+            let is_new = edge.was_first_sent_after(accepted.0);
+            if is_new || self.came_and_went_after(edge.resource, accepted) {
                 due.push(slot);
             }
             slot = self.edges.next(Chain::Due, slot);
@@ -279,7 +287,7 @@ impl Turn<'_> {
         };
         let nonce = self.session.newest_nonce();
         for resource in lost {
-            if self.arena.came_and_went_after(resource, accepted)
+            if self.came_and_went_after(resource, accepted)
                 && self.edges.find(self.slot, resource).is_none()
                 && let Some(edge) = self.connect_parting(resource)
             {
@@ -290,6 +298,15 @@ impl Turn<'_> {
         for edge in due {
             self.make_due(edge, Cause::Changed);
         }
+    }
+
+    /// Whether a name that has no resource had none either when the client last accepted something, the response of
+    /// this nonce at `accepted`, or was not asked for then.
+    fn came_and_went_after(&self, slot: Slot, (nonce, accepted): (u64, Stamp)) -> bool {
+        let name = self.arena.at(slot).map(|resource| &resource.name);
+        let entered = self.session.entered(nonce).zip(name);
+        let is_new = entered.is_some_and(|(entered, name)| !entered.had.contains(name));
+        self.arena.came_and_went_after(slot, if is_new { Stamp::START } else { accepted })
     }
 
     /// What the responses since the one that was accepted last had beside resources.
@@ -339,8 +356,18 @@ impl Turn<'_> {
             },
             None => since,
         };
+        // Of everything it has accepted nothing yet, but perhaps some of it by name.
+        let entered = self.session.entered(first - 1);
+        let from = if entered.is_some() { Stamp::START } else { span.from };
+        let accepted_by_name = |slot: Slot| {
+            let resource = self.arena.at(slot).zip(entered).zip(accepted);
+            resource.is_some_and(|((it, entered), accepted)| {
+                it.stamp <= accepted.at && entered.had.contains(&it.name)
+            })
+        };
         let is_covered = |wildcard: Wildcard| {
-            self.arena.slots_between(span.from, wildcard.cursor).next().is_some()
+            let mut sent = self.arena.slots_between(from, wildcard.cursor);
+            sent.any(|slot| !accepted_by_name(slot))
         };
         self.session.wildcard.is_some_and(is_covered) || self.named_in(span).next().is_some()
     }

@@ -247,6 +247,7 @@ impl Turn<'_> {
                         self.disconnect(slot);
                     } else if due.is_some_and(|due| due.ride == Ride::OwnReason) {
                         let sent = if exists { nonce } else { 0 };
+                        self.note_in_response(slot, nonce);
                         self.edges.set_sent(&mut self.session.edges, slot, sent);
                     }
                 }
@@ -254,6 +255,18 @@ impl Turn<'_> {
             slot = next;
         }
         cause
+    }
+
+    /// What an edge leads to is in the response of this nonce, or that it is gone is.
+    pub(super) fn note_in_response(&mut self, slot: Slot, nonce: u64) {
+        let accepted = self.session.accepted_response(self.arena, Stamp::START);
+        let is_covered = self.session.wildcard.is_some();
+        let Some(edge) = self.edges.at_mut(slot) else { return };
+        match self.arena.payload(edge.resource) {
+            None => edge.note_gone_in(nonce),
+            Some(_) if is_covered => edge.note_in_with_others(),
+            Some(_) => edge.note_in(nonce, accepted.map_or(0, |it| it.nonce.get())),
+        }
     }
 
     /// The first change after a rejection takes the rest of what was rejected along, once (M107,

@@ -104,6 +104,7 @@ impl Turn<'_> {
 
     /// What an edge leads to is sent with all the rest, or is not there.
     fn take_in_full_state(&mut self, slot: Slot, nonce: u64) {
+        self.note_in_response(slot, nonce);
         let Some(edge) = self.edges.at_mut(slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         self.tells_deletions |= edge.sent != 0 && !exists;

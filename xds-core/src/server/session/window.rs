@@ -8,7 +8,7 @@ use core::num::NonZeroU64;
 
 use super::{
     Purpose, Session, Staging, Stamp, Turn,
-    rare::{Bereft, Rare, Suspects},
+    rare::{Bereft, Entered, Lacks, Rare, Suspects},
 };
 use crate::{
     server::{
@@ -84,6 +84,7 @@ impl Session {
 
     /// Notes a response that was rendered. Of those that are overdue, no more are remembered than have room.
     pub(super) fn put_on_way(&mut self, sent: Sent, arena: &Arena) {
+        self.with_rare(|rare| rare.lacks = Lacks::Resources);
         let before = self.newest.replace(sent);
         let Some(before) = before.filter(|before| before.answer.is_missing()) else { return };
         let earlier = &mut self.rare_mut().earlier;
@@ -147,6 +148,13 @@ impl Session {
         self.rare.as_deref()?.suspects
     }
 
+    /// What the client had when it went over to everything, if it has accepted nothing since: no response after the
+    /// one of the nonce `accepted`.
+    pub(super) fn entered(&self, accepted: u64) -> Option<&Entered> {
+        let entered = self.rare.as_deref().and_then(|rare| rare.entered.as_ref());
+        entered.filter(|entered| accepted <= entered.after)
+    }
+
     pub(super) fn farewell(&self) -> &[ResourceName] {
         self.rare.as_deref().map_or(&[], |rare| &rare.farewell)
     }
@@ -189,12 +197,14 @@ impl Rare {
     fn is_empty(&self) -> bool {
         self.earlier.is_empty()
             && self.suspects.is_none()
+            && self.lacks == Lacks::Resources
             && self.farewell.is_empty()
             && self.bereft.names.is_empty()
             && self.telling.is_none()
             && self.lingering == 0
             && self.graces.is_empty()
             && self.first_hold.is_none()
+            && self.entered.is_none()
             && self.rejected_state.is_none()
             && self.isolation.is_none()
             && self.texts.is_empty()
