@@ -59,6 +59,23 @@ fn each_resource_has_a_status() {
             sync cds b:synced c:synced
         ",
         ),
+        // A state that is sent once more without what has gone is no news of what it has.
+        (
+            "M234 IS30 M107",
+            "
+            set cds b=1 c=1
+            > cds b c
+            < cds first b=1 c=1
+            set cds b=2
+            set cds -b
+            > cds nack b c
+            sync cds b:missing c:error
+            < cds changed c=1
+            sync cds b:missing c:stale
+            > cds b c
+            sync cds b:missing c:synced
+            ",
+        ),
         (
             "M234 IS30",
             "

@@ -68,8 +68,9 @@ impl<'a> Look<'a> {
         if resource.payload.is_none() {
             return ResourceSync::Missing;
         }
-        let is_due =
-            edge.due.is_some_and(|due| due.ride == Ride::OwnReason && due.cause != Cause::Warming);
+        // What is sent again for these reasons is as it was.
+        let repeats = |cause| matches!(cause, Cause::Warming | Cause::Recovery);
+        let is_due = edge.due.is_some_and(|due| due.ride == Ride::OwnReason && !repeats(due.cause));
         if edge.sent == 0 || is_due {
             return ResourceSync::NotSent;
         }
