@@ -6,12 +6,10 @@
 mod fleets;
 mod wire;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use criterion::{BenchmarkGroup, Criterion, measurement::WallTime};
+use criterion::{BenchmarkGroup, measurement::WallTime};
 use tokio::runtime::Runtime;
-use xds_benches::ratio::{Ratios, is_test_run};
+use xds_benches::ratio::Ratios;
 
 use self::fleets::{Bare, CONNECTIONS, Ours, Verdict};
 
@@ -22,17 +20,7 @@ const BARE: &str = "bare tonic broadcast";
 const AIM: f64 = 1.5;
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(3))
-        .without_plots()
-        .configure_from_args();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a machine with sockets");
-    let clients = if is_test_run() { 32 } else { 1_008 };
+    let (mut criterion, runtime, clients) = fleets::stage();
     println!("{clients} streams over {CONNECTIONS} connections, one of {RESOURCES} changes");
 
     let mut ratios = Ratios::default();

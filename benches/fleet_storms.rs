@@ -5,16 +5,13 @@
 mod fleets;
 mod wire;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use criterion::{BenchmarkGroup, Criterion, measurement::WallTime};
+use criterion::{BenchmarkGroup, measurement::WallTime};
 use prost::Message as _;
 use tokio::runtime::Runtime;
-use xds_benches::{
-    frames,
-    ratio::{Ratios, is_test_run},
-};
+use xds_benches::{frames, ratio::Ratios};
 use xds_core::proto::DeltaDiscoveryResponse;
 
 use self::{
@@ -35,17 +32,7 @@ const BARE_RETURNED: &str = "bare tonic, the same requests and responses";
 const BESIDE_ONE: &str = "a change for all, one more never reads";
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .sample_size(10)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(3))
-        .without_plots()
-        .configure_from_args();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a machine with sockets");
-    let clients = if is_test_run() { 32 } else { 1_008 };
+    let (mut criterion, runtime, clients) = fleets::stage();
     println!("{clients} streams over {CONNECTIONS} connections, {RESOURCES} resources");
 
     let mut ratios = Ratios::default();

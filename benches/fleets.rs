@@ -3,13 +3,14 @@
 
 #![allow(dead_code, reason = "every benchmark uses a part")]
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
+use criterion::Criterion;
 use prost::Message as _;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, runtime::Runtime, task::JoinSet};
 use tonic::transport::{Channel, Endpoint};
-use xds_benches::{endpoints, frames};
+use xds_benches::{endpoints, frames, ratio::is_test_run};
 use xds_core::{
     ViewName,
     proto::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node, Status},
@@ -21,6 +22,22 @@ use xds_tokio::{ManagementServer, ServerOptions, server::ServerHandle};
 use crate::wire::{DELTA_AGGREGATED, FrameClient, FrameServer, FrameStream};
 
 pub(crate) const CONNECTIONS: usize = 16;
+
+/// What a benchmark of a fleet begins with: few samples, since each is the work of a thousand clients; one
+/// thread for server and clients, so that times are work; and how many clients there are.
+pub(crate) fn stage() -> (Criterion, Runtime, usize) {
+    let criterion = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(3))
+        .without_plots()
+        .configure_from_args();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a machine with sockets");
+    (criterion, runtime, if is_test_run() { 32 } else { 1_008 })
+}
 
 /// Connections to a server.
 pub(crate) async fn connect(address: SocketAddr, connections: usize) -> Vec<Channel> {

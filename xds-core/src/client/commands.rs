@@ -100,19 +100,30 @@ impl Client {
         authority: usize,
         now: Time,
     ) -> Option<WatchId> {
-        let known = self.types.get_mut(type_index)?;
-        let entry = match known.cache.find(name) {
-            Some(entry) => entry,
-            None => known.cache.create(ResourceName::from(name))?,
-        };
-        known.cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
-        let subscription = self.subscribe(type_index, entry, authority)?;
+        let (entry, subscription) = self.subscribe_to(type_index, name, authority)?;
         let authority = self.authority_of_subscription(type_index, subscription);
         let watch = self.add_watch(type_index, subscription, Target::of_name(subscription))?;
         self.start_fetch(type_index, subscription, now);
         self.turn_from_failed_server(authority, type_index, now);
         self.tell_what_is_known(watch, type_index, entry, authority);
         Some(watch)
+    }
+
+    /// The entry of a name or glob, which there is from now on, and the subscription to it.
+    pub(super) fn subscribe_to(
+        &mut self,
+        type_index: usize,
+        name: &str,
+        authority: usize,
+    ) -> Option<(Slot, Slot)> {
+        let cache = &mut self.types.get_mut(type_index)?.cache;
+        let entry = match cache.find(name) {
+            Some(entry) => entry,
+            None => cache.create(ResourceName::from(name))?,
+        };
+        cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
+        let subscription = self.subscribe(type_index, entry, authority)?;
+        Some((entry, subscription))
     }
 
     /// Adds a watch of a subscribed name or glob.

@@ -7,13 +7,12 @@
 
 use super::{
     Client, TypeState,
-    authorities::DEFAULT,
     config::ManagementServer,
     globs::Glob,
     interest::TypeInterest,
     watches::{Link, News, Target, Watches},
 };
-use crate::{id::WatchId, service::Variant, slab::Slot, text::ResourceName, time::Time};
+use crate::{id::WatchId, service::Variant, slab::Slot, time::Time};
 
 impl TypeState {
     /// The glob that a subscription is for.
@@ -38,13 +37,7 @@ impl Client {
         authority: usize,
         now: Time,
     ) -> Option<WatchId> {
-        let known = self.types.get_mut(type_index)?;
-        let entry = match known.cache.find(name) {
-            Some(entry) => entry,
-            None => known.cache.create(ResourceName::from(name))?,
-        };
-        known.cache.get_mut(entry)?.is_foreign = authority != DEFAULT;
-        let subscription = self.subscribe(type_index, entry, authority)?;
+        let (entry, subscription) = self.subscribe_to(type_index, name, authority)?;
         let cache = &mut self.types.get_mut(type_index)?.cache;
         let glob = match cache.globs.find(name) {
             Some(glob) => glob,
