@@ -160,8 +160,7 @@ impl EnvoyBootstrap {
 
     /// The client of one more source, as listeners and clusters name them for what they refer to
     /// ([`NestedSource`](crate::envoy::NestedSource)); `None` where it is a client that is there already, that of
-    /// [`EnvoyBootstrap::client_config`]: the source says `ads`, or `self`, which is the server that the
-    /// referring resource came from.
+    /// [`EnvoyBootstrap::client_config`]: the source says `ads`, or `self` where nobody knows what that is.
     ///
     /// # Errors
     ///

@@ -192,3 +192,72 @@ fn what_they_refer_to_comes_from_where_they_say() {
         if subscribed.is_empty() { Ok(()) } else { Err(format!("{subscribed:?}")) }
     });
 }
+
+/// A listener's scopes come over the stream that the listener came over, and the routes that they name from a file.
+#[test]
+fn scopes_lead_to_routes_wherever_the_listener_says() {
+    println!("covers: S0.052 S0.056");
+    let (files, served) = (TempDir::new(), TempDir::new());
+    let path = |name: &str| files.join(name).to_str().unwrap().to_owned();
+    let listener = json!({
+        "@type": "type.googleapis.com/envoy.config.listener.v3.Listener",
+        "name": "ingress",
+        "address": { "socket_address": { "address": "127.0.0.1", "port_value": 80 } },
+        "filter_chains": [{ "filters": [{
+            "name": "http",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                "stat_prefix": "ingress",
+                "scoped_routes": {
+                    "name": "scopes",
+                    "scope_key_builder": { "fragments": [{ "header_value_extractor": { "name": "host" } }] },
+                    "rds_config_source": { "path_config_source": { "path": path("routes.yaml") } },
+                    "scoped_rds": { "scoped_rds_config_source": { "self": {} } },
+                },
+            },
+        }] }],
+    });
+    let scope = |name: &str, routes: &str| {
+        json!({
+            "@type": "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration",
+            "name": name,
+            "route_configuration_name": routes,
+            "key": { "fragments": [{ "string_key": name }] },
+        })
+    };
+    let routes = |name: &str| {
+        json!({
+            "@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", "name": name,
+        })
+    };
+    served.save("lds.json", &listener.to_string());
+    served.save("srds.json", &json!([scope("a", "first"), scope("b", "second")]).to_string());
+    files.save(
+        "routes.yaml",
+        &json!([routes("first"), routes("second"), routes("third")]).to_string(),
+    );
+    let (_serve, address) = Xds::serve(served.path());
+    let mut bootstrap = bootstrap(&address);
+    bootstrap["dynamic_resources"]["lds_config"] = json!({ "ads": {} });
+    files.save("bootstrap.json", &bootstrap.to_string());
+    let seen = watch(&path("bootstrap.json"), &["lds", "--follow"]);
+    let names = |count| {
+        let mut names: Vec<_> = seen
+            .wait_count("changed", count)
+            .iter()
+            .map(|event| {
+                format!("{}:{}", event["type"].as_str().unwrap(), event["name"].as_str().unwrap())
+            })
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    let first = ["cds:xds", "lds:ingress", "rds:first", "rds:second", "srds:a", "srds:b"];
+    assert_eq!(names(6), first);
+
+    // Another scope, which leads to other routes.
+    let changed = json!([scope("a", "first"), scope("b", "third")]);
+    served.replace("srds.json", &changed.to_string());
+    assert!(names(8).contains(&"rds:third".to_owned()));
+    assert!(seen.events_of("error").is_empty(), "{:?}", seen.events());
+}

@@ -41,7 +41,7 @@ pub struct EnvoyBootstrap {
     pub warnings: Vec<Warning>,
 }
 
-fn interest(locator: Option<&str>) -> Interest<'_> {
+pub(super) fn interest(locator: Option<&str>) -> Interest<'_> {
     locator.map_or(Interest::Wildcard, Interest::Glob)
 }
 

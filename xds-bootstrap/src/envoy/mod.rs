@@ -25,7 +25,7 @@ pub use api::{
     Rest, Target,
 };
 pub use bootstrap::EnvoyBootstrap;
-pub use nested::NestedSource;
+pub use nested::{NestedSource, Wanted};
 pub use source::{ConfigSource, PathSource, Specifier};
 pub use static_resources::StaticResource;
 pub use upstream::{TcpKeepalive, TransportSocket, UpstreamCluster};

@@ -121,6 +121,22 @@ impl ConfigSource {
         Ok(Self { authorities, specifier, initial_fetch_timeout, resource_api_version })
     }
 
+    /// The source as somebody reads it who has it from `origin`: that one if it says `self`.
+    pub(super) fn seen_from(self, origin: Option<&Self>) -> Self {
+        let (Specifier::SelfServer { transport_api_version }, Some(origin)) =
+            (&self.specifier, origin)
+        else {
+            return self;
+        };
+        let mut specifier = origin.specifier.clone();
+        if let (Specifier::Api(api), ApiVersion::V2 | ApiVersion::V3) =
+            (&mut specifier, transport_api_version)
+        {
+            api.transport_api_version = *transport_api_version;
+        }
+        Self { specifier, ..self }
+    }
+
     /// Whether resources of the type can be had this way. `ads` is the source of the aggregated
     /// stream, where there is one.
     ///

@@ -3,13 +3,56 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use xds_bootstrap::envoy::{EnvoyBootstrap, NestedSource, Specifier};
-use xds_core::types;
+use xds_bootstrap::{
+    BootstrapError,
+    envoy::{ApiVersion, ConfigSource, EnvoyBootstrap, NestedSource, Specifier, Wanted},
+};
+use xds_core::{client::Interest, types};
+
+/// Listeners over REST, clusters from a file, and what has an authority over the aggregated stream.
+fn bootstrap() -> EnvoyBootstrap {
+    let grpc = json!({ "envoy_grpc": { "cluster_name": "streamed" } });
+    let text = json!({
+        "node": { "id": "n", "cluster": "c" },
+        "dynamic_resources": {
+            "lds_config": { "api_config_source": {
+                "api_type": "REST", "cluster_names": ["lds"], "refresh_delay": "1s",
+                "transport_api_version": "V3",
+            } },
+            "cds_config": { "path_config_source": { "path": "/cds.yaml" } },
+            "ads_config": { "api_type": "GRPC", "grpc_services": [grpc] },
+        },
+        "default_config_source": { "ads": {} },
+    });
+    EnvoyBootstrap::from_json(&text.to_string()).expect("it is right")
+}
+
+fn references(type_url: &str, resource: &Value) -> Result<Vec<NestedSource>, BootstrapError> {
+    bootstrap().references(None, type_url, "it", resource)
+}
 
 /// Type and name of each reference.
 fn read(type_url: &str, resource: &Value) -> Vec<(String, String)> {
-    let read = NestedSource::in_resource(type_url, resource).expect("it is right");
-    read.into_iter().map(|it| (it.type_url.as_str().to_owned(), it.name)).collect()
+    let read = references(type_url, resource).expect("it is right");
+    let named = |it: NestedSource| match it.wanted {
+        Wanted::Named(name) => (it.type_url.as_str().to_owned(), name),
+        other => panic!("{other:?} is no name"),
+    };
+    read.into_iter().map(named).collect()
+}
+
+fn file(path: &str) -> Value {
+    json!({ "path_config_source": { "path": path } })
+}
+
+/// What of a source matters here: the file, or the first place.
+fn place(source: &ConfigSource) -> String {
+    match &source.specifier {
+        Specifier::Path(file) => file.path.display().to_string(),
+        Specifier::Api(api) => api.target(0).expect("it has one").name().to_owned(),
+        Specifier::Ads => "ads".to_owned(),
+        other => format!("{other:?}"),
+    }
 }
 
 fn manager(route: &str) -> Value {
@@ -30,7 +73,11 @@ fn listeners_refer_to_routes_and_secrets_wherever_they_stand() {
     } });
     let listener = json!({
         "filter_chains": [
-            { "filters": [{ "name": "tcp", "typed_config": { "cluster": "c" } }, { "name": "bare" }] },
+            { "filters": [
+                { "name": "tcp", "typed_config": { "cluster": "c" } },
+                { "name": "bare" },
+                { "name": "found", "config_discovery": { "config_source": { "ads": {} } } },
+            ] },
             { "filters": [{ "typed_config": manager("a") }],
               "transport_socket": { "name": "tls", "typed_config": context } },
         ],
@@ -38,10 +85,11 @@ fn listeners_refer_to_routes_and_secrets_wherever_they_stand() {
         "api_listener": { "api_listener": manager("c") },
     });
     let routes = |name: &str| (types::ROUTE_CONFIGURATION.to_owned(), name.to_owned());
+    let extension = (types::EXTENSION_CONFIG.to_owned(), "found".to_owned());
     let secret = |name: &str| (types::SECRET.to_owned(), name.to_owned());
     assert_eq!(
         read(types::LISTENER, &listener),
-        [routes("a"), secret("key"), secret("roots"), routes("b"), routes("c")]
+        [extension, routes("a"), secret("key"), secret("roots"), routes("b"), routes("c")]
     );
     assert_eq!(read(types::CLUSTER, &json!({ "name": "c" })), []);
     assert_eq!(read(types::ROUTE_CONFIGURATION, &listener), [], "it is no listener");
@@ -58,8 +106,95 @@ fn clusters_refer_to_endpoints_by_their_own_name_or_another() {
     assert_eq!(of(json!({})), None);
 
     let bad = cluster(json!({ "eds_config": { "path_config_source": {} } }));
-    let why = NestedSource::in_resource(types::CLUSTER, &bad).expect_err("no path").to_string();
+    let why = references(types::CLUSTER, &bad).expect_err("no path").to_string();
     assert!(why.contains("eds_cluster_config.eds_config.path_config_source.path"), "{why}");
+}
+
+/// Scopes that are asked for, and scopes in the listener: their routes come from where the listener says.
+#[test]
+fn scopes_lead_to_routes_by_the_source_that_the_listener_states() {
+    let scoped = |specifier: Value| {
+        let mut scoped = json!({ "name": "s", "rds_config_source": file("/routes.yaml") });
+        scoped.as_object_mut().unwrap().extend(specifier.as_object().unwrap().clone());
+        let manager = json!({ "scoped_routes": scoped, "http_filters": [
+            { "name": "f", "config_discovery": { "config_source": file("/filters.yaml") } },
+        ] });
+        json!({ "filter_chains": [{ "filters": [{ "typed_config": manager }] }] })
+    };
+    let scope = json!({ "name": "one", "routeConfigurationName": "r" });
+    let asked = json!({ "scoped_rds": { "scoped_rds_config_source": { "ads": {} } } });
+    let found = references(types::LISTENER, &scoped(asked)).expect("it is right");
+    let [scopes, filter] = &*found else { panic!("{found:?}") };
+    assert_eq!(filter.type_url.as_str(), types::EXTENSION_CONFIG);
+    assert_eq!(scopes.type_url.as_str(), types::SCOPED_ROUTE_CONFIGURATION);
+    assert_eq!(scopes.wanted.interest(), Interest::Wildcard);
+    assert_eq!(place(&scopes.source), "ads");
+    let of_scope = |via, scope: &Value| {
+        let type_url = types::SCOPED_ROUTE_CONFIGURATION;
+        bootstrap().references(via, type_url, "one", scope).expect("it is right")
+    };
+    let routes = of_scope(Some(scopes), &scope);
+    assert_eq!(routes[0].type_url.as_str(), types::ROUTE_CONFIGURATION);
+    assert_eq!(routes[0].wanted, Wanted::Named("r".to_owned()));
+    assert_eq!(place(&routes[0].source), "/routes.yaml");
+    assert_eq!(of_scope(None, &scope), [], "without a listener nobody knows where from");
+    for none in [
+        json!({ "name": "one", "route_configuration_name": "r", "on_demand": true }),
+        json!({ "name": "one", "route_configuration": { "name": "in it" } }),
+    ] {
+        assert_eq!(of_scope(Some(scopes), &none), []);
+    }
+
+    let collection = "xdstp://a/envoy.config.route.v3.ScopedRouteConfiguration/*";
+    let named = json!({ "scoped_rds": {
+        "scoped_rds_config_source": { "ads": {} }, "srds_resources_locator": collection,
+    } });
+    let found = references(types::LISTENER, &scoped(named)).expect("it is right");
+    assert_eq!(found[0].wanted.interest(), Interest::Glob(collection));
+
+    let inline = json!({ "scoped_route_configurations_list": {
+        "scoped_route_configurations": [scope],
+    } });
+    let found = references(types::LISTENER, &scoped(inline)).expect("it is right");
+    assert_eq!(found[0], routes[0]);
+    println!("covers: S0.052 S0.056");
+}
+
+/// `self` is where the resource came from: for listeners another place than for clusters, for what a scope leads to
+/// that of the listener, and for names with an authority that of the authority.
+#[test]
+fn self_is_the_source_of_whoever_says_it() {
+    let bootstrap = bootstrap();
+    let own = json!({ "self": {}, "initial_fetch_timeout": "7s" });
+    let cluster = json!({ "name": "c", "eds_cluster_config": { "eds_config": own } });
+    let listener = json!({ "filter_chains": [{ "filters": [{ "typed_config": {
+        "rds": { "route_config_name": "r", "config_source": { "self": { "transport_api_version": "V2" } } },
+        "scoped_routes": {
+            "rds_config_source": { "self": {} },
+            "scoped_rds": { "scoped_rds_config_source": file("/scopes.yaml") },
+        },
+    } }] }] });
+    let read = |via, type_url, name, resource: &Value| {
+        bootstrap.references(via, type_url, name, resource).expect("it is right")
+    };
+    let endpoints = &read(None, types::CLUSTER, "c", &cluster)[0].source;
+    assert_eq!(place(endpoints), "/cds.yaml");
+    assert_eq!(endpoints.initial_fetch_timeout, Some(Duration::from_secs(7)), "it is its own");
+    let of_authority = "xdstp://a/envoy.config.cluster.v3.Cluster/c";
+    assert_eq!(place(&read(None, types::CLUSTER, of_authority, &cluster)[0].source), "ads");
+
+    let found = read(None, types::LISTENER, "l", &listener);
+    assert_eq!(place(&found[0].source), "lds");
+    let Specifier::Api(api) = &found[0].source.specifier else { panic!("{found:?}") };
+    assert_eq!(api.transport_api_version, ApiVersion::V2, "the referrer may speak another one");
+    let scope = json!({ "name": "one", "route_configuration_name": "r" });
+    let routes = read(Some(&found[1]), types::SCOPED_ROUTE_CONFIGURATION, "one", &scope);
+    assert_eq!(place(&routes[0].source), "lds", "the listener says it, not the scope");
+    // Of a static resource nobody knows more than who else is there.
+    let none = EnvoyBootstrap::from_json("{}").expect("it is right");
+    let found = none.references(None, types::CLUSTER, "c", &cluster).expect("it is right");
+    assert!(matches!(found[0].source.specifier, Specifier::SelfServer { .. }));
+    println!("covers: S0.052 B20");
 }
 
 #[test]
@@ -72,13 +207,15 @@ fn a_nested_source_is_a_client_of_its_own_unless_it_is_the_stream_that_is_there(
     let bootstrap = EnvoyBootstrap::from_json(&bootstrap.to_string()).expect("it is right");
     let config = |source: Value| {
         let cluster = json!({ "name": "c", "eds_cluster_config": { "eds_config": source } });
-        let mut read = NestedSource::in_resource(types::CLUSTER, &cluster).expect("it is right");
+        let mut read =
+            bootstrap.references(None, types::CLUSTER, "c", &cluster).expect("it is right");
         let nested = read.remove(0);
         let made = bootstrap.nested_client_config(&nested.type_url, &nested.source);
         (nested.source.specifier, made.expect("it can"))
     };
     assert!(config(json!({ "ads": {} })).1.is_none());
-    assert!(config(json!({ "self": {} })).1.is_none());
+    let (_, made) = config(json!({ "self": {} }));
+    assert_eq!(&*made.expect("clusters are in a file").servers[0].uri, "/cds.yaml");
     let (specifier, made) = config(json!({
         "api_config_source": {
             "api_type": "REST", "cluster_names": ["polled"], "refresh_delay": "1s",

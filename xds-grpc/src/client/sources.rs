@@ -4,9 +4,10 @@
 use core::{error::Error, fmt, marker::PhantomData};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
 use thiserror::Error;
 use xds_bootstrap::{
-    Inexpressible,
+    BootstrapError, Inexpressible,
     envoy::{ConfigSource, EnvoyBootstrap, NestedSource, Specifier, Target},
 };
 use xds_core::{TypeUrl, client::ClientConfig};
@@ -43,7 +44,7 @@ type Types = dyn Fn(ClientConfig) -> ClientConfig + Send + Sync;
 ///
 /// As in a proxy, whoever may send listeners and clusters is believed: a source can name any file that this process can
 /// read, and any cluster that `places` knows. What is in the file reaches watchers if it is a resource of the type. A
-/// source that was one too many is not tried again until its reference changes.
+/// source that was one too many may be asked for again when another one has been [released](Sources::release).
 pub struct Sources<R> {
     bootstrap: EnvoyBootstrap,
     options: ClientOptions,
@@ -89,6 +90,21 @@ impl<R: Runtime + Default> Sources<R> {
     #[must_use]
     pub fn main(&self) -> &ClientHandle {
         &self.main
+    }
+
+    /// What a resource refers to, and where that comes from ([`EnvoyBootstrap::references`]).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong in a source, and in which field.
+    pub fn references(
+        &self,
+        via: Option<&NestedSource>,
+        type_url: &str,
+        name: &str,
+        resource: &Value,
+    ) -> Result<Vec<NestedSource>, BootstrapError> {
+        self.bootstrap.references(via, type_url, name, resource)
     }
 
     /// The client that what a resource refers to is watched with.

@@ -10,13 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use futures_core::Stream as _;
 use tokio::time::{Sleep, sleep};
-use xds_bootstrap::envoy::NestedSource;
 use xds_core::client::{Change, InvalidWatch, Notice, Resource, WatchError};
 use xds_tokio::{ClientHandle, Watch, WatchAll};
 
 use super::{
     events::{Event, News, Problem, State},
-    follow::{self, Change as Followed, Following},
+    follow::{Change as Followed, Following, Id, Started},
 };
 use crate::{args::Subscription, resource_types::json};
 
@@ -35,7 +34,7 @@ struct Watched {
     subscription: Subscription,
     watch: Kind,
     /// Because of this reference, which something may no longer have.
-    reference: Option<NestedSource>,
+    reference: Option<Id>,
     held: BTreeMap<String, State>,
     /// What is still to come back after the watch fell too far behind.
     catch_up: Option<CatchUp>,
@@ -70,12 +69,7 @@ impl Watches {
         following: Option<Following>,
     ) -> Self {
         let watched = subscriptions.into_iter().map(|subscription| {
-            let type_url = subscription.type_url.clone();
-            let watch = match (subscription.name.clone(), subscription.glob().cloned()) {
-                (_, Some(glob)) => Kind::All(client.watch_glob_untyped(type_url, glob)),
-                (Some(name), None) => Kind::One(client.watch_untyped(type_url, name)),
-                (None, None) => Kind::All(client.watch_all_untyped(type_url)),
-            };
+            let watch = Kind::start(client, &subscription);
             Watched::new(subscription, watch)
         });
         Self { watched: watched.collect(), first: 0, following }
@@ -113,26 +107,29 @@ impl Watches {
         };
         let name = event.name.as_deref().filter(|_| Following::follows(&event.type_url));
         let Some(name) = name else { return };
-        let Followed { started, ended, problem } = following.update(&event.type_url, name, value);
+        let via = self.watched[at].reference;
+        let change = following.update(via, &event.type_url, name, value);
+        let Followed { started, ended, problem } = change;
         if let Some(why) = problem {
             let news = News::Ambient(Some(Problem::from(why)));
             self.watched[at].say(Some(name.to_owned()), news);
         }
-        for reference in ended {
-            self.watched.retain(|it| it.reference.as_ref() != Some(&reference));
-        }
-        for (reference, watch) in started {
-            let subscription = follow::subscription(&reference);
-            let mut watched = match watch {
-                Ok(watch) => Watched::new(subscription, Kind::One(watch)),
-                Err(why) => {
-                    let mut watched = Watched::new(subscription, Kind::Over);
-                    watched.say(watched.name(), News::Error(Problem::from(why)));
+        self.watched.retain(|it| it.reference.is_none_or(|id| !ended.contains(&id)));
+        for Started { id, subscription, client } in started {
+            let known = self.watched.iter_mut().find(|it| it.reference == Some(id));
+            let watched = match known {
+                Some(watched) => watched,
+                None => {
+                    self.watched.push(Watched::new(subscription.clone(), Kind::Over));
+                    let Some(watched) = self.watched.last_mut() else { continue };
+                    watched.reference = Some(id);
                     watched
                 }
             };
-            watched.reference = Some(reference);
-            self.watched.push(watched);
+            match client {
+                Ok(client) => watched.watch = Kind::start(&client, &subscription),
+                Err(why) => watched.say(watched.name(), News::Error(Problem::from(why))),
+            }
         }
     }
 
@@ -140,6 +137,17 @@ impl Watches {
     pub(crate) fn shut_down(&self) {
         if let Some(following) = &self.following {
             following.shut_down();
+        }
+    }
+}
+
+impl Kind {
+    fn start(client: &ClientHandle, subscription: &Subscription) -> Self {
+        let type_url = subscription.type_url.clone();
+        match (subscription.name.clone(), subscription.glob().cloned()) {
+            (_, Some(glob)) => Self::All(client.watch_glob_untyped(type_url, glob)),
+            (Some(name), None) => Self::One(client.watch_untyped(type_url, name)),
+            (None, None) => Self::All(client.watch_all_untyped(type_url)),
         }
     }
 }
