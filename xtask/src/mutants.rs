@@ -296,4 +296,15 @@ mod tests {
         assert!(mutants.windows(2).all(|pair| pair[0].number < pair[1].number));
         assert!(mutants.iter().all(|mutant| !mutant.ids.is_empty() && !mutant.shown_by.is_empty()));
     }
+
+    #[test]
+    fn every_checked_in_patch_applies_to_the_code_as_it_is() {
+        for mutant in read_all(&crate::root().join(FOLDER)).unwrap() {
+            let mut git = Command::new("git");
+            git.args(["apply", "--check"]).arg(&mutant.path).current_dir(crate::root());
+            let checked = output(&mut git).unwrap();
+            let why = String::from_utf8_lossy(&checked.stderr);
+            assert!(checked.status.success(), "renew {}: {why}", mutant.name);
+        }
+    }
 }
