@@ -10,11 +10,12 @@ use super::{
 };
 use crate::{service::Variant, slab::Slot};
 
-/// Sessions on streams whose types wait for each other, that a transaction concerns.
+/// Sessions that a transaction concerns, and that are looked at once all of it is known.
 #[derive(Debug, Default)]
 struct Heard {
-    gated: BTreeSet<Slot>,
-    /// Those of them who may have rejected what it changed.
+    /// Those on streams whose types wait for each other, and those below.
+    late: BTreeSet<Slot>,
+    /// Those whose clients may have rejected what it changed.
     rejecting: BTreeSet<Slot>,
 }
 
@@ -34,8 +35,9 @@ impl Server {
         }
         for session in heard.rejecting {
             self.forgive(session);
+            self.recover(session);
         }
-        for session in heard.gated {
+        for session in heard.late {
             self.announce(session);
         }
         for arena in touched.restated {
@@ -57,26 +59,26 @@ impl Server {
         }
     }
 
-    /// Notes in `heard` whose types wait for each other: to look what they wait for costs what they are due,
-    /// so that it is done once for a transaction.
+    /// Notes in `heard` whose types wait for each other, and who has rejected something: to look what that comes to
+    /// costs what they are due, or name, so that it is done once for a transaction.
     fn tell_subscribers(&mut self, arena: Slot, resource: Slot, touch: Touch, heard: &mut Heard) {
         self.join_globs(arena, resource);
         let mut edge = self.subscriptions.first_subscriber(arena, resource);
         while let Some(session) = self.subscriptions.edges.at(edge).map(|edge| edge.session) {
             // Hearing of it may end the edge.
             let next = self.subscriptions.edges.next(Chain::Resource, edge);
-            let mut is_gated = false;
+            let mut is_late = false;
             if let Some(mut turn) = self.subscriptions.turn(session) {
                 turn.resource_changed(edge, touch);
-                is_gated = turn.session.is_held_to_answers();
-                if is_gated && turn.session.is_rejected() {
+                is_late = turn.session.is_held_to_answers() || turn.session.is_refused();
+                if is_late && turn.session.is_rejected() {
                     heard.rejecting.insert(session);
                 }
             }
             self.hold_first_answer(session);
             self.note_progress(session, self.subscriptions.store.sequence());
-            if is_gated {
-                heard.gated.insert(session);
+            if is_late {
+                heard.late.insert(session);
             } else {
                 self.announce(session);
             }
@@ -92,6 +94,15 @@ impl Server {
         }
         if let Some(mut turn) = self.subscriptions.turn(session) {
             turn.forgive();
+        }
+    }
+
+    /// Of the state that a client rejected, something may have gone without a word: what is left of it is another
+    /// one (M107).
+    fn recover(&mut self, session: Slot) {
+        if let Some(mut turn) = self.subscriptions.turn(session) {
+            turn.recover_from_silence();
+            self.note_progress(session, self.subscriptions.store.sequence());
         }
     }
 

@@ -693,6 +693,43 @@ fn rejected_news_hold_up_nothing_that_waits_for_what_there_is() {
                 d<
                 ",
             ),
+            // Nor is everything had that was asked for after something was accepted.
+            (
+                "M146 M148",
+                "
+                set cds a=1 b=bad; lds l=1
+                > cds a
+                < cds first a=1
+                > cds a
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds *
+                < cds resubscribed a=1 b=bad
+                > cds nack *
+                set lds l=2
+                <
+                ",
+            ),
+            (
+                "M146 M148",
+                "
+                set eds a=1 b=bad; lds l=1
+                > eds a
+                < eds first a=1
+                > eds a
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds *
+                < eds resubscribed b=bad
+                > eds nack *
+                set lds l=2
+                <
+                set eds -b
+                < lds changed l=2
+                ",
+            ),
             // Of what it lacks, nothing is forgiven.
             (
                 "M146 M148",

@@ -2,7 +2,7 @@
 //! heartbeats meanwhile. Full state is in `nacks.rs`.
 
 use crate::support::{run_all, run_all_with};
-use xds_core::server::{AckGated, OrderingPolicy, ServerConfig};
+use xds_core::server::{AckGated, OrderingPolicy, ServerConfig, SotwResponse};
 
 /// M107: the good ones ride along with the first change that is sent, whatever it is; that the bad one is dropped,
 /// or goes without a word, is none (IS4).
@@ -239,4 +239,46 @@ fn what_was_rejected_of_a_type_of_changes_is_not_renewed() {
             ",
         ),
     ]);
+}
+
+/// Of a type whose responses always have everything, nobody is told what is gone. But without it, what is left of a
+/// rejected state is another one.
+#[test]
+fn what_is_left_of_a_rejected_state_is_sent_when_something_goes_without_a_word() {
+    let mut config = ServerConfig::default();
+    config.type_defaults.others.sotw_response = SotwResponse::AlwaysFull;
+    run_all_with(
+        &config,
+        &[
+            (
+                "M77 M107 IS4",
+                "
+                set own a=1 b=1 c=1
+                > own a b c d
+                < own first a=1 b=1 c=1
+                > own nack a b c d
+                <
+                set own -a
+                < own recovery b=1 c=1
+                > own nack a b c d
+                > own nack a b c d
+                <
+                set own -b -c            # nothing is left
+                <
+                ",
+            ),
+            // What was accepted is left alone.
+            (
+                "M77 IS5",
+                "
+                set own a=1 b=1
+                > own a b
+                < own first a=1 b=1
+                > own a b
+                set own -a
+                <
+                ",
+            ),
+        ],
+    );
 }

@@ -230,6 +230,13 @@ impl Turn<'_> {
         }
     }
 
+    /// What was bad in the full state that the client rejected may have gone without a word.
+    pub(crate) fn recover_from_silence(&mut self) {
+        if !self.arena.absence_deletes() {
+            self.recover_full_state();
+        }
+    }
+
     /// The client may have dropped what was bad in the full state that it rejected. Without that it is another
     /// state, which is sent if the client lacks anything of it (M107): nothing else may ever be due. Costs what
     /// the client names.
@@ -246,11 +253,22 @@ impl Turn<'_> {
         if !lacks_something || rejected == Some(current.stated()) {
             return;
         }
-        let mut slot = self.session.edges.first();
-        while self.edges.at(slot).is_some_and(Edge::is_withheld) {
-            slot = self.edges.next(Chain::Session, slot);
+        // Should it go, nothing is due any more; what is there is best.
+        let slots = || {
+            let first = Some(self.session.edges.first()).filter(|slot| !slot.is_none());
+            let next = |&slot: &Slot| {
+                Some(self.edges.next(Chain::Session, slot)).filter(|slot| !slot.is_none())
+            };
+            core::iter::successors(first, next)
+        };
+        let exists = |slot: &Slot| {
+            let edge = self.edges.at(*slot);
+            edge.is_some_and(|edge| self.arena.payload(edge.resource).is_some())
+        };
+        let may_be_told = |slot: &Slot| !self.edges.at(*slot).is_some_and(Edge::is_withheld);
+        if let Some(slot) = slots().find(exists).or_else(|| slots().find(may_be_told)) {
+            self.make_due(slot, Cause::Recovery);
         }
-        self.make_due(slot, Cause::Recovery);
     }
 
     /// What came after the last response that the client accepted, or was first sent after that, and has gone again,
