@@ -95,7 +95,9 @@ fn by_table(
     request: &Parts,
 ) -> Result<(Arc<Hold>, Option<core::time::Duration>), Failure> {
     let metadata = Metadata(&request.headers);
-    let call = Call::new(request.uri.path(), &metadata);
+    // All of it is the path to gRPC, a question mark too.
+    let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let call = Call::new(path, &metadata);
     let stated = stated_timeout(&request.headers);
     let decision = table.router.decide(&call, stated, &mut shared.random())?;
     let Target::Cluster { name, .. } = decision.target else {

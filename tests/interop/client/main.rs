@@ -7,12 +7,15 @@
 //! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
 //! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}    and nothing else of these types
 //! {"command": "close"}                                     ends all watches; the client stays
-//! {"command": "follow"}                                    the target `svc`, to its endpoints, as a channel does
+//! {"command": "follow", "authority": NAME}                 the listener `svc`, to its endpoints, for this target
 //! {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
+//!                              they are made, and -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
+//! {"command": "decide", "calls": [...]}                    the same, of calls that are only decided for
 //! ```
 //!
 //! Notices are printed as JSON events, one a line. It ends when its standard input does.
 
+mod calls;
 mod routing;
 
 use core::{future::poll_fn, pin::pin, task::Poll};
@@ -27,6 +30,7 @@ use tokio::{
     io::{AsyncBufReadExt as _, BufReader, stdin},
     select,
 };
+use xds_channel::{ChannelOptions, XdsChannel};
 use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
 use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
@@ -39,8 +43,9 @@ enum Command {
     Open { servers: Vec<String>, node: String },
     Want { names: BTreeMap<String, BTreeSet<String>> },
     Close,
-    Follow,
+    Follow { authority: String },
     Calls { calls: Vec<CallToMake> },
+    Decide { calls: Vec<CallToMake> },
 }
 
 // One thread: all changes of one command reach the client before it says anything.
@@ -65,7 +70,7 @@ async fn main() -> io::Result<()> {
 struct Application {
     client: Option<ClientHandle>,
     watches: BTreeMap<(String, String), Watch>,
-    routing: Option<Routing>,
+    followed: Option<(XdsChannel, Routing)>,
 }
 
 impl Application {
@@ -77,17 +82,35 @@ impl Application {
                 self.watches.clear();
                 Ok(())
             }
-            Command::Follow => {
-                let client = self.client.clone().ok_or_else(|| misuse("nothing is open"))?;
-                self.routing = Some(Routing::new(client));
+            Command::Follow { authority } => self.follow(&authority),
+            Command::Calls { calls } => {
+                let channel = self.followed()?.0.clone();
+                // Beside the watches: who does not take their news keeps the channel from its own.
+                tokio::spawn(async move {
+                    let outcomes = calls::make(channel, calls).await;
+                    println!("{}", json!({ "event": "calls", "outcomes": outcomes }));
+                });
                 Ok(())
             }
-            Command::Calls { calls } => {
-                let routing = self.routing.as_mut().ok_or_else(|| misuse("nothing is followed"))?;
-                println!("{}", json!({ "event": "calls", "outcomes": routing.route(&calls) }));
+            Command::Decide { calls } => {
+                let outcomes = self.followed()?.1.route(&calls);
+                println!("{}", json!({ "event": "decide", "outcomes": outcomes }));
                 Ok(())
             }
         }
+    }
+
+    fn followed(&mut self) -> io::Result<&mut (XdsChannel, Routing)> {
+        self.followed.as_mut().ok_or_else(|| misuse("nothing is followed"))
+    }
+
+    fn follow(&mut self, authority: &str) -> io::Result<()> {
+        let client = self.client.clone().ok_or_else(|| misuse("nothing is open"))?;
+        let options = ChannelOptions::new("node-1").with_listener("svc");
+        let channel = XdsChannel::new(&client, &format!("xds:///{authority}"), options);
+        let channel = channel.map_err(|why| misuse(&why.to_string()))?;
+        self.followed = Some((channel, Routing::new(client, authority)));
+        Ok(())
     }
 
     fn open(&mut self, servers: Vec<String>, node: String) -> io::Result<()> {
@@ -125,7 +148,7 @@ impl Application {
     /// The next notice of any watch, as an event. Pending while there is no watch.
     async fn next_event(&mut self) -> Json {
         poll_fn(|cx| {
-            if let Some(routing) = &mut self.routing {
+            if let Some((_, routing)) = &mut self.followed {
                 routing.poll(cx);
             }
             for ((type_url, name), watch) in &mut self.watches {

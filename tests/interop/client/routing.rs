@@ -1,4 +1,4 @@
-//! Where our client would send calls: what a channel does, but for the sending.
+//! Where our client would send calls: what its channel does, but for the sending.
 
 use core::task::{Context, Poll};
 
@@ -14,11 +14,11 @@ use xds_tokio::ClientHandle;
 /// A call, as an application makes it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CallToMake {
-    path: String,
-    metadata: Vec<(String, String)>,
+    pub(crate) path: String,
+    pub(crate) metadata: Vec<(String, String)>,
 }
 
-/// What is followed for the target `svc`.
+/// What is followed for a target.
 pub(crate) struct Routing {
     dependencies: HandleDependencies,
     configuration: Option<Configuration>,
@@ -26,8 +26,8 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    pub(crate) fn new(client: ClientHandle) -> Self {
-        let manager = DependencyManager::new("svc", "svc", "node-1");
+    pub(crate) fn new(client: ClientHandle, authority: &str) -> Self {
+        let manager = DependencyManager::new("svc", authority, "node-1");
         Self {
             dependencies: HandleDependencies::new(manager, client),
             configuration: None,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from math import sqrt
+from collections.abc import Sequence
 from pathlib import Path
 
 from driver import workspace
@@ -11,13 +10,14 @@ from driver.checks import PeerReport, Scenario, play
 from driver.differential import resources
 from driver.differential.scenes import resolves
 from driver.differential.stage import BOTH, Side, Stage
+from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
 from driver.routing.tables import CALLS, CLUSTERS, Table, tables
-from driver.waiting import eventually, expect
+from driver.waiting import eventually
 from driver.xds import TYPE_URLS
 
 NAME = "routing"
-# How many standard deviations a share may be off; of a thousand runs, less than one is, for any of the shares.
-_DEVIATIONS = 5.0
+# Calls for which endpoints are chosen by weight, and in turn.
+_SPREAD = Table("endpoints", [], domains={"*": "a"})
 
 
 def run(report: PeerReport, run_dir: Path) -> None:
@@ -34,46 +34,72 @@ def run(report: PeerReport, run_dir: Path) -> None:
             stage.respond("eds", "backends", *(resources.endpoints(name, port) for name, port in found))
         for number, table in enumerate(tables(), start=1):
             _play(table, number, stage, scenario)
+        _spread(len(tables()) + 1, stage, scenario)
 
     play(report, run_dir, {f"{NAME}: where calls go": body})
 
 
 def _play(table: Table, number: int, stage: Stage, scenario: Scenario) -> None:
-    marker = f"/marker/{number}"
-    hosts = table.virtual_hosts(marker)
-    stage.respond(
-        "rds", f"table {number}", {"@type": TYPE_URLS["rds"], "name": "routes", "virtual_hosts": hosts}
-    )
+    _serve(table, number, stage)
+    calls = table.calls()
+    ours, core = (_made(stage, side, calls) for side in (Side.OURS, Side.CORE))
+    if table.shares:
+        with scenario.check(f"{table.about}: of {CALLS} calls, ours sends {told(ours)}, and both are within bounds"):
+            for side, outcomes in ((Side.OURS, ours), (Side.CORE, core)):
+                expect_shares(side.value, outcomes, table.shares)
+        return
+    with scenario.check(f"{table.about}: {CALLS} calls, of which both send {told(ours)}{but(table.explained)}"):
+        expect_same(calls, ours, "C-core", core, table.explained)
+
+
+def _serve(table: Table, number: int, stage: Stage) -> None:
+    """Sends both a table, and waits until both use it."""
+    hosts = table.virtual_hosts(number)
+    stage.respond("rds", f"table {number}", {"@type": TYPE_URLS["rds"], "name": "routes", "virtual_hosts": hosts})
+    marks = [{"path": path, "metadata": []} for path in table.marks(number)]
     for side in BOTH:
         # An ACK says that routes are valid, not that they are in use. What else they change is in use by then.
-        mark = [{"path": marker, "metadata": []}]
-        eventually(f"{side.value} uses {table.about}", lambda side=side: "port" in stage.calls(side, mark)[0])
-    calls = table.calls()
+        eventually(
+            f"{side.value} uses {table.about}", lambda side=side: _made(stage, side, marks) == list(CLUSTERS)
+        )
+
+
+def _made(stage: Stage, side: Side, calls: Sequence[object]) -> list[Outcome]:
+    """Calls, and which backend has answered each, else the status."""
     letters = dict(zip(stage.backends, CLUSTERS, strict=True))
-    ours, core = (
-        [letters.get(outcome.get("port", 0), outcome.get("code")) for outcome in stage.calls(side, calls)]
-        for side in (Side.OURS, Side.CORE)
-    )
-    told = ", ".join(f"{count} {where}" for where, count in sorted(Counter(ours).items(), key=str))
-    if table.shares:
-        with scenario.check(f"{table.about}: of {CALLS} calls, ours sends {told}, and both are within bounds"):
-            for side, outcomes in ((Side.OURS, ours), (Side.CORE, core)):
-                _expect_shares(table, side, Counter(outcomes))
-        return
-    but = "".join(f", but for {call}: {why}" for call, why in table.explained.items())
-    with scenario.check(f"{table.about}: {CALLS} calls, of which both send {told}{but}"):
-        different = {
-            f"{call['path']} {call['metadata']}: ours {left}, C-core {right}"
-            for call, left, right in zip(calls, ours, core, strict=True)
-            if left != right
-        }
-        unexplained = different ^ set(table.explained)
-        expect(not unexplained, "\n".join(sorted(unexplained)))
+    return [letters.get(made.get("port", 0), made.get("code", "?")) for made in stage.calls(side, calls)]
 
 
-def _expect_shares(table: Table, side: Side, found: Counter[object]) -> None:
-    expect(set(found) == set(table.shares), f"{side.value}: {found}")
-    for name, share in table.shares.items():
-        bound = _DEVIATIONS * sqrt(CALLS * share * (1 - share))
-        off = abs(found[name] - CALLS * share)
-        expect(off <= bound, f"{side.value}: {found[name]} calls to {name}, {off:.0f} off, more than {bound:.0f}")
+def _spread(number: int, stage: Stage, scenario: Scenario) -> None:
+    """One cluster has all backends: which of them has a call is for its endpoints to say."""
+    _serve(_SPREAD, number, stage)
+    calls = _SPREAD.calls()
+    first, second, third, *others = stage.backends
+    nowhere = resources.closed_port()
+    cases = {
+        "endpoints of one locality, in turn": ([(0, 1, [first, second])], {"a": 0.5, "b": 0.5}),
+        "localities by weight": (
+            [(0, 1, [first]), (0, 3, [second, third])],
+            {"a": 0.25, "b": 0.375, "c": 0.375},
+        ),
+        "a priority where nobody is, then one by weight": (
+            [(0, 1, [nowhere]), (1, 1, [first]), (1, 4, others)],
+            {"a": 0.2, "d": 0.4, "e": 0.4},
+        ),
+    }
+    unchanged = [
+        resources.endpoints(name, port) for name, port in zip(CLUSTERS[1:], stage.backends[1:], strict=True)
+    ]
+    for about, (localities, shares) in cases.items():
+        stage.respond("eds", about, resources.localities("a", localities), *unchanged)
+        for side in BOTH:
+
+            def connected(side: Side = side) -> bool:
+                return set(_made(stage, side, calls[:100])) == set(shares)
+
+            eventually(f"{side.value} calls {sorted(shares)}", connected)
+        made = {side: _made(stage, side, calls) for side in BOTH}
+        title = f"{about}: of {CALLS} calls, ours sends {told(made[Side.OURS])}, and both are within bounds"
+        with scenario.check(title):
+            for side, outcomes in made.items():
+                expect_shares(side.value, outcomes, shares)

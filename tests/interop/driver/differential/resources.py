@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import socket
+from collections.abc import Sequence
 from typing import Any
 
 from driver.xds import TYPE_URLS
@@ -88,18 +90,36 @@ def invalid_cluster(name: str) -> Resource:
 
 def endpoints(cluster: str, port: int = 1) -> Resource:
     """One endpoint, which need not be there: nobody calls it."""
-    address = {"socket_address": {"address": "127.0.0.1", "port_value": port}}
+    return localities(cluster, [(0, 1, [port])])
+
+
+def localities(cluster: str, places: Sequence[tuple[int, int, Sequence[int]]]) -> Resource:
+    """Localities, each by its priority, its weight and the ports of its endpoints."""
     return {
         "@type": TYPE_URLS["eds"],
         "cluster_name": cluster,
         "endpoints": [
             {
-                "locality": {"region": "here"},
-                "load_balancing_weight": 1,
-                "lb_endpoints": [{"endpoint": {"address": address}}],
+                "locality": {"region": "here" if index == 0 else f"there-{index}"},
+                "priority": priority,
+                "load_balancing_weight": weight,
+                "lb_endpoints": [{"endpoint": {"address": _address(port)}} for port in ports],
             }
+            for index, (priority, weight, ports) in enumerate(places)
         ],
     }
+
+
+def closed_port() -> int:
+    """A port of loopback where nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _address(port: int) -> Resource:
+    return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
 
 
 def wrapped(name: str, resource: Resource | None, **fields: object) -> Resource:

@@ -105,10 +105,11 @@ class Stage:
 
     def follow(self) -> None:
         """Ours follows the target by itself from now on, as C-core's channel does."""
-        _tell(self._clients[Side.OURS], command="follow")
+        _tell(self._clients[Side.OURS], command="follow", authority="svc")
 
     def calls(self, side: Side, calls: Sequence[object]) -> list[Event]:
-        """What becomes of these calls at a client: the port that each comes to, or the code it fails with."""
+        """What becomes of these calls of a client: the port of the backend that answers each, or the code it
+        fails with."""
         client = self._clients[side]
         mark = len(client.events)
         _tell(client, command="calls", calls=calls)

@@ -1,4 +1,4 @@
-"""The tables of routes, and the calls that both clients make by each.
+"""The tables of routes, and the calls that are made by each.
 
 Backends have letters, `a` to `e`, each with a cluster of that name. A call has no body: it is a path and metadata.
 """
@@ -17,6 +17,9 @@ CALLS = 1000
 Metadata = list[list[str]]
 
 
+_MISSING = "C-core does not read `treat_missing_header_as_empty`; ours does, as Envoy"
+
+
 @dataclass(frozen=True)
 class Table:
     """Routes, calls, and of each weighted route which share of its calls comes to which backend."""
@@ -27,7 +30,7 @@ class Table:
     metadata: tuple[Metadata, ...] = ([],)
     shares: dict[str, float] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
-    # Calls that the two send elsewhere, in the words of the check, and why.
+    # Calls that C-core and ours send elsewhere, in the words of the check, and why.
     explained: dict[str, str] = field(default_factory=dict)
 
     def calls(self) -> list[dict[str, Any]]:
@@ -37,30 +40,36 @@ class Table:
         random.Random(self.about).shuffle(calls)
         return calls
 
-    def virtual_hosts(self, marker: str) -> list[Any]:
-        """The routes, behind one by which can be seen that they are in use, and before one that keeps all
-        clusters subscribed to."""
-        mark = {"match": {"path": marker}, "route": {"cluster": "a"}}
-        everything = {"clusters": [{"name": name, "weight": 1} for name in CLUSTERS]}
-        keep = {"match": {"path": "/nobody/asks"}, "route": {"weighted_clusters": everything}}
+    def virtual_hosts(self, number: int) -> list[Any]:
+        """The routes, behind those by which can be seen that they are in use (`marks`)."""
+        marks = [to(name, path=path) for name, path in zip(CLUSTERS, self.marks(number), strict=True)]
         if self.domains:
             return [
-                {
-                    "name": domain,
-                    "domains": [domain],
-                    "routes": [mark, keep, {"match": {"prefix": ""}, "route": {"cluster": cluster}}],
-                }
+                {"name": domain, "domains": [domain], "routes": [*marks, to(cluster)]}
                 for domain, cluster in self.domains.items()
             ]
-        return [{"name": "all", "domains": ["*"], "routes": [mark, *self.routes, keep]}]
+        return [{"name": "all", "domains": ["*"], "routes": [*marks, *self.routes]}]
+
+    @staticmethod
+    def marks(number: int) -> list[str]:
+        """A path to each cluster, in their order: no other table sends all of these there. They keep all
+        clusters in use, too."""
+        return [f"/marker-{number}/{name}" for name in CLUSTERS]
 
 
-def _to(cluster: str, **match: Any) -> Any:
+def to(cluster: str, **match: Any) -> Any:
+    """A route to a cluster; for all calls if nothing is said of them."""
     return {"match": match or {"prefix": ""}, "route": {"cluster": cluster}}
 
 
-def _if(cluster: str, header: str, **rule: Any) -> Any:
-    return _to(cluster, prefix="", headers=[{"name": header, **rule}])
+def rest() -> Any:
+    """The route of all other calls."""
+    return to("e")
+
+
+def where(cluster: str, header: str, **rule: Any) -> Any:
+    """A route to a cluster for calls with such a header."""
+    return to(cluster, prefix="", headers=[{"name": header, **rule}])
 
 
 def _values(header: str, *values: str) -> tuple[Metadata, ...]:
@@ -70,35 +79,39 @@ def _values(header: str, *values: str) -> tuple[Metadata, ...]:
 
 def tables() -> list[Table]:
     """All of them."""
-    rest = _to("e")
     case = ("/s/m", "/S/m", "/s/M", "/s/mm", "/s/", "/t/m", "/s/m/n")
     return [
-        Table("a path before a prefix", [_to("a", path="/s/m"), _to("b", prefix="/s/"), rest], case),
-        Table("a prefix before a path", [_to("b", prefix="/s/"), _to("a", path="/s/m"), rest], case),
+        Table("a path before a prefix", [to("a", path="/s/m"), to("b", prefix="/s/"), rest()], case),
+        Table("a prefix before a path", [to("b", prefix="/s/"), to("a", path="/s/m"), rest()], case),
         Table(
             "paths of any case",
-            [_to("a", path="/S/M", case_sensitive=False), _to("b", prefix="/S/", case_sensitive=False), rest],
+            [to("a", path="/S/M", case_sensitive=False), to("b", prefix="/S/", case_sensitive=False), rest()],
             case,
         ),
-        Table("a prefix that ends in a name", [_to("a", prefix="/s/m"), _to("b", prefix="/"), rest], case),
+        Table("a prefix that ends in a name", [to("a", prefix="/s/m"), to("b", prefix="/"), rest()], case),
         Table(
             "expressions match whole paths",
-            [_to("a", safe_regex={"regex": "/s/m"}), _to("b", safe_regex={"regex": "/[st]/m+"}), rest],
+            [to("a", safe_regex={"regex": "/s/m"}), to("b", safe_regex={"regex": "/[st]/m+"}), rest()],
             case,
         ),
         Table(
             "expressions of any case, with alternatives",
-            [_to("a", safe_regex={"regex": "(?i)/s/m|/t"}), _to("b", safe_regex={"regex": "/t/.*|.*/n"}), rest],
+            [to("a", safe_regex={"regex": "(?i)/s/m|/t"}), to("b", safe_regex={"regex": "/t/.*|.*/n"}), rest()],
             case,
         ),
-        Table("no route for some", [_to("a", path="/s/m"), _to("b", path="/t/m")], case),
+        Table(
+            "paths with a question mark, which is a character as any other",
+            [to("a", path="/s/m"), to("b", path="/s/m?q=1"), to("c", safe_regex={"regex": "/t/.*1"}), rest()],
+            ("/s/m", "/s/m?q=1", "/s/m?q=2", "/t/m", "/t/m?q=1"),
+        ),
+        Table("no route for some", [to("a", path="/s/m"), to("b", path="/t/m")], case),
         Table(
             "routes that clients cannot take",
             [
-                _to("a", prefix="/t/"),
+                to("a", prefix="/t/"),
                 {"match": {"path": "/s/m"}, "redirect": {}},
                 {"match": {"path": "/S/m"}, "non_forwarding_action": {}},
-                rest,
+                rest(),
             ],
             case,
         ),
@@ -106,41 +119,41 @@ def tables() -> list[Table]:
             "routes that are passed over",
             [
                 {"match": {"path": "/s/m"}, "route": {"cluster_header": "h"}},
-                _to("b", prefix="", query_parameters=[{"name": "q"}]),
+                to("b", prefix="", query_parameters=[{"name": "q"}]),
                 {"match": {"path": "/t/m"}, "route": {"timeout": "1s"}},
-                rest,
+                rest(),
             ],
             case,
         ),
         Table(
             "headers that are some text",
             [
-                _if("a", "k", exact_match="one"),
-                _if("b", "k", prefix_match="tw"),
-                _if("c", "k", suffix_match="ee"),
-                _if("d", "k", contains_match="ou"),
-                rest,
+                where("a", "k", exact_match="one"),
+                where("b", "k", prefix_match="tw"),
+                where("c", "k", suffix_match="ee"),
+                where("d", "k", contains_match="ou"),
+                rest(),
             ],
             metadata=_values("k", "one", "two", "three", "four", "One", "1", ""),
         ),
         Table(
             "headers that are some text of any case",
             [
-                _if("a", "k", string_match={"exact": "ONE", "ignore_case": True}),
-                _if("b", "k", string_match={"prefix": "TW", "ignore_case": True}),
-                _if("c", "k", string_match={"suffix": "EE", "ignore_case": True}),
-                _if("d", "k", string_match={"contains": "OU", "ignore_case": True}),
-                rest,
+                where("a", "k", string_match={"exact": "ONE", "ignore_case": True}),
+                where("b", "k", string_match={"prefix": "TW", "ignore_case": True}),
+                where("c", "k", string_match={"suffix": "EE", "ignore_case": True}),
+                where("d", "k", string_match={"contains": "OU", "ignore_case": True}),
+                rest(),
             ],
             metadata=_values("k", "one", "Two", "threE", "fOUr", "five"),
         ),
         Table(
             "headers by expression, and in a range",
             [
-                _if("a", "k", safe_regex_match={"regex": "[a-c]+"}),
-                _if("b", "k", range_match={"start": -5, "end": 10}),
-                _if("c", "k", string_match={"safe_regex": {"regex": "x.z"}}),
-                rest,
+                where("a", "k", safe_regex_match={"regex": "[a-c]+"}),
+                where("b", "k", range_match={"start": -5, "end": 10}),
+                where("c", "k", string_match={"safe_regex": {"regex": "x.z"}}),
+                rest(),
             ],
             metadata=_values("k", "abc", "abd", "-5", "9", "10", "+3", "3.0", " 3", "xyz", "0x3"),
             explained={
@@ -150,25 +163,42 @@ def tables() -> list[Table]:
         ),
         Table(
             "headers that are there, or not",
-            [_if("a", "k", present_match=False), _if("b", "l", present_match=True), rest],
+            [where("a", "k", present_match=False), where("b", "l", present_match=True), rest()],
             metadata=([], [["k", "v"]], [["l", "v"]], [["k", "v"], ["l", ""]]),
         ),
         Table(
             "headers that are not what is said",
             [
-                _if("a", "k", exact_match="one", invert_match=True),
-                _if("b", "l", present_match=True, invert_match=True),
-                _if("c", "l", prefix_match="v", invert_match=True),
-                rest,
+                where("a", "k", exact_match="one", invert_match=True),
+                where("b", "l", present_match=True, invert_match=True),
+                where("c", "l", prefix_match="v", invert_match=True),
+                rest(),
             ],
             metadata=([], [["k", "one"]], [["k", "one"], ["l", "v"]], [["k", "one"], ["l", "w"]], [["k", "two"]]),
         ),
         Table(
+            "headers that are missing, and count as empty",
+            [
+                where("a", "k", exact_match="one", invert_match=True, treat_missing_header_as_empty=True),
+                where("b", "l", string_match={"safe_regex": {"regex": ".*"}}, treat_missing_header_as_empty=True),
+                rest(),
+            ],
+            metadata=([], [["k", "one"]], [["k", "two"]], [["k", "one"], ["l", "v"]]),
+            explained={
+                "/s/m []: ours a, C-core e": _MISSING,
+                "/s/m [['k', 'one']]: ours b, C-core e": _MISSING,
+            },
+        ),
+        Table(
             "several headers, all of which must fit",
             [
-                _to("a", prefix="/s/", headers=[{"name": "k", "exact_match": "v"}, {"name": "l", "exact_match": "w"}]),
-                _to("b", prefix="", headers=[{"name": "k", "exact_match": "v"}]),
-                rest,
+                to(
+                    "a",
+                    prefix="/s/",
+                    headers=[{"name": "k", "exact_match": "v"}, {"name": "l", "exact_match": "w"}],
+                ),
+                to("b", prefix="", headers=[{"name": "k", "exact_match": "v"}]),
+                rest(),
             ],
             case,
             ([], [["k", "v"]], [["l", "w"]], [["k", "v"], ["l", "w"]]),
@@ -176,9 +206,9 @@ def tables() -> list[Table]:
         Table(
             "headers that a call has by itself, and such that nobody matches",
             [
-                _if("a", "k-bin", present_match=True),
-                _if("b", "content-type", exact_match="application/grpc"),
-                rest,
+                where("a", "k-bin", present_match=True),
+                where("b", "content-type", exact_match="application/grpc"),
+                rest(),
             ],
             metadata=([], [["l", "v"]]),
         ),
@@ -203,16 +233,16 @@ def tables() -> list[Table]:
         ),
         Table(
             "a fraction of calls",
-            [_to("a", prefix="", runtime_fraction={"default_value": {"numerator": 25}}), rest],
+            [to("a", prefix="", runtime_fraction={"default_value": {"numerator": 25}}), rest()],
             shares={"a": 0.25, "e": 0.75},
         ),
         Table(
             "fractions of ten thousand and of a million, and of nothing",
             [
-                _to("a", prefix="", runtime_fraction={"default_value": {"numerator": 0, "denominator": "MILLION"}}),
-                _to("b", prefix="", runtime_fraction={"default_value": {"numerator": 5000, "denominator": "TEN_THOUSAND"}}),
-                _to("c", prefix="", runtime_fraction={"default_value": {"numerator": 400000, "denominator": "MILLION"}}),
-                rest,
+                to("a", prefix="", runtime_fraction={"default_value": {"numerator": 0, "denominator": "MILLION"}}),
+                to("b", prefix="", runtime_fraction={"default_value": {"numerator": 5000, "denominator": "TEN_THOUSAND"}}),
+                to("c", prefix="", runtime_fraction={"default_value": {"numerator": 400000, "denominator": "MILLION"}}),
+                rest(),
             ],
             shares={"b": 0.5, "c": 0.2, "e": 0.3},
         ),

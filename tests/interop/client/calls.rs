@@ -1,0 +1,86 @@
+//! Calls over our channel, as a generated client makes them but for the messages, which are bytes.
+
+use core::time::Duration;
+
+use bytes::{Buf as _, BufMut as _, Bytes};
+use http::uri::PathAndQuery;
+use serde_json::{Value as Json, json};
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    metadata::{Ascii, MetadataKey},
+};
+use xds_channel::XdsChannel;
+
+use crate::routing::CallToMake;
+
+/// How long a call may take that is not answered.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// For each call the port of the backend that has answered it, or the number of the status that it failed with.
+pub(crate) async fn make(channel: XdsChannel, calls: Vec<CallToMake>) -> Vec<Json> {
+    let mut client = Grpc::new(channel);
+    let mut outcomes = Vec::with_capacity(calls.len());
+    for call in &calls {
+        outcomes.push(match answer(&mut client, call).await {
+            Ok(port) => json!({ "port": port }),
+            Err(status) => json!({ "code": i32::from(status.code()) }),
+        });
+    }
+    outcomes
+}
+
+async fn answer(client: &mut Grpc<XdsChannel>, call: &CallToMake) -> Result<u16, Status> {
+    let misuse = |_| Status::invalid_argument("nothing that can be sent");
+    let mut request = Request::new(Bytes::new());
+    request.set_timeout(PATIENCE);
+    for (name, value) in &call.metadata {
+        let name: MetadataKey<Ascii> = name.parse().map_err(|_| misuse(()))?;
+        request.metadata_mut().append(name, value.parse().map_err(|_| misuse(()))?);
+    }
+    let path = PathAndQuery::try_from(&*call.path).map_err(|_| misuse(()))?;
+    client.ready().await?;
+    let answer = client.unary(request, path, Raw).await?.into_inner();
+    let port = core::str::from_utf8(&answer).ok().and_then(|text| text.parse().ok());
+    port.ok_or_else(|| Status::data_loss("an answer that is no port"))
+}
+
+/// Messages are bytes.
+#[derive(Clone, Copy, Debug)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        *self
+    }
+
+    fn decoder(&mut self) -> Self {
+        *self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let length = buffer.remaining();
+        Ok(Some(buffer.copy_to_bytes(length)))
+    }
+}
