@@ -17,7 +17,7 @@ use thiserror::Error;
 use xds_core::ResourceName;
 
 use crate::{
-    extensions::FilterOverrides,
+    extensions::{ExtensionConfig, FilterOverrides},
     listener::HttpConnections,
     matching::{Call, NoRoute},
     pattern::Headers,
@@ -98,6 +98,10 @@ pub struct Router {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Decision<'a> {
+    /// The route configuration in use.
+    pub routes: &'a RouteConfiguration,
+    /// The virtual host in use.
+    pub host: &'a VirtualHost,
     /// The route that it takes.
     pub route: &'a Route,
     /// What the route says about getting to a cluster: retries, hashes, the name to ask for.
@@ -106,6 +110,21 @@ pub struct Decision<'a> {
     pub target: Target<'a>,
     /// How long it may take; `None` is without limit.
     pub timeout: Option<Duration>,
+}
+
+impl<'a> Decision<'a> {
+    /// What is set for the HTTP filter of this name beside the listener: for the choice among weighted
+    /// clusters, else for the route, else for the virtual host, else for all routes (A39). The first of
+    /// them counts whole.
+    #[must_use]
+    pub fn filter_override(&self, filter: &str) -> Option<&'a ExtensionConfig> {
+        let of_choice = match self.target {
+            Target::Cluster { overrides, .. } => overrides,
+            Target::Plugin(_) => None,
+        };
+        let of_all = [&self.route.overrides, self.host.overrides(), self.routes.overrides()];
+        of_choice.into_iter().chain(of_all).find_map(|overrides| overrides.get(filter))
+    }
 }
 
 /// Where a call goes.
@@ -172,7 +191,8 @@ impl Router {
         timeout: Option<Duration>,
         random: &mut Random,
     ) -> Result<Decision<'_>, Failure> {
-        let route = self.virtual_host().find(call, random)?;
+        let host = self.virtual_host();
+        let route = host.find(call, random)?;
         let Action::Forward(forward) = &route.action else {
             return Err(Failure::UnsupportedAction(route.name.clone()));
         };
@@ -184,7 +204,8 @@ impl Router {
             }
             ClusterChoice::Plugin { name, .. } => Target::Plugin(name),
         };
-        Ok(Decision { route, forward, target, timeout: self.limited(timeout, forward) })
+        let timeout = self.limited(timeout, forward);
+        Ok(Decision { routes: &self.routes, host, route, forward, target, timeout })
     }
 
     /// The application's limit, but no more than what the route says, else the listener. Of the route's

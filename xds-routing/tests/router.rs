@@ -5,16 +5,23 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use support::*;
-use xds_core::{ResourceName, proto::Duration as DurationSchema};
+use xds_core::{
+    ResourceName,
+    proto::{Any, Duration as DurationSchema},
+};
 use xds_routing::{
     Call, Random, Rules,
     listener::{HttpConnections, Listener},
     proto::envoy::config::{
         core::v3::HttpProtocolOptions,
-        route::v3::{Route, RouteAction, route_action::MaxStreamDuration},
+        route::v3::{
+            Route, RouteAction,
+            route_action::{ClusterSpecifier, MaxStreamDuration},
+        },
     },
     route::RouteConfiguration,
     router::{ClusterChange, ClusterReferences, Failure, Router, Target},
+    rules::ROUTER,
 };
 
 fn seconds(seconds: i64) -> DurationSchema {
@@ -146,4 +153,33 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
     let gone = Failure::NoCluster { cluster: old, why: "does not exist".into() };
     assert_eq!(gone.code(), 14);
     println!("covers: B26 S3.096 S3.098");
+}
+
+/// What is set for a filter nearest to the call counts, whole (A39).
+#[test]
+fn settings_of_filters_come_from_the_nearest_place() {
+    let places = ["choice", "route", "host", "all"];
+    let config = |place: usize| Any {
+        type_url: ROUTER.into(),
+        value: places[place].as_bytes().to_vec().into(),
+    };
+    // Filter `0` is set everywhere, `1` from the route on, and so on.
+    let settings = |place: usize| -> std::collections::BTreeMap<String, Any> {
+        (0..=place).map(|filter| (filter.to_string(), config(place))).collect()
+    };
+    let ClusterSpecifier::WeightedClusters(mut weights) = weighted(&[("c", 1)]) else { panic!() };
+    weights.clusters[0].typed_per_filter_config.extend(settings(0));
+    let mut table = table(vec![route(prefix(""), ClusterSpecifier::WeightedClusters(weights))]);
+    table.typed_per_filter_config.extend(settings(3));
+    table.virtual_hosts[0].typed_per_filter_config.extend(settings(2));
+    table.virtual_hosts[0].routes[0].typed_per_filter_config.extend(settings(1));
+    let router = router(judged(&table).unwrap(), None);
+    let mut random = Random::new(1);
+    let decision = router.decide(&Call::new("/s/m", &[]), None, &mut random).unwrap();
+    for (filter, place) in places.into_iter().enumerate() {
+        let found = decision.filter_override(&filter.to_string()).expect("one");
+        assert_eq!(found.value, place.as_bytes());
+    }
+    assert_eq!(decision.filter_override("4"), None);
+    println!("covers: B28");
 }

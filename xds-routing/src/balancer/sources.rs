@@ -1,6 +1,10 @@
 //! Where calls to a cluster can go, from a configuration.
 
-use alloc::{string::ToString as _, sync::Arc, vec::Vec};
+use alloc::{
+    string::{String, ToString as _},
+    sync::Arc,
+    vec::Vec,
+};
 
 use xds_core::{ResourceName, Time, proto::Locality as LocalityName};
 
@@ -64,6 +68,7 @@ fn behind(cluster: &ResourceName, address: &SocketAddress) -> ClusterLoadAssignm
         weight: 1,
         hostname: address.to_string(),
         health: Health::Unknown,
+        hash_key: String::new(),
     };
     let endpoints = Vec::from([endpoint]);
     let locality = Locality { name: LocalityName::default(), weight: 1, endpoints };

@@ -1,4 +1,4 @@
-//! The endpoints of clusters (EDS) as gRPC understands them: A27 with A61 and A81.
+//! The endpoints of clusters (EDS) as gRPC understands them: A27 with A61, A76 and A81.
 
 mod validate;
 
@@ -52,6 +52,8 @@ pub struct Endpoint {
     pub hostname: String,
     /// How it is.
     pub health: Health,
+    /// What its place on a ring of hashes is made from rather than its address; may be empty (A76).
+    pub hash_key: String,
 }
 
 /// How an endpoint is that can be used.

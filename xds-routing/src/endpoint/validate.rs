@@ -2,7 +2,10 @@
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
-use xds_core::{ResourceName, proto::Locality as LocalityName};
+use xds_core::{
+    ResourceName,
+    proto::{Locality as LocalityName, value},
+};
 
 use super::{ClusterLoadAssignment, Drop, Endpoint, Health, Locality};
 use crate::{
@@ -143,7 +146,17 @@ fn judge_endpoint(
         }
     });
     let hostname = String::from(&schema.hostname);
-    Some(Endpoint { addresses: own, weight, hostname, health })
+    let hash_key = hash_key(endpoint).unwrap_or_default();
+    Some(Endpoint { addresses: own, weight, hostname, health, hash_key })
+}
+
+/// A text among what is said to balancers; anything else in its place is none.
+fn hash_key(endpoint: &schema::LbEndpoint) -> Option<String> {
+    let said = endpoint.metadata.as_ref()?.filter_metadata.get("envoy.lb")?;
+    match said.fields.get("hash_key")?.kind.as_ref()? {
+        value::Kind::StringValue(key) => Some(key.clone()),
+        _ => None,
+    }
 }
 
 fn judge_drops(drops: &[DropOverload], judge: &mut Judge<'_>) -> Vec<Drop> {

@@ -1,6 +1,6 @@
 //! What becomes of a server's connections (A36).
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
 use core::net::IpAddr;
 
 use super::{
@@ -41,8 +41,20 @@ pub struct FilterChainMatch {
     pub sources: Vec<CidrRange>,
     /// From one of these ports; from any if empty.
     pub source_ports: Vec<u32>,
+    /// By what protocol.
+    pub transport: Transport,
     /// Whether it asks for something that no connection of gRPC has: a port, a name, a protocol.
     pub never: bool,
+}
+
+/// By what protocol connections come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Any.
+    #[default]
+    Any,
+    /// As they are, said by name (`raw_buffer`): goes before what says nothing.
+    Raw,
 }
 
 /// Where connections come from.
@@ -58,7 +70,7 @@ pub enum ConnectionSource {
 }
 
 /// Addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct CidrRange {
     /// The first of them.
@@ -125,7 +137,11 @@ fn judge_match(
         || !matches.direct_source_prefix_ranges.is_empty()
         || !["", "raw_buffer"].contains(&matches.transport_protocol.as_str());
     let source_ports = matches.source_ports.clone();
-    Some(FilterChainMatch { destinations, source, sources, source_ports, never })
+    let transport = match matches.transport_protocol.as_str() {
+        "" => Transport::Any,
+        _ => Transport::Raw,
+    };
+    Some(FilterChainMatch { destinations, source, sources, source_ports, transport, never })
 }
 
 fn judge_range(range: &core_schema::CidrRange, judge: &mut Judge<'_>) -> Option<CidrRange> {
@@ -153,15 +169,60 @@ fn masked(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
-/// Two chains for the same connections leave open which of them counts (A36).
+/// Chains that are for the same connections leave open which of them counts (A36). What a match lists stands
+/// for a match each, so that two chains, or one, are at fault as soon as they have one of these in common.
 pub(super) fn judge_duplicates(chains: &[FilterChain], judge: &mut Judge<'_>) {
+    let mut known: Vec<(usize, Combinations<'_>)> = Vec::new();
     for (index, chain) in chains.iter().enumerate() {
-        let mut before = chains.iter().take(index);
-        if let Some(other) = before.position(|other| other.matches == chain.matches) {
-            let why = alloc::format!("is the same as that of filter chain {other}");
+        // It takes no connection, so it takes none from another one.
+        if chain.matches.never {
+            continue;
+        }
+        let own = Combinations::of(&chain.matches);
+        let why = if own.is_repeating {
+            Some(String::from("lists the same twice"))
+        } else {
+            let other = known.iter().find(|(_, other)| other.meet(&own));
+            other.map(|(other, _)| format!("has one in common with that of filter chain {other}"))
+        };
+        if let Some(why) = why {
             judge.element("filter_chains", index, |judge| {
                 judge.fault_in("filter_chain_match", why);
             });
         }
+        known.push((index, own));
     }
+}
+
+/// What a match stands for: every combination of what it lists, of which nothing is an element too.
+struct Combinations<'a> {
+    matches: &'a FilterChainMatch,
+    destinations: BTreeSet<CidrRange>,
+    sources: BTreeSet<CidrRange>,
+    ports: BTreeSet<u32>,
+    is_repeating: bool,
+}
+
+impl<'a> Combinations<'a> {
+    fn of(matches: &'a FilterChainMatch) -> Self {
+        let destinations: BTreeSet<_> = matches.destinations.iter().copied().collect();
+        let sources: BTreeSet<_> = matches.sources.iter().copied().collect();
+        let ports: BTreeSet<_> = matches.source_ports.iter().copied().collect();
+        let is_repeating = destinations.len() < matches.destinations.len()
+            || sources.len() < matches.sources.len()
+            || ports.len() < matches.source_ports.len();
+        Self { matches, destinations, sources, ports, is_repeating }
+    }
+
+    fn meet(&self, other: &Self) -> bool {
+        self.matches.transport == other.matches.transport
+            && self.matches.source == other.matches.source
+            && share(&self.destinations, &other.destinations)
+            && share(&self.sources, &other.sources)
+            && share(&self.ports, &other.ports)
+    }
+}
+
+fn share<T: Ord>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> bool {
+    (one.is_empty() && other.is_empty()) || !one.is_disjoint(other)
 }

@@ -12,7 +12,7 @@ use xds_core::ResourceName;
 
 pub(crate) use self::tls::judge_upstream;
 pub use self::{
-    filter_chain::{CidrRange, ConnectionSource, FilterChain, FilterChainMatch},
+    filter_chain::{CidrRange, ConnectionSource, FilterChain, FilterChainMatch, Transport},
     tls::{CertificateProvider, TlsContext, TrustedRoots},
 };
 use crate::{

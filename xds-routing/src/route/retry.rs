@@ -18,6 +18,15 @@ pub struct RetryPolicy {
     pub max_interval: Duration,
 }
 
+impl RetryPolicy {
+    /// How often a call is made at most, the first time included: no more than five times, whatever the
+    /// resource says, as every retry policy of gRPC has it.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.retries.saturating_add(1).min(MOST_ATTEMPTS)
+    }
+}
+
 /// A gRPC status after which a call can be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryableStatus {
@@ -41,6 +50,7 @@ const STATUSES: [(&str, RetryableStatus); 5] = [
     ("unavailable", RetryableStatus::Unavailable),
 ];
 
+const MOST_ATTEMPTS: u32 = 5;
 const DEFAULT_BASE_INTERVAL: Duration = Duration::from_millis(25);
 
 pub(crate) fn judge_retry(

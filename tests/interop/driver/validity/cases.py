@@ -349,6 +349,47 @@ def _listeners() -> list[Case]:
     ]
 
 
+def _servers() -> list[Case]:
+    """Listeners of servers, which a client judges, too, though it can do nothing with them."""
+
+    def case(
+        about: str, *matches: Any, verdict: Verdict = Verdict.BOTH, why: str = "", **fields: Any
+    ) -> Case:
+        filters = resources.listener()["api_listener"]["api_listener"]
+        chains = [
+            {"filter_chain_match": match, "filters": [{"name": "hcm", "typed_config": filters}]} for match in matches
+        ]
+        address = {"socket_address": {"address": "0.0.0.0", "port_value": 443}}
+        server = {"@type": TYPE_URLS["lds"], "name": "svc", "address": address, "filter_chains": chains, **fields}
+        return Case("lds", f"of a server: {about}", server, verdict, why)
+
+    def ranges(*prefixes: str) -> list[Any]:
+        return [{"address_prefix": prefix, "prefix_len": 8} for prefix in prefixes]
+
+    fine = Verdict.NEITHER
+    first = {"prefix_ranges": ranges("10.0.0.0", "11.0.0.0"), "source_ports": [1, 2]}
+    second = {"prefix_ranges": ranges("12.0.0.0", "11.1.2.3"), "source_ports": [2, 3]}
+    apart = {"prefix_ranges": ranges("12.0.0.0", "11.1.2.3"), "source_ports": [3, 4]}
+    return [
+        case("one chain for all", {}, verdict=fine),
+        case("no chain"),
+        case("chains for the same", {}, {}),
+        case("chains that have one combination in common", first, second),
+        case("chains that have a range in common, but no port", first, apart, verdict=fine),
+        case("a chain that lists a range twice", {"prefix_ranges": ranges("10.0.0.0", "10.1.0.0")}),
+        case("chains of which one names the protocol", {}, {"transport_protocol": "raw_buffer"}, verdict=fine),
+        case("chains for the same that take no connection", *[{"destination_port": 1}] * 2, verdict=fine),
+        case(
+            "filters of listeners",
+            {},
+            verdict=Verdict.OURS,
+            why="A36 asks for it; C-core does not look",
+            listener_filters=[{"name": "f"}],
+        ),
+        case("the original destination", {}, use_original_dst=True),
+    ]
+
+
 def cases() -> list[Case]:
     """All of them, in an order in which no case takes the type of a later one out of use."""
-    return [*_endpoints(), *_clusters(), *_routes(), *_listeners()]
+    return [*_endpoints(), *_clusters(), *_routes(), *_listeners(), *_servers()]

@@ -1,42 +1,25 @@
 //! What makes a route configuration valid: gRFC A28 as amended, and what came after it.
 #![allow(deprecated, reason = "servers still send what is")]
 
-mod support;
-
-use core::time::Duration;
-
 use bytes::Bytes;
 use prost::Message;
-use support::*;
-use xds_core::proto::{Any, Duration as DurationSchema};
 use xds_routing::{
-    Random, Rules,
+    Rules,
     pattern::{Fraction, HeaderTest, LetterCase, PathMatcher, TextMatcher},
     proto::envoy::{
         config::route::v3::{
-            self as schema, FilterConfig, QueryParameterMatcher, RetryPolicy, Route, RouteAction,
+            self as schema, QueryParameterMatcher, Route,
             header_matcher::HeaderMatchSpecifier as Header,
-            retry_policy::RetryBackOff,
-            route_action::{ClusterSpecifier, HashPolicy, MaxStreamDuration, hash_policy},
             route_match::{
                 ConnectMatcher, GrpcRouteMatchOptions, PathSpecifier, TlsContextMatchOptions,
             },
         },
         r#type::v3::{Int64Range, fractional_percent::DenominatorType},
     },
-    route::{
-        Action, ClusterChoice, Forward, HashSource, RetryableStatus, RouteConfiguration,
-        WhyPassedOver,
-    },
-    rules::ROUTER,
+    route::{RouteConfiguration, WhyPassedOver},
 };
 
-fn forward(config: &RouteConfiguration) -> &Forward {
-    match &config.virtual_hosts()[0].routes()[0].action {
-        Action::Forward(forward) => forward,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::support::*;
 
 fn one(route: Route) -> RouteConfiguration {
     valid(vec![route])
@@ -212,52 +195,6 @@ fn a_route_that_asks_for_parameters_is_passed_over_before_all_else() {
 }
 
 #[test]
-fn clusters_that_are_named_in_unknown_ways_are_passed_over() {
-    let plugin = ClusterSpecifier::InlineClusterSpecifierPlugin(Default::default());
-    let config = valid(vec![
-        route(prefix("/1"), ClusterSpecifier::ClusterHeader("h".into())),
-        route_to(prefix("/2"), RouteAction::default()),
-        route(prefix("/3"), plugin),
-    ]);
-    let host = &config.virtual_hosts()[0];
-    assert!(host.routes().is_empty());
-    let why: Vec<_> = host.passed_over().iter().map(|it| it.why).collect();
-    let unknown = WhyPassedOver::UnknownClusterSpecifier;
-    assert_eq!(why, [WhyPassedOver::ClusterHeader, unknown, unknown]);
-    println!("covers: S2.099 X31");
-}
-
-#[test]
-fn plugins_have_to_be_known() {
-    let with = |is_optional, known: bool, used: &str| {
-        let mut config =
-            table(vec![route(prefix(""), ClusterSpecifier::ClusterSpecifierPlugin(used.into()))]);
-        let url = "type.googleapis.com/a.Chooser";
-        config.cluster_specifier_plugins.push(schema::ClusterSpecifierPlugin {
-            extension: Some(xds_routing::proto::envoy::config::core::v3::TypedExtensionConfig {
-                name: "p".into(),
-                typed_config: Some(Any { type_url: url.into(), value: Bytes::new() }),
-            }),
-            is_optional,
-        });
-        let mut rules = Rules::default();
-        rules.cluster_specifiers.extend(known.then(|| url.to_owned()));
-        RouteConfiguration::from_schema(&config, &rules)
-    };
-    let known = with(false, true, "p").unwrap();
-    assert!(matches!(&forward(&known).clusters, ClusterChoice::Plugin { name, .. } if name == "p"));
-    let optional = with(true, false, "p").unwrap();
-    assert_eq!(optional.virtual_hosts()[0].passed_over()[0].why, WhyPassedOver::OptionalPlugin);
-    let unknown = with(false, false, "p").unwrap_err().to_string();
-    assert!(unknown.contains("cluster_specifier_plugins[0].extension.typed_config: "), "{unknown}");
-    let missing = with(false, true, "q").unwrap_err().to_string();
-    assert!(
-        missing.ends_with("route.cluster_specifier_plugin: `q` is not among the plugins"),
-        "{missing}"
-    );
-}
-
-#[test]
 fn what_is_for_proxies_or_not_known_is_ignored() {
     let mut matches = prefix("/s/");
     matches.grpc = Some(GrpcRouteMatchOptions {});
@@ -298,82 +235,6 @@ fn case_can_be_ignored_except_in_expressions() {
     );
     assert!(draft.unwrap_err().to_string().ends_with("match.case_sensitive: must not be false"));
     println!("covers: S2.093 S2.094 X30");
-}
-
-#[test]
-fn an_action_is_to_route_to_a_cluster_or_calls_fail() {
-    assert_eq!(
-        forward(&one(route(prefix(""), cluster("c")))).clusters,
-        ClusterChoice::Cluster("c".into())
-    );
-    let unset = Route { r#match: Some(prefix("")), ..Route::default() };
-    assert_eq!(one(unset.clone()).virtual_hosts()[0].routes()[0].action, Action::Unsupported);
-    let draft = RouteConfiguration::from_schema(&table(vec![unset]), &Rules::of_the_draft());
-    let why = draft.unwrap_err().to_string();
-    assert_eq!(why, "virtual_hosts[0].routes[0].action: must be route");
-    let empty = fault(route(prefix(""), cluster("")));
-    assert_eq!(empty, "virtual_hosts[0].routes[0].route.cluster: must not be empty");
-    assert_eq!(fault(Route::default()), "virtual_hosts[0].routes[0].match: must be set");
-    println!("covers: S2.095 S2.096 S2.006");
-}
-
-#[test]
-fn weights_have_to_sum_up() {
-    let config = one(route(prefix(""), weighted(&[("a", 75), ("zero", 0), ("b", 25)])));
-    let ClusterChoice::Weighted(weights) = &forward(&config).clusters else { panic!() };
-    let shares: Vec<_> =
-        weights.clusters().iter().map(|it| (it.name.as_str(), it.weight)).collect();
-    assert_eq!((shares, weights.total()), (vec![("a", 75), ("b", 25)], 100));
-
-    let place = "virtual_hosts[0].routes[0].route.weighted_clusters.";
-    let none = fault(route(prefix(""), weighted(&[("a", 0)])));
-    assert_eq!(none, format!("{place}clusters: must have one with a weight above zero"));
-    let large = fault(route(prefix(""), weighted(&[("a", u32::MAX), ("b", 1)])));
-    assert_eq!(large, format!("{place}clusters: the weights sum up to more than 4294967295"));
-    let nameless = fault(route(prefix(""), weighted(&[("", 1)])));
-    assert_eq!(nameless, format!("{place}clusters[0].name: must not be empty"));
-
-    let total = |total, rules: &Rules| {
-        let ClusterSpecifier::WeightedClusters(mut weights) = weighted(&[("a", 1), ("b", 2)])
-        else {
-            panic!()
-        };
-        #[allow(deprecated, reason = "servers still send it")]
-        {
-            weights.total_weight = total;
-        }
-        let route = route(prefix(""), ClusterSpecifier::WeightedClusters(weights));
-        RouteConfiguration::from_schema(&table(vec![route]), rules).err().map(|it| it.to_string())
-    };
-    assert_eq!(total(None, &Rules::default()), None);
-    assert_eq!(total(number(3), &Rules::default()), None);
-    let wrong = format!("{place}total_weight: is 4, but the weights sum up to 3");
-    assert_eq!(total(number(4), &Rules::default()), Some(wrong));
-    let draft = format!("{place}total_weight: is 100, but the weights sum up to 3");
-    assert_eq!(total(None, &Rules::of_the_draft()), Some(draft));
-    println!("covers: S2.097 S2.098 X29");
-}
-
-/// The share of each cluster over many draws is its weight's, within four standard deviations.
-#[test]
-fn calls_are_split_by_weight() {
-    let config = one(route(prefix(""), weighted(&[("a", 75), ("b", 24), ("c", 1)])));
-    let ClusterChoice::Weighted(weights) = &forward(&config).clusters else { panic!() };
-    for seed in 0..8 {
-        let mut random = Random::new(seed);
-        let draws = 100_000;
-        let mut counts = [0_u32; 3];
-        for _ in 0..draws {
-            let name = weights.choose(&mut random).name.as_str().as_bytes()[0];
-            counts[usize::from(name - b'a')] += 1;
-        }
-        for (count, share) in counts.into_iter().zip([0.75, 0.24, 0.01]) {
-            let mean = f64::from(draws) * share;
-            let deviation = (mean * (1.0 - share)).sqrt();
-            assert!((f64::from(count) - mean).abs() < 4.0 * deviation, "{counts:?}");
-        }
-    }
-    println!("covers: S2.001");
 }
 
 #[test]
@@ -436,86 +297,4 @@ fn expressions_are_bounded() {
     let why = RouteConfiguration::from_schema(&table(many), &rules).unwrap_err().to_string();
     assert!(why.contains("more than 2 different expressions"), "{why}");
     println!("covers: X37");
-}
-
-#[test]
-fn retries_timeouts_and_hashes_are_read() {
-    let seconds = |seconds| Some(DurationSchema { seconds, nanos: 0 });
-    let policy = RetryPolicy {
-        retry_on: "unavailable, Cancelled,5xx".into(),
-        num_retries: number(3),
-        retry_back_off: Some(RetryBackOff { base_interval: seconds(1), max_interval: None }),
-    };
-    let hash = HashPolicy {
-        policy_specifier: Some(hash_policy::PolicySpecifier::Header(hash_policy::Header {
-            header_name: "User".into(),
-            regex_rewrite: None,
-        })),
-        terminal: true,
-    };
-    let action = RouteAction {
-        hash_policy: vec![hash],
-        max_stream_duration: Some(MaxStreamDuration {
-            max_stream_duration: seconds(5),
-            grpc_timeout_header_max: seconds(0),
-        }),
-        ..action(cluster("c"))
-    };
-    let mut config = table(vec![route_to(prefix(""), action)]);
-    config.virtual_hosts[0].retry_policy = Some(policy);
-    let config = judged(&config).unwrap();
-    let forward = forward(&config);
-    assert_eq!(forward.max_stream_duration, Some(Duration::from_secs(5)));
-    assert_eq!(forward.timeout_header_max, Some(Duration::ZERO));
-    let source = &forward.hash_policies[0].source;
-    assert!(matches!(source, HashSource::Header { name, rewrite: None } if name == "user"));
-    let retry = forward.retry.as_ref().unwrap();
-    assert_eq!(retry.statuses, [RetryableStatus::Cancelled, RetryableStatus::Unavailable]);
-    assert_eq!((retry.retries, retry.max_interval), (3, Duration::from_secs(10)));
-
-    let with = |policy: RetryPolicy| {
-        fault(route_to(
-            prefix(""),
-            RouteAction { retry_policy: Some(policy), ..support::action(cluster("c")) },
-        ))
-    };
-    let place = "virtual_hosts[0].routes[0].route.retry_policy.";
-    let none = with(RetryPolicy { num_retries: number(0), ..RetryPolicy::default() });
-    assert_eq!(none, format!("{place}num_retries: must be above zero"));
-    let unset = with(RetryPolicy {
-        retry_back_off: Some(RetryBackOff::default()),
-        ..RetryPolicy::default()
-    });
-    assert_eq!(unset, format!("{place}retry_back_off.base_interval: must be set"));
-    let negative = RouteAction {
-        max_stream_duration: Some(MaxStreamDuration {
-            max_stream_duration: seconds(-1),
-            ..Default::default()
-        }),
-        ..support::action(cluster("c"))
-    };
-    assert!(
-        fault(route_to(prefix(""), negative))
-            .contains("max_stream_duration.max_stream_duration: must be a duration")
-    );
-}
-
-#[test]
-fn settings_of_filters_are_for_known_ones() {
-    let with = |config: Any| {
-        let mut route = route(prefix(""), cluster("c"));
-        route.typed_per_filter_config.insert("f".into(), config);
-        fault(route)
-    };
-    let empty = |url: &str| Any { type_url: url.into(), value: Bytes::new() };
-    let unknown = "type.googleapis.com/a.Filter";
-    assert_eq!(with(empty(ROUTER)), "");
-    assert_eq!(
-        with(empty(unknown)),
-        "virtual_hosts[0].routes[0].typed_per_filter_config[f]: no HTTP filter is known for `type.googleapis.com/a.Filter`"
-    );
-    let wrapped = |is_optional| packed(&FilterConfig { config: Some(empty(unknown)), is_optional });
-    assert_eq!(with(wrapped(true)), "");
-    assert!(with(wrapped(false)).contains("no HTTP filter is known"));
-    assert!(with(empty("nothing")).contains("type_url: `nothing` names no type"));
 }

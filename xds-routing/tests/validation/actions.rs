@@ -1,0 +1,300 @@
+//! What routes do with calls: clusters, weights, retries, hashes, settings of filters.
+#![allow(deprecated, reason = "servers still send what is")]
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use xds_core::proto::{Any, Duration as DurationSchema};
+use xds_routing::{
+    Random, Rules,
+    proto::envoy::{
+        config::route::v3::{
+            self as schema, FilterConfig, RetryPolicy, Route, RouteAction,
+            retry_policy::RetryBackOff,
+            route_action::{ClusterSpecifier, HashPolicy, MaxStreamDuration, hash_policy},
+        },
+        r#type::matcher::v3::RegexMatchAndSubstitute,
+    },
+    route::{
+        Action, ClusterChoice, Forward, HashSource, RetryableStatus, RouteConfiguration,
+        WhyPassedOver,
+    },
+    rules::ROUTER,
+};
+
+use crate::support::*;
+
+fn forward(config: &RouteConfiguration) -> &Forward {
+    match &config.virtual_hosts()[0].routes()[0].action {
+        Action::Forward(forward) => forward,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn one(route: Route) -> RouteConfiguration {
+    valid(vec![route])
+}
+
+#[test]
+fn clusters_that_are_named_in_unknown_ways_are_passed_over() {
+    let plugin = ClusterSpecifier::InlineClusterSpecifierPlugin(Default::default());
+    let config = valid(vec![
+        route(prefix("/1"), ClusterSpecifier::ClusterHeader("h".into())),
+        route_to(prefix("/2"), RouteAction::default()),
+        route(prefix("/3"), plugin),
+    ]);
+    let host = &config.virtual_hosts()[0];
+    assert!(host.routes().is_empty());
+    let why: Vec<_> = host.passed_over().iter().map(|it| it.why).collect();
+    let unknown = WhyPassedOver::UnknownClusterSpecifier;
+    assert_eq!(why, [WhyPassedOver::ClusterHeader, unknown, unknown]);
+    println!("covers: S2.099 X31");
+}
+
+#[test]
+fn plugins_have_to_be_known() {
+    let with = |is_optional, known: bool, used: &str| {
+        let mut config =
+            table(vec![route(prefix(""), ClusterSpecifier::ClusterSpecifierPlugin(used.into()))]);
+        let url = "type.googleapis.com/a.Chooser";
+        config.cluster_specifier_plugins.push(schema::ClusterSpecifierPlugin {
+            extension: Some(xds_routing::proto::envoy::config::core::v3::TypedExtensionConfig {
+                name: "p".into(),
+                typed_config: Some(Any { type_url: url.into(), value: Bytes::new() }),
+            }),
+            is_optional,
+        });
+        let mut rules = Rules::default();
+        rules.cluster_specifiers.extend(known.then(|| url.to_owned()));
+        RouteConfiguration::from_schema(&config, &rules)
+    };
+    let known = with(false, true, "p").unwrap();
+    assert!(matches!(&forward(&known).clusters, ClusterChoice::Plugin { name, .. } if name == "p"));
+    let optional = with(true, false, "p").unwrap();
+    assert_eq!(optional.virtual_hosts()[0].passed_over()[0].why, WhyPassedOver::OptionalPlugin);
+    let unknown = with(false, false, "p").unwrap_err().to_string();
+    assert!(unknown.contains("cluster_specifier_plugins[0].extension.typed_config: "), "{unknown}");
+    let missing = with(false, true, "q").unwrap_err().to_string();
+    assert!(
+        missing.ends_with("route.cluster_specifier_plugin: `q` is not among the plugins"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn an_action_is_to_route_to_a_cluster_or_calls_fail() {
+    assert_eq!(
+        forward(&one(route(prefix(""), cluster("c")))).clusters,
+        ClusterChoice::Cluster("c".into())
+    );
+    let unset = Route { r#match: Some(prefix("")), ..Route::default() };
+    assert_eq!(one(unset.clone()).virtual_hosts()[0].routes()[0].action, Action::Unsupported);
+    let draft = RouteConfiguration::from_schema(&table(vec![unset]), &Rules::of_the_draft());
+    let why = draft.unwrap_err().to_string();
+    assert_eq!(why, "virtual_hosts[0].routes[0].action: must be route");
+    let empty = fault(route(prefix(""), cluster("")));
+    assert_eq!(empty, "virtual_hosts[0].routes[0].route.cluster: must not be empty");
+    assert_eq!(fault(Route::default()), "virtual_hosts[0].routes[0].match: must be set");
+    println!("covers: S2.095 S2.096 S2.006");
+}
+
+#[test]
+fn weights_have_to_sum_up() {
+    let config = one(route(prefix(""), weighted(&[("a", 75), ("zero", 0), ("b", 25)])));
+    let ClusterChoice::Weighted(weights) = &forward(&config).clusters else { panic!() };
+    let shares: Vec<_> =
+        weights.clusters().iter().map(|it| (it.name.as_str(), it.weight)).collect();
+    assert_eq!((shares, weights.total()), (vec![("a", 75), ("b", 25)], 100));
+
+    let place = "virtual_hosts[0].routes[0].route.weighted_clusters.";
+    let none = fault(route(prefix(""), weighted(&[("a", 0)])));
+    assert_eq!(none, format!("{place}clusters: must have one with a weight above zero"));
+    let large = fault(route(prefix(""), weighted(&[("a", u32::MAX), ("b", 1)])));
+    assert_eq!(large, format!("{place}clusters: the weights sum up to more than 4294967295"));
+    let nameless = fault(route(prefix(""), weighted(&[("", 1)])));
+    assert_eq!(nameless, format!("{place}clusters[0].name: must not be empty"));
+
+    let total = |total, rules: &Rules| {
+        let ClusterSpecifier::WeightedClusters(mut weights) = weighted(&[("a", 1), ("b", 2)])
+        else {
+            panic!()
+        };
+        #[allow(deprecated, reason = "servers still send it")]
+        {
+            weights.total_weight = total;
+        }
+        let route = route(prefix(""), ClusterSpecifier::WeightedClusters(weights));
+        RouteConfiguration::from_schema(&table(vec![route]), rules).err().map(|it| it.to_string())
+    };
+    assert_eq!(total(None, &Rules::default()), None);
+    assert_eq!(total(number(3), &Rules::default()), None);
+    let wrong = format!("{place}total_weight: is 4, but the weights sum up to 3");
+    assert_eq!(total(number(4), &Rules::default()), Some(wrong));
+    let draft = format!("{place}total_weight: is 100, but the weights sum up to 3");
+    assert_eq!(total(None, &Rules::of_the_draft()), Some(draft));
+    println!("covers: S2.097 S2.098 X29");
+}
+
+/// The share of each cluster over many draws is its weight's, within four standard deviations.
+#[test]
+fn calls_are_split_by_weight() {
+    let config = one(route(prefix(""), weighted(&[("a", 75), ("b", 24), ("c", 1)])));
+    let ClusterChoice::Weighted(weights) = &forward(&config).clusters else { panic!() };
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let draws = 100_000;
+        let mut counts = [0_u32; 3];
+        for _ in 0..draws {
+            let name = weights.choose(&mut random).name.as_str().as_bytes()[0];
+            counts[usize::from(name - b'a')] += 1;
+        }
+        for (count, share) in counts.into_iter().zip([0.75, 0.24, 0.01]) {
+            let mean = f64::from(draws) * share;
+            let deviation = (mean * (1.0 - share)).sqrt();
+            assert!((f64::from(count) - mean).abs() < 4.0 * deviation, "{counts:?}");
+        }
+    }
+    println!("covers: S2.001");
+}
+
+fn seconds(seconds: i64) -> Option<DurationSchema> {
+    Some(DurationSchema { seconds, nanos: 0 })
+}
+
+#[test]
+fn limits_of_time_are_read() {
+    let with = |limits| {
+        let action = RouteAction { max_stream_duration: Some(limits), ..action(cluster("c")) };
+        route_to(prefix(""), action)
+    };
+    let config = one(with(MaxStreamDuration {
+        max_stream_duration: seconds(5),
+        grpc_timeout_header_max: seconds(0),
+    }));
+    assert_eq!(forward(&config).max_stream_duration, Some(Duration::from_secs(5)));
+    assert_eq!(forward(&config).timeout_header_max, Some(Duration::ZERO));
+    let negative =
+        fault(with(MaxStreamDuration { max_stream_duration: seconds(-1), ..Default::default() }));
+    assert!(
+        negative.contains("max_stream_duration.max_stream_duration: must be a duration"),
+        "{negative}"
+    );
+}
+
+/// The policy of a route, else that of its virtual host (A44).
+#[test]
+fn retries_are_read() {
+    let with = |of_host: Option<RetryPolicy>, of_route: Option<RetryPolicy>| {
+        let action = RouteAction { retry_policy: of_route, ..action(cluster("c")) };
+        let mut config = table(vec![route_to(prefix(""), action)]);
+        config.virtual_hosts[0].retry_policy = of_host;
+        judged(&config).map(|config| forward(&config).retry.clone())
+    };
+    let policy = |retries, base, max| RetryPolicy {
+        retry_on: "unavailable, Cancelled,5xx".into(),
+        num_retries: retries,
+        retry_back_off: Some(RetryBackOff { base_interval: base, max_interval: max }),
+    };
+    let of_host = policy(number(3), seconds(1), None);
+    let retry = with(Some(of_host.clone()), None).unwrap().unwrap();
+    assert_eq!(retry.statuses, [RetryableStatus::Cancelled, RetryableStatus::Unavailable]);
+    assert_eq!((retry.retries, retry.attempts()), (3, 4));
+    let waits = (retry.base_interval, retry.max_interval);
+    assert_eq!(waits, (Duration::from_secs(1), Duration::from_secs(10)));
+
+    let every = "cancelled,deadline-exceeded,internal,resource-exhausted,unavailable,gateway-error";
+    let own = RetryPolicy { retry_on: every.into(), ..RetryPolicy::default() };
+    let retry = with(Some(of_host), Some(own)).unwrap().unwrap();
+    assert_eq!(retry.statuses.len(), 5);
+    assert_eq!((retry.retries, retry.attempts()), (1, 2));
+    let waits = (retry.base_interval, retry.max_interval);
+    assert_eq!(waits, (Duration::from_millis(25), Duration::from_millis(250)));
+    let often = with(None, Some(policy(number(100), seconds(1), seconds(1)))).unwrap().unwrap();
+    assert_eq!((often.retries, often.attempts()), (100, 5));
+    assert_eq!(with(None, None).unwrap(), None);
+
+    let place = "retry_policy.";
+    for (policy, problem) in [
+        (policy(number(0), seconds(1), None), "num_retries: must be above zero"),
+        (policy(None, None, None), "retry_back_off.base_interval: must be set"),
+        (policy(None, seconds(0), None), "retry_back_off.base_interval: must be above zero"),
+        (
+            policy(None, seconds(2), seconds(1)),
+            "retry_back_off.max_interval: must not be below base_interval",
+        ),
+    ] {
+        let of_route = with(None, Some(policy.clone())).unwrap_err().to_string();
+        assert_eq!(of_route, format!("virtual_hosts[0].routes[0].route.{place}{problem}"));
+        let of_host = with(Some(policy), None).unwrap_err().to_string();
+        assert_eq!(of_host, format!("virtual_hosts[0].{place}{problem}"));
+    }
+    println!("covers: B33b");
+}
+
+/// What calls are hashed by (A42).
+#[test]
+fn hash_policies_are_read() {
+    let with = |policies: Vec<(Option<hash_policy::PolicySpecifier>, bool)>| {
+        let policies = policies
+            .into_iter()
+            .map(|(policy_specifier, terminal)| HashPolicy { policy_specifier, terminal });
+        let action = RouteAction { hash_policy: policies.collect(), ..action(cluster("c")) };
+        route_to(prefix(""), action)
+    };
+    let header = |name: &str, rewrite| {
+        Some(hash_policy::PolicySpecifier::Header(hash_policy::Header {
+            header_name: name.into(),
+            regex_rewrite: rewrite,
+        }))
+    };
+    let state = |key: &str| {
+        let state = hash_policy::FilterState { key: key.into() };
+        Some(hash_policy::PolicySpecifier::FilterState(state))
+    };
+    let rewrite = |pattern: &str| {
+        let (pattern, substitution) = (Some(regex(pattern)), "\\1".into());
+        Some(RegexMatchAndSubstitute { pattern, substitution })
+    };
+    let config = one(with(vec![
+        (header("User", None), true),
+        (header("h", rewrite("(a+)b")), false),
+        (state("io.grpc.channel_id"), true),
+        // Neither gives a hash.
+        (state("another"), true),
+        (None, true),
+    ]));
+    let policies = &forward(&config).hash_policies;
+    assert_eq!(policies.iter().map(|it| it.is_terminal).collect::<Vec<_>>(), [true, false, true]);
+    assert!(
+        matches!(&policies[0].source, HashSource::Header { name, rewrite: None } if name == "user")
+    );
+    assert!(matches!(&policies[1].source, HashSource::Header { rewrite: Some((pattern, to)), .. }
+        if pattern.pattern() == "(a+)b" && to == "\\1"));
+    assert!(matches!(policies[2].source, HashSource::Channel));
+    let place = "virtual_hosts[0].routes[0].route.hash_policy[0].header.";
+    let nameless = fault(with(vec![(header("", None), false)]));
+    assert_eq!(nameless, format!("{place}header_name: must not be empty"));
+    let broken = fault(with(vec![(header("h", rewrite("(")), false)]));
+    assert!(broken.starts_with(&format!("{place}regex_rewrite.pattern.regex: ")), "{broken}");
+    println!("covers: B33a");
+}
+
+#[test]
+fn settings_of_filters_are_for_known_ones() {
+    let with = |config: Any| {
+        let mut route = route(prefix(""), cluster("c"));
+        route.typed_per_filter_config.insert("f".into(), config);
+        fault(route)
+    };
+    let empty = |url: &str| Any { type_url: url.into(), value: Bytes::new() };
+    let unknown = "type.googleapis.com/a.Filter";
+    assert_eq!(with(empty(ROUTER)), "");
+    assert_eq!(
+        with(empty(unknown)),
+        "virtual_hosts[0].routes[0].typed_per_filter_config[f]: no HTTP filter is known for `type.googleapis.com/a.Filter`"
+    );
+    let wrapped = |is_optional| packed(&FilterConfig { config: Some(empty(unknown)), is_optional });
+    assert_eq!(with(wrapped(true)), "");
+    assert!(with(wrapped(false)).contains("no HTTP filter is known"));
+    assert!(with(empty("nothing")).contains("type_url: `nothing` names no type"));
+}

@@ -1,0 +1,129 @@
+//! The listeners of servers (A36).
+
+use xds_routing::{
+    listener::{ConnectionSource, ListenerKind},
+    proto::envoy::config::{
+        core::v3::CidrRange,
+        listener::v3::{self as listeners, Filter, FilterChain, FilterChainMatch, filter},
+    },
+};
+
+use crate::{listeners::listener, support::*, why};
+
+fn chain(matches: Option<FilterChainMatch>) -> FilterChain {
+    FilterChain {
+        filter_chain_match: matches,
+        filters: vec![Filter {
+            name: "hcm".into(),
+            config_type: Some(filter::ConfigType::TypedConfig(packed(&manager(rds("r"))))),
+        }],
+        ..FilterChain::default()
+    }
+}
+
+fn range(prefix: &str, bits: u32) -> CidrRange {
+    CidrRange { address_prefix: prefix.into(), prefix_len: number(bits) }
+}
+
+fn server(filter_chains: Vec<FilterChain>) -> listeners::Listener {
+    listeners::Listener {
+        name: "s".into(),
+        address: Some(address("0.0.0.0", 443)),
+        filter_chains,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_server_listener_is_judged_too() {
+    let from = |prefix: &str, bits| {
+        Some(FilterChainMatch {
+            source_prefix_ranges: vec![range(prefix, bits)],
+            source_type: 2,
+            ..Default::default()
+        })
+    };
+    let valid = listener(&server(vec![chain(from("10.1.2.3", 8))])).unwrap();
+    let ListenerKind::Socket(socket) = valid.kind() else { panic!() };
+    assert_eq!(socket.address.to_string(), "0.0.0.0:443");
+    let matches = &socket.filter_chains[0].matches;
+    assert_eq!(matches.sources[0].address.to_string(), "10.0.0.0");
+    assert_eq!(matches.source, ConnectionSource::External);
+
+    let same = server(vec![chain(from("10.1.2.3", 8)), chain(from("10.9.9.9", 8))]);
+    assert_eq!(
+        why(listener(&same)),
+        "filter_chains[1].filter_chain_match: has one in common with that of filter chain 0"
+    );
+    assert!(why(listener(&server(vec![]))).starts_with("filter_chains: must not be empty"));
+    let mut none = chain(None);
+    none.filters.clear();
+    assert_eq!(
+        why(listener(&server(vec![none]))),
+        "filter_chains[0].filters: must be one, an HttpConnectionManager"
+    );
+    let bad = listener(&server(vec![chain(from("10.1", 8))]));
+    assert!(why(bad).contains("source_prefix_ranges[0].address_prefix: `10.1` is no IP address"));
+    for bits in [0, 8, 32, 128, 200] {
+        assert!(listener(&server(vec![chain(from("::1", bits))])).is_ok());
+    }
+}
+
+/// A match that lists several stands for one of each combination.
+#[test]
+fn no_two_filter_chains_are_for_the_same_connections() {
+    let matches = |destinations: &[&str], sources: &[&str], ports: &[u32]| FilterChainMatch {
+        prefix_ranges: destinations.iter().map(|it| range(it, 8)).collect(),
+        source_prefix_ranges: sources.iter().map(|it| range(it, 8)).collect(),
+        source_ports: ports.to_vec(),
+        ..FilterChainMatch::default()
+    };
+    let judge = |list: Vec<FilterChainMatch>| {
+        listener(&server(list.into_iter().map(|it| chain(Some(it))).collect()))
+    };
+    let first = || matches(&["10.0.0.0", "11.0.0.0"], &["1.0.0.0"], &[1, 2]);
+    // One of each in common.
+    let second = matches(&["12.0.0.0", "11.9.9.9"], &["2.0.0.0", "1.0.0.0"], &[2]);
+    let common =
+        "filter_chains[1].filter_chain_match: has one in common with that of filter chain 0";
+    assert_eq!(why(judge(vec![first(), second])), common);
+    for apart in [
+        matches(&["12.0.0.0"], &["1.0.0.0"], &[1]),
+        matches(&["10.0.0.0"], &["2.0.0.0"], &[1]),
+        matches(&["10.0.0.0"], &["1.0.0.0"], &[3]),
+        // Any is an own value.
+        matches(&[], &["1.0.0.0"], &[1]),
+        matches(&["10.0.0.0"], &[], &[1]),
+        matches(&["10.0.0.0"], &["1.0.0.0"], &[]),
+        FilterChainMatch { source_type: 1, ..first() },
+        FilterChainMatch { transport_protocol: "raw_buffer".into(), ..first() },
+        // These take no connection at all.
+        FilterChainMatch { transport_protocol: "tls".into(), ..first() },
+        FilterChainMatch { destination_port: number(1), ..first() },
+        FilterChainMatch { server_names: vec!["s".into()], ..first() },
+        FilterChainMatch { application_protocols: vec!["h2".into()], ..first() },
+    ] {
+        assert!(judge(vec![first(), apart.clone()]).is_ok(), "{apart:?}");
+    }
+    let any = || FilterChainMatch::default();
+    assert_eq!(why(judge(vec![any(), any()])), common);
+    let twice = "filter_chains[0].filter_chain_match: lists the same twice";
+    assert_eq!(why(judge(vec![matches(&["10.0.0.0", "10.1.0.0"], &[], &[])])), twice);
+    assert_eq!(why(judge(vec![matches(&[], &[], &[7, 7])])), twice);
+}
+
+#[test]
+fn what_a_server_listener_must_not_have() {
+    let with = |change: fn(&mut listeners::Listener)| {
+        let mut schema = server(vec![chain(None)]);
+        change(&mut schema);
+        why(listener(&schema))
+    };
+    let filtered = with(|it| it.listener_filters = vec![Default::default()]);
+    assert_eq!(filtered, "listener_filters: not supported by gRPC");
+    #[allow(deprecated, reason = "servers still send it")]
+    let original = with(|it| it.use_original_dst = boolean(true));
+    assert_eq!(original, "use_original_dst: not supported by gRPC");
+    let named = with(|it| it.address = Some(address("host", 1)));
+    assert!(named.starts_with("address.socket_address.address: "), "{named}");
+}
