@@ -18,6 +18,7 @@ use xds_routing::{
 
 use crate::{
     ChannelOptions,
+    counters::OfProcess,
     dial::{ConnectionNews, Dial},
     driver::News,
 };
@@ -87,7 +88,7 @@ impl Cluster {
         Self {
             name: name.clone(),
             serial,
-            balancer: Balancer::new(options.times, seed),
+            balancer: Balancer::new(options.times, seed).with_counters(Arc::new(OfProcess)),
             dial: Dial { timeout: options.connect_timeout },
             news,
             configuration: None,

@@ -44,6 +44,9 @@
 //! never the status (A54, S3.096-S3.098); INTERNAL is for a cluster nobody knows of, which would be a bug. A call with the
 //! extension [`WaitForReady`] waits where another would fail because something is not there.
 //!
+//! A cluster's limit of calls under way is for all channels of the process together (A32); a call beyond it
+//! fails with UNAVAILABLE.
+//!
 //! # What is not here
 //!
 //! Clusters that ask for TLS, for hashes or for other policies than round robin: their calls fail and say so. Retries,
@@ -54,6 +57,7 @@
 mod body;
 mod call;
 mod cluster;
+mod counters;
 mod dial;
 mod driver;
 mod metadata;

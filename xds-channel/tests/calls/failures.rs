@@ -8,7 +8,7 @@ use tonic_health::pb::HealthCheckRequest;
 use xds_channel::WaitForReady;
 use xds_core::{server::Transaction, types};
 use xds_routing::proto::envoy::config::{
-    cluster::v3::{Cluster, cluster::LbPolicy},
+    cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds, cluster::LbPolicy},
     route::v3::Route,
 };
 
@@ -98,6 +98,38 @@ async fn what_is_not_supported_says_so() {
     let refused = failure(&world).await;
     assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
     assert_eq!(backend.calls(), 0);
+}
+
+/// A limit of calls under way is for a cluster and its endpoints, not for a channel (A32).
+#[tokio::test]
+async fn channels_count_their_calls_together() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let threshold = |priority: i32, most| Thresholds { priority, max_requests: number(most) };
+    // The first one for the default priority counts.
+    let limited = Cluster {
+        circuit_breakers: Some(CircuitBreakers {
+            thresholds: vec![threshold(1, 9), threshold(0, 2), threshold(0, 9)],
+        }),
+        ..eds("limited")
+    };
+    let change = Change::new().routes(to("limited")).cluster_as(limited);
+    world.apply(change.endpoints("limited", &[backend.address]).0).await;
+    let [mut first, mut second] = [world.health(), world.health()];
+    let [one, two] = [
+        soon(first.watch(HealthCheckRequest::default())).await.expect("a stream"),
+        soon(second.watch(HealthCheckRequest::default())).await.expect("another"),
+    ];
+    for client in [&mut first, &mut second, &mut world.health()] {
+        let refused = check(client, &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+        assert!(refused.message().contains("as many calls are under way as may be"), "{refused}");
+    }
+    drop(one);
+    check(&mut second, &[]).await.expect("there is room for one");
+    drop(two);
+    assert_eq!(backend.calls(), 3, "what is refused is not sent");
+    println!("covers: B27a");
 }
 
 /// A call can ask to wait; others fail as soon as it is known that there is nobody.

@@ -10,12 +10,14 @@
 //! | which priority is in use; when the next one is tried, and when one is given up | `priority.rs` |
 //! | which connections there are, and when one is tried again | `connection.rs` |
 //! | who gets a call | `picker.rs` |
+//! | how many calls are under way, where several balancers share a limit | `counters.rs` |
 //! | from a configuration to the clusters and endpoints that calls go to | `sources.rs` |
 //!
 //! Of the ways to choose between endpoints ([`BalancingPolicy`]) these are here: one after the other, of
 //! a locality that is chosen by weight or of all localities together.
 
 mod connection;
+mod counters;
 mod picker;
 mod priority;
 mod sources;
@@ -34,11 +36,13 @@ use xds_core::{ResourceName, Time};
 
 pub use self::{
     connection::ConnectionId,
+    counters::CallCounters,
     picker::{CallPermit, EndpointPick, Picker},
     sources::leaves,
 };
 use self::{
     connection::{Connections, Link},
+    counters::Own,
     picker::{Limits, PickLocality},
     priority::{Locality, Priorities},
 };
@@ -111,6 +115,8 @@ pub struct UnsupportedPolicy {
     pub cluster: ResourceName,
 }
 
+type Counted = ((ResourceName, Option<ResourceName>), Arc<AtomicU32>);
+
 /// Chooses endpoints for the calls of a cluster.
 #[derive(Clone, Debug)]
 pub struct Balancer {
@@ -119,8 +125,9 @@ pub struct Balancer {
     connections: Connections,
     outputs: VecDeque<BalancerOutput>,
     random: Random,
-    /// Numbers of calls under way, by cluster.
-    requests: Vec<(ResourceName, Arc<AtomicU32>)>,
+    /// Numbers of calls under way, by cluster and the name of its endpoints.
+    requests: Vec<Counted>,
+    counters: Arc<dyn CallCounters>,
     /// Who gets calls by the newest picker.
     serving: BTreeSet<ConnectionId>,
 }
@@ -136,8 +143,16 @@ impl Balancer {
             outputs: VecDeque::new(),
             random: Random::new(seed),
             requests: Vec::new(),
+            counters: Arc::new(Own),
             serving: BTreeSet::new(),
         }
+    }
+
+    /// Counts calls under way together with others: by default, it does so by itself.
+    #[must_use]
+    pub fn with_counters(mut self, counters: Arc<dyn CallCounters>) -> Self {
+        self.counters = counters;
+        self
     }
 
     /// Takes the clusters that calls are balanced over, with their endpoints: one, or those that an aggregate
@@ -162,9 +177,13 @@ impl Balancer {
                 }
                 _ => return Err(UnsupportedPolicy { cluster: cluster.name.clone() }),
             };
-            let known = self.requests.iter().find(|(name, _)| *name == cluster.name);
-            let counter = known.map_or_else(Arc::default, |(_, counter)| Arc::clone(counter));
-            requests.push((cluster.name.clone(), Arc::clone(&counter)));
+            let key = (cluster.name.clone(), cluster.endpoints().cloned());
+            let known = self.requests.iter().find(|(known, _)| *known == key);
+            let counter = match known {
+                Some((_, counter)) => Arc::clone(counter),
+                None => self.counters.counter(&key.0, key.1.as_ref()),
+            };
+            requests.push((key, Arc::clone(&counter)));
             let drops = endpoints.drops.clone();
             let limits = Arc::new(Limits { drops, requests: counter, most: cluster.max_requests });
             for localities in &endpoints.priorities {

@@ -1,0 +1,32 @@
+//! How many calls are under way in this process, which limits of clusters are for (A32).
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::AtomicU32},
+};
+
+use xds_core::ResourceName;
+use xds_routing::balancer::CallCounters;
+
+type Counted = (ResourceName, Option<ResourceName>);
+
+static COUNTERS: Mutex<BTreeMap<Counted, Weak<AtomicU32>>> = Mutex::new(BTreeMap::new());
+
+/// What all channels of a process count together.
+#[derive(Debug)]
+pub(crate) struct OfProcess;
+
+impl CallCounters for OfProcess {
+    fn counter(&self, cluster: &ResourceName, endpoints: Option<&ResourceName>) -> Arc<AtomicU32> {
+        let key = (cluster.clone(), endpoints.cloned());
+        let mut counters = COUNTERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counter) = counters.get(&key).and_then(Weak::upgrade) {
+            return counter;
+        }
+        // Those of clusters that nobody has any more.
+        counters.retain(|_, counter| counter.strong_count() > 0);
+        let counter = Arc::default();
+        counters.insert(key, Arc::downgrade(&counter));
+        counter
+    }
+}

@@ -1,0 +1,170 @@
+//! A balancer in virtual time, and who does what it says.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use xds_core::{Time, proto::Locality};
+use xds_routing::{
+    Random, Rules,
+    balancer::{
+        Balancer, BalancerOutput, BalancerTimes, CallPermit, ConnectionEvent, ConnectionId,
+        EndpointPick, Picker,
+    },
+    cluster::Cluster,
+    endpoint::ClusterLoadAssignment,
+    proto::envoy::config::{cluster::v3 as cds, endpoint::v3 as eds},
+};
+
+use crate::support::*;
+
+pub(crate) fn cluster_schema(name: &str) -> cds::Cluster {
+    cds::Cluster {
+        name: name.into(),
+        cluster_discovery_type: Some(cds::cluster::ClusterDiscoveryType::Type(
+            cds::cluster::DiscoveryType::Eds as i32,
+        )),
+        eds_cluster_config: Some(cds::cluster::EdsClusterConfig {
+            eds_config: ads(),
+            ..cds::cluster::EdsClusterConfig::default()
+        }),
+        ..cds::Cluster::default()
+    }
+}
+
+pub(crate) fn a_cluster() -> Cluster {
+    Cluster::from_schema(&cluster_schema("c"), &Rules::default()).expect("a cluster")
+}
+
+pub(crate) fn endpoint(port: u32) -> eds::LbEndpoint {
+    let endpoint =
+        eds::Endpoint { address: Some(address("10.0.0.1", port)), ..eds::Endpoint::default() };
+    eds::LbEndpoint {
+        host_identifier: Some(eds::lb_endpoint::HostIdentifier::Endpoint(endpoint)),
+        ..eds::LbEndpoint::default()
+    }
+}
+
+/// Localities, each by its priority, its weight and the ports of its endpoints.
+pub(crate) fn schema(localities: &[(u32, u32, &[u32])]) -> eds::ClusterLoadAssignment {
+    let localities = localities.iter().enumerate().map(|(index, &(priority, weight, ports))| {
+        eds::LocalityLbEndpoints {
+            locality: Some(Locality { zone: index.to_string(), ..Locality::default() }),
+            lb_endpoints: ports.iter().map(|&port| endpoint(port)).collect(),
+            load_balancing_weight: number(weight),
+            priority,
+            ..eds::LocalityLbEndpoints::default()
+        }
+    });
+    eds::ClusterLoadAssignment {
+        cluster_name: "c".into(),
+        endpoints: localities.collect(),
+        ..eds::ClusterLoadAssignment::default()
+    }
+}
+
+pub(crate) fn judged_endpoints(schema: &eds::ClusterLoadAssignment) -> ClusterLoadAssignment {
+    ClusterLoadAssignment::from_schema(schema, &Rules::default()).expect("endpoints")
+}
+
+/// A balancer, and who does what it says.
+pub(crate) struct Driver {
+    pub(crate) balancer: Balancer,
+    pub(crate) now: Time,
+    /// The ports of connections that are to be made or are there.
+    pub(crate) ports: BTreeMap<ConnectionId, u16>,
+    pub(crate) picker: Picker,
+    pub(crate) log: Vec<String>,
+    pub(crate) random: Random,
+}
+
+impl Driver {
+    pub(crate) fn new(localities: &[(u32, u32, &[u32])]) -> Self {
+        let mut balancer = Balancer::new(BalancerTimes::default(), 1);
+        let endpoints = judged_endpoints(&schema(localities));
+        balancer.update(&[(&a_cluster(), &endpoints)], Time::ZERO).expect("a policy that is here");
+        let Some(BalancerOutput::Pick(picker)) = balancer.poll_output() else {
+            panic!("a picker comes first")
+        };
+        let (ports, log, random) = (BTreeMap::new(), Vec::new(), Random::new(7));
+        let mut driver = Self { balancer, now: Time::ZERO, ports, picker, log, random };
+        driver.follow();
+        driver
+    }
+
+    pub(crate) fn update(&mut self, schema: &eds::ClusterLoadAssignment) {
+        let endpoints = judged_endpoints(schema);
+        self.balancer.update(&[(&a_cluster(), &endpoints)], self.now).expect("a policy");
+        self.follow();
+    }
+
+    pub(crate) fn follow(&mut self) {
+        while let Some(output) = self.balancer.poll_output() {
+            match output {
+                BalancerOutput::Connect(id, addresses) => {
+                    self.ports.insert(id, addresses[0].port);
+                    self.log.push(format!("+{}", addresses[0].port));
+                }
+                BalancerOutput::Disconnect(id) => {
+                    let port = self.ports.remove(&id).expect("one that was to be made");
+                    self.log.push(format!("-{port}"));
+                }
+                BalancerOutput::Pick(picker) => self.picker = picker,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(crate) fn log(&mut self) -> String {
+        std::mem::take(&mut self.log).join(" ")
+    }
+
+    pub(crate) fn is(&mut self, port: u16, event: ConnectionEvent) {
+        let (&id, _) = self.ports.iter().find(|(_, it)| **it == port).expect("a connection");
+        self.balancer.handle_connection(id, event, self.now);
+        self.follow();
+    }
+
+    pub(crate) fn connected(&mut self, ports: &[u16]) {
+        ports.iter().for_each(|&port| self.is(port, ConnectionEvent::Connected));
+    }
+
+    pub(crate) fn fails(&mut self, port: u16) {
+        self.is(port, ConnectionEvent::Failed(format!("{port} refused")));
+    }
+
+    /// Lets time go by, with everything that is due in it.
+    pub(crate) fn after(&mut self, seconds: u64) {
+        let end = self.now.after(Duration::from_secs(seconds));
+        while let Some(due) = self.balancer.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.balancer.handle_timeout(self.now);
+            self.follow();
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn pick(&mut self) -> Result<(u16, CallPermit), String> {
+        match self.picker.pick(&mut self.random) {
+            EndpointPick::Endpoint(id, permit) => Ok((self.ports[&id], permit)),
+            EndpointPick::Queue => Err("queue".into()),
+            EndpointPick::Fail(why) => Err(why.into()),
+            EndpointPick::Drop(why) => Err(format!("drop: {why}")),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    /// Who gets calls, out of a hundred.
+    pub(crate) fn serving(&mut self) -> BTreeSet<u16> {
+        (0..100).filter_map(|_| self.pick().ok()).map(|(port, _)| port).collect()
+    }
+
+    pub(crate) fn shares(&mut self) -> BTreeMap<u16, u32> {
+        let mut shares = BTreeMap::new();
+        for _ in 0..10_000 {
+            *shares.entry(self.pick().expect("an endpoint").0).or_default() += 1;
+        }
+        shares
+    }
+}
