@@ -301,8 +301,15 @@ impl AllSlot {
             };
             batch.changes.push_back(change);
         }
-        if !state.pending.is_empty() {
+        // That there is no more is news, too.
+        if !state.pending.is_empty() || state.pending.supply == Supply::None {
             wake(state);
         }
+    }
+
+    /// Whether the core has no more, and nothing waits here.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        let state = self.lock();
+        state.watch.is_some() && state.pending.supply == Supply::None && state.pending.is_empty()
     }
 }

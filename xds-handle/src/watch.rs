@@ -116,6 +116,14 @@ impl WatchAll {
         }
     }
 
+    /// Whether every change was taken that the client had when it was last asked: what comes next is news.
+    /// After a [`Change::Resync`] that is when the state is complete again. Whoever waits for the next
+    /// item is woken when it becomes so.
+    #[must_use]
+    pub fn is_caught_up(&self) -> bool {
+        self.slot.is_caught_up()
+    }
+
     fn tell(&self, tell: Tell) {
         let slot = Arc::clone(&self.slot);
         let command = match tell {

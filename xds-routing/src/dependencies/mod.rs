@@ -54,6 +54,8 @@ mod configuration;
 mod error;
 mod followed;
 mod graph;
+#[cfg(feature = "handle")]
+mod handle_watches;
 mod manager;
 mod note;
 mod on_client;
@@ -65,6 +67,8 @@ mod watches;
 
 use xds_core::{ResourceName, types};
 
+#[cfg(feature = "handle")]
+pub(crate) use self::handle_watches::{HandleWatches, WatchNews};
 #[cfg(feature = "handle")]
 pub use self::on_handle::HandleDependencies;
 pub(crate) use self::watches::Watches;

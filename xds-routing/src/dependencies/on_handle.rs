@@ -1,24 +1,17 @@
 //! A dependency manager on the handle of a running client, for applications.
 
-use alloc::{boxed::Box, collections::BTreeMap};
 use core::{
     future::poll_fn,
-    pin::Pin,
     task::{Context, Poll},
 };
 
-use futures_util::{
-    Stream as _,
-    future::{AbortHandle, Abortable},
-    stream::FuturesUnordered,
-};
-use xds_core::{
-    ResourceName,
-    client::{InvalidWatch, Notice},
-};
-use xds_handle::{ClientHandle, Watch};
+use xds_core::ResourceName;
+use xds_handle::ClientHandle;
 
-use super::{Configuration, ConfigurationError, Dependency, DependencyManager, DependencyOutput};
+use super::{
+    Configuration, ConfigurationError, DependencyManager, DependencyOutput,
+    handle_watches::{HandleWatches, WatchNews},
+};
 
 /// A [`DependencyManager`] and its watches at a running client: configurations to await.
 ///
@@ -48,51 +41,16 @@ use super::{Configuration, ConfigurationError, Dependency, DependencyManager, De
 #[must_use = "nothing is followed unless it is awaited"]
 pub struct HandleDependencies {
     manager: DependencyManager,
-    client: ClientHandle,
-    watches: FuturesUnordered<Abortable<Turn>>,
-    ends: BTreeMap<Dependency, AbortHandle>,
+    watches: HandleWatches,
     configuration: Option<Result<Configuration, ConfigurationError>>,
     has_ended: bool,
-}
-
-/// Waits for the next notice of one watch, and gives both back.
-struct Turn(Option<(Dependency, Box<Watch>)>);
-
-/// What comes of a turn; no notice if the client has ended.
-type Turned = (Dependency, Box<Watch>, Option<Result<Notice, InvalidWatch>>);
-
-impl core::fmt::Debug for Turn {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("Turn").field(&self.0.as_ref().map(|(dependency, _)| dependency)).finish()
-    }
-}
-
-impl Future for Turn {
-    type Output = Turned;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turned> {
-        let (_, watch) = self.0.as_mut().expect("not polled after it was done");
-        match Pin::new(&mut **watch).poll_next(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(item) => {
-                let (dependency, watch) = self.0.take().expect("just used");
-                Poll::Ready((dependency, watch, item))
-            }
-        }
-    }
 }
 
 impl HandleDependencies {
     /// Follows through this client.
     pub fn new(manager: DependencyManager, client: ClientHandle) -> Self {
-        let mut this = Self {
-            manager,
-            client,
-            watches: FuturesUnordered::new(),
-            ends: BTreeMap::new(),
-            configuration: None,
-            has_ended: false,
-        };
+        let watches = HandleWatches::new(client);
+        let mut this = Self { manager, watches, configuration: None, has_ended: false };
         this.obey();
         this
     }
@@ -108,12 +66,10 @@ impl HandleDependencies {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Configuration, ConfigurationError>>> {
-        loop {
-            match Pin::new(&mut self.watches).poll_next(cx) {
-                Poll::Ready(Some(Ok(turned))) => self.take(turned),
-                // It was ended meanwhile.
-                Poll::Ready(Some(Err(_))) => {}
-                Poll::Ready(None) | Poll::Pending => break,
+        while let Poll::Ready(news) = self.watches.poll_next(cx) {
+            self.take(news);
+            if self.has_ended {
+                break;
             }
         }
         match self.configuration.take() {
@@ -141,50 +97,30 @@ impl HandleDependencies {
         &self.manager
     }
 
-    fn take(&mut self, (dependency, mut watch, item): Turned) {
-        match item {
-            Some(Ok(notice)) => {
-                let end = self.ends.get(&dependency).cloned();
+    fn take(&mut self, news: WatchNews) {
+        match news {
+            WatchNews::Notice(dependency, notice, taken) => {
                 self.manager.handle_notice(&dependency, notice);
-                // What it led to is asked for before the client is told that it may read on.
                 self.obey();
-                watch.handled();
-                // Unless it has led to its own end, perhaps with a new watch in its place.
-                if end.is_some_and(|end| !end.is_aborted()) {
-                    self.await_next(dependency, watch);
-                }
+                self.watches.handled(dependency, taken);
             }
-            Some(Err(InvalidWatch::ShutDown)) | None => self.has_ended = true,
-            Some(Err(why)) => {
+            WatchNews::Refused(dependency, why) => {
                 self.manager.handle_refusal(&dependency, why);
                 self.obey();
             }
+            WatchNews::Ended => self.has_ended = true,
         }
     }
 
     fn obey(&mut self) {
         while let Some(output) = self.manager.poll_output() {
             match output {
-                DependencyOutput::Watch(dependency) => {
-                    let type_url = dependency.kind.type_url();
-                    let watch = self.client.watch_untyped(type_url, dependency.name.clone());
-                    self.await_next(dependency, Box::new(watch));
-                }
-                DependencyOutput::Unwatch(dependency) => {
-                    if let Some(end) = self.ends.remove(&dependency) {
-                        end.abort();
-                    }
-                }
+                DependencyOutput::Watch(dependency) => self.watches.start(dependency),
+                DependencyOutput::Unwatch(dependency) => self.watches.end(&dependency),
                 DependencyOutput::Configuration(configuration) => {
                     self.configuration = Some(configuration);
                 }
             }
         }
-    }
-
-    fn await_next(&mut self, dependency: Dependency, watch: Box<Watch>) {
-        let (end, registration) = AbortHandle::new_pair();
-        self.ends.insert(dependency.clone(), end);
-        self.watches.push(Abortable::new(Turn(Some((dependency, watch))), registration));
     }
 }

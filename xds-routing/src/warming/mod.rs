@@ -14,7 +14,7 @@
 //!
 //! It does no IO, and knows resources as bytes, of which it reads what they refer to: whatever listeners and
 //! clusters the API has can be warmed, also those that gRPC would reject. [`ClientWarming`] ties it to a client
-//! core.
+//! core, and with feature `handle` `HandleWarming` to the handle of a running client.
 //!
 //! | what | warms until |
 //! |---|---|
@@ -27,6 +27,8 @@
 
 mod needs;
 mod on_client;
+#[cfg(feature = "handle")]
+mod on_handle;
 mod state;
 
 use alloc::vec::Vec;
@@ -34,6 +36,8 @@ use core::time::Duration;
 
 use xds_core::{ResourceName, client::Resource};
 
+#[cfg(feature = "handle")]
+pub use self::on_handle::{HandleWarming, WarmedChange};
 pub use self::{on_client::ClientWarming, state::Warming};
 use crate::dependencies::Dependency;
 

@@ -214,7 +214,7 @@ fn run(variant: Variant, steps: &[Step]) {
     for step in steps {
         model.apply(&mut rig, step);
         let subscribed: BTreeSet<&str> = model.subscriptions.keys().copied().collect();
-        for outcome in rig.outcomes.drain(..) {
+        for outcome in rig.said.drain(..) {
             if let Ok(configuration) = &outcome {
                 check_whole(configuration, &subscribed);
             }
@@ -222,11 +222,11 @@ fn run(variant: Variant, steps: &[Step]) {
     }
     rig.advance(Duration::from_secs(60));
     let fresh = model.anew(variant);
-    let [found, expected] = [&rig, &fresh].map(|rig| rig.dependencies.manager().configuration());
+    let [found, expected] = [&rig, &fresh].map(|rig| rig.follower.manager().configuration());
     assert_eq!(found.as_ref().map(essence), expected.as_ref().map(essence), "{variant:?}");
     assert_eq!(rig.watched(), fresh.watched(), "{variant:?}");
-    assert_eq!(rig.dependencies.manager().is_waiting(), fresh.dependencies.manager().is_waiting());
-    rig.dependencies.shut_down(&mut rig.client, rig.now);
+    assert_eq!(rig.follower.manager().is_waiting(), fresh.follower.manager().is_waiting());
+    rig.follower.shut_down(&mut rig.client, rig.now);
     rig.settle();
     assert_eq!((rig.watched(), rig.client.watch_count()), (String::new(), 0));
 }
@@ -272,7 +272,7 @@ proptest! {
                     };
                 });
                 before = clusters.clone();
-                for outcome in rig.outcomes.drain(..) {
+                for outcome in rig.said.drain(..) {
                     let configuration = outcome.expect("a listener and routes");
                     check_whole(&configuration, &BTreeSet::new());
                     for (name, entry) in configuration.clusters() {
@@ -283,7 +283,7 @@ proptest! {
                     }
                 }
             }
-            let last = rig.dependencies.manager().configuration().unwrap().unwrap();
+            let last = rig.follower.manager().configuration().unwrap().unwrap();
             let routed: Vec<ResourceName> = last.virtual_host().clusters().into_iter().collect();
             let mut expected = before.clone();
             expected.sort_unstable();

@@ -83,7 +83,7 @@ fn what_nothing_refers_to_is_dropped() {
         });
         assert_eq!(rig.last(), "[b] b=3");
         assert_eq!(rig.watched(), "lds:l rds:s cds:b eds:of-b");
-        rig.dependencies.shut_down(&mut rig.client, rig.now);
+        rig.follower.shut_down(&mut rig.client, rig.now);
         rig.settle();
         assert_eq!((rig.watched(), rig.client.watch_count()), (String::new(), 0));
         rig.advance(Duration::from_secs(60));
@@ -106,7 +106,7 @@ fn the_old_configuration_serves_until_the_new_one_is_whole() {
             it.routes("r", &["b"]).cluster("b");
         });
         assert_eq!(rig.told(), Vec::<String>::new(), "no endpoints of b yet");
-        assert!(rig.dependencies.manager().is_waiting());
+        assert!(rig.follower.manager().is_waiting());
         // The old one is still kept up to date.
         rig.set(|it| {
             it.endpoints("a", &[5]);

@@ -1,19 +1,11 @@
 //! A dependency manager on a client core, which talks to a server core by function calls, in virtual time.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    fmt::Write as _,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, Frame, ResourceName, StreamId, Time,
-    client::{ChannelError, ChannelEvent, ClientConfig, ManagementServer, Node, Output, Profile},
-    server::{
-        AbsenceGrace, Server, ServerConfig, ServerOutput, StatusCode, StreamEvent, Transaction,
-        Variant, Via,
-    },
+    Client, ResourceName, Time, WatchId,
+    client::{ClientConfig, ManagementServer, Node, Notice, Profile},
+    server::{AbsenceGrace, ServerConfig, StatusCode, Transaction, Variant},
     types,
 };
 use xds_routing::{
@@ -24,30 +16,39 @@ use xds_routing::{
     },
 };
 
-use crate::resources;
+use crate::{
+    network::{Follower, Network, shorten_watched},
+    resources,
+};
 
 pub(crate) const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
 
 pub(crate) type Outcome = Result<Configuration, ConfigurationError>;
 
-pub(crate) struct Rig {
-    pub(crate) client: Client,
-    pub(crate) server: Server,
-    pub(crate) dependencies: ClientDependencies,
-    /// What was told to be used, one after the other.
-    pub(crate) outcomes: VecDeque<Outcome>,
-    pub(crate) now: Time,
-    /// A client's variant.
-    variant: Variant,
-    connection: Option<Connection>,
-    is_down: bool,
-}
+pub(crate) type Rig = Network<ClientDependencies>;
 
-struct Connection {
-    channel: ChannelId,
-    stream: StreamId,
-    /// On its way to the client.
-    responses: VecDeque<Bytes>,
+impl Follower for ClientDependencies {
+    type Said = Outcome;
+
+    fn handle_notice(
+        &mut self,
+        watch: WatchId,
+        notice: Notice,
+        client: &mut Client,
+        now: Time,
+    ) -> Option<Notice> {
+        Self::handle_notice(self, watch, notice, client, now)
+    }
+
+    fn poll_said(&mut self) -> Option<Outcome> {
+        self.poll_configuration()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _: &mut Client, _: Time) {}
 }
 
 /// A client that has the four types.
@@ -75,146 +76,32 @@ impl Rig {
     }
 
     pub(crate) fn with_server(variant: Variant, profile: Profile, config: ServerConfig) -> Self {
-        let now = Time::ZERO;
-        let mut client = Client::new(client_config(variant, profile), 1, now);
         let manager = DependencyManager::new("l", "shop.example.com", "node-1");
-        let dependencies = ClientDependencies::new(manager, &mut client, now);
-        Self {
-            client,
-            server: Server::new(config, 1, now),
-            dependencies,
-            outcomes: VecDeque::new(),
-            now,
-            variant,
-            connection: None,
-            is_down: false,
-        }
+        Self::connect(variant, client_config(variant, profile), config, |client, now| {
+            ClientDependencies::new(manager, client, now)
+        })
     }
 
     /// Changes what the server has, all at once, and lets everybody hear of it.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Store)) {
         let mut store = Store(Transaction::new());
         change(&mut store);
-        self.server.apply(store.0, self.now).expect("a sound change");
-        self.settle();
-    }
-
-    pub(crate) fn set_network(&mut self, is_up: bool) {
-        self.is_down = !is_up;
-        if self.is_down
-            && let Some(Connection { channel, stream, .. }) = self.connection.take()
-        {
-            self.server.handle_event(StreamEvent::Closed(stream), self.now);
-            let why = ChannelError::Status { code: 14, message: "cut".into() };
-            self.client.handle_event(ChannelEvent::Closed(channel, why), self.now);
-        }
-        self.settle();
-    }
-
-    /// Moves on until nothing moves any more, at this moment.
-    pub(crate) fn settle(&mut self) {
-        while self.step() {}
-    }
-
-    /// Lets time pass.
-    pub(crate) fn advance(&mut self, duration: Duration) {
-        let end = self.now.after(duration);
-        loop {
-            self.settle();
-            let deadlines = [self.client.poll_timeout(), self.server.poll_timeout()];
-            let next = deadlines.into_iter().flatten().map(|it| it.at).min();
-            let Some(next) = next.filter(|next| *next <= end) else { break };
-            self.now = self.now.max(next);
-            self.client.handle_timeout(self.now);
-            self.server.handle_timeout(self.now);
-        }
-        self.now = end;
-        self.client.handle_timeout(self.now);
-        self.server.handle_timeout(self.now);
-        self.settle();
-    }
-
-    pub(crate) fn step(&mut self) -> bool {
-        let mut moved = false;
-        while let Some(output) = self.client.poll_output() {
-            moved = true;
-            self.obey_client(output);
-        }
-        while let Some(output) = self.server.poll_output() {
-            moved = true;
-            self.obey_server(output);
-        }
-        if let Some(connection) = &mut self.connection
-            && self.client.wants_read(connection.channel)
-            && let Some(response) = connection.responses.pop_front()
-        {
-            moved = true;
-            let message = ChannelEvent::Message(connection.channel, response);
-            self.client.handle_event(message, self.now);
-        }
-        if let Some(outcome) = self.dependencies.poll_configuration() {
-            self.outcomes.push_back(outcome);
-        }
-        moved
-    }
-
-    fn obey_client(&mut self, output: Output) {
-        let now = self.now;
-        match output {
-            Output::Open(channel, _) if self.is_down => {
-                let why = ChannelError::Unreachable("down".into());
-                self.client.handle_event(ChannelEvent::Closed(channel, why), now);
-            }
-            Output::Open(channel, _) => {
-                let stream = self.server.accept(Via::Aggregated(self.variant), now).expect("room");
-                self.connection = Some(Connection { channel, stream, responses: VecDeque::new() });
-                self.client.handle_event(ChannelEvent::Opened(channel), now);
-            }
-            Output::Close(..) => {
-                if let Some(connection) = self.connection.take() {
-                    self.server.handle_event(StreamEvent::Closed(connection.stream), now);
-                }
-            }
-            Output::Writable(channel) => {
-                let Some(connection) = &self.connection else { return };
-                let mut frame = Frame::default();
-                while self.client.poll_transmit(channel, now, &mut frame).is_some() {
-                    let message = StreamEvent::Message(connection.stream, frame.to_bytes());
-                    self.server.handle_event(message, now);
-                }
-            }
-            Output::Notify(watch, notice) => {
-                let foreign = self.dependencies.handle_notice(watch, notice, &mut self.client, now);
-                assert_eq!(foreign, None, "nobody else watches");
-            }
-            other => panic!("nobody asked for {other:?}"),
-        }
-    }
-
-    fn obey_server(&mut self, output: ServerOutput) {
-        if let ServerOutput::Writable(stream) = output
-            && let Some(connection) = &mut self.connection
-        {
-            let mut frame = Frame::default();
-            while self.server.poll_transmit(stream, self.now, &mut frame).is_some() {
-                connection.responses.push_back(frame.to_bytes());
-            }
-        }
+        self.apply(store.0);
     }
 
     pub(crate) fn subscribe(&mut self, cluster: &str) {
-        self.dependencies.subscribe(&cluster.into(), &mut self.client, self.now);
+        self.follower.subscribe(&cluster.into(), &mut self.client, self.now);
         self.settle();
     }
 
     pub(crate) fn unsubscribe(&mut self, cluster: &str) {
-        self.dependencies.unsubscribe(&cluster.into(), &mut self.client, self.now);
+        self.follower.unsubscribe(&cluster.into(), &mut self.client, self.now);
         self.settle();
     }
 
     /// The configurations that were told since the last look, in short.
     pub(crate) fn told(&mut self) -> Vec<String> {
-        self.outcomes.drain(..).map(|outcome| shorten(&outcome)).collect()
+        self.said.drain(..).map(|outcome| shorten(&outcome)).collect()
     }
 
     /// The last of them.
@@ -224,16 +111,12 @@ impl Rig {
 
     /// What is watched, in short.
     pub(crate) fn watched(&self) -> String {
-        let short = |it: &xds_routing::dependencies::Dependency| {
-            let kind = types::short_name(it.kind.type_url()).expect("a known type");
-            format!("{kind}:{}", it.name)
-        };
-        self.dependencies.watched().map(short).collect::<Vec<_>>().join(" ")
+        shorten_watched(self.follower.watched())
     }
 
     /// What is in use of a cluster.
     pub(crate) fn cluster(&self, name: &str) -> std::sync::Arc<ClusterConfiguration> {
-        let in_use = self.dependencies.manager().configuration().expect("one").expect("sound");
+        let in_use = self.follower.manager().configuration().expect("one").expect("sound");
         in_use.cluster(&name.into()).expect("a cluster that can be used").clone()
     }
 

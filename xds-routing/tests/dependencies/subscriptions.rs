@@ -69,7 +69,7 @@ fn a_subscription_outlives_the_listener() {
     });
     rig.subscribe("b");
     assert_eq!(rig.last(), "[a] a=1 b=2");
-    rig.dependencies.shut_down(&mut rig.client, rig.now);
+    rig.follower.shut_down(&mut rig.client, rig.now);
     assert_eq!(rig.client.watch_count(), 0);
     rig.subscribe("b");
     assert_eq!(rig.client.watch_count(), 0, "it is over");

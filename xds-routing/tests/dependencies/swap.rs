@@ -152,7 +152,7 @@ impl Run {
             });
         }
         self.rig.advance(TICK);
-        while let Some(outcome) = self.rig.outcomes.pop_front() {
+        while let Some(outcome) = self.rig.said.pop_front() {
             let configuration = outcome.expect("there was a sound one, or there is none yet");
             self.in_use = Some((configuration.clone(), configuration.router()));
         }
@@ -257,7 +257,7 @@ fn no_call_is_dropped_while_clusters_are_swapped() {
                     }
                     run.rig.advance(Duration::from_secs(30));
                     let routed = run.routed.values().cloned().collect::<Vec<_>>();
-                    let last = run.rig.dependencies.manager().configuration().unwrap().unwrap();
+                    let last = run.rig.follower.manager().configuration().unwrap().unwrap();
                     let names = last.clusters().keys().map(ToString::to_string);
                     assert_eq!(names.collect::<Vec<_>>(), routed);
                     ended += run.ended;

@@ -63,7 +63,7 @@ fn no_virtual_host_is_an_error() {
     });
     let error =
         ConfigurationError::NoVirtualHost { routes: "r".into(), name: "shop.example.com".into() };
-    assert_eq!(rig.outcomes, [Err(error)]);
+    assert_eq!(rig.said, [Err(error)]);
     rig.told();
     rig.set(|it| {
         it.routes("r", &["a"]).whole("a", &[1]);
@@ -84,7 +84,7 @@ fn one_missing_cluster_fails_alone() {
         assert!(told.starts_with("[a b c] a=1 b=(cds b: does not exist: not received"), "{told}");
         assert!(told.ends_with(" c=none"), "{told}");
         assert!(rig.note("c").starts_with("eds c: does not exist: not received"));
-        let in_use = rig.dependencies.manager().configuration().unwrap().unwrap();
+        let in_use = rig.follower.manager().configuration().unwrap().unwrap();
         let failure = in_use.cluster(&"b".into()).unwrap_err();
         assert_eq!(failure.code(), 14, "UNAVAILABLE, though it was not found: {failure}");
         assert!(failure.to_string().contains("cds b: does not exist"), "{failure}");

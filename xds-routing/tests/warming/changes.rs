@@ -78,7 +78,7 @@ fn roots() -> impl Iterator<Item = Dependency> {
 
 /// Everything that is used, with what it names, byte by byte.
 fn used(rig: &Rig) -> Vec<String> {
-    let warmed = roots().filter_map(|root| rig.warming.warming().warmed(&root));
+    let warmed = roots().filter_map(|root| rig.follower.warming().warmed(&root));
     let short = warmed.map(|it| {
         let needs =
             it.needs.iter().map(|need| (&need.name, need.resource.as_ref().map(|it| &it.bytes)));
@@ -111,7 +111,7 @@ fn run(variant: Variant, steps: &[Step]) {
             store.iter().any(|(known, bytes)| *known == key && bytes.is_some())
         };
         let now: BTreeSet<Dependency> =
-            roots().filter(|root| rig.warming.warming().warmed(root).is_some()).collect();
+            roots().filter(|root| rig.follower.warming().warmed(root).is_some()).collect();
         for root in &in_use {
             assert!(now.contains(root) || !exists(root), "{root:?} was in use, and is no longer");
         }
@@ -132,10 +132,10 @@ fn run(variant: Variant, steps: &[Step]) {
     fresh.advance(Duration::from_secs(60));
     assert_eq!(used(&rig), used(&fresh), "{variant:?}");
     assert_eq!(rig.watched(), fresh.watched(), "{variant:?}");
-    assert!(rig.warming.warming().is_initialized(), "nothing waits for ever");
-    assert_eq!(rig.warming.poll_timeout(), None);
-    let Rig { warming, mut client, now, .. } = rig;
-    warming.shut_down(&mut client, now);
+    assert!(rig.follower.warming().is_initialized(), "nothing waits for ever");
+    assert_eq!(rig.follower.poll_timeout(), None);
+    let Rig { follower, mut client, now, .. } = rig;
+    follower.shut_down(&mut client, now);
     assert_eq!(client.watch_count(), 0);
 }
 

@@ -1,6 +1,13 @@
 //! Listeners and clusters of a proxy, warmed through a client core and a server core.
 
+#[cfg(feature = "handle")]
+#[path = "../support/behind_handle.rs"]
+mod behind_handle;
 mod changes;
+#[cfg(feature = "handle")]
+mod handle;
+#[path = "../support/network.rs"]
+mod network;
 #[path = "../dependencies/resources.rs"]
 #[allow(dead_code, reason = "some of it is for channels")]
 mod resources;
@@ -36,9 +43,9 @@ fn with_timeout(name: &str, seconds: i64) -> Vec<u8> {
 fn all_listeners_and_clusters_are_roots() {
     for variant in VARIANTS {
         let mut rig = Rig::new(variant);
-        assert!(!rig.warming.warming().is_initialized());
+        assert!(!rig.follower.warming().is_initialized());
         rig.settle();
-        assert!(rig.warming.warming().is_initialized(), "there is nothing, and that is known");
+        assert!(rig.follower.warming().is_initialized(), "there is nothing, and that is known");
         assert_eq!(rig.watched(), "", "routes and endpoints only as something names them");
         rig.set(|it| {
             it.set(types::CLUSTER, "a", resources::eds("a", "of-a"));
@@ -53,17 +60,17 @@ fn all_listeners_and_clusters_are_roots() {
         });
         assert_eq!(rig.watched(), "rds:r eds:of-a");
         assert_eq!(rig.told(), ["cds:d", "lds:m"], "the others have to warm");
-        assert!(!rig.warming.warming().is_initialized());
+        assert!(!rig.follower.warming().is_initialized());
         rig.set(|it| {
             it.set(types::CLUSTER_LOAD_ASSIGNMENT, "of-a", resources::endpoints("of-a", &[1]));
         });
         assert_eq!(rig.told(), ["cds:a of-a"]);
-        assert!(!rig.warming.warming().is_initialized());
+        assert!(!rig.follower.warming().is_initialized());
         rig.set(|it| {
             it.set(types::ROUTE_CONFIGURATION, "r", resources::route_table("r", &["a"]));
         });
         assert_eq!(rig.told(), ["lds:l r"]);
-        assert!(rig.warming.warming().is_initialized());
+        assert!(rig.follower.warming().is_initialized());
         // A change of what is named needs no warming.
         rig.set(|it| {
             it.set(types::ROUTE_CONFIGURATION, "r", resources::route_table("r", &["d"]));
@@ -155,7 +162,7 @@ fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
         assert_eq!(rig.told(), ["cds:default without default", "lds:l without r"]);
         rig.advance(Duration::from_secs(1000));
         assert!(rig.told().is_empty());
-        assert!(!rig.warming.warming().is_initialized());
+        assert!(!rig.follower.warming().is_initialized());
         rig.set_network(true);
         rig.set(|it| {
             for name in ["short", "endless"] {
@@ -165,7 +172,7 @@ fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
         });
         rig.advance(Duration::from_secs(200));
         assert_eq!(rig.told(), ["cds:short short", "cds:endless endless"]);
-        assert!(rig.warming.warming().is_initialized());
+        assert!(rig.follower.warming().is_initialized());
     }
     println!("covers: S0.130 S0.158");
 }
@@ -197,8 +204,8 @@ fn an_end_leaves_nothing() {
         it.set(types::LISTENER, "l", resources::listener("l", "r"));
     });
     assert_eq!(rig.client.watch_count(), 4);
-    let Rig { warming, mut client, now, .. } = rig;
-    warming.shut_down(&mut client, now);
+    let Rig { follower, mut client, now, .. } = rig;
+    follower.shut_down(&mut client, now);
     assert_eq!(client.watch_count(), 0);
 }
 

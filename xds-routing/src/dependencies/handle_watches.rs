@@ -1,0 +1,134 @@
+//! The watches of resources at the handle of a running client.
+
+use alloc::{boxed::Box, collections::BTreeMap};
+use core::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures_util::{
+    Stream as _,
+    future::{AbortHandle, Abortable},
+    stream::FuturesUnordered,
+};
+use xds_core::client::{InvalidWatch, Notice};
+use xds_handle::{ClientHandle, Watch};
+
+use super::Dependency;
+
+/// The watches that a follower of references has at a handle: what [`Watches`](super::Watches) are at a core.
+#[derive(Debug)]
+pub(crate) struct HandleWatches {
+    client: ClientHandle,
+    turns: FuturesUnordered<Abortable<Turn>>,
+    ends: BTreeMap<Dependency, AbortHandle>,
+}
+
+/// Waits for the next notice of one watch, and gives both back.
+struct Turn(Option<(Dependency, Box<Watch>)>);
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Turn").field(&self.0.as_ref().map(|(dependency, _)| dependency)).finish()
+    }
+}
+
+type Turned = (Dependency, Box<Watch>, Option<Result<Notice, InvalidWatch>>);
+
+impl Future for Turn {
+    type Output = Turned;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Turned> {
+        let (_, watch) = self.0.as_mut().expect("not polled after it was done");
+        match Pin::new(&mut **watch).poll_next(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(item) => {
+                let (dependency, watch) = self.0.take().expect("just used");
+                Poll::Ready((dependency, watch, item))
+            }
+        }
+    }
+}
+
+/// What came of a watch.
+#[derive(Debug)]
+pub(crate) enum WatchNews {
+    /// A notice. [`HandleWatches::handled`] is due when all that it leads to is watched.
+    Notice(Dependency, Notice, Taken),
+    /// The watch could not be made.
+    Refused(Dependency, InvalidWatch),
+    /// The client has ended.
+    Ended,
+}
+
+/// A watch that has its turn: the client does not read on until it is given back.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    watch: Box<Watch>,
+    end: Option<AbortHandle>,
+}
+
+impl HandleWatches {
+    pub(crate) fn new(client: ClientHandle) -> Self {
+        Self { client, turns: FuturesUnordered::new(), ends: BTreeMap::new() }
+    }
+
+    pub(crate) const fn client(&self) -> &ClientHandle {
+        &self.client
+    }
+
+    /// Watches a resource.
+    pub(crate) fn start(&mut self, dependency: Dependency) {
+        let watch = self.client.watch_untyped(dependency.kind.type_url(), dependency.name.clone());
+        self.await_next(dependency, Box::new(watch));
+    }
+
+    /// Watches a resource no more.
+    pub(crate) fn end(&mut self, dependency: &Dependency) {
+        if let Some(end) = self.ends.remove(dependency) {
+            end.abort();
+        }
+    }
+
+    /// What is watched, in order.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Dependency> {
+        self.ends.keys()
+    }
+
+    /// The next thing that came of any of them.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<WatchNews> {
+        loop {
+            let (dependency, watch, item) = match Pin::new(&mut self.turns).poll_next(cx) {
+                Poll::Ready(Some(Ok(turned))) => turned,
+                // It was ended meanwhile.
+                Poll::Ready(Some(Err(_))) => continue,
+                Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+            };
+            return Poll::Ready(match item {
+                Some(Ok(notice)) => {
+                    let end = self.ends.get(&dependency).cloned();
+                    WatchNews::Notice(dependency, notice, Taken { watch, end })
+                }
+                Some(Err(InvalidWatch::ShutDown)) | None => WatchNews::Ended,
+                Some(Err(why)) => WatchNews::Refused(dependency, why),
+            });
+        }
+    }
+
+    /// A notice is dealt with. What it led to was asked for before, so that the client is not told too early
+    /// that it may read on.
+    pub(crate) fn handled(&mut self, dependency: Dependency, mut taken: Taken) {
+        taken.watch.handled();
+        // Unless it has led to its own end, perhaps with a new watch in its place.
+        if taken.end.is_some_and(|end| !end.is_aborted()) {
+            self.await_next(dependency, taken.watch);
+        }
+    }
+
+    fn await_next(&mut self, dependency: Dependency, watch: Box<Watch>) {
+        let (end, registration) = AbortHandle::new_pair();
+        self.ends.insert(dependency.clone(), end);
+        self.turns.push(Abortable::new(Turn(Some((dependency, watch))), registration));
+    }
+}
