@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 24] = [
+const MENDED: [(&str, &str, &str); 27] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -126,6 +126,21 @@ const MENDED: [(&str, &str, &str); 24] = [
         "what was never accepted is told to be gone, also if it was there before it was asked for (IL1)",
         "operations=20 order=OnlyAfterAcks actions={watch-all,set-bad,storm,empty}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABgAAAAABAAMAAwAAAQMFAAABAAEAAAAAAQABBAAAAwAAAQAH",
+    ),
+    (
+        "an alias that is watched again before its end was said is asked for again (IC40, the rule was wrong)",
+        "variant=delta types=1 names=1 operations=20 actions={unwatch,delete,set-back,storm,watch-alias} faults={end,hang,half-open,block-requests,block-responses,restart-client,go-away,late-timers,narrow,clog}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAQAAAAABAAAAAAAAAQAAAAAAAAEACAAAAAABAwAAAAAAAQASAAAAAAEDCA",
+    ),
+    (
+        "an error is told again to who asked for it with a glob, though the glob has ended meanwhile (IS28, the rule was wrong)",
+        "servers=3 variant=delta types=1 operations=20 actions={watch-all,unwatch,delete,set-bad,slow-watcher,set-error,watch-glob,watch-many} faults={starve}",
+        "AAABAAAAAAAAAQAAAAAAAAEAAQAAAQABAAkAAAEAAQAAAAABAAEEDAAAAA8BAAoAAAAAAQAFAAAANwED",
+    ),
+    (
+        "a heartbeat does not end the wait of who asks for the resource by its other name (IC31, the rule was wrong)",
+        "variant=delta types=1 names=1 operations=20 actions={watch-all,watch-again,set-back,storm,empty,watch-when-told,set-for-a-while,set-error,watch-many,watch-alias}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACgAAAAABAwsAAAAAAQANAAAAAAEK",
     ),
 ];
 

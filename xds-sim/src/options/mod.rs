@@ -317,7 +317,7 @@ impl Options {
         };
         let mut drawn = drawn;
         if !choices.chance("aliases", 250) {
-            // Fewer rules are judged where resources have several names.
+            // Where resources have several names, some of what is said of them is not judged.
             drawn.actions = drawn.actions.without(Action::WatchAlias);
         }
         drawn.fitting()

@@ -15,7 +15,7 @@ use crate::{
     options::ProfileName,
     situations::Situation,
     world::{
-        LinkId, World, glob_covers,
+        LinkId, World, glob_covers, is_alias,
         message::{Names, Response, Text},
     },
 };
@@ -150,6 +150,9 @@ impl CacheModel {
             watches.any(|(_, watch)| watch.covers(name))
         };
         for (name, before) in &self.before {
+            if is_alias(name) {
+                continue; // What is said of it is said of the resource.
+            }
             let is_its_business = world.serves(it.server, name);
             let is_asked = is_its_business && fold.covers(name);
             let now = after.get(name);

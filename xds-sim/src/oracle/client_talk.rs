@@ -10,7 +10,7 @@ use crate::{
     options::ProfileName,
     situations::Situation,
     world::{
-        LinkId, World,
+        LinkId, World, is_alias, meaning_of,
         message::{Names, Request, Response, Text},
     },
 };
@@ -221,6 +221,20 @@ impl Wanted {
         }
     }
 
+    /// Whether just the same names are subscribed. What a client has heard the other name of, it may ask for by either
+    /// one; and not at all if everything is subscribed.
+    fn is(&self, fold: &Fold) -> bool {
+        let mut names = fold.subscribed.iter().filter(|name| *name != ALL);
+        if names.clone().eq(&self.names) {
+            return true;
+        }
+        let means = |own: &str, name: &str| meaning_of(own) == meaning_of(name);
+        let is_known = |name: &str| is_alias(name) && fold.covers(&meaning_of(name));
+        names.all(|name| {
+            self.names.iter().any(|own| own == name || is_alias(own) && means(own, name))
+        }) && self.names.iter().all(|own| fold.subscribed.contains(own) || is_known(own))
+    }
+
     /// Whether a list is just this, or leaves out some of what a response `crossed`. A change is judged by
     /// what it comes to.
     fn states(&self, names: &Names, crossed: &BTreeSet<Text>) -> bool {
@@ -257,7 +271,9 @@ impl Talk {
                 });
                 for name in subscribe {
                     let is_stated_again = name == ALL && fold.had(ALL) && !fold.had_listed;
-                    let is_news = is_stated_again || !fold.had(name);
+                    // What it stands for is only told to who asks.
+                    let is_asked_anew = is_alias(name);
+                    let is_news = is_stated_again || is_asked_anew || !fold.had(name);
                     report.ensure(is_news, NEWS, || format!("{name} is subscribed already"));
                 }
                 for name in unsubscribe {
@@ -290,8 +306,7 @@ impl ClientTalk {
                 });
                 if let Some(fold) = it.asked(kind) {
                     let wanted = Wanted::of(it.client, it.server, kind, world);
-                    let names = fold.subscribed.iter().filter(|name| *name != ALL);
-                    let is_just_that = names.eq(&wanted.names) && fold.has_all() == wanted.all;
+                    let is_just_that = wanted.is(fold) && fold.has_all() == wanted.all;
                     report.ensure(is_just_that, INTEREST, || {
                         format!("{:?} is subscribed, {wanted:?} is watched", fold.subscribed)
                     });

@@ -16,7 +16,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        LinkId, World,
+        LinkId, World, meaning_of,
         message::{Response, Text},
     },
 };
@@ -101,7 +101,7 @@ impl Expiry {
         report.note(Situation::Expired);
         let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
         let Some(name) = error.name() else { return };
-        let deadline = self.deadlines.get(&(client, watch.kind, name.as_str().into()));
+        let deadline = self.deadlines.get(&(client, watch.kind, meaning_of(name.as_str())));
         let is_due = deadline.is_some_and(|at| *at <= world.now());
         report.ensure(is_due, IN_TIME, || format!("{name} has gone, and lasts to {deadline:?}"));
         let is_lost = self.is_settled && self.phase == Some(Phase::Converge);

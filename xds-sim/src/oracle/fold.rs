@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::world::{
-    glob_covers, is_glob,
+    alias_of, glob_covers, is_alias, is_glob,
     message::{Names, Request, Text},
 };
 
@@ -24,6 +24,8 @@ pub(crate) struct Fold {
     pub(crate) subscribed: BTreeSet<Text>,
     /// How many of them are globs.
     globs: usize,
+    /// How many of them are other names of resources.
+    aliases: usize,
     /// What the newest request added to it.
     pub(crate) gained: Vec<Text>,
     /// What the newest request took out of it.
@@ -71,6 +73,7 @@ impl Fold {
         }
         self.subscribed.insert(name.into());
         self.globs += usize::from(is_glob(name));
+        self.aliases += usize::from(is_alias(name));
         match self.lost.iter().position(|lost| lost == name) {
             Some(at) => drop(self.lost.swap_remove(at)),
             None => self.gained.push(name.into()),
@@ -80,6 +83,7 @@ impl Fold {
     fn lose(&mut self, name: &str) {
         let Some(name) = self.subscribed.take(name) else { return };
         self.globs -= usize::from(is_glob(&name));
+        self.aliases -= usize::from(is_alias(&name));
         match self.gained.iter().position(|gained| *gained == name) {
             Some(at) => drop(self.gained.swap_remove(at)),
             None => self.lost.push(name),
@@ -103,9 +107,16 @@ impl Fold {
         self.names(name) || (self.has_all() && !name.starts_with("xdstp:"))
     }
 
-    /// Whether a resource is subscribed by name, or by that of a glob.
+    /// The other name of a resource, if it is subscribed by that.
+    pub(crate) fn other_name(&self, name: &str) -> Option<Text> {
+        let other = (self.aliases > 0).then(|| alias_of(name))?;
+        self.subscribed.get(&*other).cloned()
+    }
+
+    /// Whether a resource is subscribed by name, by its other one, or by that of a glob.
     pub(crate) fn names(&self, name: &str) -> bool {
         self.subscribed.contains(name)
+            || self.aliases > 0 && self.subscribed.contains(&*alias_of(name))
             || self.globs > 0 && self.subscribed.iter().any(|own| glob_covers(own, name))
     }
 }

@@ -45,9 +45,10 @@
 //! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the
 //! oracles that rely on that (`expiry`, and parts of `cache`, `trouble` and `reading`) are silent.
 //!
-//! Where resources have several names ([`Action::WatchAlias`](crate::options::Action)), only how a run ends, what is
-//! held and what watchers are told is judged; what is said of aliases on a stream is by the models of
-//! `xds-core/tests/server/aliases_model.rs` and the scripts.
+//! Where resources have another name each ([`Action::WatchAlias`](crate::options::Action)), the oracles take both to be
+//! names of one thing. They do not judge what is said of an alias that is given up, or that a client comes back with:
+//! who has the resource may be told of it or not. That is judged by the model of
+//! `xds-core/tests/server/aliases_model.rs` and by the scripts.
 //!
 //! Known limits that a run makes room for: a client that refuses responses whole is not told again of a
 //! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
@@ -351,10 +352,7 @@ pub trait Oracle {
 pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> =
         vec![Box::new(convergence::Convergence::default()), Box::new(bounds::Bounds)];
-    if options.has_aliases() {
-        // What is watched by one name and comes by another, the other oracles would have to keep apart.
-        oracles.push(Box::new(watching::Watching::default()));
-    } else if options.lies.spare_clients() {
+    if options.lies.spare_clients() {
         match options.transport {
             Transport::Streams => {
                 oracles.push(Box::new(client_talk::ClientTalk::default()));

@@ -16,7 +16,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        LinkId, World,
+        LinkId, World, alias_of,
         message::{Response, Text},
     },
 };
@@ -177,6 +177,13 @@ impl Trouble {
         let said = said.chain(response.errors.iter().map(|(name, _)| name));
         let own = said.filter(|name| fold.subscribed.contains(*name));
         stream.heard.extend(own.map(|name| (kind, name.clone())));
+        if world.options().has_aliases() {
+            // A heartbeat says nothing of other names.
+            let whole = response.resources.iter().filter(|item| item.bytes.is_some());
+            let others = whole.map(|item| Text::from(alias_of(&item.name)));
+            let own = others.filter(|name| fold.subscribed.contains(name));
+            stream.heard.extend(own.map(|name| (kind, name)));
+        }
     }
 
     /// How long names were asked for on a stream.

@@ -218,7 +218,7 @@ impl Oracle for Watching {
                 let is_released = world.options().verdicts == Verdicts::AtOnce
                     // Members of a glob may be known from another watch.
                     && name.is_some_and(|name| {
-                        !is_glob(name) && !world.options().has_aliases() && self.is_released(client, kind, name, world)
+                        !is_glob(name) && !is_alias(name) && self.is_released(client, kind, name, world)
                     });
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let told = Told {

@@ -13,6 +13,7 @@ use xds_core::{
 
 use super::{
     World,
+    message::Text,
     parts::message_name,
     polls::{PATIENCE, REFRESH},
 };
@@ -59,6 +60,16 @@ pub(crate) fn alias_of(name: &str) -> String {
     match name.rsplit_once('/') {
         Some((path, last)) => format!("{path}/{OTHERWISE}{last}"),
         None => format!("{OTHERWISE}{name}"),
+    }
+}
+
+/// What a name stands for that may be the other one of a resource.
+pub(crate) fn meaning_of(name: &str) -> Text {
+    let (path, last) = name.rsplit_once('/').map_or(("", name), |(path, last)| (path, last));
+    match last.strip_prefix(OTHERWISE) {
+        None => name.into(),
+        Some(last) if path.is_empty() => last.into(),
+        Some(last) => format!("{path}/{last}").into(),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        Beside, GRACE, LinkId, World, is_glob,
+        Beside, GRACE, LinkId, World, is_glob, meaning_of,
         message::{Names, Request, Response, Text},
     },
 };
@@ -207,7 +207,7 @@ impl ServerTalk {
                 || talk.retold.contains(name)
                 || talk.sent.contains_key(name)
                 || talk.owed.contains(name);
-            let exists = has.contains_key(name) && talk.fold.covers(name);
+            let exists = has.contains_key(&meaning_of(name)) && talk.fold.covers(name);
             let is_gone = !exists && !said.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
         }
@@ -275,6 +275,9 @@ impl ServerTalk {
         for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
             if talk.fold.covers(name) {
                 talk.touched.insert(name.into());
+            }
+            if let Some(other) = talk.fold.other_name(name) {
+                talk.touched.insert(other);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     oracle::{Fold, Report},
     situations::Situation,
     world::{
-        Beside, glob_covers,
+        Beside, glob_covers, is_alias, is_glob, meaning_of,
         message::{Names, Request, Response, Text},
     },
 };
@@ -87,12 +87,29 @@ impl Talk {
         if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
             self.owed.extend(subscribe.iter().cloned());
             // Whoever keeps it as part of the whole is told where it stands (IS14).
-            let is_kept = |name: &&Text| self.fold.has_all() || self.fold.covers(name);
-            let kept = unsubscribe.iter().filter(is_kept);
-            self.owed.extend(kept.cloned());
+            for name in unsubscribe {
+                let Self { fold, owed, touched, sent, reported, .. } = self;
+                if is_glob(name) && owed.remove(name) {
+                    // What it made due may be told to who has it by name.
+                    let members = sent.keys().chain(reported.keys());
+                    let is_kept = |own: &&Text| glob_covers(name, own) && fold.covers(own);
+                    touched.extend(members.filter(is_kept).cloned());
+                } else if is_alias(name) || fold.other_name(name).is_some() {
+                    // Who has it by another name as well may be told.
+                    owed.remove(name);
+                    touched.extend([name.clone(), meaning_of(name)]);
+                } else if fold.has_all() || fold.covers(name) {
+                    owed.insert(name.clone());
+                }
+            }
         }
         for (name, bytes) in held {
             self.owed.remove(&name);
+            if let Some(other) = self.fold.other_name(&name) {
+                // What it stands for, the client has: it may be told so.
+                self.owed.remove(&other);
+                self.touched.extend([name.clone(), other]);
+            }
             self.sent.insert(name, bytes);
         }
         let Self { fold, sent, owed, left, reported, is_narrowed, .. } = self;
@@ -155,7 +172,9 @@ impl Talk {
 
     /// Whether something has to be said of a name, because it is subscribed anew or a glob of it is.
     fn is_owed(&self, name: &str) -> bool {
-        self.owed.contains(name) || self.owed.iter().any(|own| glob_covers(own, name))
+        self.owed.contains(name)
+            || self.fold.other_name(name).is_some_and(|other| self.owed.contains(&other))
+            || self.owed.iter().any(|own| glob_covers(own, name))
     }
 
     pub(super) fn has_news(
@@ -195,6 +214,10 @@ impl Talk {
         } else {
             for (name, bytes) in said {
                 self.owed.remove(&name);
+                if let Some(other) = self.fold.other_name(&name) {
+                    self.owed.remove(&other);
+                    self.touched.remove(&other);
+                }
                 self.touched.remove(&name);
                 self.sent.insert(name, bytes);
             }
@@ -203,6 +226,11 @@ impl Talk {
         let errors = response.errors.iter().map(|(name, _)| name);
         let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
         self.owed.retain(|own| !told.iter().any(|name| glob_covers(own, name)));
+        for (name, _) in &response.errors {
+            if let Some(other) = self.fold.other_name(name) {
+                self.owed.remove(&other);
+            }
+        }
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
             if !self.owed.remove(name) {
                 // An answer to who asks for it is not the change that it goes along with.
