@@ -40,6 +40,15 @@ pub(crate) async fn fetch<M: Message + Default>(
     Caller::call_at(address, path, request, More::Never).await.message().await
 }
 
+/// The status that such a call ends with.
+pub(crate) async fn status_of(
+    address: SocketAddr,
+    path: &str,
+    request: &impl Message,
+) -> Option<String> {
+    Caller::call_at(address, path, request, More::Never).await.end().await
+}
+
 type Body = StreamBody<UnboundedReceiver<Result<Frame<Bytes>, core::convert::Infallible>>>;
 
 /// One stream to a server, over a connection of its own.
@@ -49,6 +58,8 @@ pub(crate) struct Caller {
     unread: Option<Incoming>,
     responses: Option<UnboundedReceiver<Bytes>>,
     reading: Option<Task<Option<String>>>,
+    /// The status in the headers of an answer that has nothing else.
+    refused: Option<String>,
     _connection: Task<()>,
 }
 
@@ -90,7 +101,10 @@ impl Caller {
             .body(StreamBody::new(queue))
             .expect("a request");
         let response = soon("headers", sender.send_request(request)).await.expect("an answer");
+        let refused = response.headers().get("grpc-status");
+        let refused = refused.and_then(|status| Some(status.to_str().ok()?.to_owned()));
         Self {
+            refused,
             requests,
             unread: Some(response.into_body()),
             responses: None,
@@ -114,8 +128,11 @@ impl Caller {
         M::decode(message).expect("a response")
     }
 
-    /// The status that the stream ends with, as it stands in the trailers.
+    /// The status that the stream ends with, as it stands in the trailers, or in the headers if there is nothing else.
     pub(crate) async fn end(mut self) -> Option<String> {
+        if self.refused.is_some() {
+            return self.refused;
+        }
         self.read();
         soon("the end of the stream", self.reading.take().expect("it is being read")).await
     }

@@ -209,7 +209,9 @@ pub mod credentials {
 /// # }
 /// ```
 pub mod csds {
-    pub use xds_grpc::csds::ServerCsdsService;
+    pub use xds_grpc::csds::{
+        ReadAuthorizer, ReadPermission, Readable, Readee, Reader, ServerCsdsService,
+    };
 
     /// The service as clients answer it.
     pub type CsdsService = xds_grpc::csds::CsdsService<crate::Tokio>;

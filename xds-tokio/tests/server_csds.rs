@@ -2,10 +2,16 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use prost::Message as _;
-use support::{CLUSTER, RawClient, SECRET, give_way, server::set, soon};
+use support::{CLUSTER, RawClient, SECRET, give_way, resource, server::set, soon};
 use tokio::net::TcpListener;
 use tonic::{Code, Status};
 use xds_core::{
@@ -13,22 +19,29 @@ use xds_core::{
         ClientStatusRequest, ClientStatusResponse, ConfigStatus, NodeMatcher, StringMatcher,
         envoy::r#type::matcher::v3::{RegexMatcher, StructMatcher, string_matcher::MatchPattern},
     },
-    server::ServerConfig,
+    server::{ServerConfig, StatusCode, Transaction},
 };
-use xds_tokio::{ManagementServer, ServerHandle, ServerOptions, csds::ServerCsdsService};
+use xds_tokio::{
+    ManagementServer, ServerHandle, ServerOptions,
+    csds::{ReadPermission, Readable, Reader, ServerCsdsService},
+    server::{Applicant, Denied, Permission},
+};
 
 const FETCH: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus";
 const STREAM: &str = "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus";
 
-async fn start() -> (ServerHandle, SocketAddr) {
-    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+async fn start(options: ServerOptions, readers: Readers) -> (ServerHandle, SocketAddr) {
+    let server = ManagementServer::start(ServerConfig::default(), options);
     let handle = server.handle();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let routes = server.routes().add_service(ServerCsdsService::new(handle.clone()));
+    let routes = server.routes().add_service(readers(ServerCsdsService::new(handle.clone())));
     tokio::spawn(server.serve_routes(listener, routes));
     (handle, address)
 }
+
+/// How it is said who may read.
+type Readers = fn(ServerCsdsService) -> ServerCsdsService;
 
 async fn fetch(
     address: SocketAddr,
@@ -49,7 +62,8 @@ fn about(pattern: MatchPattern) -> ClientStatusRequest {
 
 #[tokio::test]
 async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
-    let (handle, address) = start().await;
+    let everybody = ServerCsdsService::open_to_everybody;
+    let (handle, address) = start(ServerOptions::default(), everybody).await;
     handle.apply(set(&[(CLUSTER, "a", "1"), (SECRET, "s", "hush")])).await.unwrap();
     assert!(fetch(address, &ClientStatusRequest::default()).await.unwrap().config.is_empty());
     let mut client = RawClient::open(address).await;
@@ -116,4 +130,116 @@ async fn a_server_tells_what_its_clients_have_been_sent_and_accepted() {
     }
     soon(handle.shut_down()).await;
     println!("covers: M234");
+}
+
+/// Each node sees the view of its team, which is the first word of its name.
+async fn by_team(client: Applicant) -> Permission {
+    let team = client.node_id.split('-').next().unwrap_or_default();
+    Ok(team.into())
+}
+
+/// Who shows what token reads what.
+async fn by_token(reader: Reader) -> ReadPermission {
+    assert!(reader.peer.address.is_some_and(|address| address.ip().is_loopback()));
+    let token = reader.metadata.get("authorization").and_then(|token| token.to_str().ok());
+    match token {
+        Some("operator") => Ok(Readable::Everything),
+        Some("red") => Ok(Readable::views(["red"])),
+        Some("first") => {
+            Ok(Readable::clients(|client| client.node_id.ends_with("-1") && client.view.is_some()))
+        }
+        Some("broken") => panic!("a bug of the application"),
+        Some(_) => Err(Denied::new(StatusCode::PermissionDenied, "nothing for you")),
+        None => Err(Denied::new(StatusCode::Unauthenticated, "who are you?")),
+    }
+}
+
+/// The nodes that somebody is told of.
+async fn told(address: SocketAddr, token: &'static str) -> Result<Vec<String>, Status> {
+    told_about(address, token, &ClientStatusRequest::default()).await
+}
+
+async fn told_about(
+    address: SocketAddr,
+    token: &'static str,
+    question: &ClientStatusRequest,
+) -> Result<Vec<String>, Status> {
+    let mut call = RawClient::call_as(address, STREAM, token).await?;
+    call.send(question.encode_to_vec());
+    let answer = ClientStatusResponse::decode(call.message_or_end().await?).unwrap();
+    let mut nodes: Vec<_> =
+        answer.config.into_iter().map(|config| config.node.unwrap().id).collect();
+    nodes.sort_unstable();
+    Ok(nodes)
+}
+
+#[tokio::test]
+async fn who_reads_what_clients_have_is_the_applications_to_say() {
+    let options = ServerOptions::default().with_authorizer(by_team);
+    let (handle, address) = start(options, |it| it.with_authorizer(by_token)).await;
+    let mut clients = Vec::new();
+    for node in ["red-1", "red-2", "blue-1"] {
+        let mut change = Transaction::in_view(node.split('-').next().unwrap_or_default());
+        change.set(CLUSTER, "a", resource("a", "1"));
+        handle.apply(change).await.unwrap();
+        let mut client = RawClient::open(address).await;
+        client.subscribe_as(node, CLUSTER, &["a"]);
+        client.response().await;
+        clients.push(client);
+    }
+    assert_eq!(told(address, "operator").await.unwrap(), ["blue-1", "red-1", "red-2"]);
+    assert_eq!(told(address, "red").await.unwrap(), ["red-1", "red-2"]);
+    assert_eq!(told(address, "first").await.unwrap(), ["blue-1", "red-1"]);
+    // Whoever asks for what is not his does not learn whether it is there.
+    let blue = about(MatchPattern::Exact("blue-1".into()));
+    assert_eq!(told_about(address, "red", &blue).await.unwrap(), [""; 0]);
+    let none = about(MatchPattern::Exact("blue-7".into()));
+    assert_eq!(told_about(address, "red", &none).await.unwrap(), [""; 0]);
+    let refused = told(address, "stranger").await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::PermissionDenied, "nothing for you"));
+    let refused = fetch(address, &ClientStatusRequest::default()).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::Unauthenticated, "who are you?"));
+    assert_eq!(told(address, "broken").await.unwrap_err().code(), Code::Internal);
+    assert_eq!(told(address, "red").await.unwrap().len(), 2, "it goes on");
+    soon(handle.shut_down()).await;
+    println!("covers: M235");
+}
+
+/// What is decided about a call holds for all that it asks.
+#[tokio::test]
+async fn a_reader_is_asked_about_once_for_each_call() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let once = move |_: Reader| {
+        let before = counted.fetch_add(1, Ordering::Relaxed);
+        let denied = Denied::new(StatusCode::PermissionDenied, "not again");
+        async move { if before == 0 { Ok(Readable::Everything) } else { Err(denied) } }
+    };
+    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    let handle = server.handle();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = ServerCsdsService::new(handle.clone()).with_authorizer(once);
+    tokio::spawn(server.serve_routes(listener, server.routes().add_service(service)));
+    let mut questions = RawClient::call(address, STREAM).await.unwrap();
+    for _ in 0..3 {
+        questions.send(ClientStatusRequest::default().encode_to_vec());
+        questions.message().await;
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    let refused = fetch(address, &ClientStatusRequest::default()).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::PermissionDenied, "not again"));
+    soon(handle.shut_down()).await;
+    println!("covers: M235");
+}
+
+/// Before anything is said of who may read, nobody may.
+#[tokio::test]
+async fn nobody_reads_what_clients_have_by_default() {
+    let (handle, address) = start(ServerOptions::default(), |it| it).await;
+    let refused = fetch(address, &ClientStatusRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert_eq!(told(address, "operator").await.unwrap_err().code(), Code::PermissionDenied);
+    soon(handle.shut_down()).await;
+    println!("covers: M235");
 }

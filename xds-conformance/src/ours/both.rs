@@ -5,17 +5,18 @@ use core::time::Duration;
 use async_io::Timer;
 use tonic::service::Routes;
 use xds_core::{
+    ViewName,
     proto::{ClientStatusRequest, ClientStatusResponse},
     types::CLUSTER,
 };
 use xds_grpc::{
-    csds::{CsdsService, ServerCsdsService},
+    csds::{CsdsService, Readable, Reader, ServerCsdsService},
     runtime::Listen,
 };
 
 use super::pair::{Asks, NAME, Papers, Served, client, cluster};
 use crate::{
-    raw::fetch,
+    raw::{fetch, status_of},
     wait::{no_value, value},
 };
 
@@ -85,8 +86,17 @@ pub(super) async fn status_and_health<C: Listen, S: Listen>() {
     let own = CsdsService::<S>::new();
     own.register("xds:///a", &client);
     let of_client = served.listen_with(Routes::new(own)).await;
-    let of_server =
-        served.listen_with(Routes::new(ServerCsdsService::new(served.handle.clone()))).await;
+    let of_server = || ServerCsdsService::new(served.handle.clone());
+    let nobody = served.listen_with(Routes::new(of_server())).await;
+    let refused = status_of(nobody, FETCH_STATUS, &ClientStatusRequest::default()).await;
+    assert_eq!(refused.as_deref(), Some("7"), "PERMISSION_DENIED");
+    let elsewhere = |_: Reader| async { Ok(Readable::views(["elsewhere"])) };
+    let elsewhere = served.listen_with(Routes::new(of_server().with_authorizer(elsewhere))).await;
+    let asked = ClientStatusRequest::default();
+    let answer: ClientStatusResponse = fetch(elsewhere, FETCH_STATUS, &asked).await;
+    assert_eq!(answer.config, [], "the client sees another view");
+    let here = |_: Reader| async { Ok(Readable::views([ViewName::default()])) };
+    let of_server = served.listen_with(Routes::new(of_server().with_authorizer(here))).await;
     for address in [of_client, of_server] {
         let asked = ClientStatusRequest::default();
         let answer: ClientStatusResponse = fetch(address, FETCH_STATUS, &asked).await;
@@ -98,6 +108,7 @@ pub(super) async fn status_and_health<C: Listen, S: Listen>() {
         let health: Health = fetch(address, "/grpc.health.v1.Health/Check", &()).await;
         assert_eq!(health.status, 1, "SERVING");
     }
+    println!("covers: M235");
 }
 
 /// `grpc.health.v1.HealthCheckResponse`.

@@ -6,15 +6,18 @@
 //!
 //! Whoever can call it reads the whole configuration, which is nobody's business but the operator's:
 //! mount it where only operators come. The contents of secrets are left out even so, unless
-//! [asked for](CsdsService::with_secrets).
+//! [asked for](CsdsService::with_secrets). A management server tells nothing before it has been said
+//! [who may read it](ServerCsdsService::with_authorizer).
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `mod.rs` | the clients that are told of, and the answer to one question |
 //! | `server.rs` | the clients of a management server, as it answers |
+//! | `readers.rs` | who may be told of which of these |
 //! | `calls.rs` | the two methods over gRPC |
 
 mod calls;
+mod readers;
 mod server;
 
 use core::{
@@ -33,7 +36,10 @@ use xds_core::{
 use xds_handle::{ClientHandle, WeakClientHandle};
 
 use self::calls::{Answers, BoxFuture, serve};
-pub use self::server::ServerCsdsService;
+pub use self::{
+    readers::{ReadAuthorizer, ReadPermission, Readable, Readee, Reader},
+    server::ServerCsdsService,
+};
 use crate::{
     grpc::CSDS_SERVICE,
     runtime::{Runtime, Shared},

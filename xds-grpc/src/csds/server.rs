@@ -4,6 +4,7 @@ use core::{
     convert::Infallible,
     task::{Context, Poll},
 };
+use std::sync::Arc;
 
 use tonic::{Status, body::Body, server::NamedService};
 use xds_core::{
@@ -12,9 +13,13 @@ use xds_core::{
         ClientStatusRequest, ClientStatusResponse, NodeMatcher, StringMatcher,
         envoy::r#type::matcher::v3::string_matcher::MatchPattern,
     },
+    server::ClientStatus,
 };
 
-use super::calls::{Answers, BoxFuture, serve};
+use super::{
+    calls::{Answers, BoxFuture, serve},
+    readers::{Latch, ReadAuthorizer, Readee, Reader, Readers},
+};
 use crate::{grpc::CSDS_SERVICE, server::ServerHandle};
 
 /// The service `envoy.service.status.v3.ClientStatusDiscoveryService`, with both of its methods, as a
@@ -25,19 +30,37 @@ use crate::{grpc::CSDS_SERVICE, server::ServerHandle};
 /// them. Matchers by regular expression and by metadata are refused with `INVALID_ARGUMENT`: of a client's
 /// node the server keeps the id alone.
 ///
-/// Whoever can call it reads the whole configuration of everybody, so mount it where only operators come.
-/// The contents of secrets are left out even so, unless [asked for](Self::with_secrets).
+/// Whoever may read it reads the whole configuration of others. So it tells nobody anything
+/// (`PERMISSION_DENIED`) until it has been said [who is asked](Self::with_authorizer) about each reader, or
+/// that [everybody may](Self::open_to_everybody) who can call it (M235). The contents of secrets are left out even
+/// then, unless [asked for](Self::with_secrets).
 #[derive(Clone, Debug)]
 pub struct ServerCsdsService {
     server: ServerHandle,
     contents: Contents,
+    readers: Readers,
 }
 
 impl ServerCsdsService {
-    /// A service that tells of the clients of a server, and never of what is inside secrets.
+    /// A service that will tell of the clients of a server, nobody yet, and never of what is inside secrets.
     #[must_use]
     pub fn new(server: ServerHandle) -> Self {
-        Self { server, contents: Contents::default() }
+        Self { server, contents: Contents::default(), readers: Readers::Nobody }
+    }
+
+    /// Asks this who may read what of which clients (M235).
+    #[must_use]
+    pub fn with_authorizer(mut self, authorizer: impl ReadAuthorizer + 'static) -> Self {
+        self.readers = Readers::Asked(Arc::new(authorizer));
+        self
+    }
+
+    /// Tells everybody of all clients. For an address that only operators reach, or a server that lets in
+    /// nobody else.
+    #[must_use]
+    pub fn open_to_everybody(mut self) -> Self {
+        self.readers = Readers::Everybody;
+        self
     }
 
     /// Tells what is inside secrets as well, private keys included.
@@ -48,16 +71,29 @@ impl ServerCsdsService {
     }
 }
 
-impl Answers for ServerCsdsService {
+/// One call of the service.
+#[derive(Clone, Debug)]
+struct Call {
+    service: ServerCsdsService,
+    latch: Latch,
+}
+
+impl Answers for Call {
     async fn answer(&self, request: ClientStatusRequest) -> Result<ClientStatusResponse, Status> {
+        let ServerCsdsService { server, contents, readers } = &self.service;
+        let readable = self.latch.decision(readers).await?;
         let contents = match request.exclude_resource_contents {
             true => Contents::None,
-            false => self.contents,
+            false => *contents,
         };
         let ids: Vec<IdMatcher> =
             request.node_matchers.into_iter().map(IdMatcher::of).collect::<Result<_, _>>()?;
-        let is_meant = move |id: &str| ids.is_empty() || ids.iter().any(|matcher| matcher.fits(id));
-        let config = self.server.client_configs(is_meant, contents).await;
+        let is_meant = move |client: ClientStatus<'_>| {
+            let (node_id, view) = (client.node_id(), client.view());
+            let is_asked_for = ids.is_empty() || ids.iter().any(|matcher| matcher.fits(node_id));
+            is_asked_for && readable.has(Readee { node_id, view })
+        };
+        let config = server.client_configs(is_meant, contents).await;
         let config = config.map_err(|ended| Status::unavailable(ended.to_string()))?;
         Ok(ClientStatusResponse { config })
     }
@@ -81,7 +117,8 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        serve(self.clone(), request)
+        let latch = Latch::of(Reader::of(&request));
+        serve(Call { service: self.clone(), latch }, request)
     }
 }
 

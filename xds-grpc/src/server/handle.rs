@@ -20,9 +20,9 @@ use xds_core::{
     client::{Contents, WallClock},
     proto,
     server::{
-        Applied, AsideError, ClientLimits, Convergence, DrainPlan, DropView, LayersError,
-        Observation, Server, ServerStats, Snapshot, TooManyWaits, Transaction, TransactionError,
-        TypeStats, ViewContents,
+        Applied, AsideError, ClientLimits, ClientStatus, Convergence, DrainPlan, DropView,
+        LayersError, Observation, Server, ServerStats, Snapshot, TooManyWaits, Transaction,
+        TransactionError, TypeStats, ViewContents,
     },
 };
 
@@ -381,16 +381,16 @@ impl ServerHandle {
         self.inbox.ended().await;
     }
 
-    /// What the clients have whose node ids are meant, for client status discovery.
+    /// What the clients have that are meant, for client status discovery.
     pub(crate) async fn client_configs(
         &self,
-        is_meant: impl Fn(&str) -> bool + Send + 'static,
+        is_meant: impl Fn(ClientStatus<'_>) -> bool + Send + 'static,
         contents: Contents,
     ) -> Result<Vec<proto::ClientConfig>, ServerEnded> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.with_server(move |server, now| {
             let clock = WallClock::new(since_1970, now);
-            let meant = server.client_statuses().filter(|client| is_meant(client.node_id()));
+            let meant = server.client_statuses().filter(|client| is_meant(*client));
             meant.map(|client| client.to_message(contents, clock)).collect()
         })
         .await

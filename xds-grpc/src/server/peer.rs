@@ -51,7 +51,7 @@ impl Peer {
         own.and_then(|own| EndEntityCert::try_from(own).ok()).map(names).unwrap_or_default()
     }
 
-    pub(super) fn of<B>(request: &http::Request<B>) -> Self {
+    pub(crate) fn of<B>(request: &http::Request<B>) -> Self {
         let extensions = request.extensions();
         if let Some(peer) = extensions.get::<Self>() {
             return peer.clone();

@@ -344,7 +344,19 @@ impl RawClient {
 
     pub(crate) async fn call_on(channel: Channel, path: &'static str) -> Result<Self, Status> {
         let (requests, queue) = mpsc::unbounded_channel();
-        Self::call_with(channel, path, Some(requests), queue).await
+        Self::call_with(channel, path, Some(requests), Request::new(queue)).await
+    }
+
+    /// A call that carries this.
+    pub(crate) async fn call_as(
+        address: SocketAddr,
+        path: &'static str,
+        authorization: &'static str,
+    ) -> Result<Self, Status> {
+        let (requests, queue) = mpsc::unbounded_channel();
+        let mut queue = Request::new(queue);
+        queue.metadata_mut().insert("authorization", authorization.parse().unwrap());
+        Self::call_with(connect(address).await, path, Some(requests), queue).await
     }
 
     /// A call with one request and no more, which is what a unary call is.
@@ -356,18 +368,18 @@ impl RawClient {
         let (requests, queue) = mpsc::unbounded_channel();
         requests.send(Ok(request.into())).unwrap();
         drop(requests);
-        Self::call_with(connect(address).await, path, None, queue).await
+        Self::call_with(connect(address).await, path, None, Request::new(queue)).await
     }
 
     async fn call_with(
         channel: Channel,
         path: &'static str,
         requests: Option<mpsc::UnboundedSender<Result<Bytes, Status>>>,
-        queue: mpsc::UnboundedReceiver<Result<Bytes, Status>>,
+        queue: Request<mpsc::UnboundedReceiver<Result<Bytes, Status>>>,
     ) -> Result<Self, Status> {
         let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(1 << 30);
         soon(grpc.ready()).await.unwrap();
-        let queue = Request::new(Unfailing(Receiver(queue)));
+        let queue = queue.map(|queue| Unfailing(Receiver(queue)));
         let path = http::uri::PathAndQuery::from_static(path);
         let responses = soon(grpc.streaming(queue, path, Raw)).await?.into_inner();
         Ok(Self { requests, responses })
@@ -379,8 +391,13 @@ impl RawClient {
 
     /// Subscribes: the first request of a type, with the node.
     pub(crate) fn subscribe(&self, type_url: &str, names: &[&str]) {
+        self.subscribe_as("raw", type_url, names);
+    }
+
+    /// The same with a node of its own.
+    pub(crate) fn subscribe_as(&self, node: &str, type_url: &str, names: &[&str]) {
         let request = DiscoveryRequest {
-            node: Some(xds_core::proto::Node { id: "raw".into(), ..Default::default() }),
+            node: Some(xds_core::proto::Node { id: node.into(), ..Default::default() }),
             type_url: type_url.into(),
             resource_names: names.iter().map(|&name| name.into()).collect(),
             ..Default::default()
@@ -423,6 +440,11 @@ impl RawClient {
 
     pub(crate) async fn message(&mut self) -> Bytes {
         soon(self.responses.message()).await.unwrap().expect("the stream is open")
+    }
+
+    /// The next message, or the status that the stream ends with instead.
+    pub(crate) async fn message_or_end(&mut self) -> Result<Bytes, Status> {
+        Ok(soon(self.responses.message()).await?.expect("the stream is open, or has failed"))
     }
 
     pub(crate) async fn response(&mut self) -> DiscoveryResponse {

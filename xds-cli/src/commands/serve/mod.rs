@@ -88,7 +88,7 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         tokio::spawn(server.serve_rest(listener, Schema::envoy(), gateway));
     }
     if let Some((_, listener)) = csds_listener {
-        let routes = Routes::new(ServerCsdsService::new(handle.clone()));
+        let routes = Routes::new(ServerCsdsService::new(handle.clone()).open_to_everybody());
         tokio::spawn(server.serve_routes(listener, routes.add_service(server.health())));
     }
 
