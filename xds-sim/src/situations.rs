@@ -132,11 +132,13 @@ pub enum Situation {
     HeardByAlias,
     /// A client that knows of no time to live is sent a resource that has one.
     TtlUntold,
+    /// A client is shut down with all of its watches.
+    ShutDownWhileWatched,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 64] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -200,6 +202,7 @@ impl Situation {
         Self::SilenceIsTrouble,
         Self::HeardByAlias,
         Self::TtlUntold,
+        Self::ShutDownWhileWatched,
     ];
 
     /// The situation in a few words.
@@ -269,6 +272,7 @@ impl Situation {
             Self::SilenceIsTrouble => "silence taken for trouble",
             Self::HeardByAlias => "told of a resource by another name",
             Self::TtlUntold => "time to live left out",
+            Self::ShutDownWhileWatched => "shut down while watched",
         }
     }
 }

@@ -38,6 +38,11 @@ impl Oracle for Convergence {
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match event {
             Event::Phase(phase) => self.phase = Some(*phase),
+            Event::Opening { link } | Event::Requested { link, .. }
+                if world.is_shut_down(world.link(*link).client) =>
+            {
+                report.breach(AFTER_THE_END, || format!("{event:?}"));
+            }
             Event::Rest if self.phase == Some(Phase::Converge) => {
                 self.has_converged = true;
                 for client in 0..world.client_count() {

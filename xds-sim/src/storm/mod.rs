@@ -45,6 +45,12 @@ fn carry_out(world: &mut World, plan: &[Operation]) {
     }
 }
 
+/// How many of a thousand runs end with clients that are shut down with all of their watches.
+const ABRUPT: u32 = 250;
+
+/// What a client does that was shut down.
+const AFTER_THE_END: &str = "a client that was shut down does nothing any more, and takes no watch";
+
 /// Puts everything right, waits until all agree, and lets everybody leave: the end of a storm, and of a
 /// scenario of one's own.
 pub fn settle(world: &mut World) {
@@ -61,17 +67,38 @@ pub fn settle(world: &mut World) {
     world.advance(SILENCE);
     world.judge_at_rest();
     world.enter(Phase::Teardown);
+    if world.choices().chance("shut down while watched", ABRUPT) {
+        bring_news(world);
+    } else {
+        end_all_watches(world);
+        world.advance(IDLE);
+        world.judge_at_rest();
+    }
+    for client in 0..world.client_count() {
+        world.shut_down(client);
+        if world.watch(client, 0, Some("too late")).is_some() {
+            world.fail("IC39", AFTER_THE_END, "a watch begins");
+        }
+    }
+    world.advance(IDLE);
+    world.judge_at_rest();
+}
+
+fn end_all_watches(world: &mut World) {
     for client in 0..world.client_count() {
         let watches: Vec<_> = world.watches(client).map(|(watch, _)| watch).collect();
         for watch in watches {
             world.unwatch(client, watch);
         }
     }
-    world.advance(IDLE);
-    world.judge_at_rest();
-    for client in 0..world.client_count() {
-        world.shut_down(client);
+}
+
+/// Each type changes, and the news is on its way.
+fn bring_news(world: &mut World) {
+    for kind in 0..world.types().len() {
+        let name = world.name(kind, 0);
+        world.set_anew(kind, &name, "news");
     }
-    world.advance(IDLE);
-    world.judge_at_rest();
+    let way = world.options().latency;
+    world.advance(way / 2);
 }

@@ -137,13 +137,22 @@ impl World {
         }
     }
 
-    /// A client shuts down.
+    /// A client shuts down, and all of its watches end: whoever holds them is told so by who shuts it down, and not
+    /// by the client.
     pub fn shut_down(&mut self, client: usize) {
         let now = self.now;
+        if !self.clients[client].watches.is_empty() {
+            self.note(Situation::ShutDownWhileWatched);
+        }
         let node = &mut self.clients[client];
         node.is_shut_down = true;
         node.core.shut_down(now);
-        node.watches.clear();
+        for (watch, known) in mem::take(&mut node.watches) {
+            if let Some(application) = &mut node.application {
+                application.unwatched(watch);
+            }
+            self.recorder.local(now, known.lane, b"unwatch", || What::new(Sort::Watch, "ends"));
+        }
         self.recorder.local(now, node.lane, b"shut down", || What::new(Sort::Note, "shuts down"));
         self.emit(&Event::ShutDown { client });
         self.drain_client(client);
