@@ -134,11 +134,19 @@ pub enum Situation {
     TtlUntold,
     /// A client is shut down with all of its watches.
     ShutDownWhileWatched,
+    /// A client watches thousands of names that do not exist.
+    NamesByTheThousand,
+    /// A client is told that a hundred thousand names are gone.
+    HundredThousandRemoved,
+    /// A server that is polled answers that somebody else is to be asked.
+    Redirected,
+    /// A server that is polled answers with a body of another type.
+    ForeignBody,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 68] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -203,6 +211,10 @@ impl Situation {
         Self::HeardByAlias,
         Self::TtlUntold,
         Self::ShutDownWhileWatched,
+        Self::NamesByTheThousand,
+        Self::HundredThousandRemoved,
+        Self::Redirected,
+        Self::ForeignBody,
     ];
 
     /// The situation in a few words.
@@ -273,6 +285,10 @@ impl Situation {
             Self::HeardByAlias => "told of a resource by another name",
             Self::TtlUntold => "time to live left out",
             Self::ShutDownWhileWatched => "shut down while watched",
+            Self::NamesByTheThousand => "thousands of names watched",
+            Self::HundredThousandRemoved => "a hundred thousand names removed",
+            Self::Redirected => "poll redirected",
+            Self::ForeignBody => "poll answered with another type of content",
         }
     }
 }

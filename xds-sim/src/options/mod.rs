@@ -32,11 +32,11 @@
 //! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
 //! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
 //! | files that are gone, cut off or forbidden, or change unheard | [`Fault::BadFile`], [`Fault::LostEvent`] |
-//! | answers to polls that are errors, no responses, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
+//! | answers to polls that are errors, redirects, cut off, of another type, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
 //! | responses that are cut off or garbled, of unknown, wrong or other types, of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherVariant`] |
 //! | names that come twice, that nobody asked for, or that are empty, of a mebibyte, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
 //! | nonces that are missing or used again, one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
-//! | removals of what exists, of thousands of names, of what comes beside them; full states without anything | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
+//! | removals of what exists, of up to a hundred thousand names, of what comes beside them; full states without anything | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
 //! | clients that send garbage, reject everything with a mebibyte of reasons, never make up their mind, answer what was never sent, are somebody else each time, ask for what is no name or for thousands, or speak both variants on one stream | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`] |
 //!
 //! What the cores do not see is missing here, and tested where it is seen:
@@ -47,9 +47,9 @@
 //! | connections that are shared; the age of streams | streams are all that is seen of connections; streams that end by age do so for ever, and a run has to fall silent. They end as when a server drains | `xds-core/tests/server/lifecycle.rs` |
 //! | messages over the size limit of the transport | they do not reach a core | `xds-tokio/tests/hostile` |
 //! | renamed files, swapped links, events that come twice, late visibility | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
-//! | redirects, content types and JSON that is cut off | to a core, all of it is an answer that is none | `xds-rest/tests` |
+//! | which statuses and bodies of HTTP are no answers | to a core, all of them are one of a few | `xds-rest/tests` |
 //! | wall clocks that differ | no core reads one | |
-//! | a hundred thousand removals, and as many names | runs have to be short; it is thousands | `benches` |
+//! | a hundred thousand names that are watched | runs have to be short; it is thousands, and a hundred thousand that are removed | `benches` |
 
 mod kinds;
 mod text;

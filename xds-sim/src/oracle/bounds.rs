@@ -3,7 +3,7 @@
 use super::{Event, Oracle, Report, Rule};
 use crate::{
     options::{Action, Lie},
-    storm::MANY,
+    storm::most_watched,
     world::World,
 };
 
@@ -33,7 +33,7 @@ impl Oracle for Bounds {
                 let held = world.client(client).status().count();
                 let options = world.options();
                 let many = match options.actions.contains(Action::WatchMany) {
-                    true => MANY as usize,
+                    true => most_watched(),
                     false => 0,
                 };
                 let own = options.names as usize * if options.has_aliases() { 2 } else { 1 };

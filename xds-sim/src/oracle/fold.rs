@@ -61,7 +61,8 @@ impl Fold {
     }
 
     fn replace(&mut self, names: &[Text]) {
-        let gone = self.subscribed.iter().filter(|name| !names.contains(name));
+        let all: BTreeSet<&str> = names.iter().map(Text::as_str).collect();
+        let gone = self.subscribed.iter().filter(|name| !all.contains(name.as_str()));
         let gone: Vec<Text> = gone.cloned().collect();
         gone.iter().for_each(|name| self.lose(name));
         names.iter().for_each(|name| self.gain(name));

@@ -12,6 +12,9 @@ const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
 /// How many names are removed where that is too many: as much as takes a moment, and so not each time.
 const MANY: usize = 5_000;
 
+/// The same once in a long while.
+const TOO_MANY: usize = 100_000;
+
 /// More than anybody asked for.
 const SEVERAL: usize = 100;
 
@@ -76,7 +79,12 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         }
         Lie::RemoveMany => {
             let is_rare = nth.is_multiple_of(4);
-            let many = (0..if is_rare { MANY } else { SEVERAL }).map(|at| format!("gone-{at}"));
+            let count = match (is_rare, nth.is_multiple_of(32)) {
+                (true, true) => TOO_MANY,
+                (true, false) => MANY,
+                (false, _) => SEVERAL,
+            };
+            let many = (0..count).map(|at| format!("gone-{at}"));
             fib.removed = many.chain([own]).collect();
             if variant == Variant::StateOfTheWorld {
                 fib.errors = std::mem::take(&mut fib.removed);
@@ -84,6 +92,9 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
             fib.names.clear();
             if is_rare {
                 world.note(Situation::ManyRemoved);
+            }
+            if count == TOO_MANY {
+                world.note(Situation::HundredThousandRemoved);
             }
         }
         Lie::LongName => {

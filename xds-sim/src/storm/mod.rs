@@ -11,7 +11,7 @@ mod operation;
 use std::time::Duration;
 
 use self::operation::Operation;
-pub(crate) use self::operation::{MANY, SHORTEST_TTL};
+pub(crate) use self::operation::{SHORTEST_TTL, most_watched};
 use crate::{oracle::bound, trace::Phase, world::World};
 
 /// Operations before anything goes wrong.
@@ -47,6 +47,9 @@ fn carry_out(world: &mut World, plan: &[Operation]) {
 
 /// How many of a thousand runs end with clients that are shut down with all of their watches.
 const ABRUPT: u32 = 250;
+
+/// More watches than a client mostly has.
+const SEVERAL: usize = 500;
 
 /// What a client does that was shut down.
 const AFTER_THE_END: &str = "a client that was shut down does nothing any more, and takes no watch";
@@ -87,6 +90,11 @@ pub fn settle(world: &mut World) {
 fn end_all_watches(world: &mut World) {
     for client in 0..world.client_count() {
         let watches: Vec<_> = world.watches(client).map(|(watch, _)| watch).collect();
+        // By the thousand, they are given up in one go: each by itself is a request with all others.
+        if watches.len() > SEVERAL {
+            world.unwatch_several(client, &watches);
+            continue;
+        }
         for watch in watches {
             world.unwatch(client, watch);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use xds_core::{WatchId, server::StatusCode};
 
 use crate::{
-    Toy,
+    Situation, Toy,
     options::{Action, Fault, Lie, Order, ProfileName, Transport},
     storm::lie,
     world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, alias_of, message::Text},
@@ -45,7 +45,15 @@ const LASTING: [u32; 6] = [100, 1_000, 5, 6_000, 16_000, 40_000];
 const BYTES_PER_SECOND: u64 = 2_000;
 
 /// How many names are watched at once that mostly do not exist.
-pub(crate) const MANY: u32 = 12;
+const MANY: u32 = 12;
+
+/// The same once in a long while, of the first type.
+const THOUSANDS: u32 = 2_000;
+
+/// How many names beside its own a client may come to watch of a type.
+pub(crate) const fn most_watched() -> usize {
+    THOUSANDS as usize
+}
 
 const NUMBERS: u32 = 64;
 
@@ -202,10 +210,15 @@ impl Operation {
                 let _ = world.watch(client, kind, Some(&alias_of(name)));
             }
             Action::WatchMany => {
-                for number in 0..MANY {
-                    let name = world.name(kind, world.options().names + number);
-                    let _ = world.watch(client, kind, Some(&name));
+                let is_rare = self.nth == NUMBERS - 1 && self.kind == 0 && self.client == 0;
+                if is_rare {
+                    world.note(Situation::NamesByTheThousand);
                 }
+                let many = if is_rare { THOUSANDS } else { MANY };
+                let first = world.options().names;
+                let names = (first..first + many).map(|number| world.name(kind, number));
+                let names: Vec<String> = names.collect();
+                world.watch_several(client, kind, &names);
             }
             Action::WatchWhenTold => {
                 let Some(watch) = self.any_watch(world) else { return };
@@ -268,14 +281,17 @@ impl Operation {
             Fault::BadAnswer | Fault::StaleAnswer if transport != Transport::Polls => return,
             Fault::BadAnswer => {
                 /// What HTTP's 404, 429 and 503 stand for, and what is no error.
-                const BAD: [BadAnswer; 5] = [
+                const BAD: [BadAnswer; 7] = [
                     BadAnswer::Status(12),
                     BadAnswer::Status(8),
                     BadAnswer::Status(14),
                     BadAnswer::Unusable,
                     BadAnswer::Unchanged,
+                    BadAnswer::Redirect,
+                    BadAnswer::ForeignBody,
                 ];
-                return world.answer_badly(link, BAD[self.name as usize % BAD.len()]);
+                let at = (self.name + self.nth) as usize;
+                return world.answer_badly(link, BAD[at % BAD.len()]);
             }
             Fault::StaleAnswer => return world.answer_badly(link, BadAnswer::Stale),
             // A file has no connection that could break.

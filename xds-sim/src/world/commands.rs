@@ -71,6 +71,20 @@ impl World {
         self.drain_client(client);
     }
 
+    /// Watches many resources of a type in one turn.
+    pub fn watch_several(&mut self, client: usize, kind: usize, names: &[String]) {
+        for name in names {
+            let _ = self.begin_watch(client, kind, Some(name.as_str().into()));
+        }
+        self.drain_client(client);
+    }
+
+    /// Ends many watches in one turn.
+    pub fn unwatch_several(&mut self, client: usize, watches: &[WatchId]) {
+        watches.iter().for_each(|watch| self.end_watch(client, *watch));
+        self.drain_client(client);
+    }
+
     /// Ends a watch and begins it anew in the same turn.
     pub fn watch_again(&mut self, client: usize, watch: WatchId) {
         let Some(known) = self.clients.get(client).and_then(|it| it.watches.get(&watch)) else {

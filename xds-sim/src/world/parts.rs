@@ -248,8 +248,12 @@ pub enum FileState {
 pub enum BadAnswer {
     /// An HTTP status that is an error, as the gRPC status that it stands for.
     Status(i32),
-    /// A body that is not what it should be: broken off, of another type, or a page of a proxy's.
+    /// A body that breaks off.
     Unusable,
+    /// That somebody else is to be asked: a status that is neither an error nor an answer.
+    Redirect,
+    /// A page, or whatever else is not what was asked for.
+    ForeignBody,
     /// That nothing has changed.
     Unchanged,
     /// What the server said the time before.
@@ -397,7 +401,7 @@ pub(super) enum Item {
 pub(super) enum Answer {
     Response(Rc<Message>),
     Unchanged,
-    Unusable,
+    Unusable(&'static str),
     Failed(i32),
     Refused,
 }

@@ -35,6 +35,10 @@ pub(super) const REFRESH: Duration = Duration::from_secs(2);
 const LATE: i32 = 4;
 const UNAVAILABLE: i32 = 14;
 
+/// UNKNOWN: what a status of HTTP stands for that is neither an error nor an answer, as a redirect is, which nobody
+/// follows.
+const UNKNOWN: i32 = 2;
+
 impl World {
     /// A client asks. What it asked before is given up.
     pub(super) fn ask_server(&mut self, link: LinkId, message: Rc<Message>) {
@@ -99,7 +103,15 @@ impl World {
         self.note(Situation::BadAnswer);
         match bad {
             BadAnswer::Status(code) => Answer::Failed(code),
-            BadAnswer::Unusable => Answer::Unusable,
+            BadAnswer::Redirect => {
+                self.note(Situation::Redirected);
+                Answer::Failed(UNKNOWN)
+            }
+            BadAnswer::Unusable => Answer::Unusable("the body breaks off"),
+            BadAnswer::ForeignBody => {
+                self.note(Situation::ForeignBody);
+                Answer::Unusable("the body is of another type")
+            }
             BadAnswer::Unchanged => Answer::Unchanged,
             BadAnswer::Stale => match self.links[link.at()].last_response.clone() {
                 None => Answer::Unchanged,
@@ -185,8 +197,8 @@ impl World {
                 self.clients[client].core.handle_event(event, self.now);
                 self.emit(&Event::Unchanged { link });
             }
-            Answer::Unusable => {
-                let event = ChannelEvent::Malformed(channel, "the body breaks off".into());
+            Answer::Unusable(why) => {
+                let event = ChannelEvent::Malformed(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
             }
             Answer::Failed(code) => {

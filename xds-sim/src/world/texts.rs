@@ -117,6 +117,8 @@ pub(super) const fn bad_answer(bad: BadAnswer) -> &'static str {
     match bad {
         BadAnswer::Status(_) => "an HTTP status that is an error",
         BadAnswer::Unusable => "a body that is no response",
+        BadAnswer::Redirect => "a redirect",
+        BadAnswer::ForeignBody => "a body of another type",
         BadAnswer::Unchanged => "nothing new, whatever there is",
         BadAnswer::Stale => "an answer from a cache",
     }
