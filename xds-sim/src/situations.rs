@@ -134,6 +134,8 @@ pub enum Situation {
     TtlUntold,
     /// A client is shut down with all of its watches.
     ShutDownWhileWatched,
+    /// A server gives a stream up because of too many names.
+    TooManyNamesRefused,
     /// A client watches thousands of names that do not exist.
     NamesByTheThousand,
     /// A client is told that a hundred thousand names are gone.
@@ -146,7 +148,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 69] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -211,6 +213,7 @@ impl Situation {
         Self::HeardByAlias,
         Self::TtlUntold,
         Self::ShutDownWhileWatched,
+        Self::TooManyNamesRefused,
         Self::NamesByTheThousand,
         Self::HundredThousandRemoved,
         Self::Redirected,
@@ -285,6 +288,7 @@ impl Situation {
             Self::HeardByAlias => "told of a resource by another name",
             Self::TtlUntold => "time to live left out",
             Self::ShutDownWhileWatched => "shut down while watched",
+            Self::TooManyNamesRefused => "too many names",
             Self::NamesByTheThousand => "thousands of names watched",
             Self::HundredThousandRemoved => "a hundred thousand names removed",
             Self::Redirected => "poll redirected",

@@ -2,9 +2,9 @@
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
-    options::{Action, Lie},
+    options::{Action, Lie, Options},
     storm::most_watched,
-    world::World,
+    world::{MOST_NAMES, Party, World},
 };
 
 const ENTRIES: Rule = Rule::new(
@@ -14,8 +14,32 @@ const ENTRIES: Rule = Rule::new(
 const SUBSCRIPTIONS: Rule =
     Rule::new("IS24", "what a server holds of its clients is bounded, whatever these say");
 
+const NAMES: Rule = Rule::new(
+    "IS24",
+    "who asks for more names than a stream may have is sent away, and of what others ask for no more is held",
+);
+
 /// How many names a lie makes up at most.
 const MADE_UP: usize = 12;
+
+/// How many names of a type there are to watch.
+fn names_of(options: &Options) -> usize {
+    let own = options.names as usize * if options.has_aliases() { 2 } else { 1 };
+    own + if options.actions.contains(Action::WatchMany) { most_watched() } else { 0 }
+}
+
+/// Judges the names that a server holds: of its resources, and those that its clients have made up.
+fn names_are_bounded(server: usize, held: usize, world: &World, report: &mut Report) {
+    let options = world.options();
+    let watched = world.types().len() * names_of(options);
+    let kinds = 0..world.types().len();
+    let resources: usize = kinds.map(|kind| world.known_names(server, kind)).sum();
+    let of_strangers = world.names_of_strangers(server).map(|names| names + MADE_UP).sum::<usize>();
+    // The stream that ends is let go of, but for the one who is told of it.
+    let resources = resources * if options.has_aliases() { 2 } else { 1 };
+    let bound = resources + watched * options.views.max(1) as usize + of_strangers + MADE_UP;
+    report.ensure(held <= bound, NAMES, || format!("{held} names of {bound}"));
+}
 
 /// Judges what is held.
 #[derive(Debug)]
@@ -23,7 +47,7 @@ pub(super) struct Bounds;
 
 impl Oracle for Bounds {
     fn rules(&self) -> &'static [Rule] {
-        &[ENTRIES, SUBSCRIPTIONS]
+        &[ENTRIES, SUBSCRIPTIONS, NAMES]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -32,13 +56,7 @@ impl Oracle for Bounds {
                 let client = world.link(link).client;
                 let held = world.client(client).status().count();
                 let options = world.options();
-                let many = match options.actions.contains(Action::WatchMany) {
-                    true => most_watched(),
-                    false => 0,
-                };
-                let own = options.names as usize * if options.has_aliases() { 2 } else { 1 };
-                let names = own + MADE_UP + many;
-                let bound = options.types as usize * names;
+                let bound = options.types as usize * (names_of(options) + MADE_UP);
                 report.ensure(held <= bound, ENTRIES, || {
                     format!("client-{client} holds {held} entries")
                 });
@@ -54,6 +72,12 @@ impl Oracle for Bounds {
                 let bound = streams * (world.types().len() + others);
                 report.ensure(stats.streams <= streams, SUBSCRIPTIONS, || format!("{stats:?}"));
                 report.ensure(stats.subscriptions <= bound, SUBSCRIPTIONS, || format!("{stats:?}"));
+                names_are_bounded(server, stats.names, world, report);
+            }
+            // Whatever came before was seen to, unless nobody has looked since.
+            Event::Applied { server, .. } if !world.is_starved(Party::Server(server)) => {
+                let too_many = world.names_of_strangers(server).find(|names| *names > MOST_NAMES);
+                report.ensure(too_many.is_none(), NAMES, || format!("{too_many:?} of one stream"));
             }
             _ => {}
         }

@@ -32,7 +32,7 @@ use std::{
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
 pub(crate) use leaving::GRACE;
-pub(crate) use names::{alias_of, glob_covers, is_alias, is_glob, meaning_of};
+pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
 
 pub use application::{Application, ControlPlane, Reply};
 pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};

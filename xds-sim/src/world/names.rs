@@ -185,6 +185,7 @@ fn poll_policy(options: &Options) -> PollPolicy {
 
 pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> ServerConfig {
     let mut config = ServerConfig::default();
+    config.limits.names_per_stream = MOST_NAMES;
     if options.views > 1 {
         config.admission = Admission::Asked;
     }
@@ -202,6 +203,10 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
     };
     config
 }
+
+/// How many names a client may have on a stream: more than any client of a world asks for, and fewer than a stranger
+/// may think of.
+pub(crate) const MOST_NAMES: usize = 10_000;
 
 fn after_acks(on_stuck: OnStuck) -> OrderingPolicy {
     let mut gated = AckGated::default();

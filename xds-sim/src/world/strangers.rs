@@ -12,7 +12,7 @@ use xds_core::{
 };
 
 use super::{
-    World,
+    MOST_NAMES, World,
     message::{Response, read_response},
     parts::{Plane, StreamKey},
 };
@@ -36,6 +36,9 @@ const CHANGES: u32 = 120;
 const NAMES: usize = 3_000;
 const FEWER: usize = 100;
 
+/// More than anybody may ask for.
+const TOO_MANY: usize = MOST_NAMES + 1_000;
+
 /// A mebibyte, where that is once in a while: most of a run would be spent on copying it.
 const LONGEST: usize = 1 << 20;
 
@@ -51,6 +54,8 @@ pub(super) struct Stranger {
     /// Whether it takes a mebibyte to say why it rejects something.
     is_verbose: bool,
     variant: Variant,
+    /// How many names it has asked for.
+    asked: usize,
     /// How often it was told something.
     told: u32,
     /// The same at the present instant.
@@ -125,7 +130,9 @@ impl World {
         };
         let told_now = (self.now, 0);
         let is_verbose = nth.is_multiple_of(8);
-        let stranger = Stranger { server, stream, manner, is_verbose, variant, told: 0, told_now };
+        let asked = 0;
+        let stranger =
+            Stranger { server, stream, manner, is_verbose, variant, asked, told: 0, told_now };
         self.strangers.push(stranger);
         for message in self.opening(manner, kind, nth) {
             self.hear_stranger(server, stream, message);
@@ -189,7 +196,13 @@ impl World {
                 let nodes = [Some("one".into()), Some("another".into()), None, Some(String::new())];
                 nodes.map(|node| say(Words { node, ..Words::named(&["*"]) })).into()
             }
-            Lie::Babbler => vec![say(self.babble(nth)), say(Words::named(&["r0"]))],
+            Lie::Babbler => {
+                let babble = self.babble(nth);
+                if let Some(stranger) = self.strangers.last_mut() {
+                    stranger.asked = babble.names.len();
+                }
+                vec![say(babble), say(Words::named(&["r0"]))]
+            }
             Lie::Bilingual => {
                 self.note(Situation::BothVariants);
                 let both = [variant, other, variant, other];
@@ -225,7 +238,11 @@ impl World {
             ]),
             1 => Words::named(&[&"x".repeat(if is_rare { LONGEST } else { LONG })]),
             _ => {
-                let count = if is_rare { NAMES } else { FEWER };
+                let count = match (is_rare, (nth / 12).is_multiple_of(4)) {
+                    (true, true) => TOO_MANY,
+                    (true, false) => NAMES,
+                    (false, _) => FEWER,
+                };
                 if is_rare {
                     self.note(Situation::NamesWithoutEnd);
                 }
@@ -309,9 +326,17 @@ impl World {
 
     /// A server sends a stranger away.
     pub(super) fn note_sent_away(&mut self, why: &CloseReason) {
-        if matches!(why, CloseReason::NameTooLong { .. }) {
-            self.note(Situation::LongNameRefused);
+        match why {
+            CloseReason::NameTooLong { .. } => self.note(Situation::LongNameRefused),
+            CloseReason::TooManyNames { .. } => self.note(Situation::TooManyNamesRefused),
+            _ => {}
         }
+    }
+
+    /// How many names each stranger has asked for whom a server has not sent away.
+    pub(crate) fn names_of_strangers(&self, server: usize) -> impl Iterator<Item = usize> {
+        let of_server = self.strangers.iter().filter(move |stranger| stranger.server == server);
+        of_server.map(|stranger| stranger.asked)
     }
 
     /// All strangers leave.
