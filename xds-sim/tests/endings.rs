@@ -1,12 +1,83 @@
-//! How runs end: whoever is shut down is told so.
+//! How runs end: what is lost on the way is found out, and whoever is shut down is told so.
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use xds_core::{TypeUrl, WatchId, client::Notice};
-use xds_sim::{Application, Config, Options, World, run_seed};
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{Time, TypeUrl, WatchId, client::Notice, proto, types};
+use xds_sim::{
+    Application, Config, ControlPlane, Options, Reply, World, options::ProfileName, run_seed,
+    storm::settle,
+};
+
+/// A server of one cluster that loses every second change of it.
+#[derive(Default)]
+struct Forgetful {
+    stream: Option<u64>,
+    cluster: Option<Bytes>,
+    changes: u32,
+    has_news: bool,
+    responses: u32,
+}
+
+impl ControlPlane for Forgetful {
+    fn request(&mut self, stream: u64, message: &Bytes, _: Time) {
+        let Ok(request) = proto::DiscoveryRequest::decode(&**message) else { return };
+        self.stream = Some(stream);
+        self.has_news |= request.response_nonce.is_empty();
+    }
+
+    fn closed(&mut self, _: u64, _: Time) {
+        self.stream = None;
+    }
+
+    fn changed(&mut self, _: &TypeUrl, _: &str, bytes: Option<&Bytes>, _: Time) {
+        self.changes += 1;
+        if !self.changes.is_multiple_of(2) {
+            self.cluster = bytes.cloned();
+            self.has_news = true;
+        }
+    }
+
+    fn poll(&mut self) -> Option<Reply> {
+        let stream = self.stream.filter(|_| std::mem::take(&mut self.has_news))?;
+        self.responses += 1;
+        let any = |value| proto::Any { type_url: types::CLUSTER.into(), value };
+        let response = proto::DiscoveryResponse {
+            version_info: format!("{}", self.changes),
+            type_url: types::CLUSTER.into(),
+            resources: self.cluster.clone().map(any).into_iter().collect(),
+            nonce: self.responses.to_string(),
+            ..Default::default()
+        };
+        Some(Reply::Send(stream, response.encode_to_vec().into()))
+    }
+}
+
+/// Nothing is said anew at the end that would hide what a proxy never got.
+#[test]
+fn an_update_that_never_reaches_a_proxy_is_found() {
+    let scenario = |world: &mut World| {
+        world.watch(0, 0, Some("r0"));
+        world.set(0, "r0", "arrives");
+        world.advance(Duration::from_secs(1));
+        world.set(0, "r0", "is lost");
+        settle(world);
+    };
+    for profile in [ProfileName::Grpc, ProfileName::Envoy] {
+        let config = Config::new(scenario).with_options(move |options| {
+            *options = Options::default();
+            (options.types, options.profile) = (1, profile);
+        });
+        let config = config.with_control_plane(|_| Box::<Forgetful>::default());
+        let failure = run_seed(0, &config).violation.expect("an update is lost");
+        assert_eq!(failure.violation.invariant, "IL1", "{}", failure.violation.what);
+    }
+    println!("covers: IL1");
+}
 
 /// Takes down which watches have ended.
 struct Listener(Arc<Mutex<Vec<WatchId>>>);

@@ -320,10 +320,15 @@ impl Operation {
 /// set anew. Errors of the resource itself stay. A client that refuses responses whole may also lack good
 /// resources that once came beside a bad one: they come again when something changes (M107), and where the
 /// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves. And what
-/// has come again in vain may hold up others until it changes (M148).
+/// has come again in vain may hold up others until it changes (M148). Where nothing was ever to be refused, what is good
+/// stays as it is: what was lost on the way has to come without being said anew (IL1).
 pub(super) fn make_good(world: &mut World) {
-    let holds = world.options().order == Order::OnlyAfterAcks;
-    let is_whole = holds || world.options().profile == ProfileName::Envoy;
+    let options = world.options();
+    let is_done = |action| options.actions.contains(action);
+    let can_be_refused =
+        is_done(Action::SetBad) || is_done(Action::SetForAWhile) || !options.lies.spare_clients();
+    let holds = options.order == Order::OnlyAfterAcks;
+    let is_whole = can_be_refused && (holds || options.profile == ProfileName::Envoy);
     for kind in 0..world.types().len() {
         let is_due = |(name, bytes): &(&Text, &bytes::Bytes)| {
             let Beside { ttl, error } = world.truth_beside(kind, name);
