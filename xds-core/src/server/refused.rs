@@ -13,7 +13,8 @@ use super::store::{
 use crate::{slab::Slot, text::ResourceName};
 
 /// The resources of one type under the wildcard that a client has rejected and not accepted since, by
-/// the change that it rejected first.
+/// the change that it rejected first; if it was not sent them before that, by their creation: what has referred to
+/// them since then leads to something that it has in no form.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     resources: BTreeMap<Stamp, (Slot, ResourceName)>,
@@ -33,7 +34,9 @@ impl Refused {
         let slots = arena.slots_between(from, to).filter(|slot| !known.contains(slot));
         self.resources.extend(slots.filter_map(|slot| {
             let resource = arena.at(slot)?;
-            Some((resource.stamp, (slot, resource.name.clone())))
+            let was_sent_before = resource.born() <= from;
+            let since = if was_sent_before { resource.stamp } else { resource.born() };
+            Some((since, (slot, resource.name.clone())))
         }));
     }
 

@@ -55,6 +55,11 @@ impl Life {
         self.is_remembered() && self.first > position
     }
 
+    /// When the newest resource of the name was created.
+    pub(crate) fn born(self) -> Stamp {
+        self.born
+    }
+
     /// When the last resource of the name but this was deleted, if there was one.
     pub(crate) fn buried(self) -> Option<Stamp> {
         Some(self.buried).filter(|&buried| buried != Stamp::START)

@@ -274,3 +274,32 @@ fn what_was_rejected_twice_holds_what_depends_on_it_until_its_successor_is_accep
     );
     run_all_with(&gated(|_| ()), &[("M148 M107", &script)]);
 }
+
+/// Who was never sent a cluster in any form lacks it for all that has led to it since there is one, also if what it
+/// rejected is younger than that.
+#[test]
+fn what_was_rejected_holds_what_depends_on_what_was_there_before_and_never_sent() {
+    let script = settled_incrementally(
+        "
+        set cds x=1
+        d< cds changed x=1
+        set cds b=1; rds r=2         # while that is on its way
+        set cds b=bad
+        d> cds ack
+        d< cds changed b=bad
+        d> cds nack
+        set cds c=1
+        d< cds changed b=bad c=1
+        d> cds nack
+        set cds e=1
+        d< cds changed c=1 e=1
+        d> cds ack
+        d<
+        set cds b=2
+        d< cds changed b=2
+        d> cds ack
+        d< rds changed r=2
+        ",
+    );
+    run_all_with(&gated(|_| ()), &[("M146 M148", &script)]);
+}

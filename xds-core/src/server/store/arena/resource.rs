@@ -48,6 +48,11 @@ impl Resource {
         self.payload.is_some() || self.error.is_some()
     }
 
+    /// When it was created, as whatever it was then.
+    pub(crate) fn born(&self) -> Stamp {
+        self.life.born()
+    }
+
     /// When it was last deleted before it was created as it is.
     pub(crate) fn buried(&self) -> Option<Stamp> {
         self.life.buried()
