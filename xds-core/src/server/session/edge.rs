@@ -5,13 +5,17 @@
 //! walked or left at the cost of the edges concerned. A table finds the edge of a session and a
 //! resource; it is never walked.
 
+mod due_list;
+
 use core::hash::BuildHasher as _;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use self::due_list::Release;
+pub(crate) use self::due_list::{Due, DueList, Ride};
 use crate::{
-    server::{event::Cause, store::history::Stamp},
+    server::event::Cause,
     slab::{Key, Slab, Slot},
 };
 
@@ -71,124 +75,6 @@ impl Standing {
 pub(crate) enum Grace {
     None,
     Running,
-}
-
-/// Why the client is to be sent a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
-    pub(crate) cause: Cause,
-    /// Unchanged since the client rejected it: it goes along with another one's change (M107).
-    pub(crate) ride: Ride,
-    release: Release,
-}
-
-/// Whether what is due may be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Release {
-    Released,
-    Withheld,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ride {
-    OwnReason,
-    Along,
-}
-
-impl Due {
-    pub(crate) fn because(cause: Cause) -> Self {
-        Self { cause, ride: Ride::OwnReason, release: Release::Released }
-    }
-
-    /// The same, but as something that goes along.
-    pub(crate) fn along(self) -> Self {
-        Self { ride: Ride::Along, ..self }
-    }
-}
-
-/// The edges of a session that are due.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DueList {
-    /// For the next response.
-    released: List,
-    /// Gone, and not to be told yet (M147).
-    withheld: List,
-    /// When the newest resource for the next response changed, or one of the positions below, which are after all
-    /// others.
-    newest: Stamp,
-}
-
-impl Default for DueList {
-    fn default() -> Self {
-        let (released, withheld) = (List::default(), List::default());
-        Self { released, withheld, newest: Stamp::START }
-    }
-}
-
-impl DueList {
-    /// It is to be looked up.
-    const UNKNOWN: Stamp = Stamp::MAX;
-    /// The same, of what there was no room for in the last response.
-    const LEFT_OVER: Stamp = Self::UNKNOWN.before();
-    /// The same; it waits for something else, since that response was rejected.
-    const WAITING: Stamp = Self::LEFT_OVER.before();
-
-    /// Whether there is nothing for the next response.
-    pub(crate) fn is_empty(self) -> bool {
-        self.released.is_empty()
-    }
-
-    pub(crate) fn first(self) -> Slot {
-        self.released.first()
-    }
-
-    /// Whether there is something that does not wait for something else.
-    pub(crate) fn is_ready(self) -> bool {
-        !self.released.is_empty() && self.newest != Self::WAITING
-    }
-
-    /// The rest of a response is all there is now.
-    pub(crate) fn leave_over(&mut self) {
-        if !self.released.is_empty() {
-            self.newest = Self::LEFT_OVER;
-        }
-    }
-
-    /// The response was rejected of which the rest is left.
-    pub(crate) fn let_the_rest_wait(&mut self) {
-        if self.newest == Self::LEFT_OVER {
-            self.newest = Self::WAITING;
-        }
-    }
-
-    /// When the newest resource for the next response changed, if that is known.
-    pub(crate) fn newest(self) -> Option<Stamp> {
-        Some(self.newest).filter(|&newest| newest < Self::WAITING)
-    }
-
-    /// That was found out.
-    pub(crate) fn note_newest(&mut self, newest: Stamp) {
-        if self.newest == Self::UNKNOWN {
-            self.newest = newest;
-        }
-    }
-
-    /// Something became due for the next response, or is not any more.
-    fn note_altered(&mut self) {
-        self.newest = if self.released.is_empty() { Stamp::START } else { Self::UNKNOWN };
-    }
-
-    /// What is not to be told yet.
-    pub(crate) fn withheld(self) -> List {
-        self.withheld
-    }
-
-    fn list(&mut self, release: Release) -> &mut List {
-        match release {
-            Release::Released => &mut self.released,
-            Release::Withheld => &mut self.withheld,
-        }
-    }
 }
 
 /// The two ends of a list of edges.
@@ -411,8 +297,8 @@ impl Edges {
 
     /// What was withheld may be told.
     pub(crate) fn release_withheld(&mut self, list: &mut DueList) {
-        while let Some(due) = self.at(list.withheld.first()).and_then(|edge| edge.due) {
-            self.set_due(list, list.withheld.first(), Due { release: Release::Released, ..due });
+        while let Some(due) = self.at(list.withheld().first()).and_then(|edge| edge.due) {
+            self.set_due(list, list.withheld().first(), Due { release: Release::Released, ..due });
         }
     }
 

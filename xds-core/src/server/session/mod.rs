@@ -43,6 +43,7 @@ mod renewal;
 mod sotw;
 mod stated;
 mod wanted;
+mod wildcard;
 mod window;
 
 use alloc::{boxed::Box, vec::Vec};
@@ -56,6 +57,7 @@ use self::{
     progress::Behind,
     rare::Rare,
     renewal::Renewals,
+    wildcard::{CatchUp, Owed, Wildcard},
     window::{Answer, Sent},
 };
 use super::{
@@ -66,7 +68,7 @@ use super::{
         arena::Arena,
         body::{Form, Payload, Ttls},
         history::Stamp,
-        version::{StatedVersion, TypeVersion},
+        version::StatedVersion,
     },
     subscriptions::Peer,
     wants::Wants,
@@ -152,43 +154,6 @@ enum First {
     /// Nor that, and it is to be answered even if there is nothing to say.
     Owed,
     Answered,
-}
-
-/// A subscription to everything.
-#[derive(Clone, Copy, Debug)]
-struct Wildcard {
-    /// Where it is in the arena's list of them.
-    seat: Slot,
-    /// The client has what was set up to here (types that are sent as changes).
-    cursor: Stamp,
-    /// The furthest that the cursor has been.
-    reached: Stamp,
-    /// The newest change when the client was last told what is gone, or when it subscribed (incremental
-    /// variant).
-    told: Stamp,
-    /// What had changed up to here when rejected resources last rode along: they do so once (M107).
-    rode: Stamp,
-    /// What the client was last sent (types that are sent in full state).
-    version: TypeVersion,
-    /// Why the client is behind, if not for a change.
-    owed: Option<Owed>,
-    /// Whether what the client has by name is left out until it has caught up (M31).
-    catch_up: CatchUp,
-}
-
-/// The client is to be sent all of the wildcard.
-#[derive(Clone, Copy, Debug)]
-struct Owed {
-    cause: Cause,
-    /// The newest change at that time; a later one is a reason of its own.
-    at: Stamp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CatchUp {
-    Everything,
-    /// All but what edges say the client has.
-    TheRest,
 }
 
 /// What a response is for.

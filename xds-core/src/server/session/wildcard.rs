@@ -1,0 +1,46 @@
+//! A subscription to everything: how far the client has been sent it, and told what is gone of it.
+
+use crate::{
+    server::{
+        event::Cause,
+        store::{history::Stamp, version::TypeVersion},
+    },
+    slab::Slot,
+};
+
+/// A subscription to everything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wildcard {
+    /// Where it is in the arena's list of them.
+    pub(super) seat: Slot,
+    /// The client has what was set up to here (types that are sent as changes).
+    pub(super) cursor: Stamp,
+    /// The furthest that the cursor has been.
+    pub(super) reached: Stamp,
+    /// The newest change when the client was last told what is gone, or when it subscribed (incremental
+    /// variant).
+    pub(super) told: Stamp,
+    /// What had changed up to here when rejected resources last rode along: they do so once (M107).
+    pub(super) rode: Stamp,
+    /// What the client was last sent (types that are sent in full state).
+    pub(super) version: TypeVersion,
+    /// Why the client is behind, if not for a change.
+    pub(super) owed: Option<Owed>,
+    /// Whether what the client has by name is left out until it has caught up (M31).
+    pub(super) catch_up: CatchUp,
+}
+
+/// The client is to be sent all of the wildcard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owed {
+    pub(super) cause: Cause,
+    /// The newest change at that time; a later one is a reason of its own.
+    pub(super) at: Stamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CatchUp {
+    Everything,
+    /// All but what edges say the client has.
+    TheRest,
+}
