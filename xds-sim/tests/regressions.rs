@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 27] = [
+const MENDED: [(&str, &str, &str); 28] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -141,6 +141,11 @@ const MENDED: [(&str, &str, &str); 27] = [
         "a heartbeat does not end the wait of who asks for the resource by its other name (IC31, the rule was wrong)",
         "variant=delta types=1 names=1 operations=20 actions={watch-all,watch-again,set-back,storm,empty,watch-when-told,set-for-a-while,set-error,watch-many,watch-alias}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACgAAAAABAwsAAAAAAQANAAAAAAEK",
+    ),
+    (
+        "an alias of what a client comes back with is answered where it asks for that with a glob (IL1)",
+        "clients=2 servers=3 variant=delta types=1 operations=20 actions={watch-again,delete,set-bad,set-back,watch-glob,watch-alias} faults={starve,wake-for-nothing,reset,refuse,half-open}",
+        "AAEAAAEAAAABAAABAAAAAQADAAAAAAEAAAEAAAABAAMAAAEAAQAAAQAAAAEACAAAAAABBA4AAAAAAQAJAAAB",
     ),
 ];
 

@@ -1,6 +1,9 @@
 //! Aliases where names have rules of their own: globs, full state, deletions that wait, views of layers.
 
-use crate::support::{Rig, run_all, run_all_with, url};
+use crate::{
+    globs::expand,
+    support::{Rig, run_all, run_all_with, url},
+};
 use xds_core::server::{
     AckGated, Admission, NackRecovery, OnDemand, OrderingPolicy, ServerConfig, TypeConfig,
 };
@@ -138,6 +141,24 @@ fn aliases_keep_to_the_rules_of_names() {
             unwanted eds y",
         )],
     );
+}
+
+#[test]
+fn an_alias_of_what_a_glob_has_brought_before_is_answered() {
+    run_all(&[(
+        "M136 M138 IS7",
+        &expand(
+            "
+            set own @/g/a+@/x=1 @/g/b=1
+            d> own +@/g/*
+            d< own first @/g/a+@/x=1 @/g/b=1
+            close
+            2d> own +@/g/* +@/x has:@/g/a+@/x=1 has:@/g/b=1
+            2d< own first @/g/a+@/x=1
+            2d> own ack
+            2d<",
+        ),
+    )]);
 }
 
 /// M146, M147: the alias goes with the resource, when that may be told; another one is sent before.

@@ -56,7 +56,8 @@ impl Turn<'_> {
         let has_more = aliases.next().is_some();
         let edge = self.edges.find(self.slot, resource)?;
         let is_named = self.standing(edge) == Some(Standing::Named);
-        let asks_otherwise = has_more || is_named || self.session.wildcard.is_some();
+        let asks_otherwise =
+            has_more || is_named || self.session.wildcard.is_some() || self.is_in_glob(name);
         (is_meant && asks_otherwise).then_some(edge)
     }
 

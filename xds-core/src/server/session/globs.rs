@@ -76,12 +76,15 @@ impl Turn<'_> {
 
     /// Whether the client subscribes to a glob or an alias that stands for the name.
     pub(super) fn is_covered(&self, name: &str) -> bool {
-        let globs = self.arena.globs_over(name);
-        let by_glob = globs.into_iter().any(|glob| {
+        self.is_in_glob(name) || self.is_meant(name)
+    }
+
+    /// Whether the client subscribes to a glob that the name is below.
+    pub(super) fn is_in_glob(&self, name: &str) -> bool {
+        self.arena.globs_over(name).into_iter().any(|glob| {
             let edge = self.edges.find(self.slot, glob).and_then(|edge| self.edges.at(edge));
             edge.is_some_and(|edge| edge.standing == Standing::Named)
-        });
-        by_glob || self.is_meant(name)
+        })
     }
 
     /// The client has dropped a name with an edge. What a glob stood for goes, unless another glob or the
