@@ -123,7 +123,7 @@ impl ChannelCredentials {
 }
 
 impl TlsFiles {
-    fn read(config: Option<&Field<'_>>) -> Result<Self, BootstrapError> {
+    pub(crate) fn read(config: Option<&Field<'_>>) -> Result<Self, BootstrapError> {
         let mut files = Self::default();
         let Some(config) = config else { return Ok(files) };
         config.object()?;

@@ -6,7 +6,7 @@ use thiserror::Error;
 use xds_core::{ResourceName, xdstp::ListenerTemplate};
 
 use crate::{
-    credentials::{CallCredentials, ChannelCredentials},
+    credentials::{CallCredentials, ChannelCredentials, TlsFiles},
     error::{BootstrapError, ErrorKind, Warning, WarningKind},
     guards::Guards,
     json::{self, Field, RawJson},
@@ -59,6 +59,20 @@ pub struct CertificateProvider {
     pub plugin_name: String,
     /// What the plugin is told.
     pub config: RawJson,
+}
+
+impl CertificateProvider {
+    /// The files that an instance of the plugin `file_watcher` watches (A29); `None` if it is of another one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with its configuration, and in which field.
+    pub fn file_watcher(&self) -> Result<Option<TlsFiles>, BootstrapError> {
+        if self.plugin_name != "file_watcher" {
+            return Ok(None);
+        }
+        TlsFiles::read(Some(&Field::root(self.config.value()))).map(Some)
+    }
 }
 
 /// How to reach a service that is no management server (BS-24).

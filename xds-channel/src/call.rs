@@ -120,6 +120,17 @@ fn address(shared: &Shared, request: &mut Parts) -> Result<(), Status> {
     Ok(())
 }
 
+/// A server wants to know whether it was reached by TLS.
+fn with_scheme(mut request: Request<Body>, scheme: &Scheme) -> Result<Request<Body>, Status> {
+    if request.uri().scheme() != Some(scheme) {
+        let mut parts = request.uri().clone().into_parts();
+        parts.scheme = Some(scheme.clone());
+        *request.uri_mut() =
+            Uri::from_parts(parts).map_err(|why| Status::internal(why.to_string()))?;
+    }
+    Ok(request)
+}
+
 /// Sends the request to an endpoint, as soon as there is one.
 async fn send(
     shared: &Shared,
@@ -174,6 +185,7 @@ async fn try_send(
     let Some(connection) = picking.connections.get(&id) else {
         return Ok(Sent::Not(request));
     };
+    let request = with_scheme(request, &picking.scheme)?;
     match connection.clone().try_send_request(request).await {
         Ok(response) => Ok(Sent::Answered(response, permit)),
         Err(mut error) => match error.take_message() {

@@ -1,7 +1,14 @@
 //! The connections of one cluster, as its balancer says.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
+use http::uri::Scheme;
 use hyper::client::conn::http2::SendRequest;
 use tokio::{
     sync::{mpsc, watch},
@@ -9,9 +16,13 @@ use tokio::{
     time::Instant,
 };
 use tonic::body::Body;
+use xds_bootstrap::TlsFiles;
 use xds_core::{ResourceName, Time};
 use xds_routing::{
-    balancer::{Balancer, BalancerOutput, ConnectionEvent, ConnectionId, Picker, leaves},
+    Random,
+    balancer::{
+        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, Picker, leaves,
+    },
     dependencies::{ClusterConfiguration, Configuration},
     router::Failure,
 };
@@ -21,6 +32,7 @@ use crate::{
     counters::OfProcess,
     dial::{ConnectionNews, Dial},
     driver::News,
+    tls::ClusterTls,
 };
 
 /// The driver's clock, in the cores' time.
@@ -56,6 +68,8 @@ pub(crate) struct Picking {
     pub(crate) connections: Connections,
     /// For the messages of calls that fail.
     pub(crate) cluster: Arc<ClusterConfiguration>,
+    /// By what the connections are reached.
+    pub(crate) scheme: Scheme,
 }
 
 type Connections = Arc<BTreeMap<ConnectionId, SendRequest<Body>>>;
@@ -63,9 +77,13 @@ type Connections = Arc<BTreeMap<ConnectionId, SendRequest<Body>>>;
 /// A cluster that routes or calls keep.
 pub(crate) struct Cluster {
     name: ResourceName,
+    /// Of the balancer: one that takes its place numbers its connections from the beginning.
     serial: u64,
     balancer: Balancer,
+    times: BalancerTimes,
+    random: Random,
     dial: Dial,
+    providers: BTreeMap<String, TlsFiles>,
     news: mpsc::UnboundedSender<News>,
     /// What it is, to say in failures; `None` while calls to it fail.
     configuration: Option<Arc<ClusterConfiguration>>,
@@ -80,16 +98,21 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn new(
         name: &ResourceName,
-        serial: u64,
+        host: &Arc<str>,
         options: &ChannelOptions,
         seed: u64,
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
+        let mut random = Random::new(seed);
+        let dial = Dial { timeout: options.connect_timeout, host: Arc::clone(host), tls: None };
         Self {
             name: name.clone(),
-            serial,
-            balancer: Balancer::new(options.times, seed).with_counters(Arc::new(OfProcess)),
-            dial: Dial { timeout: options.connect_timeout },
+            serial: next_serial(),
+            balancer: balancer(options.times, &mut random),
+            times: options.times,
+            random,
+            dial,
+            providers: options.certificate_providers.clone(),
             news,
             configuration: None,
             leaves: Vec::new(),
@@ -138,11 +161,13 @@ impl Cluster {
             return;
         }
         self.leaves = leaves.iter().map(|leaf| Arc::clone(leaf)).collect();
-        let secured = leaves.iter().find(|leaf| leaf.cluster.tls.is_some());
-        let configured = match secured {
-            Some(leaf) => Err(leaf.failure("the cluster asks for TLS, which is not supported")),
-            None => self.balancer.configure(configuration, &self.name, now),
-        };
+        let secured = self.secure(&leaves);
+        let configured = secured.and_then(|tls| {
+            if tls != self.dial.tls {
+                self.begin_anew(tls);
+            }
+            self.balancer.configure(configuration, &self.name, now)
+        });
         match configured {
             Ok(()) => {
                 // It is a leaf that can say what is wrong.
@@ -151,6 +176,34 @@ impl Cluster {
             }
             Err(failure) => self.fail(failure),
         }
+    }
+
+    /// How connections are secured, which is the same for all clusters that calls go to.
+    fn secure(&self, leaves: &[&Arc<ClusterConfiguration>]) -> Result<Option<ClusterTls>, Failure> {
+        let mut asked = leaves.iter().map(|leaf| {
+            let context = leaf.cluster.tls.as_ref();
+            let tls = context.map(|it| ClusterTls::new(it, &self.providers)).transpose();
+            tls.map_err(|why| leaf.failure(format!("the cluster asks for TLS, but {why}")))
+        });
+        let first = asked.next().transpose()?.flatten();
+        for (tls, leaf) in asked.zip(leaves.iter().skip(1)) {
+            if tls? != first {
+                let why = "the clusters that it is made of are secured in different ways, \
+                    which is not supported";
+                return Err(leaf.failure(why));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Connections that were made in another way are not used any more; calls on them go on.
+    fn begin_anew(&mut self, tls: Option<ClusterTls>) {
+        self.dial.tls = tls;
+        self.serial = next_serial();
+        self.balancer = balancer(self.times, &mut self.random);
+        self.picker = None;
+        self.connections = Arc::default();
+        core::mem::take(&mut self.dials).values().for_each(AbortHandle::abort);
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -192,7 +245,7 @@ impl Cluster {
                         let cluster = cluster.clone();
                         let _ = sender.send(News::Connection { cluster, serial, id, news });
                     };
-                    self.dials.insert(id, self.dial.start(addresses, tell));
+                    self.dials.insert(id, self.dial.clone().start(addresses, tell));
                 }
                 BalancerOutput::Disconnect(id) => {
                     if let Some(dial) = self.dials.remove(&id) {
@@ -210,9 +263,20 @@ impl Cluster {
             return;
         };
         let connections = Arc::clone(&self.connections);
-        let picking = Picking { picker, connections, cluster };
+        let scheme = if self.dial.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        let picking = Picking { picker, connections, cluster, scheme };
         self.state.send_replace(ClusterState::Picking(Arc::new(picking)));
     }
+}
+
+/// No two balancers of a process have the same.
+fn next_serial() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn balancer(times: BalancerTimes, random: &mut Random) -> Balancer {
+    Balancer::new(times, random.next_u64()).with_counters(Arc::new(OfProcess))
 }
 
 impl Drop for Cluster {

@@ -1,12 +1,21 @@
 //! Connections to endpoints.
 
 use core::{net::IpAddr, time::Duration};
+use std::sync::Arc;
 
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::{net::TcpStream, task::AbortHandle, time::timeout};
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    task::AbortHandle,
+    time::timeout,
+};
 use tonic::body::Body;
 use xds_routing::SocketAddress;
+
+use crate::tls::ClusterTls;
 
 /// What became of a connection.
 #[derive(Debug)]
@@ -16,9 +25,13 @@ pub(crate) enum ConnectionNews {
     Closed,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// How to connect.
+#[derive(Clone, Debug)]
 pub(crate) struct Dial {
     pub(crate) timeout: Duration,
+    /// Whom the channel is for, to tell endpoints that have several certificates.
+    pub(crate) host: Arc<str>,
+    pub(crate) tls: Option<ClusterTls>,
 }
 
 impl Dial {
@@ -30,7 +43,7 @@ impl Dial {
         tell: impl Fn(ConnectionNews) + Send + 'static,
     ) -> AbortHandle {
         let dialling = async move {
-            let connected = timeout(self.timeout, connect(&addresses)).await;
+            let connected = timeout(self.timeout, self.connect(&addresses)).await;
             let connected = connected
                 .unwrap_or_else(|_| Err(format!("no connection within {:?}", self.timeout)));
             match connected {
@@ -48,28 +61,45 @@ impl Dial {
         };
         tokio::spawn(dialling).abort_handle()
     }
-}
 
-type Connection = http2::Connection<TokioIo<TcpStream>, Body, TokioExecutor>;
-
-async fn connect(addresses: &[SocketAddress]) -> Result<(SendRequest<Body>, Connection), String> {
-    let mut failure = String::from("no address");
-    for address in addresses {
-        match connect_to(address).await {
-            Ok(socket) => {
-                let handshake = http2::Builder::new(TokioExecutor::new())
-                    .timer(TokioTimer::new())
-                    .adaptive_window(true)
-                    .handshake(TokioIo::new(socket));
-                return handshake.await.map_err(|why| format!("{address}: {why}"));
+    async fn connect(
+        &self,
+        addresses: &[SocketAddress],
+    ) -> Result<(SendRequest<Body>, Connection), String> {
+        let mut failure = String::from("no address");
+        for address in addresses {
+            match self.connect_to(address).await {
+                Ok(socket) => {
+                    let handshake = http2::Builder::new(TokioExecutor::new())
+                        .timer(TokioTimer::new())
+                        .adaptive_window(true)
+                        .handshake(TokioIo::new(socket));
+                    return handshake.await.map_err(|why| format!("{address}: {why}"));
+                }
+                Err(why) => failure = format!("{address}: {why}"),
             }
-            Err(why) => failure = format!("{address}: {why}"),
         }
+        Err(failure)
     }
-    Err(failure)
+
+    async fn connect_to(&self, address: &SocketAddress) -> Result<Box<dyn Io>, String> {
+        let socket = open(address).await.map_err(|why| why.to_string())?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(socket)) };
+        let name = match ServerName::try_from(self.host.to_string()) {
+            Ok(name) => name,
+            Err(_) => socket.peer_addr().map_err(|why| why.to_string())?.ip().into(),
+        };
+        Ok(Box::new(tls.connect(socket, name).await?))
+    }
 }
 
-async fn connect_to(address: &SocketAddress) -> std::io::Result<TcpStream> {
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+type Connection = http2::Connection<TokioIo<Box<dyn Io>>, Body, TokioExecutor>;
+
+async fn open(address: &SocketAddress) -> std::io::Result<TcpStream> {
     let socket = match address.host.parse::<IpAddr>() {
         Ok(ip) => TcpStream::connect((ip, address.port)).await,
         Err(_) => TcpStream::connect((address.host.as_str(), address.port)).await,

@@ -72,7 +72,8 @@ pub(crate) struct Driver {
     clock: Clock,
     random: Random,
     clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
-    serial: u64,
+    /// Whom the channel is for.
+    host: Arc<str>,
     routing: watch::Sender<Routing>,
     news: mpsc::UnboundedReceiver<News>,
     own_news: mpsc::UnboundedSender<News>,
@@ -82,6 +83,7 @@ impl Driver {
     pub(crate) fn new(
         manager: DependencyManager,
         client: ClientHandle,
+        host: &str,
         options: ChannelOptions,
         seed: u64,
     ) -> (Self, watch::Receiver<Routing>) {
@@ -93,7 +95,7 @@ impl Driver {
             clock: Clock(Instant::now()),
             random: Random::new(seed ^ 1),
             clusters: BTreeMap::new(),
-            serial: 0,
+            host: host.into(),
             routing,
             news,
             own_news,
@@ -158,10 +160,9 @@ impl Driver {
         }
         self.dependencies.subscribe(name);
         let (cluster, weak) = self.clusters.entry(name.clone()).or_insert_with(|| {
-            self.serial = self.serial.wrapping_add(1);
             let seed = self.random.next_u64();
             let news = self.own_news.clone();
-            (Cluster::new(name, self.serial, &self.options, seed, news), Weak::new())
+            (Cluster::new(name, &self.host, &self.options, seed, news), Weak::new())
         });
         let hold = Hold { name: name.clone(), state: cluster.state(), news: self.own_news.clone() };
         let hold = Arc::new(hold);

@@ -47,10 +47,17 @@
 //! A cluster's limit of calls under way is for all channels of the process together (A32); a call beyond it
 //! fails with UNAVAILABLE.
 //!
+//! # TLS
+//!
+//! A cluster says who vouches for its endpoints, which names their certificates may have, and which certificate is shown to
+//! them (A29). It names instances of certificate providers for that, which the options have
+//! ([`ChannelOptions::certificate_providers`]); calls to a cluster that names another one fail and say so. Files are
+//! read for each connection. As gRPC has it, the name that a channel asks for need not be in a certificate.
+//!
 //! # What is not here
 //!
-//! Clusters that ask for TLS, for hashes or for other policies than round robin: their calls fail and say so. Retries,
-//! HTTP filters, outlier detection, load reports.
+//! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Retries, HTTP filters,
+//! outlier detection, load reports.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -62,6 +69,7 @@ mod dial;
 mod driver;
 mod metadata;
 mod status;
+mod tls;
 
 use core::{
     pin::Pin,
@@ -69,6 +77,7 @@ use core::{
     time::Duration,
 };
 use std::{
+    collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex},
 };
@@ -77,6 +86,7 @@ use http::{HeaderValue, Request, Response, uri::Authority};
 use thiserror::Error;
 use tokio::sync::watch;
 use tonic::{Status, body::Body};
+use xds_bootstrap::TlsFiles;
 use xds_core::ResourceName;
 use xds_handle::ClientHandle;
 use xds_routing::{Random, balancer::BalancerTimes, dependencies::DependencyManager};
@@ -96,6 +106,8 @@ pub struct ChannelOptions {
     pub connect_timeout: Duration,
     /// How long to wait before the next priority, the next attempt, the end of a priority.
     pub times: BalancerTimes,
+    /// The instances of certificate providers that clusters may name, with the files that they watch (A29).
+    pub certificate_providers: BTreeMap<String, TlsFiles>,
     /// What chance begins with; `None` is another number in each process.
     pub seed: Option<u64>,
 }
@@ -109,8 +121,17 @@ impl ChannelOptions {
             listener: None,
             connect_timeout: Duration::from_secs(20),
             times: BalancerTimes::default(),
+            certificate_providers: BTreeMap::new(),
             seed: None,
         }
+    }
+
+    /// Lets clusters secure their connections with the files of a certificate provider
+    /// ([`CertificateProvider::file_watcher`](xds_bootstrap::CertificateProvider::file_watcher)).
+    #[must_use]
+    pub fn with_certificate_provider(mut self, name: impl Into<String>, files: TlsFiles) -> Self {
+        self.certificate_providers.insert(name.into(), files);
+        self
     }
 
     /// Asks for the listener of this name, as a bootstrap's template may have it.
@@ -175,7 +196,8 @@ impl XdsChannel {
         let listener = options.listener.clone().unwrap_or_else(|| ResourceName::from(name));
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-        let (driver, routing) = Driver::new(manager, client.clone(), options, seed);
+        let (driver, routing) =
+            Driver::new(manager, client.clone(), authority.host(), options, seed);
         tokio::spawn(driver.run());
         let random = Mutex::new(Random::new(seed));
         Ok(Self { shared: Arc::new(Shared { routing, authority, random }) })

@@ -1,7 +1,7 @@
 //! gRPC's bootstrap as a whole: nodes, authorities, templates, providers.
 
 use serde_json::json;
-use xds_bootstrap::{Bootstrap, ChannelCredentials, UnknownAuthority};
+use xds_bootstrap::{Bootstrap, ChannelCredentials, TlsFiles, UnknownAuthority};
 use xds_core::proto::{NullValue, value::Kind};
 
 use crate::{load, refusal, server, with_top};
@@ -213,6 +213,30 @@ fn certificate_providers_are_kept_as_they_are() {
             format!("certificate_providers.default{why}")
         );
     }
+}
+
+#[test]
+fn a_file_watcher_watches_files() {
+    let with = |plugin: &str, config: serde_json::Value| {
+        let provider = json!({ "own": { "plugin_name": plugin, "config": config } });
+        let bootstrap = load(&with_top("certificate_providers", provider));
+        bootstrap.certificate_providers["own"].file_watcher().map_err(|why| why.to_string())
+    };
+    let files = TlsFiles::default()
+        .with_ca_certificate("/ca")
+        .with_identity("/c", "/k")
+        .with_refresh_interval(std::time::Duration::from_secs(60));
+    let config = json!({
+        "ca_certificate_file": "/ca",
+        "certificate_file": "/c",
+        "private_key_file": "/k",
+        "refresh_interval": "60s",
+    });
+    assert_eq!(with("file_watcher", config.clone()), Ok(Some(files)));
+    assert_eq!(with("another", config), Ok(None));
+    let half = with("file_watcher", json!({ "certificate_file": "/c" })).unwrap_err();
+    assert!(half.contains("certificate_file") && half.contains("private_key_file"), "{half}");
+    println!("covers: B24");
 }
 
 #[test]

@@ -5,5 +5,6 @@ mod support;
 
 mod failures;
 mod routes;
+mod secured;
 mod swaps;
 mod world;

@@ -90,14 +90,14 @@ impl World {
         Self { server: server.handle(), serving, client }
     }
 
-    pub(crate) fn channel(&self) -> XdsChannel {
-        let mut options = ChannelOptions::new("node-1");
-        options.seed = Some(1);
-        XdsChannel::new(&self.client, "xds:///shop", options).expect("a target")
+    pub(crate) fn health(&self) -> HealthClient<XdsChannel> {
+        self.health_with(ChannelOptions::new("node-1"))
     }
 
-    pub(crate) fn health(&self) -> HealthClient<XdsChannel> {
-        HealthClient::new(self.channel())
+    pub(crate) fn health_with(&self, mut options: ChannelOptions) -> HealthClient<XdsChannel> {
+        options.seed = Some(1);
+        let channel = XdsChannel::new(&self.client, "xds:///shop", options);
+        HealthClient::new(channel.expect("a target"))
     }
 
     pub(crate) async fn apply(&self, change: Transaction) {
@@ -220,7 +220,8 @@ impl Backend {
     pub(crate) async fn slow(delay: Duration) -> Self {
         let reporter = HealthReporter::new();
         let inner = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
-        let counted = Counted { inner, delay, calls: Arc::default(), headers: Arc::default() };
+        let (calls, headers, scheme) = (Arc::default(), Arc::default(), Arc::default());
+        let counted = Counted { inner, delay, calls, headers, scheme };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -251,6 +252,8 @@ pub(crate) struct Counted {
     calls: Arc<AtomicUsize>,
     /// Of the last call.
     pub(crate) headers: Arc<Mutex<HeaderMap>>,
+    /// By what it was made.
+    pub(crate) scheme: Arc<Mutex<Option<String>>>,
 }
 
 impl NamedService for Counted {
@@ -269,6 +272,7 @@ impl Service<Request<Body>> for Counted {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         self.calls.fetch_add(1, Ordering::SeqCst);
         *self.headers.lock().unwrap() = request.headers().clone();
+        *self.scheme.lock().unwrap() = request.uri().scheme_str().map(Into::into);
         let (mut inner, delay) = (self.inner.clone(), self.delay);
         Box::pin(async move {
             sleep(delay).await;

@@ -1,0 +1,258 @@
+//! TLS to endpoints, as their cluster asks for it (A29): which files, and whose certificates will do.
+
+use core::fmt;
+use std::{collections::BTreeMap, net::IpAddr, path::Path, sync::Arc};
+
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_cert_signed_by_trust_anchor,
+    },
+    crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+    server::ParsedCertificate,
+};
+use tokio::{net::TcpStream, task::spawn_blocking};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use webpki::EndEntityCert;
+use xds_bootstrap::{IdentityFiles, TlsFiles};
+use xds_routing::{
+    listener::{CertificateProvider, TlsContext, TrustedRoots},
+    pattern::TextMatcher,
+};
+
+const ALPN_HTTP2: &[u8] = b"h2";
+
+/// How the connections of a cluster are secured. The files are read for each of them, so that it has what is in
+/// them now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterTls {
+    files: TlsFiles,
+    names: Vec<TextMatcher>,
+}
+
+impl ClusterTls {
+    /// What a cluster asks for, of these instances of certificate providers.
+    ///
+    /// # Errors
+    ///
+    /// What is not there, for the messages of calls.
+    pub(crate) fn new(
+        context: &TlsContext,
+        providers: &BTreeMap<String, TlsFiles>,
+    ) -> Result<Self, String> {
+        let of = |provider: &CertificateProvider| {
+            let name = provider.instance.as_str();
+            providers.get(name).ok_or_else(|| format!("there is no certificate provider `{name}`"))
+        };
+        let mut files = TlsFiles::default();
+        match &context.roots {
+            Some(TrustedRoots::Provider(provider)) => {
+                files.ca_certificate = of(provider)?.ca_certificate.clone();
+                if files.ca_certificate.is_none() {
+                    let name = &provider.instance;
+                    return Err(format!("the certificate provider `{name}` has no roots"));
+                }
+            }
+            Some(TrustedRoots::System) => {}
+            _ => return Err("nobody vouches for the endpoints' certificates".into()),
+        }
+        if let Some(provider) = &context.identity {
+            files.identity = of(provider)?.identity.clone();
+            if files.identity.is_none() {
+                let name = &provider.instance;
+                return Err(format!("the certificate provider `{name}` has no certificate"));
+            }
+        }
+        Ok(Self { files, names: context.names.clone() })
+    }
+
+    /// Shakes hands with an endpoint.
+    pub(crate) async fn connect(
+        &self,
+        socket: TcpStream,
+        name: ServerName<'static>,
+    ) -> Result<TlsStream<TcpStream>, String> {
+        let own = self.clone();
+        let config =
+            spawn_blocking(move || own.config()).await.map_err(|why| why.to_string())??;
+        let connecting = TlsConnector::from(Arc::new(config)).connect(name, socket);
+        let stream = connecting.await.map_err(|why| format!("TLS: {why}"))?;
+        if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
+            return Err("TLS: the endpoint did not agree to speak HTTP/2 (ALPN h2)".into());
+        }
+        Ok(stream)
+    }
+
+    fn config(&self) -> Result<ClientConfig, String> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Verifier {
+            roots: self.roots()?,
+            algorithms: provider.signature_verification_algorithms,
+            names: self.names.clone(),
+        };
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|why| why.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut config = match &self.files.identity {
+            None => config.with_no_client_auth(),
+            Some(IdentityFiles { certificate, private_key }) => {
+                let chain = certificates(certificate)?;
+                // What a parser says of a key might quote it.
+                let key = PrivateKeyDer::from_pem_slice(&read(private_key)?)
+                    .map_err(|_| format!("{} is no private key", private_key.display()))?;
+                let config = config.with_client_auth_cert(chain, key);
+                config.map_err(|why| format!("{}: {why}", certificate.display()))?
+            }
+        };
+        config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
+        Ok(config)
+    }
+
+    fn roots(&self) -> Result<RootCertStore, String> {
+        let mut roots = RootCertStore::empty();
+        match &self.files.ca_certificate {
+            Some(file) => {
+                for certificate in certificates(file)? {
+                    let added = roots.add(certificate);
+                    added.map_err(|why| format!("{}: {why}", file.display()))?;
+                }
+            }
+            None => {
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            }
+        }
+        match roots.is_empty() {
+            true => Err("there are no roots".into()),
+            false => Ok(roots),
+        }
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(file).map_err(|why| format!("{}: {why}", file.display()))
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let content = read(file)?;
+    let listed = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
+    let listed = listed.ok().filter(|listed| !listed.is_empty());
+    listed.ok_or_else(|| format!("{} is no list of certificates", file.display()))
+}
+
+/// Takes endpoints that the roots vouch for and that have one of the names, if names are stated; which name was
+/// asked for does not matter (A29).
+struct Verifier {
+    roots: RootCertStore,
+    algorithms: WebPkiSupportedAlgorithms,
+    names: Vec<TextMatcher>,
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &parsed,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        match self.names.is_empty() || is_named(end_entity, &self.names)? {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::NotValidForName.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Whether one of the names of a certificate is as one of these: names of DNS, URIs, and addresses that
+/// are stated exactly.
+fn is_named(certificate: &CertificateDer<'_>, names: &[TextMatcher]) -> Result<bool, Error> {
+    let parsed = EndEntityCert::try_from(certificate)
+        .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    let is_address = |name: &TextMatcher| match name {
+        TextMatcher::Exact(text, _) => text.parse::<IpAddr>().is_ok_and(|address| {
+            let name = ServerName::IpAddress(address.into());
+            parsed.verify_is_valid_for_subject_name(&name).is_ok()
+        }),
+        _ => false,
+    };
+    Ok(parsed.valid_dns_names().any(|own| names.iter().any(|name| is_dns_name(name, own)))
+        || parsed.valid_uri_names().any(|own| names.iter().any(|name| name.matches(own)))
+        || names.iter().any(is_address))
+}
+
+/// An exact name is also one that begins with another word than a certificate for all words does.
+fn is_dns_name(name: &TextMatcher, own: &str) -> bool {
+    match (name, own.strip_prefix("*.")) {
+        (TextMatcher::Exact(text, _), Some(parent)) => text
+            .split_once('.')
+            .is_some_and(|(word, rest)| !word.is_empty() && rest.eq_ignore_ascii_case(parent)),
+        (TextMatcher::Exact(text, _), None) => text.eq_ignore_ascii_case(own),
+        _ => name.matches(own),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xds_routing::pattern::LetterCase;
+
+    use super::*;
+
+    #[test]
+    fn names_of_certificates_may_be_for_all_words() {
+        let exactly = |text: &str| TextMatcher::Exact(text.into(), LetterCase::Sensitive);
+        for (name, own, fits) in [
+            ("a.example", "a.example", true),
+            ("a.example", "A.Example", true),
+            ("a.example", "*.example", true),
+            ("b.a.example", "*.example", false),
+            (".example", "*.example", false),
+            ("example", "*.example", false),
+            ("*.example", "*.example", true),
+        ] {
+            assert_eq!(is_dns_name(&exactly(name), own), fits, "{name} {own}");
+        }
+        let suffix = TextMatcher::Suffix(".example".into(), LetterCase::Sensitive);
+        assert!(is_dns_name(&suffix, "*.example"), "all else takes it as text");
+    }
+}

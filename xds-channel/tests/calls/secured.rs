@@ -1,0 +1,270 @@
+//! Clusters that ask for TLS (A29), with endpoints behind a terminator on loopback.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::WebPkiClientVerifier,
+};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
+use tokio_rustls::TlsAcceptor;
+use tonic::Code;
+use xds_bootstrap::TlsFiles;
+use xds_channel::ChannelOptions;
+use xds_core::proto::{StringMatcher, envoy::r#type::matcher::v3::string_matcher::MatchPattern};
+use xds_routing::proto::envoy::{
+    config::{
+        cluster::v3::Cluster,
+        core::v3::{TransportSocket, transport_socket},
+        route::v3::Route,
+    },
+    extensions::transport_sockets::tls::v3::{
+        CertificateProviderPluginInstance, CertificateValidationContext, CommonTlsContext,
+        UpstreamTlsContext, common_tls_context::ValidationContextType,
+    },
+};
+
+use crate::{
+    support::*,
+    world::{Backend, Change, World, check, eds, soon},
+};
+
+/// Files of one test, which go with it.
+struct Files {
+    directory: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+    authority: String,
+}
+
+impl Files {
+    /// Those of an authority.
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("xds-channel-{}-{number}", process::id()));
+        fs::create_dir(&directory).unwrap();
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let authority = params.self_signed(&key).unwrap().pem();
+        fs::write(directory.join("ca"), &authority).unwrap();
+        Self { directory, issuer: Issuer::new(params, key), authority }
+    }
+
+    /// A certificate and its key.
+    fn issue(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer);
+        (certificate.unwrap().pem(), key.serialize_pem())
+    }
+
+    /// What vouches for endpoints.
+    fn roots(&self) -> TlsFiles {
+        TlsFiles::default().with_ca_certificate(self.directory.join("ca"))
+    }
+
+    /// What a client shows.
+    fn own(&self) -> TlsFiles {
+        let (certificate, key) = self.issue(&["client.example"]);
+        let [at, key_at] = ["certificate", "key"].map(|name| self.directory.join(name));
+        fs::write(&at, certificate).unwrap();
+        fs::write(&key_at, key).unwrap();
+        TlsFiles::default().with_identity(at, key_at)
+    }
+
+    /// Ends the TLS of clients that have a certificate of the authority, before a backend.
+    async fn terminate(&self, names: &[&str], backend: SocketAddr) -> SocketAddr {
+        let (certificate, key) = self.issue(names);
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
+        let clients =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(clients.build().unwrap())
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let mut near = acceptor.accept(socket).await?;
+                    let mut far = TcpStream::connect(backend).await?;
+                    copy_bidirectional(&mut near, &mut far).await
+                });
+            }
+        });
+        address
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A cluster whose endpoints have to have one of these names.
+fn secured(roots: &str, names: &[MatchPattern]) -> Cluster {
+    let instance = |name: &str| {
+        let certificate_name = String::new();
+        Some(CertificateProviderPluginInstance { instance_name: name.into(), certificate_name })
+    };
+    let names = names.iter().map(|pattern| StringMatcher {
+        match_pattern: Some(pattern.clone()),
+        ..StringMatcher::default()
+    });
+    #[allow(deprecated, reason = "gRPC reads the names from here")]
+    let validation = CertificateValidationContext {
+        ca_certificate_provider_instance: instance(roots),
+        match_subject_alt_names: names.collect(),
+        ..CertificateValidationContext::default()
+    };
+    let context = UpstreamTlsContext {
+        common_tls_context: Some(CommonTlsContext {
+            tls_certificate_provider_instance: instance("own"),
+            validation_context_type: Some(ValidationContextType::ValidationContext(validation)),
+            ..CommonTlsContext::default()
+        }),
+        ..UpstreamTlsContext::default()
+    };
+    let socket = TransportSocket {
+        name: "tls".into(),
+        config_type: Some(transport_socket::ConfigType::TypedConfig(packed(&context))),
+    };
+    Cluster { transport_socket: Some(socket), ..eds("c") }
+}
+
+fn exactly(name: &str) -> MatchPattern {
+    MatchPattern::Exact(name.into())
+}
+
+fn to(name: &str) -> Vec<Route> {
+    vec![route(prefix(""), cluster(name))]
+}
+
+/// Both sides show certificates; when the cluster changes its mind, connections are made anew.
+#[tokio::test]
+async fn a_cluster_secures_its_connections() {
+    let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
+    let address = files.terminate(&["backend.example"], backend.address).await;
+    let options = ChannelOptions::new("node-1")
+        .with_certificate_provider("roots", files.roots())
+        .with_certificate_provider("own", files.own());
+    let mut client = world.health_with(options);
+    // There need not be a name, and that of the channel is none of the certificate's.
+    let change = Change::new().routes(to("c")).cluster_as(secured("roots", &[]));
+    world.apply(change.endpoints("c", &[address]).0).await;
+    check(&mut client, &[]).await.expect("an answer");
+    assert_eq!(backend.counted.scheme.lock().unwrap().as_deref(), Some("https"));
+
+    let mut count = 1;
+    for (names, fits) in [
+        (vec![exactly("backend.example")], true),
+        (vec![exactly("other.example")], false),
+        (vec![exactly("other.example"), MatchPattern::Prefix("backend.".into())], true),
+        (vec![MatchPattern::Suffix(".elsewhere".into())], false),
+    ] {
+        world.apply(Change::new().cluster_as(secured("roots", &names)).0).await;
+        if fits {
+            soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
+            count += 1;
+            continue;
+        }
+        let mut message = String::new();
+        // Until the cluster is known, calls may take the connection that was good for the one before.
+        soon(async {
+            while message.is_empty() {
+                match check(&mut client, &[]).await {
+                    Ok(()) => count += 1,
+                    Err(refused) => {
+                        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+                        message = refused.message().to_owned();
+                    }
+                }
+            }
+        })
+        .await;
+        assert!(message.contains("NotValidForName"), "{names:?}: {message}");
+    }
+    assert_eq!(backend.calls(), count, "what is refused sees no call");
+
+    // Without TLS at the end, to an endpoint without.
+    world.apply(Change::new().at("c", &[backend.address]).0).await;
+    let scheme = || backend.counted.scheme.lock().unwrap().clone();
+    soon(async {
+        while scheme().as_deref() != Some("http") {
+            let _ = check(&mut client, &[]).await;
+        }
+    })
+    .await;
+    println!("covers: B24");
+}
+
+/// Nobody falls back to less than what a cluster asks for.
+#[tokio::test]
+async fn what_a_cluster_asks_for_has_to_be_there() {
+    let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
+    let address = files.terminate(&["*.example"], backend.address).await;
+    let change = Change::new().routes(to("c")).cluster_as(secured("roots", &[]));
+    world.apply(change.endpoints("c", &[address]).0).await;
+    let nobody = Files::new();
+    let options = || ChannelOptions::new("node-1");
+    for (options, why) in [
+        (options(), "there is no certificate provider `roots`"),
+        (
+            options().with_certificate_provider("roots", files.own()),
+            "the certificate provider `roots` has no roots",
+        ),
+        (
+            options()
+                .with_certificate_provider("roots", files.roots())
+                .with_certificate_provider("own", files.roots()),
+            "the certificate provider `own` has no certificate",
+        ),
+        (
+            options()
+                .with_certificate_provider("roots", nobody.roots())
+                .with_certificate_provider("own", files.own()),
+            "TLS: invalid peer certificate",
+        ),
+        (
+            options()
+                .with_certificate_provider("roots", TlsFiles::default().with_ca_certificate("/no"))
+                .with_certificate_provider("own", files.own()),
+            "/no: ",
+        ),
+    ] {
+        let refused = check(&mut world.health_with(options), &[]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+        assert!(refused.message().contains(why), "{why}: {refused}");
+    }
+    assert_eq!(backend.calls(), 0);
+    println!("covers: B24");
+}
