@@ -13,8 +13,8 @@ use super::store::{
 use crate::{slab::Slot, text::ResourceName};
 
 /// The resources of one type under the wildcard that a client has rejected and not accepted since, by
-/// the change that it rejected first; if it was not sent them before that, by their creation: what has referred to
-/// them since then leads to something that it has in no form.
+/// the change that it rejected first; if it may not have been sent them before that, by their creation: what has
+/// referred to them since then leads to something that it has in no form.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     resources: BTreeMap<Stamp, (Slot, ResourceName)>,
@@ -34,7 +34,8 @@ impl Refused {
         let slots = arena.slots_between(from, to).filter(|slot| !known.contains(slot));
         self.resources.extend(slots.filter_map(|slot| {
             let resource = arena.at(slot)?;
-            let was_sent_before = resource.born() <= from;
+            // What was sent up to there had it as it was before, unless it changed while it waited to be sent.
+            let was_sent_before = resource.before <= from;
             let since = if was_sent_before { resource.stamp } else { resource.born() };
             Some((since, (slot, resource.name.clone())))
         }));

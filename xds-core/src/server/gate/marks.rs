@@ -200,7 +200,8 @@ impl Gate {
             if is_clusters {
                 self.shots = Shots::default();
             }
-        } else if session.is_rejected() {
+        } else if session.is_rejected() || session.is_refused() {
+            // It may be forgiven for that already, but has accepted nothing.
             marks.sent = marks.accepted;
             if is_clusters {
                 self.shots.reject();

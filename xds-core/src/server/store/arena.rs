@@ -213,6 +213,7 @@ impl Arena {
             None => resource.life.begin(resource.stamp, now),
             Some(replaced) => self.ghosts.keep_past(resource, replaced, now),
         }
+        resource.before = if replaced.is_some() { resource.stamp } else { now };
         resource.stamp = now;
         if let Some(replaced) = &replaced {
             pool.release(replaced);
@@ -349,6 +350,7 @@ impl Arena {
             payload: None,
             error: None,
             stamp: Stamp::START,
+            before: Stamp::START,
             life: Life::default(),
             want: Want::Untold,
             needs: Needs::default(),

@@ -303,3 +303,28 @@ fn what_was_rejected_holds_what_depends_on_what_was_there_before_and_never_sent(
     );
     run_all_with(&gated(|_| ()), &[("M146 M148", &script)]);
 }
+
+/// What is forgiven as soon as it is rejected, since it has gone, was not accepted all the same.
+#[test]
+fn who_rejects_endpoints_that_have_gone_waits_for_those_that_come_after_them() {
+    let mut rig = Rig::new(gated(|policy| policy.references = None));
+    rig.run(
+        "
+        set cds a=1; eds a=1; rds r=1
+        > cds
+        < cds first a=1
+        > cds
+        > eds a
+        > rds r
+        < eds first a=1
+        set eds -a
+        > eds nack a
+        set eds a=2
+        < eds changed a=2
+        <
+        > eds a
+        < rds first r=1
+        ",
+    );
+    println!("covers: M146 M148");
+}

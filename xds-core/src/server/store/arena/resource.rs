@@ -25,6 +25,8 @@ pub(crate) struct Resource {
     pub(crate) error: Option<Box<ResourceError>>,
     /// When it was last set or deleted.
     pub(crate) stamp: Stamp,
+    /// When it was set before that; if it was created then, the same.
+    pub(crate) before: Stamp,
     pub(super) life: Life,
     /// What the application was told of it.
     pub(crate) want: Want,
