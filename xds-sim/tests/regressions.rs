@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 28] = [
+const MENDED: [(&str, &str, &str); 29] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -146,6 +146,11 @@ const MENDED: [(&str, &str, &str); 28] = [
         "an alias of what a client comes back with is answered where it asks for that with a glob (IL1)",
         "clients=2 servers=3 variant=delta types=1 operations=20 actions={watch-again,delete,set-bad,set-back,watch-glob,watch-alias} faults={starve,wake-for-nothing,reset,refuse,half-open}",
         "AAEAAAEAAAABAAABAAAAAQADAAAAAAEAAAEAAAABAAMAAAEAAQAAAQAAAAEACAAAAAABBA4AAAAAAQAJAAAB",
+    ),
+    (
+        "who polls and asks for everything later states no version, which may be that of all there is (RJ-01, IL1)",
+        "streams=PerType types=1 names=4 operations=20 transport=Polls actions={watch-all,unwatch,watch-again,delete,slow-watcher} faults={wake-for-nothing,end,hang}",
+        "AAABAAAAAAEAAQAAAAAAAAEAAwAAAAABBgUAAAADAQALAAADAAEHBA",
     ),
 ];
 

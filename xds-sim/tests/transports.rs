@@ -41,6 +41,31 @@ fn what_was_let_go_is_asked_for_without_a_version() {
     });
 }
 
+/// The same of everything that is asked for later: the version may be that of all there is.
+#[test]
+fn everything_is_asked_for_without_a_version() {
+    run(Transport::Polls, |world| {
+        world.set(0, "r0", "good");
+        world.watch(0, 0, Some("r1"));
+        let watch = world.watch(0, 0, Some("r0")).expect("a good name");
+        advance(world, 1);
+        world.unwatch(0, watch);
+        advance(world, 120);
+        world.watch(0, 0, None);
+        settle(world);
+    });
+    run(Transport::Polls, |world| {
+        world.set(0, "r0", "good");
+        world.watch(0, 0, Some("r0"));
+        advance(world, 1);
+        world.watch(0, 0, None);
+        advance(world, 1);
+        let (_, all) = world.watches(0).last().expect("there are two");
+        assert_eq!(all.view.len(), 1, "at once, and not when something changes");
+        settle(world);
+    });
+}
+
 /// The same of a resource whose use ended with a rejected update, which was then taken back.
 #[test]
 fn what_a_rejection_has_dropped_is_asked_for_without_a_version() {

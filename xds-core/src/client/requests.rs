@@ -173,7 +173,12 @@ impl Client {
                     !machine.sent().has(slot) && is_unknown(slot).unwrap_or_default()
                 });
         let is_first = !machine.was_requested();
-        if (is_first && says_too_much()) || asks_for_unknown {
+        // The same of everything.
+        let asks_for_all = channel.polls().is_some()
+            && !is_first
+            && !machine.has_wildcard()
+            && known.interest.wants_wildcard_in(server.serves.of(type_index));
+        if (is_first && says_too_much()) || asks_for_unknown || asks_for_all {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();
@@ -187,6 +192,7 @@ impl Client {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
                 (version, nonce, RequestCause::Nack { rejected, message })
             }
+            Some(Ack { nonce, .. }) if asks_for_all => (accepted, nonce, RequestCause::Ack),
             Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
             None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
