@@ -90,18 +90,56 @@ impl Graph {
         self.nodes.get(name).is_some_and(Node::is_settled)
     }
 
-    /// Whether it is settled, and not by mere trouble on the way to it.
+    /// Whether it is settled, and not by mere trouble on the way to it or to what it is made of.
     pub(super) fn is_certain(&self, name: &ResourceName) -> bool {
-        match self.nodes.get(name).and_then(|node| node.in_use.as_ref()) {
-            None => false,
-            Some(Err(error)) => !error.is_transient(),
+        self.nodes.contains_key(name) && self.are_certain(name)
+    }
+
+    /// The same of a cluster that may be too deep to be followed, of which nothing is to come.
+    fn are_certain(&self, name: &ResourceName) -> bool {
+        let (mut seen, mut waiting) = (BTreeSet::new(), Vec::from([name]));
+        while let Some(name) = waiting.pop() {
+            let Some(node) = self.nodes.get(name).filter(|_| seen.insert(name)) else { continue };
+            let is_certain = match &node.in_use {
+                None => false,
+                Some(Err(error)) => !error.is_transient(),
+                Some(Ok(cluster)) => {
+                    waiting.extend(members(&cluster.discovery));
+                    match &cluster.discovery {
+                        Discovery::Eds(service) => {
+                            self.endpoints.get(service).is_some_and(|it| it.followed.is_certain())
+                        }
+                        Discovery::LogicalDns(_) | Discovery::Aggregate(_) => true,
+                    }
+                }
+            };
+            if !is_certain {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The aggregates among these that are certain.
+    pub(super) fn certain_aggregates(&self, among: &BTreeSet<ResourceName>) -> Vec<ResourceName> {
+        let aggregates = self.aggregates.intersection(among);
+        aggregates.filter(|name| self.is_certain(name)).cloned().collect()
+    }
+
+    /// Whether calls to a cluster can go somewhere.
+    fn is_usable(&self, name: &ResourceName) -> bool {
+        let has_endpoints = |leaf: &ResourceName| match self.in_use(leaf) {
             Some(Ok(cluster)) => match &cluster.discovery {
                 Discovery::Eds(service) => {
-                    self.endpoints.get(service).is_some_and(|it| it.followed.is_certain())
+                    let known = self.endpoints.get(service).map(|it| &it.followed.value);
+                    matches!(known, Some(Some(Ok(_))))
                 }
-                Discovery::LogicalDns(_) | Discovery::Aggregate(_) => true,
+                Discovery::LogicalDns(_) => true,
+                Discovery::Aggregate(_) => false,
             },
-        }
+            Some(Err(_)) | None => false,
+        };
+        self.leaves(name).is_ok_and(|leaves| leaves.iter().any(has_endpoints))
     }
 
     /// What is in use of a cluster; `None` if it is not settled.
@@ -381,13 +419,20 @@ impl Graph {
                 Discovery::Aggregate(members) => Some(members),
                 Discovery::Eds(_) | Discovery::LogicalDns(_) => None,
             };
+        // What can be used is not given up for what cannot be had at the moment.
+        let is_usable = self.is_usable(name);
         let mut group = BTreeSet::from([name.clone()]);
         let mut waiting: Vec<&ResourceName> = next_members(name)?.iter().collect();
         while let Some(member) = waiting.pop() {
             match self.nodes.get(member) {
                 // Too deep to be followed, which is found when leaves are gathered.
                 None => {}
-                Some(node) if node.is_settled() || group.contains(member) => {}
+                Some(_) if group.contains(member) => {}
+                Some(node) if node.is_settled() => {
+                    if is_usable && !self.are_certain(member) {
+                        return None;
+                    }
+                }
                 Some(_) => {
                     waiting.extend(next_members(member)?);
                     group.insert(member.clone());

@@ -338,6 +338,12 @@ impl DependencyManager {
                 next.awaited.remove(name);
             }
         }
+        // What an aggregate is made of may have become certain, which is no change of its own.
+        if is_usable && !self.graph.changed.clusters.is_empty() {
+            for name in self.graph.certain_aggregates(&next.awaited) {
+                next.awaited.remove(&name);
+            }
+        }
         if next.awaited.is_empty()
             && let Some(next) = self.next.take()
         {

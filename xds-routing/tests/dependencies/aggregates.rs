@@ -1,5 +1,7 @@
 //! Clusters that are made of clusters, and the name of DNS as an endpoint.
 
+use std::time::Duration;
+
 use xds_core::types;
 use xds_routing::dependencies::MAX_AGGREGATE_DEPTH;
 
@@ -107,7 +109,7 @@ fn members_that_are_missing_are_left_out() {
             it.aggregate("top", &["a", "gone"]);
         });
         assert!(rig.told().is_empty(), "it may come");
-        rig.advance(std::time::Duration::from_secs(15));
+        rig.advance(Duration::from_secs(15));
         let gone =
             "(cds gone: does not exist: not received within 15 s (node node-1, server server))";
         assert_eq!(rig.last(), format!("[top] a=1 gone={gone} top=<a>"));
@@ -121,4 +123,77 @@ fn members_that_are_missing_are_left_out() {
         assert_eq!(rig.last(), "[top] a=1 gone=3 top=<gone a>");
     }
     println!("covers: B30b");
+}
+
+/// What routes lead to next is made of what cannot be had at the moment: what they lead to now stays, however
+/// far down it is, and whichever of the two resources is not there.
+#[test]
+fn trouble_on_the_way_to_a_member_keeps_what_routes_lead_to() {
+    for variant in VARIANTS {
+        for (inner, has_cluster) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut rig = Rig::new(variant);
+            rig.set(|it| {
+                it.listener("r").routes("r", &["a"]).whole("a", &[1]);
+            });
+            assert_eq!(rig.last(), "[a] a=1");
+            rig.set(|it| {
+                it.routes("r", &["x"]);
+                match inner {
+                    true => it.aggregate("x", &["inner"]).aggregate("inner", &["b"]),
+                    false => it.aggregate("x", &["b"]),
+                };
+                if has_cluster {
+                    it.cluster("b");
+                }
+            });
+            rig.set_network(false);
+            rig.advance(Duration::from_secs(60));
+            let told = rig.told().pop().unwrap_or_else(|| "[a] a=1".into());
+            assert_eq!(told, "[a] a=1", "b is not known to be missing");
+            rig.set(|it| {
+                it.whole("b", &[2]);
+            });
+            rig.set_network(true);
+            rig.advance(Duration::from_secs(200));
+            let all = if inner { "b=2 inner=<b> x=<b>" } else { "b=2 x=<b>" };
+            assert_eq!(rig.last(), format!("[x] {all}"));
+        }
+    }
+    println!("covers: B44");
+}
+
+/// The same of an aggregate that is in use, and to be made of other clusters.
+#[test]
+fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["x"]).aggregate("x", &["a"]).whole("a", &[1]);
+        });
+        assert_eq!(rig.last(), "[x] a=1 x=<a>");
+        rig.set(|it| {
+            it.aggregate("x", &["b"]);
+        });
+        rig.set_network(false);
+        rig.advance(Duration::from_secs(60));
+        let told = rig.told().pop().unwrap_or_else(|| "[x] a=1 x=<a>".into());
+        assert_eq!(told, "[x] a=1 x=<a>");
+        rig.set(|it| {
+            it.whole("b", &[2]);
+        });
+        rig.set_network(true);
+        rig.advance(Duration::from_secs(200));
+        assert_eq!(rig.last(), "[x] b=2 x=<b>");
+
+        // Who has nothing to lose is told what is wrong.
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["x"]).aggregate("x", &["a"]);
+        });
+        rig.set_network(false);
+        rig.advance(Duration::from_secs(60));
+        let told = rig.last();
+        assert!(told.contains(" x=(made of clusters none of which can be had)"), "{told}");
+    }
+    println!("covers: B44");
 }
