@@ -4,6 +4,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
+use core::time::Duration;
 
 use xds_core::{
     ResourceName, Time,
@@ -24,8 +25,8 @@ pub struct Warming {
     /// Those that were known before their collection began anew, and have not come again yet.
     stale: BTreeSet<Dependency>,
     needed: BTreeMap<Dependency, Needed>,
-    /// When waiting ends, and for what.
-    deadlines: BTreeSet<(Time, Dependency)>,
+    /// When waiting ends: for what, and whose.
+    deadlines: BTreeSet<(Time, Dependency, Dependency)>,
     clusters: Collection,
     listeners: Collection,
     starts: BTreeSet<Dependency>,
@@ -54,17 +55,32 @@ struct Generation {
 #[derive(Clone, Debug)]
 struct Needed {
     state: Fetch,
-    /// Who names them.
-    roots: BTreeSet<Dependency>,
+    /// Who names them, and how long that waits.
+    roots: BTreeMap<Dependency, Wait>,
+}
+
+/// How long a root waits for what it names, by its newest generation.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// What it says; `None` is for ever.
+    timeout: Option<Duration>,
+    patience: Patience,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    Until(Option<Time>),
+    /// It has waited long enough, and goes on without.
+    Over,
 }
 
 /// How far a resource is.
 #[derive(Clone, Debug)]
 enum Fetch {
-    /// On its way, until then at most.
-    Waiting(Option<Time>),
+    /// On its way.
+    Waiting,
     Known(Resource),
-    /// There is none, or it took too long.
+    /// There is none.
     Missing,
 }
 
@@ -131,11 +147,15 @@ impl Warming {
     /// Goes on without what has not come in time. Calling early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
-        while let Some((at, _)) = self.deadlines.first()
+        while let Some((at, ..)) = self.deadlines.first()
             && *at <= self.now
-            && let Some((_, dependency)) = self.deadlines.pop_first()
+            && let Some((_, dependency, root)) = self.deadlines.pop_first()
         {
-            self.conclude(&dependency, Fetch::Missing);
+            let needed = self.needed.get_mut(&dependency);
+            if let Some(wait) = needed.and_then(|needed| needed.roots.get_mut(&root)) {
+                wait.patience = Patience::Over;
+            }
+            self.settle(&root);
         }
     }
 }
@@ -164,7 +184,7 @@ impl Warming {
     /// When to call [`handle_timeout`](Self::handle_timeout), at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.deadlines.first().map(|(at, _)| *at)
+        self.deadlines.first().map(|(at, ..)| *at)
     }
 
     /// A listener or a cluster as it is used.
@@ -175,7 +195,7 @@ impl Warming {
             name: need.name.clone(),
             resource: match self.needed.get(need).map(|needed| &needed.state) {
                 Some(Fetch::Known(resource)) => Some(resource.clone()),
-                Some(Fetch::Waiting(_) | Fetch::Missing) | None => None,
+                Some(Fetch::Waiting | Fetch::Missing) | None => None,
             },
         });
         let needs = needs.collect();
@@ -210,8 +230,7 @@ impl Warming {
         let id = Dependency::new(kind, name);
         let mut needs = Vec::new();
         for need in needs_of(kind, &resource.bytes) {
-            let deadline = need.timeout.map(|timeout| self.now.after(timeout));
-            self.need(&need.dependency, &id, deadline);
+            self.need(&need.dependency, &id, need.timeout);
             needs.push(need.dependency);
         }
         let root = self.roots.entry(id.clone()).or_default();
@@ -237,8 +256,9 @@ impl Warming {
     fn settle(&mut self, id: &Dependency) {
         let Some(root) = self.roots.get_mut(id) else { return };
         let is_warm = |need: &Dependency| {
-            let state = self.needed.get(need).map(|needed| &needed.state);
-            !matches!(state, Some(Fetch::Waiting(_)))
+            let Some(needed) = self.needed.get(need) else { return true };
+            let patience = needed.roots.get(id).map(|wait| wait.patience);
+            !matches!(needed.state, Fetch::Waiting) || matches!(patience, Some(Patience::Over))
         };
         if root.next.as_ref().is_none_or(|next| !next.needs.iter().all(is_warm)) {
             return;
@@ -251,15 +271,25 @@ impl Warming {
 
 /// What roots name.
 impl Warming {
-    fn need(&mut self, dependency: &Dependency, root: &Dependency, deadline: Option<Time>) {
+    /// A root names something. How long it waits counts from when it first said so: another version of it
+    /// that says the same changes nothing, one that says something else begins anew.
+    fn need(&mut self, dependency: &Dependency, root: &Dependency, timeout: Option<Duration>) {
         let needed = self.needed.entry(dependency.clone()).or_insert_with(|| {
             self.starts.insert(dependency.clone());
-            if let Some(at) = deadline {
-                self.deadlines.insert((at, dependency.clone()));
-            }
-            Needed { state: Fetch::Waiting(deadline), roots: BTreeSet::new() }
+            Needed { state: Fetch::Waiting, roots: BTreeMap::new() }
         });
-        needed.roots.insert(root.clone());
+        let before = needed.roots.get(root).copied();
+        if before.is_some_and(|before| before.timeout == timeout) {
+            return;
+        }
+        if let Some(Wait { patience: Patience::Until(Some(at)), .. }) = before {
+            self.deadlines.remove(&(at, dependency.clone(), root.clone()));
+        }
+        let until = timeout.map(|timeout| self.now.after(timeout));
+        if let (Some(at), Fetch::Waiting) = (until, &needed.state) {
+            self.deadlines.insert((at, dependency.clone(), root.clone()));
+        }
+        needed.roots.insert(root.clone(), Wait { timeout, patience: Patience::Until(until) });
     }
 
     /// A root no longer needs what a generation of it named, unless another one names it too.
@@ -273,14 +303,15 @@ impl Warming {
                 continue;
             }
             let Some(needed) = self.needed.get_mut(&need) else { continue };
-            needed.roots.remove(root);
+            if let Some(Wait { patience: Patience::Until(Some(at)), .. }) =
+                needed.roots.remove(root)
+            {
+                self.deadlines.remove(&(at, need.clone(), root.clone()));
+            }
             if !needed.roots.is_empty() {
                 continue;
             }
-            if let Some(Needed { state: Fetch::Waiting(Some(at)), .. }) = self.needed.remove(&need)
-            {
-                self.deadlines.remove(&(at, need.clone()));
-            }
+            self.needed.remove(&need);
             if !self.starts.remove(&need) {
                 self.ends.insert(need);
             }
@@ -290,10 +321,13 @@ impl Warming {
     /// Something is known of routes or endpoints: who waits for them may go on, who uses them is told.
     fn conclude(&mut self, dependency: &Dependency, state: Fetch) {
         let Some(needed) = self.needed.get_mut(dependency) else { return };
-        if let Fetch::Waiting(Some(at)) = core::mem::replace(&mut needed.state, state) {
-            self.deadlines.remove(&(at, dependency.clone()));
+        needed.state = state;
+        for (root, wait) in &needed.roots {
+            if let Patience::Until(Some(at)) = wait.patience {
+                self.deadlines.remove(&(at, dependency.clone(), root.clone()));
+            }
         }
-        for id in needed.roots.clone() {
+        for id in needed.roots.keys().cloned().collect::<Vec<_>>() {
             let uses = |root: &Root| {
                 root.in_use.as_ref().is_some_and(|in_use| in_use.needs.contains(dependency))
             };

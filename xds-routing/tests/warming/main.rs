@@ -177,6 +177,75 @@ fn warming_takes_no_longer_than_the_initial_fetch_timeout() {
     println!("covers: S0.130 S0.158");
 }
 
+/// How long a resource waits for what it names is for its newest version to say, and its own affair.
+#[test]
+fn a_later_version_may_say_how_long_it_waits() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", with_timeout("a", 0));
+        });
+        rig.advance(Duration::from_secs(100));
+        assert!(rig.told().is_empty());
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", with_timeout("a", 3));
+        });
+        rig.advance(Duration::from_millis(2_999));
+        assert!(rig.told().is_empty(), "its time begins with what it says");
+        rig.advance(Duration::from_millis(1));
+        assert_eq!(rig.told(), ["cds:a without a"]);
+
+        // The other way round, and with a version between that says the same, which gains no time by it.
+        let mut rig = Rig::new(variant);
+        let say = |rig: &mut Rig, seconds: i64, lb_policy: i32| {
+            let mut cluster = Cluster::decode(&*with_timeout("b", seconds)).unwrap();
+            cluster.lb_policy = lb_policy;
+            rig.set(|it| {
+                it.set(types::CLUSTER, "b", cluster.encode_to_vec());
+            });
+        };
+        say(&mut rig, 5, 1);
+        rig.advance(Duration::from_secs(3));
+        say(&mut rig, 5, 2);
+        rig.advance(Duration::from_secs(2));
+        assert_eq!(rig.told(), ["cds:b without b"]);
+        let mut rig = Rig::new(variant);
+        say(&mut rig, 5, 1);
+        rig.advance(Duration::from_secs(3));
+        say(&mut rig, 0, 2);
+        rig.advance(Duration::from_secs(1000));
+        assert!(rig.told().is_empty());
+    }
+    println!("covers: S0.158");
+}
+
+/// Two that name the same wait for it as long as each of them says.
+#[test]
+fn each_waits_as_long_as_it_says() {
+    let service = |name: &str, seconds| {
+        let mut cluster = Cluster::decode(&*with_timeout(name, seconds)).unwrap();
+        cluster.eds_cluster_config.as_mut().unwrap().service_name = "shared".into();
+        cluster.encode_to_vec()
+    };
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.set(types::CLUSTER, "a", service("a", 3));
+            it.set(types::CLUSTER, "b", service("b", 0));
+        });
+        rig.advance(Duration::from_secs(3));
+        assert_eq!(rig.told(), ["cds:a without shared"]);
+        rig.advance(Duration::from_secs(1000));
+        assert!(rig.told().is_empty());
+        rig.set(|it| {
+            let endpoints = resources::endpoints("shared", &[1]);
+            it.set(types::CLUSTER_LOAD_ASSIGNMENT, "shared", endpoints);
+        });
+        assert_eq!(rig.told(), ["cds:b shared", "cds:a shared"]);
+    }
+    println!("covers: S0.158");
+}
+
 #[test]
 fn what_is_known_to_be_missing_is_not_waited_for() {
     for variant in VARIANTS {
