@@ -166,6 +166,97 @@ fn policies_without_an_answer_say_so() {
     assert_eq!(tree.state(), TransientFailure);
 }
 
+/// A split between two leaves, `a` by this policy and `b` by `round_robin`.
+fn split(policy: &str) -> PolicyConfig {
+    let json = format!(
+        r#"[{{"weighted_target_experimental":{{"targets":{{
+            "a":{{"weight":1,"childPolicy":[{{"{policy}":{{}}}}]}},
+            "b":{{"weight":1,"childPolicy":[{{"round_robin":{{}}}}]}}}}}}}}]"#
+    );
+    PolicyRegistry::default().policies(&json).expect("a configuration")
+}
+
+fn changes<P>(tree: &mut PolicyTree<P>) -> Vec<LeafChange> {
+    std::iter::from_fn(|| tree.poll_change()).collect()
+}
+
+fn created<P>(tree: &mut PolicyTree<P>) -> Vec<LeafId> {
+    let ids = changes(tree).into_iter().filter_map(|change| match change {
+        LeafChange::Create(id, _) => Some(id),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// A leaf of the same name and another policy is another leaf, of which nothing is known yet.
+#[test]
+fn a_leaf_of_another_policy_is_made_anew() {
+    let mut tree = PolicyTree::<&str>::default();
+    let call = Call::new("/s/m", &[]);
+    tree.update(split("round_robin"), Time::ZERO);
+    let before = created(&mut tree);
+    for &id in &before {
+        tree.leaf_changed(id, Ready, "old");
+    }
+    tree.update(split("pick_first"), Time::ZERO);
+    let now = changes(&mut tree);
+    let [LeafChange::Close(gone), LeafChange::Create(new, config), LeafChange::Update(kept, _)] =
+        now.as_slice()
+    else {
+        panic!("{now:?}")
+    };
+    assert_eq!((gone, kept, config.policy()), (&before[0], &before[1], "pick_first"));
+    // It is not ready, so calls go to the other one.
+    let mut random = Random::new(1);
+    for _ in 0..20 {
+        assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"old"));
+    }
+    tree.leaf_changed(*gone, Ready, "gone");
+    tree.leaf_changed(*kept, TransientFailure, "fails");
+    assert_eq!((tree.state(), tree.pick(&call, &mut random)), (Connecting, TreePick::Queue));
+    tree.leaf_changed(*new, Ready, "new");
+    assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"new"));
+    // At the root it is no different.
+    let alone = |policy: &str| {
+        let json = format!(r#"[{{"{policy}":{{}}}}]"#);
+        PolicyRegistry::default().policies(&json).expect("a configuration")
+    };
+    tree.update(alone("round_robin"), Time::ZERO);
+    for (policy, count) in [("round_robin", 0), ("pick_first", 1), ("pick_first", 0)] {
+        changes(&mut tree);
+        tree.update(alone(policy), Time::ZERO);
+        assert_eq!(created(&mut tree).len(), count, "{policy}");
+    }
+}
+
+/// Trying again holds no call up: while all fail, calls are failed by what a child gave when it failed, not
+/// by what it gives while it connects.
+#[test]
+fn a_failing_child_that_tries_again_fails_calls() {
+    let mut tree = PolicyTree::<&str>::default();
+    let call = Call::new("/s/m", &[]);
+    let mut random = Random::new(1);
+    tree.update(split("pick_first"), Time::ZERO);
+    let leaves = created(&mut tree);
+    for &id in &leaves {
+        tree.leaf_changed(id, TransientFailure, "fails");
+    }
+    for _ in 0..2 {
+        for &id in &leaves {
+            tree.leaf_changed(id, Connecting, "waits");
+        }
+        assert_eq!(tree.state(), TransientFailure);
+        for _ in 0..20 {
+            assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"fails"));
+        }
+    }
+    tree.leaf_changed(leaves[0], Idle, "waits");
+    assert_eq!((tree.state(), tree.pick(&call, &mut random)), (Idle, TreePick::Queue));
+    tree.leaf_changed(leaves[0], Ready, "takes");
+    assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"takes"));
+    println!("covers: S2.011 S2.012 S2.016");
+}
+
 fn table() -> impl Strategy<Value = Vec<Route>> {
     let text = || "(/[/abAB]{0,4})?";
     let path = prop_oneof![

@@ -97,6 +97,14 @@ impl<P> Children<P> {
         !goes_on_failing
     }
 
+    /// A child is another policy now, which has not said anything yet.
+    pub(super) fn reset(&mut self, name: &str) {
+        if let Some(child) = self.children.get_mut(name) {
+            child.state = ConnectivityState::Connecting;
+            child.picker = None;
+        }
+    }
+
     /// Takes what to pick with from a child.
     pub(super) fn set_picker(&mut self, name: &str, picker: P) {
         if let Some(child) = self.children.get_mut(name) {

@@ -168,6 +168,12 @@ impl<P> XdsRouting<P> {
         self.children.set_state(name, state);
     }
 
+    /// A child is another policy now, made anew under the same name.
+    pub(super) fn child_replaced(&mut self, name: &str) {
+        self.generation = self.generation.wrapping_add(1);
+        self.children.reset(name);
+    }
+
     /// How the policy is: all its children taken together, though a call depends on one of them only
     /// (S2.061).
     #[must_use]

@@ -64,7 +64,42 @@ enum Node<P> {
     // What children give to pick with is their name: who it is for is the next node's to say.
     Routing(XdsRouting<String>, BTreeMap<String, Self>),
     WeightedTarget(WeightedTarget<String>, BTreeMap<String, Self>),
-    Leaf { id: LeafId, state: ConnectivityState, picker: Option<P> },
+    Leaf(Leaf<P>),
+}
+
+/// A policy that somebody else runs.
+#[derive(Clone, Debug)]
+struct Leaf<P> {
+    id: LeafId,
+    /// What it is.
+    policy: String,
+    state: ConnectivityState,
+    picker: Option<P>,
+    /// What it gave when it failed, while it connects again: who takes it for failing until it is ready picks
+    /// with that.
+    failing: Option<P>,
+}
+
+impl<P> Leaf<P> {
+    fn set(&mut self, state: ConnectivityState, picker: P) {
+        let before = self.picker.replace(picker);
+        match (self.state, state) {
+            (ConnectivityState::TransientFailure, ConnectivityState::Connecting) => {
+                self.failing = before;
+            }
+            (ConnectivityState::Connecting, ConnectivityState::Connecting) => {}
+            _ => self.failing = None,
+        }
+        self.state = state;
+    }
+}
+
+/// How those above a policy take it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TakenFor {
+    WhatItIs,
+    /// It failed, and may be connecting again.
+    Failing,
 }
 
 /// Where leaves are, and how the tree makes more of them.
@@ -131,10 +166,13 @@ impl<P> PolicyTree<P> {
         random: &mut Random,
     ) -> TreePick<'_, P> {
         let mut node = self.root.as_ref();
+        let mut taken_for = TakenFor::WhatItIs;
         while let Some(at) = node {
             node = match at {
-                Node::Leaf { picker, .. } => {
-                    return picker.as_ref().map_or(TreePick::Queue, TreePick::Leaf);
+                Node::Leaf(leaf) => {
+                    let failing = leaf.failing.as_ref().filter(|_| taken_for == TakenFor::Failing);
+                    let picker = failing.or(leaf.picker.as_ref());
+                    return picker.map_or(TreePick::Queue, TreePick::Leaf);
                 }
                 Node::Routing(policy, children) => match policy.pick(call, random) {
                     RoutedPick::Child(name) => children.get(name),
@@ -142,7 +180,12 @@ impl<P> PolicyTree<P> {
                     RoutedPick::Nobody(why) => return TreePick::NoRoute(why),
                 },
                 Node::WeightedTarget(policy, children) => match policy.pick(random) {
-                    Pick::Child(name) => children.get(name),
+                    Pick::Child(name) => {
+                        if policy.state() == ConnectivityState::TransientFailure {
+                            taken_for = TakenFor::Failing;
+                        }
+                        children.get(name)
+                    }
                     Pick::Queue => return TreePick::Queue,
                     Pick::Nobody => return TreePick::NoChildren,
                 },
@@ -176,16 +219,29 @@ impl<P> Node<P> {
         match self {
             Self::Routing(policy, _) => policy.state(),
             Self::WeightedTarget(policy, _) => policy.state(),
-            Self::Leaf { state, .. } => *state,
+            Self::Leaf(leaf) => leaf.state,
         }
+    }
+
+    /// Whether a configuration is one of this policy, which then stays.
+    fn is_for(&self, config: &PolicyConfig) -> bool {
+        match (self, config) {
+            (Self::Routing(..), PolicyConfig::Routing(_))
+            | (Self::WeightedTarget(..), PolicyConfig::WeightedTarget(_)) => true,
+            (Self::Leaf(leaf), PolicyConfig::Leaf(config)) => leaf.policy == config.policy(),
+            _ => false,
+        }
+    }
+
+    /// Whether there is something to pick with. A policy of ours always has it; its state may be another after
+    /// each update.
+    const fn has_spoken(&self) -> bool {
+        !matches!(self, Self::Leaf(Leaf { picker: None, .. }))
     }
 
     fn set(&mut self, path: &[String], now_is: ConnectivityState, now_picks: P) {
         match self {
-            Self::Leaf { state, picker, .. } => {
-                *state = now_is;
-                *picker = Some(now_picks);
-            }
+            Self::Leaf(leaf) => leaf.set(now_is, now_picks),
             Self::Routing(policy, children) => {
                 let Some((name, rest)) = path.split_first() else { return };
                 let Some(child) = children.get_mut(name) else { return };
@@ -205,10 +261,19 @@ impl<P> Node<P> {
         let (own, children) = match self {
             Self::Routing(policy, children) => (policy.poll_timeout(), children),
             Self::WeightedTarget(policy, children) => (policy.poll_timeout(), children),
-            Self::Leaf { .. } => return None,
+            Self::Leaf(_) => return None,
         };
         children.values().filter_map(Self::poll_timeout).chain(own).min()
     }
+}
+
+/// When the policy of a name was made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    /// It stays where it was.
+    Before,
+    /// It is new, or in the place of one of another kind.
+    Anew,
 }
 
 /// A change of the tree that is being made.
@@ -227,21 +292,28 @@ impl Work<'_> {
         path: &mut Vec<String>,
     ) -> Node<P> {
         match (before, config) {
-            (Some(Node::Leaf { id, state, picker }), PolicyConfig::Leaf(config)) => {
-                self.changes.push_back(LeafChange::Update(id, config));
-                Node::Leaf { id, state, picker }
+            (Some(Node::Leaf(leaf)), PolicyConfig::Leaf(config))
+                if leaf.policy == config.policy() =>
+            {
+                self.changes.push_back(LeafChange::Update(leaf.id, config));
+                Node::Leaf(leaf)
             }
             (None, PolicyConfig::Leaf(config)) => {
                 let id = LeafId(self.parents.next);
                 self.parents.next = self.parents.next.saturating_add(1);
                 self.parents.paths.insert(id, path.clone());
+                let policy = String::from(config.policy());
                 self.changes.push_back(LeafChange::Create(id, config));
-                Node::Leaf { id, state: ConnectivityState::Connecting, picker: None }
+                let state = ConnectivityState::Connecting;
+                Node::Leaf(Leaf { id, policy, state, picker: None, failing: None })
             }
             (Some(Node::Routing(mut policy, mut children)), PolicyConfig::Routing(config)) => {
                 let changes = policy.update(config, self.now);
-                for name in self.apply(changes, &mut children, path) {
-                    if let Some(child) = children.get(&name) {
+                for (name, made) in self.apply(changes, &mut children, path) {
+                    if made == Made::Anew {
+                        policy.child_replaced(&name);
+                    }
+                    if let Some(child) = children.get(&name).filter(|child| child.has_spoken()) {
                         policy.child_changed(&name, child.state(), name.clone());
                     }
                 }
@@ -252,8 +324,11 @@ impl Work<'_> {
                 PolicyConfig::WeightedTarget(targets),
             ) => {
                 let changes = policy.update(targets, self.now);
-                for name in self.apply(changes, &mut children, path) {
-                    if let Some(child) = children.get(&name) {
+                for (name, made) in self.apply(changes, &mut children, path) {
+                    if made == Made::Anew {
+                        policy.child_replaced(&name);
+                    }
+                    if let Some(child) = children.get(&name).filter(|child| child.has_spoken()) {
                         policy.child_changed(&name, child.state(), name.clone());
                     }
                 }
@@ -274,15 +349,14 @@ impl Work<'_> {
         }
     }
 
-    /// Makes and changes the children of a policy. Tells those that are policies themselves, whose state may
-    /// be another after it.
+    /// Makes and changes the children of a policy, and tells which are there and whether they were before.
     fn apply<P>(
         &mut self,
         changes: Vec<ChildChange<PolicyConfig>>,
         children: &mut BTreeMap<String, Node<P>>,
         path: &mut Vec<String>,
-    ) -> Vec<String> {
-        let mut policies = Vec::new();
+    ) -> Vec<(String, Made)> {
+        let mut present = Vec::new();
         for change in changes {
             let (name, config) = match change {
                 ChildChange::Create(name, config) | ChildChange::Update(name, config) => {
@@ -293,22 +367,25 @@ impl Work<'_> {
                     continue;
                 }
             };
+            let before = children.remove(&name);
+            let made = match before.as_ref().is_some_and(|before| before.is_for(&config)) {
+                true => Made::Before,
+                false => Made::Anew,
+            };
             path.push(name.clone());
-            let child = self.put(children.remove(&name), config, path);
+            let child = self.put(before, config, path);
             path.pop();
-            if !matches!(child, Node::Leaf { picker: None, .. }) {
-                policies.push(name.clone());
-            }
-            children.insert(name, child);
+            children.insert(name.clone(), child);
+            present.push((name, made));
         }
-        policies
+        present
     }
 
     fn expire<P>(&mut self, node: &mut Node<P>) {
         let (gone, children) = match node {
             Node::Routing(policy, children) => (policy.handle_timeout(self.now), children),
             Node::WeightedTarget(policy, children) => (policy.handle_timeout(self.now), children),
-            Node::Leaf { .. } => return,
+            Node::Leaf(_) => return,
         };
         for name in gone {
             children.remove(&name).into_iter().for_each(|child| self.close(child));
@@ -321,9 +398,9 @@ impl Work<'_> {
             Node::Routing(_, children) | Node::WeightedTarget(_, children) => {
                 children.into_values().for_each(|child| self.close(child));
             }
-            Node::Leaf { id, .. } => {
-                self.parents.paths.remove(&id);
-                self.changes.push_back(LeafChange::Close(id));
+            Node::Leaf(leaf) => {
+                self.parents.paths.remove(&leaf.id);
+                self.changes.push_back(LeafChange::Close(leaf.id));
             }
         }
     }

@@ -81,6 +81,11 @@ impl<P> WeightedTarget<P> {
         }
     }
 
+    /// A child is another policy now, made anew under the same name.
+    pub(super) fn child_replaced(&mut self, name: &str) {
+        self.children.reset(name);
+    }
+
     /// How the policy is: all its children taken together (S2.016).
     #[must_use]
     pub fn state(&self) -> ConnectivityState {

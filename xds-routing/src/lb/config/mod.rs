@@ -56,6 +56,17 @@ pub enum LeafConfig {
     },
 }
 
+impl LeafConfig {
+    /// The name of the policy.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        match self {
+            Self::Cluster(_) => CDS,
+            Self::Named { policy, .. } => policy,
+        }
+    }
+}
+
 /// A configuration is not valid, and rejected as a whole (S2.045).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
