@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{
     Server,
     store::{
+        contents::{Layer, Shown},
         snapshot::Snapshot,
         transaction::{Transaction, TransactionError},
     },
@@ -77,6 +78,42 @@ impl ViewContents {
     }
 }
 
+/// What it takes to tell what clients would be shown after a transaction: a copy of what views have, which shares
+/// all bytes with the server. The server may go on, and be changed, while somebody looks at it.
+#[derive(Clone, Debug)]
+pub struct Preview(Shown);
+
+impl Preview {
+    /// What they would be shown: the whole of the transaction's view, unless that is only a layer of others, and of
+    /// each view that it is a layer of, in the order of their names. Costs what there is in these.
+    #[must_use]
+    pub fn contents(&self) -> Vec<ViewContents> {
+        self.0.contents()
+    }
+}
+
+/// What a view has at one moment, to compare a snapshot with it apart from the server. All bytes are the server's,
+/// shared.
+#[derive(Clone, Debug)]
+pub struct ViewCopy {
+    view: ViewName,
+    layer: Layer,
+    /// The number of the newest transaction in it.
+    sequence: u64,
+}
+
+impl ViewCopy {
+    /// What would have to change in the view for it to have just these resources, and nothing that is like that
+    /// already. Costs what there is in both.
+    ///
+    /// # Errors
+    ///
+    /// A name occurs twice.
+    pub fn difference(&self, snapshot: Snapshot) -> Result<Transaction, TransactionError> {
+        snapshot.difference_from(&self.view, &self.layer)
+    }
+}
+
 impl Server {
     /// The views there are, by name.
     #[must_use]
@@ -110,7 +147,7 @@ impl Server {
     /// ```
     #[must_use]
     pub fn contents(&self, view: &ViewName) -> ViewContents {
-        self.subscriptions.store.contents(view)
+        self.subscriptions.store.shown(view).contents().pop().unwrap_or_default()
     }
 
     /// What clients would be shown after a transaction, which is not applied: the whole of its view, unless
@@ -126,7 +163,32 @@ impl Server {
         &self,
         transaction: &Transaction,
     ) -> Result<Vec<ViewContents>, TransactionError> {
-        self.subscriptions.store.preview(transaction, &self.config)
+        Ok(self.prepare_preview(transaction)?.contents())
+    }
+
+    /// The first part of a [`preview`](Self::preview), for who wants to make the rest of it elsewhere. Costs the
+    /// changes, and a reference to each resource of the views that they concern and of the layers of these: nothing is
+    /// compared or sorted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`preview`](Self::preview).
+    pub fn prepare_preview(&self, transaction: &Transaction) -> Result<Preview, TransactionError> {
+        Ok(Preview(self.subscriptions.store.preview(transaction, &self.config)?))
+    }
+
+    /// A copy of what a view has. Costs a reference to each of its resources.
+    #[must_use]
+    pub fn copy_of(&self, view: &ViewName) -> ViewCopy {
+        let store = &self.subscriptions.store;
+        let layer = store.find_view(view).map(|slot| store.layer(slot)).unwrap_or_default();
+        ViewCopy { view: view.clone(), layer, sequence: store.sequence() }
+    }
+
+    /// Whether nothing has been changed since a copy was made.
+    #[must_use]
+    pub fn is_as_copied(&self, copy: &ViewCopy) -> bool {
+        self.subscriptions.store.sequence() == copy.sequence
     }
 
     /// What would have to change in a view for it to have just these resources: with

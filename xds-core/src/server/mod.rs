@@ -89,7 +89,7 @@ pub use self::{
         RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults,
         UnknownType, VersionMode, Warmed, Warming, WildcardExit, Window,
     },
-    contents::ViewContents,
+    contents::{Preview, ViewContents, ViewCopy},
     convergence::{Convergence, Lag, Laggard, TooManyWaits},
     event::{
         Cause, CloseReason, HeldBack, HeldBy, Observation, Refusal, ServerOutput, ServerTransmit,

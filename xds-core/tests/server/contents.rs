@@ -1,6 +1,6 @@
 //! What a view has, and what it would have after a change, before anybody is sent it.
 
-use crate::support::{Rig, transaction, url};
+use crate::support::{Rig, payload, transaction, url};
 use xds_core::{
     Time,
     references::Consistency,
@@ -130,5 +130,35 @@ fn a_snapshot_is_looked_at_before_it_is_set() {
     assert_eq!(shown(&preview), [": cds b=1 eds x=1"]);
     server.apply(change, Time::ZERO).unwrap();
     assert_eq!(server.contents(&"".into()), preview[0]);
+    println!("covers: M216");
+}
+
+/// M216: apart from the server, a snapshot comes to what differs from a copy, and the preview of that to what it
+/// would come to in the server's turn.
+#[test]
+fn a_preview_is_made_apart_from_the_server() {
+    let mut rig = Rig::new(ServerConfig::default());
+    rig.run("set cds a=1 b=1 c=1; eds !d=5\nset @over cds a=9\nlayers both over base");
+    let view = "".into();
+    let copy = rig.server.copy_of(&view);
+    let snapshot = || {
+        let mut snapshot = Snapshot::new();
+        snapshot.insert(types::CLUSTER, "a", payload("a", "1"));
+        snapshot.insert(types::CLUSTER, "b", payload("b", "2"));
+        snapshot.insert(types::CLUSTER_LOAD_ASSIGNMENT, "d", payload("d", "1"));
+        snapshot
+    };
+    let apart = copy.difference(snapshot()).unwrap();
+    assert_eq!(apart.len(), 3, "b and d are set, and c is removed: {apart:?}");
+    let preview = rig.server.prepare_preview(&apart).unwrap();
+    assert!(rig.server.is_as_copied(&copy));
+    let in_turn = rig.server.difference(&view, snapshot()).unwrap();
+    let expected = rig.server.preview(&in_turn).unwrap();
+    assert_eq!(shown(&expected), [": cds a=1 cds b=2 eds d=1"]);
+    rig.run("set cds a=7");
+    assert!(!rig.server.is_as_copied(&copy));
+    assert_eq!(preview.contents(), expected, "it is of the moment when it was prepared");
+    let applied = rig.server.set_snapshot(&view, snapshot(), rig.now).unwrap();
+    assert_eq!((applied.changed, applied.removed), (3, 1));
     println!("covers: M216");
 }

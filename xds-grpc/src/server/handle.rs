@@ -41,6 +41,9 @@ pub struct ServerHandle {
     events: Arc<EventQueue>,
 }
 
+/// How often a snapshot is compared with a copy of what there is, before it is done in the server's turn.
+const TRIES: usize = 3;
+
 /// The server has been shut down, or its driver was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the server has ended")]
@@ -135,17 +138,22 @@ impl ServerHandle {
     /// whole. A check of these ([`ViewContents::check`]), which holds up nobody, says which references
     /// would dangle.
     ///
-    /// The preview itself is made between two turns of the server, in which nobody is served: it costs what there
-    /// is in those views. Another transaction that is applied between it and this one is not in it.
+    /// Between two turns of the server, in which nobody is served, only references to the resources of those views
+    /// are copied, at some tens of nanoseconds each; the rest is done where this future is polled. Another
+    /// transaction that is applied between the preview and this one is not in it.
     ///
     /// # Errors
     ///
     /// The transaction is wrong, or the server has ended.
     pub async fn preview(&self, transaction: Transaction) -> Result<Vec<ViewContents>, ApplyError> {
-        Ok(self.with_server(move |server, _| server.preview(&transaction)).await??)
+        let prepare = move |server: &mut Server, _| server.prepare_preview(&transaction);
+        Ok(self.with_server(prepare).await??.contents())
     }
 
-    /// The same for a snapshot: what clients would be shown after [`set_snapshot`](Self::set_snapshot).
+    /// The same for a snapshot: what clients would be shown after [`set_snapshot`](Self::set_snapshot). Here
+    /// such references are copied twice; the snapshot is compared with the first copy where this future is polled,
+    /// and in its turn the server looks at what differs only. If transactions are applied in between, over and over,
+    /// that is given up, and it costs the snapshot there.
     ///
     /// # Errors
     ///
@@ -155,11 +163,22 @@ impl ServerHandle {
         view: ViewName,
         snapshot: Snapshot,
     ) -> Result<Vec<ViewContents>, ApplyError> {
-        let preview = move |server: &mut Server, _| {
+        for _ in 0..TRIES {
+            let of = view.clone();
+            let copy = self.with_server(move |server, _| server.copy_of(&of)).await?;
+            let transaction = copy.difference(snapshot.clone())?;
+            let prepare = move |server: &mut Server, _| {
+                server.is_as_copied(&copy).then(|| server.prepare_preview(&transaction))
+            };
+            if let Some(prepared) = self.with_server(prepare).await? {
+                return Ok(prepared?.contents());
+            }
+        }
+        let prepare = move |server: &mut Server, _| {
             let transaction = server.difference(&view, snapshot)?;
-            server.preview(&transaction)
+            server.prepare_preview(&transaction)
         };
-        Ok(self.with_server(preview).await??)
+        Ok(self.with_server(prepare).await??.contents())
     }
 
     /// What a view has; of a layered one, what it shows.

@@ -1,11 +1,17 @@
 //! All of a view at once, as it is and as it would be.
+//!
+//! To put it in order costs much more than to copy references to it. So the copy is made apart, and the server
+//! can go on with that.
 
-use alloc::{collections::BTreeMap, vec::Vec};
-
-use bytes::Bytes;
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
 
 use super::{
     Store,
+    body::Payload,
     transaction::{Change, Content, Transaction, TransactionError},
     view::View,
 };
@@ -15,6 +21,24 @@ use crate::{
     text::{ResourceName, TypeUrl, ViewName},
 };
 
+/// What there is under the names of one type; nothing for a name that an error stands for.
+type Held = Vec<(ResourceName, Option<Payload>)>;
+
+/// What a view without layers has, by type.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layer {
+    types: Vec<(TypeUrl, Held)>,
+}
+
+/// What some views are made of, and what would change in one of the layers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shown {
+    /// By name, each with its layers, the topmost first.
+    views: Vec<(ViewName, Vec<Arc<Layer>>)>,
+    /// What would change in this layer.
+    changed: Option<(Arc<Layer>, Vec<Change>)>,
+}
+
 impl Store {
     /// By name.
     pub(crate) fn view_list(&self) -> Vec<ViewName> {
@@ -23,28 +47,28 @@ impl Store {
         names
     }
 
-    pub(crate) fn contents(&self, view: &ViewName) -> ViewContents {
-        let mut contents = ViewContents::of(view.clone());
-        if let Some(slot) = self.find_view(view) {
-            self.fill(slot, None, &mut contents);
+    /// What a view shows.
+    pub(crate) fn shown(&self, view: &ViewName) -> Shown {
+        let slots = self.find_view(view).into_iter();
+        let mut shown = Shown { views: self.copy(slots, &mut BTreeMap::new()), changed: None };
+        if shown.views.is_empty() {
+            shown.views.push((view.clone(), Vec::new()));
         }
-        contents
+        shown
     }
 
+    /// What the views would show that a transaction changes.
     pub(crate) fn preview(
         &self,
         transaction: &Transaction,
         config: &ServerConfig,
-    ) -> Result<Vec<ViewContents>, TransactionError> {
+    ) -> Result<Shown, TransactionError> {
         let (view, changes) = self.vet(transaction, config)?;
+        let changes = changes.into_iter().cloned().collect();
         let Some(view) = view else {
-            let mut contents = ViewContents::of(transaction.view().clone());
-            for change in changes {
-                if let Content::Resource(value, _) = &change.content {
-                    contents.insert(&change.type_url, &change.name, value);
-                }
-            }
-            return Ok(Vec::from([contents]));
+            let layer = Arc::new(Layer::default());
+            let views = Vec::from([(transaction.view().clone(), Vec::from([layer.clone()]))]);
+            return Ok(Shown { views, changed: Some((layer, changes)) });
         };
         let is_shown = |slot: Slot| match self.views.at(slot) {
             Some(state) if slot == view => state.uses == 0 || state.streams > 0,
@@ -52,56 +76,96 @@ impl Store {
             None => false,
         };
         let slots = self.views.iter().map(|(slot, _)| slot).filter(|&slot| is_shown(slot));
-        let mut shown: Vec<_> = slots
-            .map(|slot| {
-                let name = self.views.at(slot).map(|state| state.name.clone());
-                let mut contents = ViewContents::of(name.unwrap_or_default());
-                self.fill(slot, Some((view, &changes)), &mut contents);
-                contents
-            })
-            .collect();
-        shown.sort_unstable_by(|a, b| a.view().cmp(b.view()));
-        Ok(shown)
+        let mut layers = BTreeMap::new();
+        let views = self.copy(slots, &mut layers);
+        Ok(Shown { views, changed: layers.remove(&view).map(|layer| (layer, changes)) })
     }
 
-    /// Adds what a view shows, if one of its layers or it itself had these changes.
-    fn fill(&self, view: Slot, changed: Option<(Slot, &[&Change])>, contents: &mut ViewContents) {
-        let Some(state) = self.views.at(view) else { return };
-        let own = [view];
-        let layers = if state.layers.is_empty() { &own[..] } else { &state.layers };
-        // What lies above goes over what lies below.
-        for &layer in layers.iter().rev() {
-            let changes = changed.filter(|(slot, _)| *slot == layer).map_or(&[][..], |it| it.1);
-            for ((type_url, name), payload) in self.layer(layer, changes) {
+    /// What these views show, by name. Views share the layers that they have in common.
+    fn copy(
+        &self,
+        slots: impl Iterator<Item = Slot>,
+        copied: &mut BTreeMap<Slot, Arc<Layer>>,
+    ) -> Vec<(ViewName, Vec<Arc<Layer>>)> {
+        let mut views = Vec::new();
+        for (slot, state) in slots.filter_map(|slot| Some((slot, self.views.at(slot)?))) {
+            let own = [slot];
+            let layers = if state.layers.is_empty() { &own[..] } else { &state.layers };
+            let layers = layers.iter().map(|&layer| {
+                let copy = copied.entry(layer).or_insert_with(|| Arc::new(self.layer(layer)));
+                copy.clone()
+            });
+            views.push((state.name.clone(), layers.collect()));
+        }
+        views.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        views
+    }
+
+    /// What is held for a view; of a layered one, what is kept of what it shows.
+    pub(crate) fn layer(&self, view: Slot) -> Layer {
+        let arenas = self.views.at(view).map(View::arenas).unwrap_or_default();
+        let arenas = arenas.iter().filter_map(|&slot| self.arena(slot));
+        let types = arenas.map(|arena| {
+            let held = arena.held_resources().map(|it| {
+                let payload = it.payload.as_ref().filter(|_| it.error.is_none());
+                (it.name.clone(), payload.cloned())
+            });
+            (arena.type_url.clone(), held.collect())
+        });
+        Layer { types: types.collect() }
+    }
+}
+
+impl Layer {
+    /// The names that it has, by type.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&TypeUrl, &ResourceName)> {
+        self.types.iter().flat_map(|(type_url, held)| held.iter().map(move |it| (type_url, &it.0)))
+    }
+
+    /// What it has under each name, to look that up.
+    pub(crate) fn by_name(&self) -> BTreeMap<(&TypeUrl, &ResourceName), &Payload> {
+        let all = self.types.iter().flat_map(|(type_url, held)| {
+            held.iter().map(move |(name, it)| ((type_url, name), it.as_ref()))
+        });
+        all.filter_map(|(key, payload)| Some((key, payload?))).collect()
+    }
+}
+
+impl Shown {
+    /// All of it, view by view.
+    pub(crate) fn contents(&self) -> Vec<ViewContents> {
+        let of = |(view, layers): &(ViewName, Vec<Arc<Layer>>)| {
+            let mut contents = ViewContents::of(view.clone());
+            // What lies above goes over what lies below.
+            for layer in layers.iter().rev() {
+                let changed = self.changed.as_ref().filter(|(it, _)| Arc::ptr_eq(it, layer));
+                layer.fill(changed.map_or(&[][..], |(_, changes)| changes), &mut contents);
+            }
+            contents
+        };
+        self.views.iter().map(of).collect()
+    }
+}
+
+impl Layer {
+    /// Adds what it has, if it had these changes.
+    fn fill(&self, changes: &[Change], contents: &mut ViewContents) {
+        let changed: BTreeSet<_> = changes.iter().map(|it| (&it.type_url, &it.name)).collect();
+        for (type_url, held) in &self.types {
+            let kept = held.iter().filter(|(name, _)| !changed.contains(&(type_url, name)));
+            for (name, payload) in kept {
                 match payload {
-                    Some(payload) => contents.insert(type_url, name, payload),
+                    Some(payload) => contents.insert(type_url, name, &payload.value),
                     None => contents.remove(type_url, name),
                 }
             }
         }
-    }
-
-    /// What a view without layers has, if it had these changes; nothing for a name that an error stands for.
-    fn layer<'a>(&'a self, view: Slot, changes: &[&'a Change]) -> Layer<'a> {
-        let arenas = self.views.at(view).map(View::arenas).unwrap_or_default();
-        let arenas = arenas.iter().filter_map(|&slot| self.arena(slot));
-        let held = arenas.flat_map(|arena| {
-            arena.held_resources().map(|it| {
-                let payload = it.payload.as_ref().filter(|_| it.error.is_none());
-                ((&arena.type_url, &it.name), payload.map(|payload| &payload.value))
-            })
-        });
-        let mut layer: Layer<'a> = held.collect();
-        for change in changes {
-            let key = (&change.type_url, &change.name);
-            match &change.content {
-                Content::Resource(value, _) => layer.insert(key, Some(value)),
-                Content::Nothing => layer.remove(&key),
-                Content::Error(_) => layer.insert(key, None),
-            };
+        for Change { type_url, name, content } in changes {
+            match content {
+                Content::Resource(value, _) => contents.insert(type_url, name, value),
+                Content::Error(_) => contents.remove(type_url, name),
+                Content::Nothing => {}
+            }
         }
-        layer
     }
 }
-
-type Layer<'a> = BTreeMap<(&'a TypeUrl, &'a ResourceName), Option<&'a Bytes>>;

@@ -8,7 +8,7 @@ pub(crate) mod arena;
 pub(crate) mod beats;
 pub(crate) mod body;
 mod check;
-mod contents;
+pub(crate) mod contents;
 mod entry;
 pub(crate) mod globs;
 pub(crate) mod history;

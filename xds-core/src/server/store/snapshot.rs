@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{
     Store,
+    contents::Layer,
     options::ResourceOptions,
     transaction::{Transaction, TransactionError},
 };
@@ -90,20 +91,43 @@ impl Snapshot {
         view: &ViewName,
         store: &Store,
     ) -> Result<Transaction, TransactionError> {
+        let arenas = store.find_view(view).and_then(|slot| store.view(slot));
+        let arenas = arenas.map(super::view::View::arenas).unwrap_or_default();
+        let arenas = arenas.iter().filter_map(|&slot| store.arena(slot));
+        let names = arenas.flat_map(|arena| arena.held_names().map(|name| (&arena.type_url, name)));
+        self.replacing(view, names, |_, _, _| false)
+    }
+
+    /// The same for a view that has this, without what is equal.
+    pub(crate) fn difference_from(
+        self,
+        view: &ViewName,
+        current: &Layer,
+    ) -> Result<Transaction, TransactionError> {
+        let held = current.by_name();
+        self.replacing(view, current.names(), |key, value, options| {
+            held.get(&key).is_some_and(|payload| payload.is(value, options))
+        })
+    }
+
+    fn replacing<'a>(
+        self,
+        view: &ViewName,
+        names: impl Iterator<Item = (&'a TypeUrl, &'a ResourceName)>,
+        is_there: impl Fn((&TypeUrl, &ResourceName), &Bytes, &ResourceOptions) -> bool,
+    ) -> Result<Transaction, TransactionError> {
         if let Some((type_url, name)) = self.duplicate {
             return Err(TransactionError::DuplicateName { type_url, name });
         }
         let mut transaction = Transaction::in_view(view.clone());
-        let arenas = store.find_view(view).and_then(|slot| store.view(slot));
-        let arenas = arenas.map(super::view::View::arenas).unwrap_or_default();
-        for arena in arenas.iter().filter_map(|&slot| store.arena(slot)) {
-            for name in arena.held_names().filter(|name| !self.has(&arena.type_url, name)) {
-                transaction.remove(arena.type_url.clone(), name.clone());
-            }
+        for (type_url, name) in names.filter(|(type_url, name)| !self.has(type_url, name)) {
+            transaction.remove(type_url.clone(), name.clone());
         }
         for (type_url, resources) in self.resources {
             for (name, (payload, options)) in resources {
-                transaction.set_with(type_url.clone(), name, payload, options);
+                if !is_there((&type_url, &name), &payload, &options) {
+                    transaction.set_with(type_url.clone(), name, payload, options);
+                }
             }
         }
         for (type_url, version) in self.versions {
