@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +70,7 @@ _RECONNECT_PATIENCE = 30.0
 def run(report: PeerReport, run_dir: Path) -> None:
     """Builds the server and plays its scenarios."""
     peer = _GoPeer(workspace.go_server(), workspace.xds_binary(), report)
+    version_2 = _Version2(workspace.go_version_2(), workspace.example("interop-version2"))
     play(
         report,
         run_dir,
@@ -87,8 +89,32 @@ def run(report: PeerReport, run_dir: Path) -> None:
             "go-control-plane: nobody is turned to while everything is known": peer.stays_with_what_it_has,
             "go-control-plane: a name that is unknown when the server dies": peer.turns_for_what_it_lacks,
             "go-control-plane, REST-JSON: xds watch --poll follows three snapshots": peer.follows_over_rest,
+            "go-control-plane: version 2 of the API as it was published": version_2.agrees,
         },
     )
+
+
+class _Version2:
+    """What we have of version 2 of the API, against the descriptors of a release that had it."""
+
+    def __init__(self, published: Path, compare: Path) -> None:
+        self._published = published
+        self._compare = compare
+
+    def agrees(self, scenario: Scenario) -> None:
+        descriptors = scenario.directory / "version-2.binpb"
+        with descriptors.open("wb") as out:
+            subprocess.run([self._published], stdout=out, stdin=subprocess.DEVNULL, check=True, timeout=60.0)
+        compare = [self._compare, descriptors, workspace.CHECKOUT / "proto"]
+        said = subprocess.run(compare, capture_output=True, text=True, check=True, timeout=60.0)
+        found = json.loads(said.stdout)
+        with scenario.check("every field, number, type and path of our schema of version 2 is the published one"):
+            expect(len(found["compared"]) > 20, f"compared: {found['compared']}")
+            expect(found["breaks"] == [], "\n".join(found["breaks"]))
+        with scenario.check("what a client takes to be gone in version 3 is what its descriptors lack"):
+            known = (workspace.CHECKOUT / "xds-core" / "tests" / "older-fields.txt").read_text().splitlines()
+            differences = sorted(set(found["removed"]) ^ set(known))
+            expect(found["removed"] == known, f"differ in {differences}")
 
 
 class _Server:

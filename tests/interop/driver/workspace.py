@@ -141,6 +141,11 @@ def go_server() -> Path:
     return _go_build("go", "go-control-plane-server")
 
 
+def go_version_2() -> Path:
+    """The program of `go-version2/`, freshly built."""
+    return _go_build("go-version2", "version2-descriptors")
+
+
 def go_peer() -> Argv:
     """The application of `grpc-go/`, freshly built."""
     return [_go_build("grpc-go", "grpc-go-peer")]

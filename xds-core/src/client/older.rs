@@ -33,7 +33,7 @@ pub(crate) fn judge(raw: &RawResource<'_>, type_url: &str) -> Older {
         _ => return Older::Other,
     }
     let mut path = String::new();
-    if !names_removed(raw.value, removed_from(type_url), &mut path) {
+    if !names_removed(raw.value, removed_from(type_url), &mut path, DEEPEST) {
         return Older::Same;
     }
     let version_2 = String::from_utf8_lossy(raw.type_url);
@@ -43,9 +43,13 @@ pub(crate) fn judge(raw: &RawResource<'_>, type_url: &str) -> Older {
     ))
 }
 
-/// Finds the first thing in a message that is in the table, and leaves its path. What is malformed is found by
-/// whoever decodes it.
-fn names_removed(message: &[u8], table: &[Removed], path: &mut String) -> bool {
+/// How many messages may stand in one another. Whoever decodes a resource takes no more.
+const DEEPEST: usize = 100;
+
+/// Finds the first thing in a message that is in the table, and leaves its path. What is malformed or too deep is
+/// found by whoever decodes it.
+fn names_removed(message: &[u8], table: &[Removed], path: &mut String, depth: usize) -> bool {
+    let Some(depth) = depth.checked_sub(1) else { return false };
     Fields::of(message).map_while(Result::ok).any(|field| {
         let Some(removed) = table.iter().find(|removed| removed.number == field.number) else {
             return false;
@@ -58,7 +62,9 @@ fn names_removed(message: &[u8], table: &[Removed], path: &mut String) -> bool {
         let is_it = match (removed.what, field.content) {
             (What::Field, _) => true,
             (What::Value(value), Content::Number(number)) => value == number,
-            (What::Within(table), Content::Block(inner)) => names_removed(inner, table, path),
+            (What::Within(table), Content::Block(inner)) => {
+                names_removed(inner, table, path, depth)
+            }
             _ => false,
         };
         if !is_it {
@@ -138,22 +144,20 @@ const LISTENER: [Removed; 4] = [
         "udp_listener_config",
         &[field(1, "udp_listener_name"), field(2, "config"), field(3, "typed_config")],
     ),
-    within(
-        22,
-        "access_log",
-        &[
-            within(
-                2,
-                "filter",
-                &[
-                    within(8, "header_filter", &[within(1, "header", &HEADER)]),
-                    within(11, "extension_filter", &EXTENSION),
-                ],
-            ),
-            field(3, "config"),
-        ],
-    ),
+    within(22, "access_log", &ACCESS_LOG),
 ];
+
+static ACCESS_LOG: [Removed; 2] = [within(2, "filter", &ACCESS_LOG_FILTER), field(3, "config")];
+
+/// Some filters consist of others.
+static ACCESS_LOG_FILTER: [Removed; 4] = [
+    within(6, "and_filter", &AND_FILTER),
+    within(7, "or_filter", &OR_FILTER),
+    within(8, "header_filter", &[within(1, "header", &HEADER)]),
+    within(11, "extension_filter", &EXTENSION),
+];
+static AND_FILTER: [Removed; 1] = [within(1, "filters", &ACCESS_LOG_FILTER)];
+static OR_FILTER: [Removed; 1] = [within(2, "filters", &ACCESS_LOG_FILTER)];
 
 const ROUTE_CONFIGURATION: [Removed; 2] = [
     within(2, "virtual_hosts", &VIRTUAL_HOST),
@@ -266,3 +270,87 @@ const SECRET: [Removed; 2] = [
         ],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use alloc::{vec, vec::Vec};
+    use core::ptr;
+
+    use super::*;
+
+    /// What the descriptors of the API say: made of version 2 as go-control-plane published it, and of version 3, by
+    /// `tests/interop/version2`, which the run with real peers compares again.
+    const PUBLISHED: &str = include_str!("../../tests/older-fields.txt");
+
+    fn lines(table: &'static [Removed], path: &str, above: &[(&[Removed], &str)]) -> Vec<String> {
+        if above.iter().any(|(known, _)| ptr::eq(*known, table)) {
+            return vec![alloc::format!("{path} ..")];
+        }
+        let within = [above, &[(table, path)]].concat();
+        let line = |it: &Removed| match it.what {
+            What::Field => vec![alloc::format!("{path} {}={}", it.name, it.number)],
+            What::Within(table) => {
+                lines(table, &alloc::format!("{path} {}={}", it.name, it.number), &within)
+            }
+            What::Value(value) => {
+                let (field, name) = it.name.split_once(": ").unwrap();
+                vec![alloc::format!("{path} {field}={} {name}={value}", it.number)]
+            }
+        };
+        table.iter().flat_map(line).collect()
+    }
+
+    #[test]
+    fn the_tables_are_what_the_descriptors_say() {
+        let mut ours = Vec::new();
+        for type_url in (0..types::RANKS).filter_map(types::by_rank) {
+            let name = type_url.rsplit('.').next().unwrap();
+            ours.extend(lines(removed_from(type_url), name, &[]));
+        }
+        ours.sort_unstable();
+        let published: Vec<_> = PUBLISHED.lines().map(String::from).collect();
+        assert_eq!(ours, published);
+    }
+
+    /// A message in as many fields of this number.
+    fn wrapped(mut message: Vec<u8>, tags: &[u8]) -> Vec<u8> {
+        for &tag in tags.iter().rev() {
+            let mut length = message.len();
+            let mut outer = vec![tag];
+            while length > 127 {
+                outer.push(u8::try_from(length & 127).unwrap() | 128);
+                length >>= 7;
+            }
+            outer.push(u8::try_from(length).unwrap());
+            outer.extend(message);
+            message = outer;
+        }
+        message
+    }
+
+    #[test]
+    fn what_is_gone_is_found_in_filters_of_filters() {
+        const AND: u8 = 6 << 3 | 2;
+        const OR: u8 = 7 << 3 | 2;
+        const FILTERS: [u8; 2] = [1 << 3 | 2, 2 << 3 | 2];
+        let judged = |filters: &[u8]| {
+            // access_log { filter { .. header_filter { header { regex_match: "" } } } }
+            let header = wrapped(Vec::new(), &[8 << 3 | 2, 1 << 3 | 2, 5 << 3 | 2]);
+            let listener = wrapped(wrapped(header, filters), &[2 << 3 | 2]);
+            let listener =
+                [vec![22 << 3 & 127 | 128 | 2, 1], wrapped(listener, &[0])[1..].to_vec()].concat();
+            let mut path = String::new();
+            names_removed(&listener, &LISTENER, &mut path, DEEPEST).then_some(path)
+        };
+        assert_eq!(
+            judged(&[]).as_deref(),
+            Some("access_log.filter.header_filter.header.regex_match")
+        );
+        let nested = judged(&[AND, FILTERS[0], OR, FILTERS[1]]);
+        let path = "access_log.filter.and_filter.filters.or_filter.filters.header_filter.header.regex_match";
+        assert_eq!(nested.as_deref(), Some(path));
+        // So deep that nobody decodes it.
+        let deep: Vec<_> = [AND, FILTERS[0]].iter().copied().cycle().take(20_000).collect();
+        assert_eq!(judged(&deep), None);
+    }
+}
