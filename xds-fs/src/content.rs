@@ -4,12 +4,18 @@ use blake3::Hash;
 use xds_core::TypeUrl;
 use xds_format::{Format, Schema, parse};
 
+/// Ends the names of types that are collections of others.
+const COLLECTION: &str = "Collection";
+
 /// What a file says of a type, or why it says nothing; the text begins with the path.
 ///
 /// A single `DiscoveryResponse` is about one type, and what is of another type in it is for the client to
 /// reject, as from any server. In a list of resources, or in several responses, those of other types are
 /// for others: one file may have the resources of all types. The version is that of the response or, where
 /// it states none, begins the hash of the content. Times to live are left out: a file is not sent again.
+///
+/// A collection, which lists resources that may be in it or elsewhere, is nothing that a type consists of and would be
+/// passed over like what is for others; as nobody takes it, it is refused (FS-14).
 pub(crate) fn response(
     schema: &Schema,
     path: &str,
@@ -20,6 +26,10 @@ pub(crate) fn response(
     let format = Format::from_path(path).map_err(|why| why.to_string())?;
     let mut document = parse(schema, path, format, content).map_err(|why| why.to_string())?;
     let wanted = type_url.as_str();
+    if let Some(it) = document.resources.iter().find(|it| it.type_url.ends_with(COLLECTION)) {
+        let (name, type_url) = (&it.name, &it.type_url);
+        return Err(format!("{path}: {name} is a {type_url}, and collections are not read"));
+    }
     match &document.type_url {
         Some(stated) if document.responses == 1 && stated != wanted => {
             return Err(format!("{path}: the response is of type {stated}, not {wanted}"));

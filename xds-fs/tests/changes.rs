@@ -69,6 +69,7 @@ fn it_may_be_saved_in_place_and_deleted_and_created_again() {
     assert!(why.starts_with(path.to_str().unwrap()), "{why}");
     folder.write("cds.yaml", clusters(&["c"]));
     reader.wait_for_names(&["c"]);
+    println!("covers: X42");
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn a_config_map_is_swapped_as_a_whole() {
         by_link.wait_for_names(&[name]);
         by_directory.wait_for_names(&[name]);
     }
-    println!("covers: FS-05 B18");
+    println!("covers: FS-05 B18 X42");
 }
 
 #[test]
@@ -113,6 +114,7 @@ fn only_the_watched_directory_counts_where_there_is_one() {
     folder.write("cds.yaml", clusters(&["c"]));
     folder.write("signals/now", "");
     assert_eq!(support::names_in(&reader.next()).unwrap(), ["c"], "the first that is noticed");
+    println!("covers: X42");
 }
 
 #[test]

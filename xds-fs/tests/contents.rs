@@ -107,6 +107,26 @@ fn errors_name_the_file_the_line_and_the_field() {
     println!("covers: S0.017 FS-06 FS-07");
 }
 
+/// Passed over, it would be taken for a file without clusters, which deletes all there are.
+#[test]
+fn a_collection_is_refused() {
+    let folder = Folder::new("collection");
+    let wrapper = "envoy.service.discovery.v3.Resource";
+    let collection = "type.googleapis.com/envoy.config.cluster.v3.ClusterCollection";
+    let file = format!(
+        "'@type': type.googleapis.com/{wrapper}\nname: all\nresource:\n  '@type': {collection}\n  \
+         entries: {{inline_entry: {{name: a, resource: {{'@type': {}, name: a}}}}}}\n",
+        types::CLUSTER
+    );
+    let why = trouble_in(&folder, "cds.yaml", file);
+    assert_eq!(why, format!(": all is a {collection}, and collections are not read"));
+    // As a proxy has it: the envelope alone.
+    let bare = format!("name: all\nresource: {{'@type': {collection}}}\n");
+    let why = trouble_in(&folder, "bare.yaml", bare);
+    assert!(why.contains("expected an object with `@type`"), "{why}");
+    println!("covers: FS-14");
+}
+
 #[test]
 fn what_is_no_file_is_not_read() {
     let folder = Folder::new("no-file");
