@@ -75,6 +75,7 @@ impl GatewayOptions {
 /// | 304 | there is not, for as long as a request is [held](GatewayOptions::hold) (M185) |
 /// | 400, 413, 415 | the body is no `DiscoveryRequest`, too long, or no JSON at all (M182, M197, M198) |
 /// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
+/// | 503 | who decides what the client sees waits no longer for there to be something (M184) |
 /// | else | that of the service, as HTTP has it |
 ///
 /// Clones are cheap and share what was printed.

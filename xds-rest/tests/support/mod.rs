@@ -18,10 +18,17 @@ use xds_rest::{Gateway, GatewayOptions};
 use xds_tokio::{DiscoveryService, ManagementServer, ServerOptions};
 
 /// Tests hold for no longer than they have to.
-const HOLD: Duration = Duration::from_millis(300);
+pub(crate) const HOLD: Duration = Duration::from_millis(300);
 
 pub(crate) fn serving() -> (ManagementServer, Gateway<DiscoveryService>) {
-    let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
+    serving_with(ServerConfig::default(), ServerOptions::default())
+}
+
+pub(crate) fn serving_with(
+    config: ServerConfig,
+    options: ServerOptions,
+) -> (ManagementServer, Gateway<DiscoveryService>) {
+    let server = ManagementServer::start(config, options);
     let options = GatewayOptions::default().with_hold(HOLD);
     let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
     (server, gateway)
@@ -37,6 +44,13 @@ pub(crate) async fn set(server: &ManagementServer, name: &str, timeout: &str) {
     let mut change = Transaction::new();
     change.set(types::CLUSTER, name, cluster(name, timeout));
     server.handle().apply(change).await.expect("a sound change");
+}
+
+/// Until a request is held.
+pub(crate) async fn waiting(server: &ManagementServer) {
+    while server.handle().stats().await.expect("it runs").fetches == 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The gateway on a socket.
