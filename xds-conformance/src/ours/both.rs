@@ -1,8 +1,6 @@
 //! What a client and a server of this repository do together.
 
-use core::time::Duration;
-
-use async_io::Timer;
+use smol::future::yield_now;
 use tonic::service::Routes;
 use xds_core::{
     ViewName,
@@ -17,7 +15,7 @@ use xds_grpc::{
 use super::pair::{Asks, NAME, Papers, Served, client, cluster};
 use crate::{
     raw::{fetch, status_of},
-    wait::{no_value, value},
+    wait::{no_value, soon, value},
 };
 
 pub(super) async fn held_poll<C: Listen, S: Listen>() {
@@ -26,8 +24,16 @@ pub(super) async fn held_poll<C: Listen, S: Listen>() {
     let client = client::<C>(served.listen(Asks::Polls).await, Asks::Polls, None);
     let mut watch = client.watch_untyped(CLUSTER, "a");
     assert_eq!(value(&mut watch).await.bytes, cluster("a", "1s"));
-    // Long enough to ask ten times, if a request were not held.
-    Timer::after(Duration::from_millis(300)).await;
+    soon("a request that is held", async {
+        loop {
+            let stats = served.handle.stats().await.expect("it runs");
+            if (stats.requests, stats.fetches) == (2, 1) {
+                return;
+            }
+            yield_now().await;
+        }
+    })
+    .await;
     let stats = client.stats().await.expect("it runs");
     assert_eq!((stats.responses, stats.unchanged), (1, 0), "nothing has changed: {stats:?}");
     served.set("a", "2s").await;
