@@ -17,14 +17,13 @@
 use core::{
     pin::Pin,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_channel::mpsc;
 use futures_core::Stream as _;
-use http::{header::AUTHORIZATION, uri::PathAndQuery};
+use http::uri::PathAndQuery;
 use tonic::{Request, Status, Streaming, metadata::MetadataMap};
 #[cfg(feature = "rest")]
 use xds_core::client::ChannelError;
@@ -386,17 +385,6 @@ pub(crate) enum Reads {
     No,
 }
 
-/// How long the files of tokens may take to be read. What they are on may have gone away.
-const LONGEST_READ: Duration = Duration::from_secs(20);
-
-pub(super) async fn read_in_time<T>(
-    runtime: &Shared,
-    reading: impl core::future::Future<Output = Result<T, Status>>,
-) -> Result<T, Status> {
-    let late = || Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
-    runtime.timeout(LONGEST_READ, reading).await.ok_or_else(late)?
-}
-
 /// Connects, unless it is known beforehand that nothing could be called.
 async fn connect(
     service: Result<Service, String>,
@@ -415,37 +403,10 @@ async fn call(
     max_response_bytes: usize,
     runtime: Shared,
 ) -> Result<Streaming<Bytes>, Status> {
-    let mut headers = service.metadata().clone();
-    let authorizations = service.credentials().authorizations(Some(&runtime));
-    for authorization in read_in_time(&runtime, authorizations).await? {
-        headers.append(AUTHORIZATION, authorization);
-    }
+    let headers = service.headers(&runtime).await?;
     let mut request = Request::new(requests);
     *request.metadata_mut() = MetadataMap::from_headers(headers);
     let mut grpc = channel.grpc().max_decoding_message_size(max_response_bytes);
     grpc.ready().await.map_err(|error| Status::unavailable(with_causes(&error)))?;
     grpc.streaming(request, path, RawCodec).await.map(tonic::Response::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use core::future::pending;
-
-    use futures_util::FutureExt as _;
-    use tonic::Code;
-
-    use super::*;
-    use crate::runtime::tests::Still;
-
-    #[test]
-    fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
-        let runtime = Shared::new(Still);
-        let read = read_in_time(&runtime, pending::<Result<(), _>>()).now_or_never();
-        let status = read.expect("time is up").expect_err("nothing is read");
-        assert_eq!(status.code(), Code::Unavailable);
-        assert!(status.message().contains("token"), "{status}");
-        let read = read_in_time(&runtime, async { Ok(()) }).now_or_never();
-        assert!(read.expect("it is read").is_ok());
-        println!("covers: B42");
-    }
 }

@@ -4,7 +4,7 @@ use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, header::AUTHORIZATION};
+use http::HeaderValue;
 use xds_core::client::{Call, Exchange};
 use xds_format::Schema;
 use xds_rest::{Answer, Dial, Poller, PollerOptions};
@@ -12,7 +12,7 @@ use xds_rest::{Answer, Dial, Poller, PollerOptions};
 use super::{
     address::Target,
     dial::dial_http1,
-    link::{News, Reads, read_in_time},
+    link::{News, Reads},
     options::ClientOptions,
     service::Service,
 };
@@ -41,12 +41,8 @@ impl Polling {
         let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
         let host = service.authority().unwrap_or(&target.authority).as_str();
         let host = HeaderValue::from_str(host).map_err(|why| why.to_string())?;
-        let mut headers = service.metadata().clone();
-        let authorizations = service.credentials().authorizations(Some(&runtime));
-        let authorizations = read_in_time(&runtime, authorizations).await;
-        for authorization in authorizations.map_err(|why| why.message().to_owned())? {
-            headers.append(AUTHORIZATION, authorization);
-        }
+        let headers = service.headers(&runtime).await;
+        let headers = headers.map_err(|why| why.message().to_owned())?;
         let schema = options.schema.unwrap_or_else(|| Schema::envoy());
         let timer = Arc::new(runtime.clone());
         let dial: Dial = Arc::new(move || {

@@ -4,9 +4,10 @@ use core::fmt;
 use std::{collections::BTreeMap, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, uri::Authority};
+use tonic::Status;
 use xds_core::client::{ManagementServer, TransportId};
 
-use crate::{credentials::Credentials, keepalive::TcpProbes};
+use crate::{credentials::Credentials, keepalive::TcpProbes, runtime::Shared};
 
 /// A gRPC service that a client can connect to: where it is, how the channel is secured, what calls
 /// carry.
@@ -87,6 +88,11 @@ impl Service {
 
     pub(crate) const fn metadata(&self) -> &HeaderMap {
         &self.metadata
+    }
+
+    /// What a call carries that is about to be made.
+    pub(crate) async fn headers(&self, runtime: &Shared) -> Result<HeaderMap, Status> {
+        self.credentials.headers(self.metadata.clone(), runtime).await
     }
 }
 

@@ -26,7 +26,7 @@ mod token;
 use core::fmt;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use http::{HeaderMap, header::AUTHORIZATION};
 use rustls::pki_types::ServerName;
 use tonic::Status;
 use xds_bootstrap::{CallCredentials, ChannelCredentials, TlsFiles, XdsServer};
@@ -171,16 +171,20 @@ impl Credentials {
         CredentialsError::TokenNeedsTls(path.map(Into::into))
     }
 
-    /// The `authorization` headers of a call that is about to be made.
-    pub(crate) async fn authorizations(
+    /// The headers of a call that is about to be made: these, and what the tokens are that it carries.
+    pub(crate) async fn headers(
         &self,
-        runtime: Option<&Shared>,
-    ) -> Result<Vec<HeaderValue>, Status> {
-        let mut headers = Vec::with_capacity(self.calls.len());
-        for token in &self.calls {
-            headers.push(token.current(runtime).await.map_err(|why| why.to_status())?);
-        }
-        Ok(headers)
+        mut headers: HeaderMap,
+        runtime: &Shared,
+    ) -> Result<HeaderMap, Status> {
+        token::read_in_time(runtime, async {
+            for token in &self.calls {
+                let current = token.current(Some(runtime)).await;
+                headers.append(AUTHORIZATION, current.map_err(|why| why.to_status())?);
+            }
+            Ok(headers)
+        })
+        .await
     }
 }
 

@@ -18,6 +18,7 @@ use base64::{
 };
 use http::HeaderValue;
 use serde_json::Value;
+use tonic::Status;
 use tracing::warn;
 
 use super::{
@@ -135,9 +136,38 @@ fn parse(text: &[u8]) -> Option<Token> {
     Some(Token { header, expires: UNIX_EPOCH.checked_add(expires)? })
 }
 
+/// How long the files of tokens may take to be read. What they are on may have gone away.
+const LONGEST_READ: Duration = Duration::from_secs(20);
+
+pub(super) async fn read_in_time<T>(
+    runtime: &Shared,
+    reading: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let late = || Status::unavailable(format!("the token was not read within {LONGEST_READ:?}"));
+    runtime.timeout(LONGEST_READ, reading).await.ok_or_else(late)?
+}
+
 #[cfg(test)]
 mod tests {
+    use core::future::pending;
+
+    use futures_util::FutureExt as _;
+    use tonic::Code;
+
     use super::*;
+    use crate::runtime::tests::Still;
+
+    #[test]
+    fn a_token_that_cannot_be_read_for_ever_fails_the_call() {
+        let runtime = Shared::new(Still);
+        let read = read_in_time(&runtime, pending::<Result<(), _>>()).now_or_never();
+        let status = read.expect("time is up").expect_err("nothing is read");
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(status.message().contains("token"), "{status}");
+        let read = read_in_time(&runtime, async { Ok(()) }).now_or_never();
+        assert!(read.expect("it is read").is_ok());
+        println!("covers: B42");
+    }
 
     fn token(claims: &str) -> Vec<u8> {
         format!("e30.{}.c2ln", BASE64.encode(claims)).into_bytes()

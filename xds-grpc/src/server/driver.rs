@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 use bytes::Bytes;
 use tokio::{
     select,
-    sync::{Notify, broadcast, oneshot},
+    sync::{Notify, broadcast},
 };
 use tonic::{Code, Status, Streaming};
 use tonic_health::ServingStatus;
@@ -16,7 +16,7 @@ use xds_core::{
     Frame, StreamId,
     server::{
         Admission, Observation, Readiness, Refusal, Server, ServerConfig, ServerOutput,
-        StreamEvent, TooManyWaits, Via,
+        StreamEvent, Via,
     },
     service::Variant,
 };
@@ -30,6 +30,7 @@ use super::{
     log::Log,
     options::ServerOptions,
     peer::Peer,
+    waits::Waits,
 };
 use crate::{
     clock::Clock,
@@ -43,8 +44,7 @@ pub(crate) struct Driver {
     outlet: Outlet,
     /// To hand to streams; not counted as somebody who can reach the server.
     inbox: WeakInbox,
-    /// Who waits until all clients have accepted a change.
-    waits: Vec<(Target, oneshot::Sender<Result<(), TooManyWaits>>)>,
+    waits: Waits,
     events: Arc<EventQueue>,
     event_capacity: usize,
     /// Only ever looked up: its order shows nowhere.
@@ -141,7 +141,7 @@ impl Driver {
             server: Server::new(config, seed, clock.now()),
             outlet,
             inbox: inbox.downgrade(),
-            waits: Vec::new(),
+            waits: Waits::default(),
             events,
             event_capacity: options.event_capacity.max(1),
             streams: HashMap::new(),
@@ -227,7 +227,9 @@ impl Driver {
                 }
                 let _ = answer.send(());
             }
-            Input::Converge { target, answer } => self.converge(target, answer),
+            Input::Converge { target, answer } => {
+                self.waits.add(&mut self.server, target, answer, now);
+            }
             Input::EventsRead => {}
             Input::Drain(plan) => {
                 self.phase = Phase::Draining;
@@ -239,8 +241,7 @@ impl Driver {
     }
 
     fn end(&mut self) {
-        // That all clients go is not that they have accepted anything.
-        self.waits.clear();
+        self.waits.end();
         self.server.shut_down(self.clock.now());
         self.phase = Phase::Ended;
     }
@@ -320,7 +321,7 @@ impl Driver {
                     self.authorize(stream);
                 }
                 ServerOutput::Converged { view, type_url, sequence } => {
-                    self.converged(&Target { view, type_url, sequence });
+                    self.waits.converged(&Target { view, type_url, sequence });
                 }
                 ServerOutput::Drained => self.phase = Phase::Ended,
                 output => {
@@ -329,37 +330,6 @@ impl Driver {
                     }
                 }
             }
-        }
-    }
-
-    fn converge(&mut self, target: Target, answer: oneshot::Sender<Result<(), TooManyWaits>>) {
-        let Target { view, type_url, sequence } = &target;
-        self.forget_who_left();
-        let now = self.clock.now();
-        match self.server.tell_when_converged(view, type_url.as_str(), *sequence, now) {
-            Ok(sequence) => self.waits.push((Target { sequence, ..target }, answer)),
-            Err(refused) => {
-                let _ = answer.send(Err(refused));
-            }
-        }
-    }
-
-    /// Whoever does not wait any longer makes room.
-    fn forget_who_left(&mut self) {
-        let left: Vec<_> =
-            self.waits.extract_if(.., |(_, answer)| answer.is_closed()).map(|(it, _)| it).collect();
-        for target in left {
-            if self.waits.iter().all(|(other, _)| *other != target) {
-                let Target { view, type_url, sequence } = &target;
-                self.server.stop_waiting(view, type_url.as_str(), *sequence);
-            }
-        }
-    }
-
-    /// All clients have accepted a change: tells everybody who waits for it.
-    fn converged(&mut self, target: &Target) {
-        for (_, answer) in self.waits.extract_if(.., |(waits_for, _)| waits_for == target) {
-            let _ = answer.send(Ok(()));
         }
     }
 

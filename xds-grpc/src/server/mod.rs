@@ -20,6 +20,7 @@
 //! | `peer.rs`, `authorize.rs` | who is at the other end, and who decides what it sees |
 //! | `handle.rs`, `reports.rs` | what the application holds, and what it is told when it asks |
 //! | `events.rs` | what the application is asked |
+//! | `waits.rs` | who waits until all clients have accepted a change |
 //! | `health.rs` | what is told of the server's health |
 //! | `log.rs` | what is logged at which level |
 //! | `options.rs` | keepalive, limits |
@@ -39,6 +40,7 @@ mod peer;
 mod reports;
 mod routes;
 mod service;
+mod waits;
 
 use core::time::Duration;
 use std::{io, net::SocketAddr, sync::Arc};
