@@ -28,9 +28,16 @@ pub fn discovery_request(bytes: &[u8]) {
 pub fn delta_request(bytes: &[u8]) {
     let fault = hear(Variant::Incremental, bytes);
     if let Ok(request) = DeltaDiscoveryRequest::decode(bytes) {
-        assert!(!is_malformed(&fault), "{request:?} is malformed: {fault:?}");
+        let is_map_at_fault =
+            fault == Some(CloseReason::Malformed(Malformed::Encoding { field: VERSIONS }));
+        let is_malformed = is_malformed(&fault) && !is_map_at_fault;
+        assert!(!is_malformed, "{request:?} is malformed: {fault:?}");
     }
 }
+
+/// `initial_resource_versions`. A number in its place is malformed, but the decoder takes the number for the length of
+/// an entry: it does not look at how maps are encoded.
+const VERSIONS: u32 = 5;
 
 /// Groups, which decoders pass over, are none of proto3's encodings: the walk ends there.
 fn is_malformed(fault: &Option<CloseReason>) -> bool {
