@@ -30,8 +30,10 @@ fn seconds(seconds: i64) -> DurationSchema {
 
 fn connections(limit: Option<i64>) -> HttpConnections {
     let mut manager = manager(rds("routes"));
-    manager.common_http_protocol_options =
-        limit.map(|limit| HttpProtocolOptions { max_stream_duration: Some(seconds(limit)) });
+    manager.common_http_protocol_options = limit.map(|limit| HttpProtocolOptions {
+        max_stream_duration: Some(seconds(limit)),
+        ..HttpProtocolOptions::default()
+    });
     let listener = Listener::from_schema(&api_listener("l", &manager), &Rules::default());
     listener.expect("a valid listener").api().expect("of a client").clone()
 }

@@ -5,6 +5,7 @@ mod outliers;
 mod validate;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use xds_core::ResourceName;
 
@@ -31,6 +32,8 @@ pub struct Cluster {
     pub outliers: Option<OutlierDetection>,
     /// How connections are secured; `None` is not at all (A29).
     pub tls: Option<TlsContext>,
+    /// How long a connection without calls is kept; zero is without limit (B30b). The default is an hour.
+    pub idle_timeout: Duration,
     /// Whether load is reported to the server that sent the cluster (A27).
     pub load_reporting: LoadReporting,
 }

@@ -1,6 +1,7 @@
 //! Judges a cluster.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use xds_core::ResourceName;
 
@@ -17,17 +18,23 @@ use crate::{
                 self as schema,
                 cluster::{ClusterDiscoveryType, DiscoveryType},
             },
-            core::v3::config_source::ConfigSourceSpecifier,
+            core::v3::{TypedExtensionConfig, config_source::ConfigSourceSpecifier},
             endpoint::v3::{ClusterLoadAssignment, lb_endpoint::HostIdentifier},
         },
-        extensions::clusters::aggregate::v3::ClusterConfig,
+        extensions::{
+            clusters::aggregate::v3::ClusterConfig, upstreams::http::v3::HttpProtocolOptions,
+        },
     },
-    scalars::{HostForm, SocketAddress, judge_address, judge_source},
+    scalars::{HostForm, SocketAddress, judge_address, judge_duration, judge_source},
 };
 
 const AGGREGATE: &str = "type.googleapis.com/envoy.extensions.clusters.aggregate.v3.ClusterConfig";
 /// A32's limit where none is stated.
 const MAX_REQUESTS: u32 = 1_024;
+const HTTP_OPTIONS: &str =
+    "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+/// How long a connection is kept without calls where nothing is stated (B30b).
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 pub(crate) fn judge_cluster(cluster: &schema::Cluster, judge: &mut Judge<'_>) -> Option<Cluster> {
     let discovery = judge_discovery(cluster, judge);
@@ -52,6 +59,14 @@ pub(crate) fn judge_cluster(cluster: &schema::Cluster, judge: &mut Judge<'_>) ->
     let thresholds = cluster.circuit_breakers.as_ref().map_or(&[][..], |it| &it.thresholds);
     let of_default = thresholds.iter().find(|it| it.priority == 0);
     let max_requests = of_default.and_then(|it| it.max_requests.as_ref());
+    let idle_timeout = cluster
+        .upstream_config
+        .as_ref()
+        .map(|config| judge.field("upstream_config", |judge| judge_upstream_config(config, judge)));
+    let idle_timeout = match idle_timeout {
+        Some(valid) => valid?,
+        None => IDLE_TIMEOUT,
+    };
     Some(Cluster {
         name: ResourceName::from(cluster.name.as_str()),
         discovery: discovery?,
@@ -59,7 +74,27 @@ pub(crate) fn judge_cluster(cluster: &schema::Cluster, judge: &mut Judge<'_>) ->
         max_requests: max_requests.map_or(MAX_REQUESTS, |it| it.value),
         outliers: outliers.flatten(),
         tls: tls.flatten(),
+        idle_timeout,
         load_reporting,
+    })
+}
+
+/// How endpoints are spoken with is said in one way only, of which one limit counts (B30b).
+fn judge_upstream_config(config: &TypedExtensionConfig, judge: &mut Judge<'_>) -> Option<Duration> {
+    judge.field("typed_config", |judge| {
+        let config = config.typed_config.as_ref().filter(|it| it.type_url == HTTP_OPTIONS);
+        let Some(config) = config else {
+            judge.fault("must be HttpProtocolOptions");
+            return None;
+        };
+        let options: HttpProtocolOptions = decode(&config.value, judge)?;
+        let stated = options.common_http_protocol_options.and_then(|it| it.idle_timeout);
+        match stated {
+            None => Some(IDLE_TIMEOUT),
+            Some(stated) => judge.field("common_http_protocol_options.idle_timeout", |judge| {
+                judge_duration(&stated, judge)
+            }),
+        }
     })
 }
 

@@ -18,8 +18,9 @@ use xds_routing::{
                 load_balancing_policy::Policy,
             },
             core::v3::{
-                ConfigSource, SelfConfigSource, TransportSocket, TypedExtensionConfig,
-                config_source::ConfigSourceSpecifier, transport_socket,
+                ConfigSource, HttpProtocolOptions as CommonOptions, SelfConfigSource,
+                TransportSocket, TypedExtensionConfig, config_source::ConfigSourceSpecifier,
+                transport_socket,
             },
         },
         extensions::{
@@ -29,6 +30,7 @@ use xds_routing::{
                 CertificateProviderPluginInstance, CertificateValidationContext, CommonTlsContext,
                 UpstreamTlsContext, common_tls_context,
             },
+            upstreams::http::v3::HttpProtocolOptions,
         },
     },
 };
@@ -274,6 +276,41 @@ fn the_detection_of_outliers_has_defaults_and_bounds() {
         );
     }
     println!("covers: B33d");
+}
+
+#[test]
+fn how_endpoints_are_spoken_with_is_said_in_one_way() {
+    let with = |config: Option<Any>| {
+        let upstream_config = TypedExtensionConfig { name: "http".into(), typed_config: config };
+        judged_cluster(&clusters::Cluster { upstream_config: Some(upstream_config), ..eds("c") })
+    };
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(judged_cluster(&eds("c")).unwrap().idle_timeout, hour);
+    let idle = |idle_timeout| {
+        with(Some(packed(&HttpProtocolOptions {
+            common_http_protocol_options: Some(CommonOptions {
+                idle_timeout,
+                ..CommonOptions::default()
+            }),
+        })))
+    };
+    assert_eq!(with(Some(packed(&HttpProtocolOptions::default()))).unwrap().idle_timeout, hour);
+    assert_eq!(idle(None).unwrap().idle_timeout, hour);
+    assert_eq!(idle(seconds(5)).unwrap().idle_timeout, Duration::from_secs(5));
+    assert_eq!(idle(seconds(0)).unwrap().idle_timeout, Duration::ZERO);
+
+    let place = "upstream_config.typed_config";
+    for other in [None, Some(packed(&RoundRobin::default())), Some(Any::default())] {
+        assert_eq!(why(with(other)), format!("{place}: must be HttpProtocolOptions"));
+    }
+    let garbage = Any { value: vec![0xff].into(), ..packed(&HttpProtocolOptions::default()) };
+    assert!(why(with(Some(garbage))).starts_with(&format!("{place}.value: ")));
+    let place = format!("{place}.common_http_protocol_options.idle_timeout");
+    let nanos = |nanos| Some(DurationSchema { seconds: 1, nanos });
+    for bad in [seconds(-1), seconds(315_576_000_001), nanos(-1), nanos(1_000_000_000)] {
+        assert!(why(idle(bad)).starts_with(&format!("{place}: must be a duration")), "{bad:?}");
+    }
+    println!("covers: B30b");
 }
 
 #[test]

@@ -56,6 +56,11 @@ pub mod envoy {
                 pub mod v3;
             }
         }
+        pub mod upstreams {
+            pub mod http {
+                pub mod v3;
+            }
+        }
     }
     pub mod r#type {
         pub mod matcher {

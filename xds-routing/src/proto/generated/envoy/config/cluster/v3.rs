@@ -85,6 +85,11 @@ pub struct Cluster {
     /// Who is told how much load there is; only the server that sent the cluster.
     #[prost(message, optional, tag = "42")]
     pub lrs_server: ::core::option::Option<super::super::core::v3::ConfigSource>,
+    /// How its endpoints are spoken with.
+    #[prost(message, optional, tag = "48")]
+    pub upstream_config: ::core::option::Option<
+        super::super::core::v3::TypedExtensionConfig,
+    >,
     /// How endpoints are found.
     #[prost(oneof = "cluster::ClusterDiscoveryType", tags = "2, 38")]
     pub cluster_discovery_type: ::core::option::Option<cluster::ClusterDiscoveryType>,

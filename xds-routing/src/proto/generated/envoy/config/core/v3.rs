@@ -312,6 +312,11 @@ impl ::prost::Name for TransportSocket {
 /// What holds for all versions of HTTP.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HttpProtocolOptions {
+    /// How long a connection without streams is kept; absent is an hour, zero is without limit.
+    #[prost(message, optional, tag = "1")]
+    pub idle_timeout: ::core::option::Option<
+        ::xds_core::proto::google::protobuf::Duration,
+    >,
     /// How long a stream may take altogether; absent or zero is without limit.
     #[prost(message, optional, tag = "4")]
     pub max_stream_duration: ::core::option::Option<
