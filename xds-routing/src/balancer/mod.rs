@@ -189,7 +189,8 @@ impl Balancer {
             for localities in &endpoints.priorities {
                 let mut own: Vec<Locality> = Vec::new();
                 for locality in localities {
-                    let addresses = locality.endpoints.iter().map(|it| it.addresses.clone());
+                    let endpoints = locality.endpoints.iter().filter(|it| it.health.takes_calls());
+                    let addresses = endpoints.map(|it| it.addresses.clone());
                     match own.last_mut().filter(|_| !by_weight) {
                         Some(all) => all.endpoints.extend(addresses),
                         None => own.push(Locality {

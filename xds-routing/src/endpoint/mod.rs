@@ -36,7 +36,8 @@ pub struct Locality {
     pub name: LocalityName,
     /// Their share of the calls of their priority; above zero.
     pub weight: u32,
-    /// They, those that are ill left out.
+    /// They, those that are ill left out; of these, those are for calls whose
+    /// [health](Health::takes_calls) says so.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -56,13 +57,26 @@ pub struct Endpoint {
     pub hash_key: String,
 }
 
-/// How an endpoint is that can be used.
+/// How an endpoint is. One that is ill in any other way is not part of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Well.
     Healthy,
     /// Nobody says, which is taken for well.
     Unknown,
+    /// It takes no new calls, but may have those that belong to it (A55, B39a).
+    Draining,
+}
+
+impl Health {
+    /// Whether calls are balanced over the endpoint (A27).
+    #[must_use]
+    pub const fn takes_calls(self) -> bool {
+        match self {
+            Self::Healthy | Self::Unknown => true,
+            Self::Draining => false,
+        }
+    }
 }
 
 /// Calls that are not even tried.

@@ -115,6 +115,7 @@ fn judge_endpoint(
     let health = match HealthStatus::try_from(endpoint.health_status) {
         Ok(HealthStatus::Healthy) => Health::Healthy,
         Ok(HealthStatus::Unknown) => Health::Unknown,
+        Ok(HealthStatus::Draining) => Health::Draining,
         _ => return None,
     };
     let weight = endpoint.load_balancing_weight.as_ref().map_or(1, |it| it.value);

@@ -144,7 +144,7 @@ fn connections_outlive_updates_and_the_picker_goes_before_them() {
     );
     driver.follow();
 
-    // Ill endpoints are not connected to.
+    // Endpoints that are ill, or take no new calls, are not connected to.
     let mut ill = schema(&[(0, 1, &[2, 4])]);
     ill.endpoints[0].lb_endpoints[0].health_status = HealthStatus::Draining as i32;
     driver.update(&ill);

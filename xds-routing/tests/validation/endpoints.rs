@@ -5,9 +5,12 @@ use xds_routing::{
     Rules,
     endpoint::{ClusterLoadAssignment, Health},
     proto::envoy::{
-        config::endpoint::v3::{
-            self as endpoints, Endpoint, LbEndpoint, LocalityLbEndpoints, cluster_load_assignment,
-            lb_endpoint::HostIdentifier,
+        config::{
+            core::v3::HealthStatus,
+            endpoint::v3::{
+                self as endpoints, Endpoint, LbEndpoint, LocalityLbEndpoints,
+                cluster_load_assignment, lb_endpoint::HostIdentifier,
+            },
         },
         r#type::v3::FractionalPercent,
     },
@@ -55,9 +58,11 @@ fn endpoints_come_by_priority_and_locality() {
     ill.health_status = 2;
     let mut well = endpoint("10.0.0.2", 1);
     well.health_status = 1;
+    let mut draining = endpoint("10.0.0.3", 1);
+    draining.health_status = HealthStatus::Draining as i32;
     let valid = judged_endpoints(&assignment(vec![
         locality(1, 2, vec![endpoint("::1", 1)]),
-        locality(0, 1, vec![endpoint("10.0.0.1", 1), ill, well]),
+        locality(0, 1, vec![endpoint("10.0.0.1", 1), ill, well, draining]),
         locality(7, 0, vec![endpoint("no address", 1)]),
     ]))
     .unwrap();
@@ -72,9 +77,13 @@ fn endpoints_come_by_priority_and_locality() {
     let expected = [
         ("10.0.0.1:1", Health::Unknown),
         ("10.0.0.2:1", Health::Healthy),
+        ("10.0.0.3:1", Health::Draining),
         ("[::1]:1", Health::Unknown),
     ];
     assert_eq!(texts, expected.map(|(text, health)| (text.to_owned(), health)));
+    let balanced = valid.endpoints().filter(|it| it.health.takes_calls());
+    assert_eq!(balanced.count(), 3, "all but the one that is draining");
+    println!("covers: B39a");
 }
 
 #[test]
