@@ -11,6 +11,8 @@ use crate::pattern::ExpressionLimits;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rules {
+    /// What is looked at of the routes of a virtual host.
+    pub routing: Routing,
     /// What `case_sensitive: false` means (X30).
     pub case_insensitive: CaseInsensitive,
     /// What becomes of routes whose action is not to route to a cluster (S2.095).
@@ -31,6 +33,17 @@ pub struct Rules {
     /// The names of certificate providers in the bootstrap; `None` if whoever uses the values will see
     /// (A29).
     pub certificate_providers: Option<Vec<String>>,
+}
+
+/// What is looked at of the routes of a virtual host. This is where gRPC's guard
+/// `GRPC_XDS_EXPERIMENTAL_ROUTING` has its effect (S2.065): whoever reads the environment sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// Everything that A28 and what amends it says.
+    Full,
+    /// As A27 had it before there was routing: the last route, which is for all calls and leads to one cluster.
+    /// What stands before it is not even read.
+    LastRoute,
 }
 
 /// What `case_sensitive: false` means.
@@ -150,6 +163,7 @@ impl Default for Rules {
         let filters = filters
             .map(|(url, place, sides)| (String::from(url), HttpFilterKind::new(place, sides)));
         Self {
+            routing: Routing::Full,
             case_insensitive: CaseInsensitive::Honoured,
             other_actions: OtherActions::FailCalls,
             unknown_clusters: UnknownClusters::PassedOver,
@@ -164,6 +178,12 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// With another say on routes.
+    #[must_use]
+    pub fn with_routing(self, routing: Routing) -> Self {
+        Self { routing, ..self }
+    }
+
     /// A28 as it was first written down.
     #[must_use]
     pub fn of_the_draft() -> Self {

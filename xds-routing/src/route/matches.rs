@@ -29,6 +29,12 @@ pub struct RouteMatch {
 }
 
 impl RouteMatch {
+    /// Every call.
+    pub(crate) const fn for_all() -> Self {
+        let path = PathMatcher::Prefix(String::new(), LetterCase::Sensitive);
+        Self { path, headers: Vec::new(), fraction: None }
+    }
+
     /// Whether a call fits. Chance is asked only about calls that fit the rest.
     pub fn matches<H: Headers + ?Sized>(&self, call: &Call<'_, H>, random: &mut Random) -> bool {
         self.path.matches(call.path) && self.rest_matches(call, random)

@@ -16,8 +16,10 @@ use crate::{
     extensions::{judge_extension, judge_overrides},
     judge::Judge,
     matching::RouteIndex,
-    proto::envoy::config::route::v3 as schema,
-    rules::OtherActions,
+    proto::envoy::config::route::v3::{
+        self as schema, route_action::ClusterSpecifier, route_match::PathSpecifier,
+    },
+    rules::{OtherActions, Routing},
 };
 
 pub(crate) fn judge_route_configuration(
@@ -90,7 +92,11 @@ fn judge_host(
         .as_ref()
         .and_then(|policy| judge.field("retry_policy", |judge| judge_retry(policy, judge)));
     let (mut routes, mut passed_over) = (Vec::new(), Vec::new());
-    for (index, route) in host.routes.iter().enumerate() {
+    let first = match judge.rules.routing {
+        Routing::Full => 0,
+        Routing::LastRoute => judge_last(&host.routes, judge),
+    };
+    for (index, route) in host.routes.iter().enumerate().skip(first) {
         let judged = judge
             .element("routes", index, |judge| judge_route(route, retry.as_ref(), plugins, judge));
         match judged {
@@ -103,6 +109,34 @@ fn judge_host(
     Some(VirtualHost { name: host.name.clone(), domains, routes, passed_over, overrides, index })
 }
 
+/// The index of the only route that counts where there is no routing (A27), held against what it may say
+/// then. Its headers and its share of calls are new fields, which are not looked at.
+fn judge_last(routes: &[schema::Route], judge: &mut Judge<'_>) -> usize {
+    let Some(index) = routes.len().checked_sub(1) else {
+        judge.fault_in("routes", "must not be empty");
+        return 0;
+    };
+    let path = routes.get(index).and_then(|it| it.r#match.as_ref()?.path_specifier.as_ref());
+    let is_for_all = matches!(path, Some(PathSpecifier::Prefix(it)) if it.is_empty() || it == "/");
+    let action = routes.get(index).and_then(|it| it.action.as_ref());
+    let is_for_one = matches!(
+        action,
+        Some(schema::route::Action::Route(schema::RouteAction {
+            cluster_specifier: Some(ClusterSpecifier::Cluster(_)),
+            ..
+        }))
+    );
+    judge.element("routes", index, |judge| {
+        if !is_for_all {
+            judge.fault_in("match.prefix", "must be empty, since only the last route counts");
+        }
+        if !is_for_one {
+            judge.fault_in("route.cluster", "must be set, since calls are not split");
+        }
+    });
+    index
+}
+
 fn judge_route(
     route: &schema::Route,
     retry: Option<&RetryPolicy>,
@@ -113,11 +147,15 @@ fn judge_route(
         judge.fault_in("match", "must be set");
         return Ok(None);
     };
+    let is_read = judge.rules.routing == Routing::Full;
     // Before anything else, since the rest of such a route may be for others than gRPC (X33).
-    if !matches.query_parameters.is_empty() {
+    if is_read && !matches.query_parameters.is_empty() {
         return Err(WhyPassedOver::QueryParameters);
     }
-    let matches: Option<RouteMatch> = judge.field("match", |judge| judge_match(matches, judge));
+    let matches: Option<RouteMatch> = match judge.rules.routing {
+        Routing::Full => judge.field("match", |judge| judge_match(matches, judge)),
+        Routing::LastRoute => Some(RouteMatch::for_all()),
+    };
     let action = match route.action.as_ref() {
         Some(schema::route::Action::Route(action)) => judge
             .field("route", |judge| judge_forward(action, retry, plugins, judge))?

@@ -19,7 +19,7 @@ use xds_routing::{
         Action, ClusterChoice, Forward, HashSource, RetryableStatus, RouteConfiguration,
         WhyPassedOver,
     },
-    rules::ROUTER,
+    rules::{ROUTER, Routing},
 };
 
 use crate::support::*;
@@ -95,7 +95,7 @@ fn an_action_is_to_route_to_a_cluster_or_calls_fail() {
     let empty = fault(route(prefix(""), cluster("")));
     assert_eq!(empty, "virtual_hosts[0].routes[0].route.cluster: must not be empty");
     assert_eq!(fault(Route::default()), "virtual_hosts[0].routes[0].match: must be set");
-    println!("covers: S2.095 S2.096 S2.006");
+    println!("covers: S2.095 S2.096");
 }
 
 #[test]
@@ -297,4 +297,48 @@ fn settings_of_filters_are_for_known_ones() {
     assert_eq!(with(wrapped(true)), "");
     assert!(with(wrapped(false)).contains("no HTTP filter is known"));
     assert!(with(empty("nothing")).contains("type_url: `nothing` names no type"));
+}
+
+/// With the guard of routing off it is as in A27: the last route of a host is the only one that counts, and what
+/// is new in the others is not even read, so that nothing of it is a reason to reject (S2.065).
+#[test]
+fn without_routing_the_last_route_counts() {
+    let rules = Rules::default().with_routing(Routing::LastRoute);
+    let judge = |routes: Vec<Route>| {
+        let judged = RouteConfiguration::from_schema(&table(routes), &rules);
+        judged.map_err(|invalid| invalid.to_string())
+    };
+    let last = || route(prefix(""), cluster("last"));
+    let odd = vec![
+        route(path("/s/m"), weighted(&[("a", 1), ("b", 1)])),
+        route(safe_regex("(broken"), cluster("a")),
+        Route::default(),
+    ];
+    assert!(!fault(odd[1].clone()).is_empty() && !fault(odd[2].clone()).is_empty());
+    let config = judge(odd.into_iter().chain([last()]).collect()).expect("the last one is valid");
+    let host = &config.virtual_hosts()[0];
+    assert_eq!(host.routes().len(), 1);
+    let find = |path: &str| {
+        let found = host.find(&xds_routing::Call::new(path, &[]), &mut Random::new(0));
+        match &found.expect("it is for all calls").action {
+            Action::Forward(forward) => forward.clusters.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(find("/s/m"), ClusterChoice::Cluster("last".into()));
+    assert_eq!(find("/else"), ClusterChoice::Cluster("last".into()));
+    judge(vec![route(prefix("/"), cluster("c"))]).expect("another way to say all");
+
+    let place = "virtual_hosts[0].routes";
+    let why = |routes| judge(routes).expect_err("invalid");
+    assert_eq!(why(vec![]), format!("{place}: must not be empty"));
+    let narrow =
+        format!("{place}[1].match.prefix: must be empty, since only the last route counts");
+    assert_eq!(why(vec![last(), route(prefix("/s"), cluster("c"))]), narrow);
+    assert_eq!(why(vec![last(), route(path("/s/m"), cluster("c"))]), narrow);
+    let split = why(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);
+    assert_eq!(split, format!("{place}[0].route.cluster: must be set, since calls are not split"));
+    // With it on, which it is unless somebody turns it off, all of that is as A28 has it.
+    assert!(RouteConfiguration::from_schema(&table(vec![]), &Rules::default()).is_ok());
+    println!("covers: S2.063 S2.064 S2.065");
 }
