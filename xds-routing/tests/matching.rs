@@ -1,6 +1,7 @@
 //! Which route a call takes.
 #![allow(deprecated, reason = "servers still send what is")]
 
+mod reference;
 mod support;
 
 use proptest::prelude::*;
@@ -54,10 +55,21 @@ fn the_first_route_that_matches_counts() {
     assert_eq!(goes(&config, "/Other/M", &[]).as_deref(), Some("3"));
     assert_eq!(goes(&config, "/Else", &[]), None);
 
+    // Of two that match the same calls the second gets none.
+    let twice = valid(vec![route(prefix("/s"), cluster("a")), route(prefix("/s"), cluster("b"))]);
+    assert_eq!(twice.virtual_hosts()[0].routes().len(), 2, "both are valid");
+    for path in ["/s", "/s/m", "/service/x"] {
+        assert_eq!(goes(&twice, path, &[]).as_deref(), Some("a"));
+    }
+    let again = vec![route(path("/s/m"), cluster("a")), route(path("/s/m"), cluster("b"))];
+    let others = (0..40).map(|index| route(path(&format!("/other/{index}")), cluster("c")));
+    let many = valid(again.into_iter().chain(others).collect());
+    assert_eq!(goes(&many, "/s/m", &[]).as_deref(), Some("a"), "in a table that is looked up too");
+
     let none = config.virtual_hosts()[0].find(&Call::new("/Else", &[]), &mut Random::new(1));
     let text = none.unwrap_err().to_string();
     assert_eq!(text, "no route of virtual host `*` matches /Else: 4 routes, 0 passed over");
-    println!("covers: S2.002 S2.019 S2.042 S2.047 S2.054");
+    println!("covers: S2.002 S2.019 S2.042 S2.047 S2.054 S2.100");
 }
 
 #[test]
@@ -275,6 +287,26 @@ proptest! {
             prop_assert_eq!(found.map(core::ptr::from_ref), expected.map(core::ptr::from_ref));
         }
         prop_assert_eq!(indexed.next_u64(), naive.next_u64());
+    }
+
+    /// First match wins, by the text of A28.
+    #[test]
+    fn routes_are_found_as_the_text_says(
+        table in reference::tables(),
+        calls in reference::calls(),
+        seed: u64,
+    ) {
+        let config = valid(table.clone());
+        let host = &config.virtual_hosts()[0];
+        let mut random = Random::new(seed);
+        for (path, headers) in &calls {
+            let headers: Vec<_> =
+                headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let expected = reference::first(&table, path, &headers).map(|it| it.to_string());
+            let found = taken(host, path, &headers, &mut random);
+            prop_assert_eq!(found, expected, "{} {:?}", path, headers);
+        }
+        println!("covers: S2.002 S2.019 S2.042 S2.046 S2.047 S2.054 S2.078 S2.085 S2.090 X33 X35 X37");
     }
 
     #[test]

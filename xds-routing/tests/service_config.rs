@@ -3,14 +3,16 @@
 
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::*;
 use xds_routing::{
     proto::envoy::{
-        config::route::v3::{Route, header_matcher::HeaderMatchSpecifier as Header},
+        config::route::v3::{
+            QueryParameterMatcher, Route, header_matcher::HeaderMatchSpecifier as Header,
+        },
         r#type::v3::{Int64Range, fractional_percent::DenominatorType},
     },
     service_config::ServiceConfigs,
@@ -194,6 +196,32 @@ fn a_canary_keeps_its_name() {
     println!("covers: S2.110 S2.111 S2.114 S2.115 S2.116 S2.117 S2.119");
 }
 
+/// The config has what was validated and nothing else: the routes that are in use, in order, each with its matchers and
+/// the name of its action; the actions apart from them, each once.
+#[test]
+fn routes_and_actions_are_lists_of_their_own() {
+    let mut passed_over = route(prefix("/q"), cluster("never"));
+    let parameter = QueryParameterMatcher { name: "q".into() };
+    passed_over.r#match.as_mut().unwrap().query_parameters = vec![parameter];
+    let exact = with_header(path("/s/m"), "h", Header::ExactMatch("v".into()));
+    let config = routing(vec![
+        route(exact, cluster("a")),
+        passed_over,
+        route(prefix("/s"), weighted(&[("a", 1), ("b", 2)])),
+        route(prefix(""), cluster("a")),
+    ]);
+    let routes = json!([
+        {"path": "/s/m", "headers": [{"name": "h", "exactMatch": "v"}], "action": "cds:a"},
+        {"prefix": "/s", "action": "weighted:a_b_1"},
+        {"prefix": "", "action": "cds:a"},
+    ]);
+    assert_eq!(config["route"], routes);
+    let actions: Vec<&String> = config["action"].as_object().expect("actions").keys().collect();
+    assert_eq!(actions, ["cds:a", "weighted:a_b_1"]);
+    assert_eq!(config.as_object().expect("a config").len(), 2);
+    println!("covers: S2.006 S2.105 S2.106");
+}
+
 #[test]
 fn names_are_unique_even_where_joining_is_ambiguous() {
     let config = next(
@@ -229,7 +257,150 @@ fn of(splits: &[Vec<(String, u32)>]) -> Vec<Route> {
     to.collect()
 }
 
+/// What a route does, told apart as S2.107 and S2.118 tell it: one cluster, or weights by cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Does {
+    One(String),
+    Split(BTreeMap<String, u32>),
+}
+
+impl Does {
+    fn clusters(&self) -> Option<BTreeSet<&String>> {
+        match self {
+            Self::One(_) => None,
+            Self::Split(weights) => Some(weights.keys().collect()),
+        }
+    }
+
+    fn route(&self, index: usize) -> Route {
+        let to = match self {
+            Self::One(name) => cluster(name),
+            Self::Split(weights) => {
+                let list: Vec<_> =
+                    weights.iter().map(|(name, &weight)| (name.as_str(), weight)).collect();
+                weighted(&list)
+            }
+        };
+        route(path(&format!("/{index}")), to)
+    }
+}
+
+fn does() -> impl Strategy<Value = Does> {
+    let split = prop::collection::btree_map("[ab](_[ab])?", 1_u32..4, 1..4);
+    prop_oneof!["[abc]".prop_map(Does::One), split.prop_map(Does::Split)]
+}
+
+/// What happens to a list of routes.
+#[derive(Clone, Debug)]
+enum Edit {
+    Put(prop::sample::Index, Does),
+    Add(Does),
+    Remove(prop::sample::Index),
+    Reweigh(prop::sample::Index, u32),
+    Reverse,
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let place = any::<prop::sample::Index>;
+    prop_oneof![
+        (place(), does()).prop_map(|(index, does)| Edit::Put(index, does)),
+        does().prop_map(Edit::Add),
+        place().prop_map(Edit::Remove),
+        (place(), 1..4_u32).prop_map(|(index, more)| Edit::Reweigh(index, more)),
+        Just(Edit::Reverse),
+    ]
+}
+
+fn edited(mut list: Vec<Does>, edit: &Edit) -> Vec<Does> {
+    match edit {
+        Edit::Put(index, does) => {
+            let index = index.index(list.len());
+            list[index] = does.clone();
+        }
+        Edit::Add(does) => list.push(does.clone()),
+        Edit::Remove(index) if list.len() > 2 => {
+            list.remove(index.index(list.len()));
+        }
+        Edit::Remove(_) => {}
+        Edit::Reweigh(index, more) => {
+            let index = index.index(list.len());
+            if let Does::Split(weights) = &mut list[index]
+                && let Some(weight) = weights.values_mut().next()
+            {
+                *weight += more;
+            }
+        }
+        Edit::Reverse => list.reverse(),
+    }
+    list
+}
+
+/// The name of each action, of which there is one.
+fn named(configs: &mut ServiceConfigs, list: &[Does]) -> BTreeMap<Does, String> {
+    let routes = list.iter().enumerate().map(|(index, does)| does.route(index)).collect();
+    let config = next(configs, routes);
+    let config = &config["loadBalancingConfig"][0]["xds_routing_experimental"];
+    let mut names = BTreeMap::new();
+    for (does, route) in list.iter().zip(config["route"].as_array().expect("routes")) {
+        let name = route["action"].as_str().expect("a name").to_owned();
+        let before = names.insert(does.clone(), name.clone());
+        assert!(before.is_none_or(|before| before == name), "{does:?} has two names");
+    }
+    let distinct: BTreeSet<&String> = names.values().collect();
+    assert_eq!(distinct.len(), names.len(), "a name of two actions: {names:?}");
+    assert_eq!(config["action"].as_object().expect("actions").len(), names.len());
+    names
+}
+
 proptest! {
+    /// From one version to the next, whatever changes: what stays keeps its name; a split of which the weights
+    /// alone are others takes the name of one that went, as often as there is one; and the order of routes
+    /// makes no difference.
+    #[test]
+    fn names_are_stable_under_updates(
+        begin in prop::collection::vec(does(), 2..8),
+        edits in prop::collection::vec(prop::collection::vec(edit(), 1..4), 1..8),
+        rotate in 0..8_usize,
+    ) {
+        let (mut configs, mut rotated) = (ServiceConfigs::new(), ServiceConfigs::new());
+        let mut list = begin;
+        let mut before = BTreeMap::new();
+        for edits in std::iter::once(&Vec::new()).chain(&edits) {
+            list = edits.iter().fold(list, edited);
+            let names = named(&mut configs, &list);
+            let mut turned = list.clone();
+            turned.rotate_left(rotate % list.len());
+            prop_assert_eq!(&named(&mut rotated, &turned), &names);
+            for (does, name) in &names {
+                if let Some(kept) = before.get(does) {
+                    prop_assert_eq!(name, kept);
+                }
+                if let Does::One(cluster) = does {
+                    prop_assert_eq!(name, &format!("cds:{cluster}"));
+                }
+            }
+            let new = |clusters: &BTreeSet<&String>| -> Vec<&String> {
+                let new = names.iter().filter(|(does, _)| !before.contains_key(*does));
+                new.filter(|(does, _)| does.clusters().as_ref() == Some(clusters))
+                    .map(|(_, name)| name)
+                    .collect()
+            };
+            let gone = |clusters: &BTreeSet<&String>| -> Vec<&String> {
+                let gone = before.iter().filter(|(does, _)| !names.contains_key(*does));
+                gone.filter(|(does, _)| does.clusters().as_ref() == Some(clusters))
+                    .map(|(_, name)| name)
+                    .collect()
+            };
+            for clusters in names.keys().filter_map(Does::clusters) {
+                let (new, gone) = (new(&clusters), gone(&clusters));
+                let inherited = new.iter().filter(|name| gone.contains(*name)).count();
+                prop_assert_eq!(inherited, new.len().min(gone.len()), "{:?}", clusters);
+            }
+            before = names;
+        }
+        println!("covers: S2.107 S2.110 S2.114 S2.115 S2.116 S2.117 S2.118 X27");
+    }
+
     /// The order of routes makes no difference to actions and their names, over any number of updates, and
     /// every route's action is there.
     #[test]
