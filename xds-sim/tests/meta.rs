@@ -1,22 +1,13 @@
 //! What the simulation itself has to keep to: the same run again is the same run, and a failure becomes
 //! small.
 
-use std::{
-    collections::BTreeMap,
-    env,
-    process::Command,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{env, process::Command, time::Duration};
 
-use bytes::Bytes;
-use xds_core::service::Variant;
 use xds_sim::{
     Config, World,
-    options::{Action, Actions, Faults, Lies, Transport, Verdicts},
+    options::{Action, Actions, Faults, Transport, Verdicts},
     replay, run_seed, shrink,
     storm::settle,
-    world::{Party, message::Text},
 };
 
 #[path = "../examples/control_plane.rs"]
@@ -69,73 +60,6 @@ fn every_process_says_the_same() {
     let output = String::from_utf8_lossy(&output.stdout);
     assert!(output.contains(&format!("hashes: {hashes}\n")), "{hashes} is not in {output}");
     println!("covers: IC37 IS34");
-}
-
-type Views = Vec<Vec<BTreeMap<Text, Bytes>>>;
-
-/// What the watches of every client hold when all is well again, after a storm in which `before` was done
-/// before each part.
-fn views(seed: u64, variant: Variant, before: fn(&mut World)) -> Views {
-    let seen = Arc::new(Mutex::new(Views::new()));
-    let kept = Arc::clone(&seen);
-    let scenario = move |world: &mut World| {
-        for turn in 0..12 {
-            let kind = world.choices().below("type", 2) as usize;
-            let name = format!("r{}", world.choices().below("name", 3));
-            let text = ["good", "bad"][usize::from(world.choices().chance("bad", 200))];
-            before(world);
-            match world.choices().below("what", 3) {
-                0 => assert!(world.watch(0, kind, Some(&name)).is_some()),
-                1 if turn % 2 == 0 => assert!(world.watch(0, kind, None).is_some()),
-                _ => world.set_anew(kind, &name, text),
-            }
-            let pause = world.choices().below("pause", 3_000);
-            world.advance(Duration::from_millis(pause.into()));
-        }
-        world.heal();
-        for kind in 0..2 {
-            for name in ["r0", "r1", "r2"] {
-                world.set(kind, name, "in the end");
-            }
-        }
-        world.advance(Duration::from_secs(120));
-        let views = world.watches(0).map(|(_, watch)| watch.view.clone()).collect();
-        kept.lock().expect("nobody panics with it").push(views);
-    };
-    let config = Config::new(scenario).with_options(move |options| {
-        (options.clients, options.servers, options.types) = (1, 1, 2);
-        (options.variant, options.lies) = (variant, Lies::NONE);
-        options.transport = Transport::Streams;
-        // What is drawn for messages would change what is drawn after them.
-        options.jitter = Duration::ZERO;
-    });
-    let outcome = run_seed(seed, &config);
-    assert!(outcome.violation.is_none(), "seed {seed}: {:?}", outcome.violation);
-    std::mem::take(&mut *seen.lock().expect("nobody panics with it"))
-}
-
-#[test]
-fn both_variants_end_equal() {
-    for seed in 0..100 {
-        let whole = views(seed, Variant::StateOfTheWorld, |_| {});
-        let incremental = views(seed, Variant::Incremental, |_| {});
-        assert!(whole == incremental, "seed {seed}");
-    }
-    println!("covers: IL4");
-}
-
-#[test]
-fn late_drains_end_equal() {
-    for seed in 0..100 {
-        for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
-            let at_once = views(seed, variant, |_| {});
-            let late = views(seed, variant, |world| {
-                world.starve(Party::Client(0), Duration::from_millis(2_500));
-                world.starve(Party::Server(0), Duration::from_millis(1_500));
-            });
-            assert!(at_once == late, "seed {seed}");
-        }
-    }
 }
 
 /// A scenario with a fault: the third seven in a row of operations is too much.
