@@ -1,14 +1,17 @@
 //! Who asks again and again, and who answers: requests and responses that stand for themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use xds_core::types;
 
 use super::{Event, Fold, Oracle, Report, Rule, client_talk::Wanted};
-use crate::world::{
-    LinkId, Party, World,
-    message::{Names, Request, Response, Text},
+use crate::{
+    trace::Phase,
+    world::{
+        LinkId, Party, World,
+        message::{Names, Request, Response, Text},
+    },
 };
 
 const WHOLE: Rule = Rule::new(
@@ -28,6 +31,13 @@ const NO_FLAPPING: Rule = Rule::new(
     "the same state of the same names has one version, whichever server gives it out",
 );
 
+const OWN_VERSION: Rule = Rule::new(
+    "IC7",
+    "who polls states the version that it accepted last from the same server, unless it let go of something since",
+);
+const NO_NEWS: Rule =
+    Rule::new("IL2", "once there is nothing new, who polls is answered nothing any more");
+
 /// What there is of what is asked for.
 type State = BTreeMap<Text, Bytes>;
 
@@ -40,6 +50,48 @@ pub(super) struct Polling {
     versions: BTreeMap<(usize, State), Text>,
     /// What the newest request of each channel states to have.
     stated: BTreeMap<LinkId, Stated>,
+    /// What each client has of each server, by client, server and type.
+    accepted: BTreeMap<Place, Accepted>,
+    phase: Option<Phase>,
+    has_converged: bool,
+}
+
+/// Who asks whom for what: client, server and type.
+type Place = (usize, usize, usize);
+
+/// What came from a server.
+#[derive(Debug, Default)]
+struct Accepted {
+    /// The version that was accepted last.
+    version: Text,
+    /// Those that were read since, and whether all that was watched then had been asked for: only the next request
+    /// says whether they were accepted.
+    unsaid: Vec<(Text, bool)>,
+    /// Whether all that is watched has been asked for.
+    is_asked: bool,
+    /// Whether the client may have let go of something of that version, and then states none (RJ-01).
+    has_let_go: bool,
+}
+
+impl Accepted {
+    /// Takes a request. False if it states another version than it may.
+    fn take(&mut self, request: &Request) -> bool {
+        if request.error.is_some() {
+            self.unsaid.clear();
+            // What was rejected may have ended the use of what was accepted before.
+            self.has_let_go = true;
+        }
+        if request.version.is_empty() {
+            return self.has_let_go || self.version.is_empty() || !self.unsaid.is_empty();
+        }
+        let mut unsaid = self.unsaid.iter();
+        if let Some(at) = unsaid.position(|(version, _)| *version == request.version) {
+            let is_whole = self.unsaid.drain(..=at).next_back().is_some_and(|(_, whole)| whole);
+            self.version = request.version.clone();
+            self.has_let_go &= !is_whole;
+        }
+        request.version == self.version
+    }
 }
 
 #[derive(Debug)]
@@ -56,6 +108,16 @@ fn asked_of(fold: &Fold, link: LinkId, kind: usize, world: &World) -> State {
     asked.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
 }
 
+/// Whether something that is watched by its name is not in use, or may not be: of everything that is not known here.
+fn lacks_something(client: usize, kind: usize, world: &World) -> bool {
+    let type_url = &world.types()[kind];
+    let held = world.client(client).status().filter(|it| it.type_url == type_url);
+    let held = held.filter(|it| it.bytes.is_some()).map(|it| it.name.as_str());
+    let held: BTreeSet<&str> = held.collect();
+    let mut watches = world.watches(client).filter(|(_, watch)| watch.kind == kind);
+    watches.any(|(_, watch)| watch.name.as_ref().is_none_or(|name| !held.contains(name.as_str())))
+}
+
 impl Polling {
     fn requested(&mut self, link: LinkId, request: &Request, world: &World, report: &mut Report) {
         let it = world.link(link);
@@ -70,6 +132,14 @@ impl Polling {
         report.ensure(is_whole && is_known && request.node.is_some(), WHOLE, || {
             format!("{request:?} where {wanted:?} is watched")
         });
+        let place = (it.client, it.server, kind);
+        let accepted = self.accepted.entry(place).or_default();
+        // Something that is watched it does not have: with the version its server would take it to have all.
+        accepted.has_let_go |= lacks_something(it.client, kind, world);
+        report.ensure(accepted.take(request), OWN_VERSION, || {
+            format!("{:?} after {accepted:?}", request.version)
+        });
+        accepted.is_asked = true;
         let is_rejection = request.error.is_some();
         let version = if is_rejection { &request.nonce } else { &request.version };
         self.stated
@@ -102,6 +172,22 @@ impl Polling {
         });
     }
 
+    fn read(&mut self, link: LinkId, response: &Response, world: &World) {
+        let it = world.link(link);
+        let Some(kind) = response.kind else { return };
+        let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
+        accepted.unsaid.push((response.version.clone(), accepted.is_asked));
+    }
+
+    /// A watch has begun or ended, by which a client may come to lack something, or let go of it.
+    fn wants_otherwise(&mut self, client: usize) {
+        let of_client = self.accepted.iter_mut().filter(|((owner, ..), _)| *owner == client);
+        of_client.for_each(|(_, accepted)| {
+            (accepted.has_let_go, accepted.is_asked) = (true, false);
+            accepted.unsaid.iter_mut().for_each(|(_, is_whole)| *is_whole = false);
+        });
+    }
+
     fn given_up(&self, link: LinkId, world: &World, report: &mut Report) {
         let it = world.link(link);
         if world.is_starved(Party::Server(it.server)) {
@@ -129,13 +215,26 @@ impl Polling {
 
 impl Oracle for Polling {
     fn rules(&self) -> &'static [Rule] {
-        &[WHOLE, ANSWER, HELD, NO_FLAPPING]
+        &[WHOLE, ANSWER, HELD, NO_FLAPPING, OWN_VERSION, NO_NEWS]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match event {
             Event::Requested { link, request } => self.requested(*link, request, world, report),
-            Event::Responded { link, response } => self.responded(*link, response, world, report),
+            Event::Responded { link, response } => {
+                let is_silent = self.has_converged && self.phase == Some(Phase::Converge);
+                report.ensure(!is_silent, NO_NEWS, || format!("{:?}", response.version));
+                self.responded(*link, response, world, report);
+            }
+            Event::Reading { link, response } => self.read(*link, response, world),
+            Event::Watched { client, .. } | Event::Unwatched { client, .. } => {
+                self.wants_otherwise(*client);
+            }
+            Event::ClientRestarted { client } => {
+                self.accepted.retain(|(owner, ..), _| owner != client);
+            }
+            Event::Phase(phase) => self.phase = Some(*phase),
+            Event::Rest => self.has_converged |= self.phase == Some(Phase::Converge),
             Event::Applied { server, kind, .. } => {
                 let place = |link: &LinkId| (world.link(*link).server, world.link(*link).only);
                 let it = (*server, Some(*kind));
@@ -146,5 +245,49 @@ impl Oracle for Polling {
             Event::EndedAtClient { link, .. } => drop(self.stated.remove(link)),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(version: &str, error: Option<i32>) -> Request {
+        Request {
+            kind: Some(0),
+            nonce: Text::default(),
+            version: version.into(),
+            error,
+            node: None,
+            names: Names::Whole(Vec::new()),
+        }
+    }
+
+    fn read(version: &str) -> Accepted {
+        Accepted { unsaid: vec![(version.into(), true)], ..Accepted::default() }
+    }
+
+    #[test]
+    fn the_version_that_was_accepted_last_is_stated() {
+        let mut accepted = read("1");
+        assert!(accepted.take(&request("1", None)));
+        accepted.unsaid.push(("2".into(), true));
+        assert!(accepted.take(&request("1", Some(3))), "the other one was rejected");
+        assert!(!accepted.take(&request("2", None)), "it was rejected");
+        println!("covers: IC7 IS31");
+    }
+
+    #[test]
+    fn nobody_forgets_what_it_has() {
+        let mut accepted = read("1");
+        assert!(accepted.take(&request("1", None)));
+        assert!(!accepted.take(&request("", None)), "it has let go of nothing");
+        accepted.has_let_go = true;
+        assert!(accepted.take(&request("", None)));
+    }
+
+    #[test]
+    fn the_version_of_another_server_is_none() {
+        assert!(!Accepted::default().take(&request("1", None)));
     }
 }
