@@ -1,0 +1,236 @@
+//! What watchers hear of their server when it cannot be reached, and when it can be again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xds_core::{
+    WatchId,
+    client::{ChannelError, Notice, WatchErrorKind},
+};
+
+use super::{End, Event, Oracle, Report, Rule};
+use crate::{
+    options::{Options, ProfileName, Streams, Transport},
+    world::{LinkId, Watch, World},
+};
+
+const TOLD: Rule = Rule::new(
+    "IC27",
+    "that a server cannot be reached is told to everybody who relies on it, beside a value or in the place of one",
+);
+const ONCE: Rule =
+    Rule::new("IC27", "who was told that a server cannot be reached is not told the same again");
+const CLEARED: Rule =
+    Rule::new("IC28", "trouble beside a value is told to be over once the server answers");
+
+/// Who relies on one server: client, and the one type that the stream carries.
+type Place = (usize, Option<usize>);
+
+/// Judges what is told of a server, in gRPC's profile, where there is one server and watches are of one name.
+#[derive(Debug, Default)]
+pub(super) struct Reachability {
+    /// Where there is trouble.
+    failing: BTreeSet<Place>,
+    /// Who is to hear of it before nothing is left to be taken out of the client.
+    owed: BTreeSet<(usize, WatchId)>,
+    /// What each watch was told last, if that was trouble.
+    told: BTreeMap<(usize, WatchId), Told>,
+    responded: BTreeSet<LinkId>,
+}
+
+#[derive(Debug)]
+struct Told {
+    error: ChannelError,
+    is_beside_value: bool,
+    place: Place,
+    /// Whether the server has answered since.
+    is_over: bool,
+}
+
+fn place(link: LinkId, world: &World) -> Place {
+    (world.link(link).client, world.link(link).only)
+}
+
+fn place_of(client: usize, watch: &Watch, world: &World) -> Place {
+    let only = match world.options().streams {
+        Streams::Aggregated => None,
+        Streams::PerType => Some(watch.kind),
+    };
+    (client, only)
+}
+
+impl Reachability {
+    /// Whether what a world of this kind tells is judged.
+    pub(super) fn applies(options: &Options) -> bool {
+        options.profile == ProfileName::Grpc
+            && options.transport == Transport::Streams
+            && options.servers == 1
+    }
+
+    fn ended(&mut self, link: LinkId, end: End, world: &World) {
+        let has_responded = self.responded.remove(&link);
+        let is_trouble = matches!(end, End::Refused | End::ByServer) && !has_responded;
+        let place = place(link, world);
+        if !is_trouble || !self.failing.insert(place) {
+            return;
+        }
+        let watches = world
+            .watches(place.0)
+            .filter(|(_, watch)| watch.is_of_one() && place_of(place.0, watch, world) == place);
+        self.owed.extend(watches.map(|(watch, _)| (place.0, watch)));
+    }
+
+    fn answers(&mut self, link: LinkId, world: &World) {
+        let place = place(link, world);
+        self.responded.insert(link);
+        if self.failing.remove(&place) {
+            let of_place = self.told.values_mut().filter(|told| told.place == place);
+            of_place.for_each(|told| told.is_over = true);
+            let is_of_place = |client: usize, watch: WatchId| {
+                let mut watches = world.watches(client);
+                watches.any(|(id, it)| id == watch && place_of(client, it, world) == place)
+            };
+            self.owed.retain(|(client, watch)| !is_of_place(*client, *watch));
+        }
+    }
+
+    fn notified(
+        &mut self,
+        client: usize,
+        id: WatchId,
+        notice: &Notice,
+        world: &World,
+        report: &mut Report,
+    ) {
+        let key = (client, id);
+        let Some((_, watch)) = world.watches(client).find(|(known, _)| *known == id) else {
+            return;
+        };
+        if !watch.is_of_one() {
+            return;
+        }
+        let before = self.told.remove(&key);
+        let (error, is_beside_value) = match notice {
+            Notice::Changed(Err(error)) => (error, false),
+            Notice::Ambient(Some(error)) => (error, true),
+            // Trouble is told again beside a value that is told anew, and behind it.
+            _ => return,
+        };
+        let WatchErrorKind::Unavailable(trouble) = error.kind() else { return };
+        self.owed.remove(&key);
+        let is_again = before.is_some_and(|told| !told.is_over && told.error == *trouble);
+        report.ensure(!is_again, ONCE, || format!("client-{client} {id}: {trouble}"));
+        let told = Told {
+            error: trouble.clone(),
+            is_beside_value,
+            place: place_of(client, watch, world),
+            is_over: false,
+        };
+        self.told.insert(key, told);
+    }
+
+    /// There is nothing left to be told.
+    fn drained(&self, client: usize, report: &mut Report) {
+        let owed = self.owed.iter().find(|(owner, _)| *owner == client);
+        report.ensure(owed.is_none(), TOLD, || format!("{owed:?} was not told"));
+        let mut of_client = self.told.iter().filter(|((owner, _), _)| *owner == client);
+        let standing = of_client.find(|(_, told)| told.is_over && told.is_beside_value);
+        report.ensure(standing.is_none(), CLEARED, || format!("{standing:?}"));
+    }
+
+    fn forget(&mut self, client: usize) {
+        self.failing.retain(|(owner, _)| *owner != client);
+        self.owed.retain(|(owner, _)| *owner != client);
+        self.told.retain(|(owner, _), _| *owner != client);
+    }
+}
+
+impl Oracle for Reachability {
+    fn rules(&self) -> &'static [Rule] {
+        &[TOLD, ONCE, CLEARED]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::EndedAtClient { link, end } => self.ended(link, end, world),
+            Event::Reading { link, .. } => self.answers(link, world),
+            Event::Notified { client, watch, notice } => {
+                self.notified(client, watch, notice, world, report);
+            }
+            Event::Unwatched { client, watch } => {
+                self.owed.remove(&(client, watch));
+                self.told.remove(&(client, watch));
+            }
+            Event::ClientDrained { client } => self.drained(client, report),
+            Event::ClientRestarted { client } | Event::ShutDown { client } => self.forget(client),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::testing::judgement;
+
+    #[test]
+    fn trouble_that_nobody_is_told_of_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = Reachability::default();
+            oracle.on_event(&Event::EndedAtClient { link, end: End::ByServer }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, Some("IC27"));
+    }
+
+    #[test]
+    fn an_end_after_an_answer_is_no_trouble() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = Reachability::default();
+            oracle.answers(link, world);
+            oracle.on_event(&Event::EndedAtClient { link, end: End::ByServer }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, None);
+    }
+
+    /// A watch that was told of trouble beside its value.
+    fn troubled(world: &World, link: LinkId) -> Reachability {
+        let mut oracle = Reachability::default();
+        let (watch, _) = world.watches(0).next().expect("there is one");
+        let told = Told {
+            error: ChannelError::Unreachable("nobody is there".into()),
+            is_beside_value: true,
+            place: place(link, world),
+            is_over: false,
+        };
+        oracle.told.insert((0, watch), told);
+        oracle.failing.insert(place(link, world));
+        oracle
+    }
+
+    #[test]
+    fn trouble_that_is_over_and_not_taken_back_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = troubled(world, link);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+            assert!(report.breach.is_none(), "it goes on");
+            oracle.answers(link, world);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, Some("IC28"));
+    }
+
+    #[test]
+    fn trouble_that_is_taken_back_is_over() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = troubled(world, link);
+            oracle.answers(link, world);
+            let (watch, _) = world.watches(0).next().expect("there is one");
+            let notice = &Notice::Ambient(None);
+            oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, None);
+        println!("covers: IC27 IC28");
+    }
+}

@@ -1,0 +1,35 @@
+//! Oracles that are told what did not happen, to see whether they find it out.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::{
+    Config,
+    options::Options,
+    oracle::Report,
+    run_seed,
+    world::{LinkId, World},
+};
+
+/// What an oracle says of a lie that it is told in a world in which one client has what it watches, from one
+/// server over one stream.
+pub(super) fn judgement(
+    lie: impl Fn(&mut World, LinkId, &mut Report) + Send + Sync + 'static,
+) -> Option<&'static str> {
+    let found = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&found);
+    let config = Config::new(move |world: &mut World| {
+        world.watch(0, 0, Some("r0"));
+        world.set(0, "r0", "good");
+        world.advance(Duration::from_secs(1));
+        let link = world.open_links()[0];
+        let mut report = Report::default();
+        lie(world, link, &mut report);
+        *kept.lock().expect("nobody panics with it") = report.breach.map(|(rule, _)| rule.id);
+    });
+    let outcome = run_seed(0, &config.with_options(|options| *options = Options::default()));
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    *found.lock().expect("nobody panics with it")
+}
