@@ -12,6 +12,7 @@
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
 //! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
+//! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
 //! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15 to IS17, IS20, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
@@ -68,6 +69,7 @@ mod fallback;
 mod fold;
 mod lies;
 mod polling;
+mod punctual;
 mod reachability;
 mod reading;
 mod server_talk;
@@ -375,6 +377,9 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
         }
         oracles.push(Box::new(fallback::Fallback::default()));
         oracles.push(Box::new(trouble::Trouble::default()));
+        if let Some(punctual) = punctual::Punctual::of(options) {
+            oracles.push(Box::new(punctual));
+        }
         if reachability::Reachability::applies(options) {
             oracles.push(Box::new(reachability::Reachability::default()));
         }

@@ -117,6 +117,7 @@ impl World {
         if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(&watch))
         {
             known.delay = delay;
+            self.is_punctual &= delay.is_zero();
         }
     }
 

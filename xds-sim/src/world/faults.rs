@@ -129,6 +129,7 @@ impl World {
     /// All timers come so much later for a while.
     pub fn delay_timers(&mut self, by: Duration, lasting: Duration) {
         self.lateness = by;
+        self.is_punctual = false;
         self.begin(&[], "timers late");
         let end = self.now.after(lasting);
         self.schedule(end, Item::Undo(Undo::LateTimers));
@@ -143,6 +144,7 @@ impl World {
             self.note(Situation::ClockJumped);
         }
         self.strike(&[], "the clock jumps");
+        self.is_punctual = false;
         self.pass_to(end);
     }
 
@@ -204,6 +206,7 @@ impl World {
             return;
         }
         let until = self.now.after(lasting);
+        self.is_punctual = false;
         let lane = match party {
             Party::Client(at) => {
                 self.clients[at].starved_until = Some(until);

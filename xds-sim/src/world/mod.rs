@@ -76,6 +76,8 @@ pub struct World {
     narrowness: Option<u64>,
     /// How much later timers come at present.
     lateness: Duration,
+    /// Whether nothing has kept a driver or a watcher from being in time.
+    is_punctual: bool,
     strangers: Vec<Stranger>,
     next_stream: u64,
     oracles: Vec<Box<dyn Oracle>>,
@@ -166,6 +168,7 @@ impl World {
             slowness: Duration::ZERO,
             narrowness: None,
             lateness: Duration::ZERO,
+            is_punctual: true,
             strangers: Vec::new(),
             next_stream: 0,
             oracles,

@@ -151,6 +151,11 @@ impl World {
         self.clients[client].is_shut_down
     }
 
+    /// Whether timers have come when they were due so far, and watchers were quick.
+    pub(crate) fn is_punctual(&self) -> bool {
+        self.is_punctual && self.options.clock_grain.is_zero()
+    }
+
     /// Whether a rule was broken: then nothing happens any more.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -1,0 +1,246 @@
+//! That nobody waits for longer than has to be: the upper bounds of what `trouble` has the lower ones of.
+//!
+//! It holds in gRPC's profile, over one stream to one server. How late a driver is makes no difference to pauses: what
+//! is judged is when a client wants to be woken. What is found missing is judged as long as nobody was ever late.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use xds_core::{
+    Time, WatchId,
+    client::{Notice, WatchError, WatchErrorKind},
+};
+
+use super::{End, Event, Oracle, Report, Rule};
+use crate::{
+    options::{Options, ProfileName, Streams, Transport, Verdicts},
+    world::{LinkId, World, message::Text},
+};
+
+const PAUSES_END: Rule = Rule::new(
+    "IC26",
+    "a server that is wanted is tried again when the pause is over that its failures in a row have led to",
+);
+const FOUND_MISSING: Rule = Rule::new(
+    "IC25",
+    "what does not come is found missing as soon as it was waited for as long as is configured",
+);
+
+/// The longest first pause of gRPC's backoff, with its jitter, and the longest of all.
+const FIRST_PAUSE: Duration = Duration::from_millis(1_200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(36);
+
+/// How long after its first response a stream has served well.
+const YOUNG: Duration = Duration::from_secs(10);
+
+/// Judges how long clients wait.
+#[derive(Debug, Default)]
+pub(super) struct Punctual {
+    servers: BTreeMap<usize, Server>,
+    streams: BTreeMap<LinkId, Stream>,
+    watches: BTreeMap<(usize, WatchId), Time>,
+    /// Who was told that what it watches is missing, or cannot be had, and has heard of no value since.
+    missing: BTreeSet<(usize, WatchId)>,
+}
+
+/// The server, as a client knows it.
+#[derive(Debug, Default)]
+struct Server {
+    /// Failures to connect in a row, and streams in a row that did not serve for long.
+    refusals: u32,
+    early_ends: u32,
+    /// When the next attempt is due at the latest.
+    due: Option<Time>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    is_open: bool,
+    responded: Option<Time>,
+    /// Since when names have been asked for.
+    since: BTreeMap<(usize, Text), Time>,
+}
+
+/// The longest pause after so many failures in a row.
+fn pause(in_a_row: u32) -> Duration {
+    (1..in_a_row).fold(FIRST_PAUSE, |pause, _| (pause * 8 / 5).min(LONGEST_PAUSE))
+}
+
+impl Punctual {
+    /// The judge of a run of this kind, if there is one.
+    pub(super) fn of(options: &Options) -> Option<Self> {
+        let is_simple = options.profile == ProfileName::Grpc
+            && options.transport == Transport::Streams
+            && options.streams == Streams::Aggregated
+            && options.verdicts == Verdicts::AtOnce
+            && options.servers == 1;
+        is_simple.then(Self::default)
+    }
+
+    fn ended(&mut self, link: LinkId, end: End, world: &World) {
+        let Some(stream) = self.streams.remove(&link) else { return };
+        let server = self.servers.entry(world.link(link).client).or_default();
+        if end == End::ByClient {
+            server.due = None;
+            return;
+        }
+        let has_served = stream.responded.is_some_and(|at| world.now().since(at) >= YOUNG);
+        let in_a_row = if !stream.is_open {
+            server.refusals += 1;
+            server.refusals
+        } else if has_served {
+            server.early_ends = 0;
+            1
+        } else {
+            server.early_ends += 1;
+            server.early_ends
+        };
+        server.due = Some(world.now().after(pause(in_a_row)));
+    }
+
+    fn drained(&self, client: usize, world: &World, report: &mut Report) {
+        let due = self.servers.get(&client).and_then(|server| server.due);
+        let Some(due) = due.filter(|_| world.watches(client).next().is_some()) else { return };
+        let wakes = world.client(client).poll_timeout().map(|deadline| deadline.at);
+        report.ensure(wakes.is_some_and(|at| at <= due), PAUSES_END, || {
+            format!(
+                "client-{client} wants to be woken at {wakes:?}, and an attempt is due at {due}"
+            )
+        });
+    }
+
+    fn requested(&mut self, link: LinkId, kind: usize, world: &World) {
+        let Some(stream) = self.streams.get_mut(&link) else { return };
+        let Some(fold) = world.link(link).asked(kind) else { return };
+        stream.since.retain(|(of, name), _| *of != kind || fold.subscribed.contains(name));
+        for name in &fold.gained {
+            stream.since.insert((kind, name.clone()), world.now());
+        }
+    }
+
+    fn notified(
+        &mut self,
+        client: usize,
+        id: WatchId,
+        notice: &Notice,
+        world: &World,
+        report: &mut Report,
+    ) {
+        let Notice::Changed(result) = notice else { return };
+        let kind = result.as_ref().err().map(WatchError::kind);
+        let patience = match kind {
+            Some(WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience)) => {
+                patience
+            }
+            Some(WatchErrorKind::Unavailable(_)) => {
+                // What was known before is told once more when the server is well again.
+                self.missing.insert((client, id));
+                return;
+            }
+            _ => {
+                self.missing.remove(&(client, id));
+                return;
+            }
+        };
+        if !self.missing.insert((client, id)) {
+            return;
+        }
+        let Some((_, watch)) = world.watches(client).find(|(known, _)| *known == id) else {
+            return;
+        };
+        let Some(name) = &watch.name else { return };
+        let mut others = world.watches(client).filter(|(_, other)| other.kind == watch.kind);
+        if others.any(|(_, other)| !other.is_of_one()) {
+            return; // What was found missing of everything is told whoever asks for it by name.
+        }
+        let key = (watch.kind, name.clone());
+        let of_client = self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
+        let since = of_client.filter_map(|(_, stream)| stream.since.get(&key)).max();
+        let (Some(since), Some(begun)) = (since, self.watches.get(&(client, id))) else { return };
+        if !world.is_punctual() {
+            return;
+        }
+        let due = since.after(*patience);
+        // Who comes later is told at once of what was found before.
+        report.ensure(world.now() <= due.max(*begun), FOUND_MISSING, || {
+            format!("client-{client} {id}: {name} was asked for at {since}")
+        });
+    }
+}
+
+impl Oracle for Punctual {
+    fn rules(&self) -> &'static [Rule] {
+        &[PAUSES_END, FOUND_MISSING]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Opening { link } => {
+                self.servers.entry(world.link(link).client).or_default().due = None;
+                self.streams.insert(link, Stream::default());
+            }
+            Event::Opened { link } => {
+                self.servers.entry(world.link(link).client).or_default().refusals = 0;
+                if let Some(stream) = self.streams.get_mut(&link) {
+                    stream.is_open = true;
+                }
+            }
+            Event::Reading { link, .. } => {
+                if let Some(stream) = self.streams.get_mut(&link) {
+                    stream.responded.get_or_insert_with(|| world.now());
+                }
+            }
+            Event::Requested { link, request } => {
+                if let Some(kind) = request.kind {
+                    self.requested(link, kind, world);
+                }
+            }
+            Event::EndedAtClient { link, end } => self.ended(link, end, world),
+            Event::ClientDrained { client } => self.drained(client, world, report),
+            Event::Watched { client, watch, .. } => {
+                self.watches.insert((client, watch), world.now());
+            }
+            Event::Notified { client, watch, notice } => {
+                self.notified(client, watch, notice, world, report);
+            }
+            Event::ClientRestarted { client } => {
+                self.servers.remove(&client);
+                self.watches.retain(|(owner, _), _| *owner != client);
+                self.missing.retain(|(owner, _)| *owner != client);
+                self.streams.retain(|link, _| world.link(*link).client != client);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::testing::judgement;
+
+    /// Its stream has not ended, so that the client has nothing to be woken for.
+    #[test]
+    fn a_client_that_does_not_come_back_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = Punctual::of(world.options()).expect("it is simple");
+            oracle.on_event(&Event::Opening { link }, world, report);
+            oracle.on_event(&Event::Opened { link }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+            assert!(report.breach.is_none(), "nothing has failed");
+            oracle.on_event(&Event::EndedAtClient { link, end: End::ByServer }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, Some("IC26"));
+        println!("covers: IC26");
+    }
+
+    #[test]
+    fn pauses_grow_to_a_bound() {
+        assert_eq!(pause(1), Duration::from_millis(1_200));
+        assert_eq!(pause(2), Duration::from_millis(1_920));
+        assert_eq!(pause(30), LONGEST_PAUSE);
+    }
+}
