@@ -26,6 +26,10 @@ const NEWEST_NONCE: Rule = Rule::new(
     "IC4",
     "a spontaneous request carries the newest acknowledged nonce, or in the incremental variant none",
 );
+const NONCE_KEPT: Rule = Rule::new(
+    "IC12",
+    "who wants a type again on a stream on which it wanted nothing of it any more goes on with its nonce",
+);
 const FIRST: Rule = Rule::new(
     "IC5",
     "the first request of a type has no nonce, and the first one of a stream states the node",
@@ -171,7 +175,9 @@ impl ClientTalk {
                     Names::Whole(_) => talk.newest.as_str(),
                     Names::Change { .. } => "",
                 };
-                report.ensure(request.nonce == expected, NEWEST_NONCE, || {
+                let begins_again = !is_first && fold.gained.len() == fold.subscribed.len();
+                let rule = if begins_again { NONCE_KEPT } else { NEWEST_NONCE };
+                report.ensure(request.nonce == expected, rule, || {
                     format!("nonce {:?} where it should be {expected:?}", request.nonce)
                 });
             }
@@ -323,6 +329,7 @@ impl Oracle for ClientTalk {
             ACK,
             NACK,
             NEWEST_NONCE,
+            NONCE_KEPT,
             FIRST,
             OWN_NONCES,
             WHOLE_LIST,

@@ -7,7 +7,7 @@
 //!
 //! | rules | judged by | where clients are lied to |
 //! |---|---|---|
-//! | IC1 to IC7, IC9 to IC11, IC30, IC40: what a client says on a stream | `client_talk` | no |
+//! | IC1 to IC7, IC9 to IC12, IC30, IC40: what a client says on a stream | `client_talk` | no |
 //! | IC3, IC8, IC13, IC18 to IC22, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
@@ -15,7 +15,7 @@
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1, IS4, IS5, IS7 to IS9, IS11, IS15 to IS17, IS20, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IS1, IS4, IS5, IS7 to IS12, IS15 to IS17, IS20, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17: what a client makes of lies | `lies` | only |
@@ -23,25 +23,11 @@
 //! | IS4: who rejects or asks without end is not answered without end | the strangers of a world | yes |
 //! | IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
-//! | IC37, IS34, IL4, and late drains | the crate's own tests | |
 //!
-//! Some follow from others: IC12 from IC4, IC23 from IC18 and IC19, IS2 and IS3 from how `server_talk` folds
-//! requests, IS6 from IS8, IS10 from IS9, IS12 and IS14 from IS7, IS13 from IS5 and IS8.
-//!
-//! Some rules are about what a world does not have, or is not seen from outside. They are judged elsewhere:
-//!
-//! | rule | why not here | judged by |
-//! |---|---|---|
-//! | IC34: reading waits for watchers | which notice a watcher is done with is not seen; that reading goes on follows from IL1 | `xds-core/tests/client_fleet.rs`, `client_model.rs` |
-//! | IS18: endpoints after clusters | a toy client warms nothing | `xds-core/tests/server/make_before_break/`, `tests/scripts/server/03-warming.txt` |
-//! | IS19, IS21: nodes and unknown types | all clients state one node and ask for known types; strangers may do anything, and nobody else notices (IL1, IC36) | `xds-core/tests/server/streams.rs`, `policies.rs` |
-//! | IS22: services of single types | clients ask on the right one | `xds-core/tests/server/streams.rs` |
-//! | IS25: slow clients delay nobody | only that others converge within the bound is seen | `xds-core/tests/server/overdue.rs`, `ack_gated/` |
-//! | IS26: responses under the size limit | resources are small | `xds-core/tests/server/store.rs` |
-//! | IS29: who has accepted a version | nobody asks | `xds-core/tests/server/convergence.rs` |
-//! | the rest of IS31: statuses and JSON | answers are what a gateway makes of them | `xds-core/tests/server/fetches.rs`, `xds-rest/tests` |
-//! | the rest of IS32: what is whole | a reader of a world knows when a file is being written | `xds-core/tests/client_files.rs`, `xds-fs/tests`; `xds-format` for what is served from them |
-//! | IL6: relays | no server of a world has a client of its own | `tests/relay` |
+//! [`OTHERS`] are the rules that no oracle has to itself: they follow from others, are shown by comparing runs, or are
+//! about what a world does not have. Of two, a world judges a part only: statuses and JSON of IS31 are the gateway's
+//! (`xds-core/tests/server/fetches.rs`, `xds-rest/tests`), and when a file is whole its readers have to find out
+//! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`).
 //!
 //! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
 //! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the
@@ -64,6 +50,7 @@ mod bounds;
 mod cache;
 mod client_talk;
 mod convergence;
+mod elsewhere;
 mod expiry;
 mod fallback;
 mod fold;
@@ -80,6 +67,7 @@ mod watching;
 
 use bytes::Bytes;
 pub(crate) use convergence::bound;
+pub use elsewhere::{OTHERS, Other, Shown};
 pub(crate) use fold::Fold;
 use xds_core::{
     WatchId,

@@ -38,6 +38,13 @@ const FULL_STATE: Rule = Rule::new(
     "IS9",
     "a response in full state has all that exists of what is subscribed, and nothing that never did",
 );
+const LEFT_OUT: Rule = Rule::new("IS10", "what is gone is left out of a response in full state");
+const NONE_IS_TOLD: Rule = Rule::new(
+    "IS12",
+    "who subscribes to a name that does not exist is told so, in the incremental variant",
+);
+const OWN_VIEW: Rule =
+    Rule::new("IS20", "no client is told of what another view has than the one that it is let see");
 const REMOVED_ONCE: Rule =
     Rule::new("IS11", "a removal is told once, and only of names that were subscribed to or sent");
 const SAME_VERSION: Rule =
@@ -176,6 +183,15 @@ impl ServerTalk {
             return;
         }
         talk.errors(kind, response, &said, &beside, report);
+        let views = 0..world.options().views.max(1) as usize;
+        for other in views.filter(|other| *other != view) {
+            let others = &world.has(server, other)[kind];
+            let is_foreign = |(name, bytes): &(&Text, &Bytes)| {
+                has.get(*name) != Some(bytes) && others.get(*name) == Some(bytes)
+            };
+            let foreign = said.iter().find(is_foreign).map(|(name, _)| name);
+            report.ensure(foreign.is_none(), OWN_VIEW, || format!("{foreign:?} of view {other}"));
+        }
         if is_full {
             // Whoever names a resource that has an error may be told that in its stead.
             let is_sent = |name: &Text| {
@@ -190,8 +206,9 @@ impl ServerTalk {
                 let lingers = talk.sent.contains_key(name) || talk.touched.contains(name);
                 talk.fold.covers(name) && (has.contains_key(name) || lingers)
             };
-            let is_all = has_all && said.keys().all(may_be_there);
-            report.ensure(is_all, FULL_STATE, || {
+            let too_much = said.keys().find(|name| !may_be_there(name));
+            report.ensure(too_much.is_none(), LEFT_OUT, || format!("{too_much:?} is not there"));
+            report.ensure(has_all, FULL_STATE, || {
                 let names: Vec<_> = said.keys().collect();
                 format!("{names:?} where the server has {:?}", has.keys().collect::<Vec<_>>())
             });
@@ -334,7 +351,9 @@ impl ServerTalk {
             for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
                 let owed =
                     talk.owed.iter().find(|name| !is_whole && *name != "*" && !is_glob(name));
-                report.ensure(owed.is_none(), ANSWERED, || {
+                let exists = |name: &Text| world.has(it.server, view)[kind].contains_key(name);
+                let rule = if owed.is_none_or(exists) { ANSWERED } else { NONE_IS_TOLD };
+                report.ensure(owed.is_none(), rule, || {
                     format!("stream {}: nothing was said of {owed:?}", link.0)
                 });
                 if talk.states_version && is_whole {
@@ -370,6 +389,9 @@ impl Oracle for ServerTalk {
             ANSWERED,
             REMEMBERED,
             FULL_STATE,
+            LEFT_OUT,
+            NONE_IS_TOLD,
+            OWN_VIEW,
             REMOVED_ONCE,
             ORDER,
             HEARTBEATS,

@@ -1,0 +1,200 @@
+//! The rules that no [`Oracle`](super::Oracle) has to itself: what they say, and what shows that they hold.
+
+use super::Rule;
+
+/// A rule without a judge of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Other {
+    /// The rule.
+    pub rule: Rule,
+    /// What shows that it holds.
+    pub shown: Shown,
+}
+
+/// What shows that a rule holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown {
+    /// Whoever breaks it breaks one of these, which are judged.
+    By(&'static [&'static str]),
+    /// Several runs are compared: tests of this crate.
+    ByRuns(&'static str),
+    /// It is about what a world does not have, or what is not seen from outside.
+    Elsewhere {
+        /// Why a world cannot judge it.
+        why: &'static str,
+        /// The tests that do, in this repository.
+        tests: &'static [&'static str],
+    },
+}
+
+const fn by(id: &'static str, sentence: &'static str, rules: &'static [&'static str]) -> Other {
+    Other { rule: Rule::new(id, sentence), shown: Shown::By(rules) }
+}
+
+const fn by_runs(id: &'static str, sentence: &'static str, tests: &'static str) -> Other {
+    Other { rule: Rule::new(id, sentence), shown: Shown::ByRuns(tests) }
+}
+
+const fn elsewhere(
+    id: &'static str,
+    sentence: &'static str,
+    why: &'static str,
+    tests: &'static [&'static str],
+) -> Other {
+    Other { rule: Rule::new(id, sentence), shown: Shown::Elsewhere { why, tests } }
+}
+
+/// All of them.
+pub const OTHERS: &[Other] = &[
+    by(
+        "IC23",
+        "a removal ends the use of a resource, not the interest in it: it is used when it comes again",
+        &["IC10", "IL1"],
+    ),
+    elsewhere(
+        "IC34",
+        "nothing further is read while watchers are busy with what was read, and all else goes on",
+        "which notice a watcher is done with is not seen; that reading goes on follows from IL1",
+        &["xds-core/tests/client_fleet.rs", "xds-core/tests/client_model.rs"],
+    ),
+    by_runs(
+        "IC37",
+        "a client that is handed the same at the same times hands out the same, byte for byte",
+        "xds-sim/tests/meta.rs",
+    ),
+    by(
+        "IS2",
+        "a request that answers an older response than the newest is not answered",
+        &["IS5", "IS16"],
+    ),
+    by(
+        "IS3",
+        "a change of an incremental subscription counts, whichever response its request answers",
+        &["IS7", "IS8", "IS11"],
+    ),
+    by(
+        "IS6",
+        "what is newly named is sent, though its version is the one that others were sent",
+        &["IS7", "IS8", "IL1"],
+    ),
+    by(
+        "IS13",
+        "who comes back is sent what differs from what it states to have, removals included, and nothing else",
+        &["IS5", "IS8", "IS11"],
+    ),
+    by(
+        "IS14",
+        "a subscription to everything begins and ends as the protocol says, and a name that leaves it is answered",
+        &["IS5", "IS7", "IS9"],
+    ),
+    elsewhere(
+        "IS18",
+        "endpoints are sent again when their cluster has changed, and routes with their listener: somebody warms it",
+        "a toy client warms nothing",
+        &["xds-core/tests/server/make_before_break", "tests/scripts/server/03-warming.txt"],
+    ),
+    elsewhere(
+        "IS19",
+        "a node is stated once; what a later request says of it is handled as configured",
+        "all clients state one node; strangers are others each time, and nobody else notices (IL1, IC36)",
+        &["xds-core/tests/server/streams.rs", "xds-core/tests/server/policies.rs"],
+    ),
+    elsewhere(
+        "IS21",
+        "what is asked of a type that is not served is handled as configured, and other types go on",
+        "all clients ask for known types; strangers may do anything, and nobody else notices (IL1, IC36)",
+        &["xds-core/tests/server/streams.rs", "xds-core/tests/server/policies.rs"],
+    ),
+    elsewhere(
+        "IS22",
+        "a service of one type takes that type only, and the aggregated one takes none that is not stated",
+        "clients ask on the right one",
+        &["xds-core/tests/server/streams.rs"],
+    ),
+    elsewhere(
+        "IS25",
+        "a client that is slow or silent delays nobody else",
+        "only that others converge within the bound is seen (IL1)",
+        &["xds-core/tests/server/overdue.rs", "xds-core/tests/server/ack_gated"],
+    ),
+    elsewhere(
+        "IS26",
+        "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
+        "resources are small",
+        &["xds-core/tests/server/store.rs"],
+    ),
+    elsewhere(
+        "IS29",
+        "whoever asks is told exactly when all live streams have accepted a version",
+        "nobody asks",
+        &["xds-core/tests/server/convergence.rs"],
+    ),
+    by_runs(
+        "IS34",
+        "a server that is handed the same at the same times hands out the same, byte for byte",
+        "xds-sim/tests/meta.rs",
+    ),
+    by("IL3", "a stream that goes silent is given up within the bound of its keepalive", &["IL1"]),
+    by_runs(
+        "IL4",
+        "one scenario comes to the same in either variant of the protocol",
+        "xds-sim/tests/variants.rs",
+    ),
+    elsewhere(
+        "IL6",
+        "who is served by a relay sees what it would see of its server",
+        "no server of a world has a client of its own",
+        &["tests/relay"],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, path::Path};
+
+    use super::*;
+    use crate::{
+        options::{Action, Actions, Lie, Lies, Options, Transport},
+        oracle::{self, HONEST_TIMEOUTS, NO_PANIC},
+    };
+
+    /// The ids of the rules that the judges of all kinds of runs know.
+    fn judged() -> BTreeSet<&'static str> {
+        let on = |transport| Options { transport, ..Options::default() };
+        let kinds = [
+            Options::default(),
+            on(Transport::Polls),
+            on(Transport::Files),
+            Options { lies: Lies::NONE.with(Lie::Truncate), ..Options::default() },
+            Options { actions: Actions::NONE.with(Action::WatchAlias), ..Options::default() },
+        ];
+        let oracles = kinds.iter().flat_map(oracle::all);
+        let rules = oracles.flat_map(|oracle| oracle.rules()).map(|rule| rule.id);
+        rules.chain([NO_PANIC.id, HONEST_TIMEOUTS.id]).collect()
+    }
+
+    #[test]
+    fn every_rule_has_a_sentence_and_a_judge() {
+        let judged = judged();
+        let others: BTreeSet<&str> = OTHERS.iter().map(|other| other.rule.id).collect();
+        assert_eq!(others.len(), OTHERS.len(), "none twice");
+        let of = |kind: &'static str, last: u32| (1..=last).map(move |at| format!("{kind}{at}"));
+        for id in of("IC", 40).chain(of("IS", 34)).chain(of("IL", 7)) {
+            let is_known = judged.contains(id.as_str()) != others.contains(id.as_str());
+            assert!(is_known, "{id} is to be judged, or to be told of here, and not both");
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for other in OTHERS {
+            match other.shown {
+                Shown::By(rules) => {
+                    let unknown = rules.iter().find(|id| !judged.contains(*id));
+                    assert_eq!(unknown, None, "{other:?}");
+                }
+                Shown::ByRuns(test) => assert!(root.join(test).exists(), "{other:?}"),
+                Shown::Elsewhere { tests, .. } => {
+                    assert!(tests.iter().all(|test| root.join(test).exists()), "{other:?}");
+                }
+            }
+        }
+    }
+}
