@@ -62,6 +62,8 @@ impl Server {
             gate.start_over();
         }
         let latched = core::mem::take(&mut state.latched);
+        // What is held back now has not waited yet.
+        self.stop_holding(stream);
         self.tell_wants();
         if let Some(before) = before {
             self.subscriptions.store.leave_view(before);

@@ -280,9 +280,11 @@ impl Gate {
         Some(Hold { rank: seat.rank, what: HeldBack::Deletions, waits_for, why })
     }
 
-    /// The client sees another view: nothing that it has accepted counts.
+    /// The client sees another view: nothing that it has accepted counts, nor that it was not waited for any
+    /// longer. What there is may be older than that, and is new to it.
     pub(crate) fn start_over(&mut self) {
         self.marks = Default::default();
+        self.waived = Stamp::START;
         self.shots = Shots::default();
         self.asked = Stamp::START;
         self.asked_by_name = 0;

@@ -5,6 +5,7 @@
 
 mod asking;
 mod lingering;
+mod moved;
 mod steps;
 mod stuck;
 
