@@ -4,11 +4,7 @@
 //! rejected in whatever form it has now, when it no longer subscribes to it, or some time after the client
 //! has gone: one that crashes on what it is sent should be found in the report after it did.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 
 use super::{
     Server,
@@ -71,9 +67,12 @@ pub enum Extent {
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
     live: BTreeMap<Slot, Live>,
-    gone: BTreeMap<NodeType, Record>,
-    /// Those who have gone, with when they are forgotten, the first one first.
-    leaving: VecDeque<(Time, NodeType)>,
+    gone: BTreeMap<NodeType, Gone>,
+    /// The keys of these, in the order in which they left, which is that in which they are forgotten. None is left
+    /// behind by who comes back: as many are kept as there are, not as many as left.
+    leaving: BTreeMap<u64, NodeType>,
+    /// How many have left so far.
+    left: u64,
 }
 
 type NodeType = (Arc<str>, TypeUrl);
@@ -101,8 +100,16 @@ struct Record {
     count: u64,
     since: Time,
     last: Time,
-    /// When it is forgotten; set when the client has gone.
+}
+
+/// What a client rejected that has gone.
+#[derive(Debug)]
+struct Gone {
+    record: Record,
+    /// When it is forgotten.
     until: Time,
+    /// How many had left before.
+    left: u64,
 }
 
 /// What a request answered.
@@ -129,19 +136,37 @@ impl Rejections {
             .live
             .values()
             .map(|live| live.record.report(&live.node_id, Some(live.stream), &live.type_url));
-        let gone = self.gone.iter().map(|((node, ty), record)| record.report(node, None, ty));
+        let gone = self.gone.iter().map(|((node, ty), gone)| gone.record.report(node, None, ty));
         live.chain(gone)
+    }
+
+    /// A client goes.
+    fn leave(&mut self, key: NodeType, record: Record, until: Time) {
+        self.come_back(&key);
+        let left = self.left;
+        self.left += 1;
+        self.leaving.insert(left, key.clone());
+        self.gone.insert(key, Gone { record, until, left });
+    }
+
+    /// It is there again, or forgotten.
+    fn come_back(&mut self, key: &NodeType) -> Option<Record> {
+        let gone = self.gone.remove(key)?;
+        self.leaving.remove(&gone.left);
+        Some(gone.record)
+    }
+
+    /// When the next one of those who have gone is forgotten.
+    fn next_until(&self) -> Option<Time> {
+        let (_, key) = self.leaving.first_key_value()?;
+        Some(self.gone.get(key)?.until)
     }
 
     /// Forgets what is to be forgotten by now.
     fn expire(&mut self, now: Time, limit: usize) {
-        while let Some((until, key)) = self.leaving.front()
-            && (*until <= now || self.leaving.len() > limit)
-        {
-            if self.gone.get(key).is_some_and(|record| record.until == *until) {
-                self.gone.remove(key);
-            }
-            self.leaving.pop_front();
+        while self.gone.len() > limit || self.next_until().is_some_and(|until| until <= now) {
+            let Some((_, key)) = self.leaving.pop_first() else { return };
+            self.gone.remove(&key);
         }
     }
 }
@@ -202,6 +227,7 @@ impl Server {
         let arena = subscriptions.sessions.at(session).map(|session| session.arena);
         let Some(arena) = arena.and_then(|arena| subscriptions.store.arena(arena)) else { return };
         let Some(view) = subscriptions.store.view(arena.view) else { return };
+        let view = view.name.clone();
         let node_id = self.streams.get(id.0).and_then(|stream| stream.node().cloned());
         let (node_id, type_url) = (node_id.unwrap_or_default(), arena.type_url.clone());
         let before = self.rejections.live.remove(&session);
@@ -210,12 +236,12 @@ impl Server {
             None if self.rejections.gone.is_empty() => (oldest, Held::default(), None),
             None => {
                 let key = (node_id.clone(), type_url.clone());
-                (oldest, Held::default(), self.rejections.gone.remove(&key))
+                (oldest, Held::default(), self.come_back(&key))
             }
         };
         held.add(&new);
         let record = Record {
-            view: view.name.clone(),
+            view,
             version: new.version,
             names: new.names,
             extent: new.extent,
@@ -224,7 +250,6 @@ impl Server {
             count: 1 + earlier.as_ref().map_or(0, |earlier| earlier.count),
             since: earlier.map_or(now, |earlier| earlier.since),
             last: now,
-            until: now,
         };
         let live = Live { stream: id, node_id, type_url, record, oldest, held };
         self.rejections.live.insert(session, live);
@@ -241,7 +266,8 @@ impl Server {
             && let Some(node) = self.streams.get(id.0).and_then(|stream| stream.node())
             && let Some(type_url) = self.subscriptions.type_of(session)
         {
-            self.rejections.gone.remove(&(node.clone(), type_url.clone()));
+            let key = (node.clone(), type_url.clone());
+            self.come_back(&key);
         }
     }
 
@@ -260,8 +286,7 @@ impl Server {
 
     /// The client has gone.
     pub(super) fn keep_rejection(&mut self, session: Slot) {
-        let Some(Live { node_id, type_url, mut record, .. }) =
-            self.rejections.live.remove(&session)
+        let Some(Live { node_id, type_url, record, .. }) = self.rejections.live.remove(&session)
         else {
             return;
         };
@@ -270,20 +295,30 @@ impl Server {
         if node_id.is_empty() || keep.is_zero() || most == 0 {
             return;
         }
-        let now = self.clock.now();
-        record.until = now.after(keep);
-        let key = (node_id, type_url);
-        self.rejections.leaving.push_back((record.until, key.clone()));
-        self.rejections.gone.insert(key, record);
-        self.forget_rejections();
+        let until = self.clock.now().after(keep);
+        let before = self.rejections.next_until();
+        self.rejections.leave((node_id, type_url), record, until);
+        self.rejections.expire(self.clock.now(), most);
+        self.wake_to_forget(before);
+    }
+
+    /// A client that has gone is there again.
+    fn come_back(&mut self, key: &NodeType) -> Option<Record> {
+        let before = self.rejections.next_until();
+        let record = self.rejections.come_back(key);
+        self.wake_to_forget(before);
+        record
     }
 
     /// Forgets those who have been gone for long enough, and is woken when the next one has.
     pub(super) fn forget_rejections(&mut self) {
         let (now, limit) = (self.clock.now(), self.config.limits.remembered_rejections);
         self.rejections.expire(now, limit);
-        if let Some((until, _)) = self.rejections.leaving.front() {
-            self.alarms.set(*until, Alarm::ForgetRejections);
-        }
+        self.wake_to_forget(None);
+    }
+
+    fn wake_to_forget(&mut self, before: Option<Time>) {
+        let alarm = |at: Option<Time>| at.map(|at| (at, Alarm::ForgetRejections));
+        self.alarms.replace(alarm(before), alarm(self.rejections.next_until()));
     }
 }

@@ -111,3 +111,51 @@ fn the_report_is_bounded() {
     assert_eq!(nodes, ["node-4", "node-5", "node-6"]);
     println!("covers: M241 M242");
 }
+
+/// M242, M243: a client that crashes on what it is sent, again and again, takes one place in the report and not those
+/// of the others.
+#[test]
+fn who_comes_back_and_goes_again_takes_one_place() {
+    let mut limits = ServerLimits::default();
+    limits.remembered_rejections = 3;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set cds a=1");
+    for stream in [1, 2].into_iter().chain([3; 10]) {
+        rig.run(&format!(
+            "
+            {stream}> cds
+            {stream}< cds first a=1
+            {stream}> cds nack
+            {stream}close
+            wait 10s
+            "
+        ));
+    }
+    let gone = |node: u32, count| format!("node-{node} gone cds a {count} 3 bad");
+    assert_eq!(report(&rig), [gone(1, 1), gone(2, 1), gone(3, 10)]);
+    // Each is forgotten when it has been gone for long enough itself.
+    rig.run("wait 480s");
+    assert_eq!(report(&rig), [gone(2, 1), gone(3, 10)]);
+    rig.run("wait 10s");
+    assert_eq!(report(&rig), [gone(3, 10)]);
+    rig.run("wait 99s");
+    assert_eq!(report(&rig), [gone(3, 10)]);
+    rig.run("wait 1s");
+    assert_eq!(report(&rig), Vec::<String>::new());
+    assert_eq!(rig.server.poll_timeout(), None, "nothing is left to be forgotten");
+
+    // One place, too, for two streams of one node; and none for who accepts it after all.
+    let say = |rig: &mut Rig, stream: u32, ack: &str| {
+        let id = rig.stream(stream);
+        rig.message(id, &crate::support::request_of("twice", "cds"));
+        rig.run(&format!("{stream}< cds first a=1\n{stream}> cds {ack}"));
+    };
+    say(&mut rig, 1, "nack");
+    say(&mut rig, 2, "nack");
+    rig.run("close\nwait 1s\n2close");
+    assert_eq!(report(&rig), ["twice gone cds a 1 3 bad"]);
+    say(&mut rig, 1, "");
+    assert_eq!(report(&rig), Vec::<String>::new());
+    assert_eq!(rig.server.poll_timeout(), None);
+    println!("covers: M242 M243 B04");
+}
