@@ -26,7 +26,8 @@ impl Server {
     /// Takes no new streams from now on and ends those there are with `UNAVAILABLE`, each after the answer
     /// to what is on its way, spread over the time of the plan in the order in which they came. When the
     /// last one has ended, [`ServerOutput::Drained`](super::ServerOutput::Drained) says so. Called again,
-    /// it can only make it faster.
+    /// it can only make it faster, for streams that are ending as well: each begins to end at the earlier of the two
+    /// times, and waits for answers no longer than the shorter of the two would.
     pub fn drain(&mut self, plan: DrainPlan, now: Time) {
         let now = self.clock.advance(now);
         if self.phase == Phase::ShutDown {
@@ -60,15 +61,11 @@ impl Server {
     /// The stream ends then, unless it is to end earlier.
     fn end_at(&mut self, id: StreamId, end: End) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        let before = stream.ends_at();
-        if stream.is_ending() || before.is_some_and(|before| before <= end.at) {
-            return;
-        }
+        let before = stream.end;
+        let end = before.map_or(end, |before| before.or_sooner(end));
         stream.end = Some(end);
-        if let Some(before) = before {
-            self.alarms.cancel(before, Alarm::StreamEnd(id));
-        }
-        self.alarms.set(end.at, Alarm::StreamEnd(id));
+        let alarm = |end: End| (end.at, Alarm::StreamEnd(id));
+        self.alarms.replace(before.map(alarm), Some(alarm(end)));
     }
 
     /// The alarm of a stream that is to end has gone off.

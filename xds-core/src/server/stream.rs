@@ -74,6 +74,23 @@ impl End {
     pub(crate) fn planned(at: Time, grace: Duration, reason: EndReason) -> Self {
         Self { at, grace, reason, is_begun: false }
     }
+
+    /// When it is waited for no longer.
+    fn deadline(self) -> Time {
+        if self.is_begun { self.at } else { self.at.after(self.grace) }
+    }
+
+    /// This end, or as far as it comes earlier, another one that is planned: it begins with the first of them, and
+    /// is waited for as long as both would.
+    pub(crate) fn or_sooner(self, other: Self) -> Self {
+        let deadline = self.deadline().min(other.deadline());
+        if self.is_begun {
+            let reason = if deadline < self.at { other.reason } else { self.reason };
+            return Self { at: deadline, reason, ..self };
+        }
+        let first = if other.at < self.at { other } else { self };
+        Self { grace: deadline.since(first.at), ..first }
+    }
 }
 
 /// Where a session of the stream is.

@@ -229,8 +229,66 @@ fn a_drained_server_lets_each_stream_finish() {
                 closed 14
             ",
             ),
+            (
+                "M14 IS33",
+                "
+                set cds a=1
+                > cds
+                < cds first a=1
+                2> cds
+                2< cds first a=1
+                3> cds
+                3< cds first a=1
+                drain 0s grace 60s
+                wait 0s
+                open                    # it is ending, once it has answered
+                3close
+                drain 0s grace 600s     # slower it does not become
+                drain 0s grace 5s
+                wait 4s
+                open
+                2open
+                drain 0s grace 0s
+                wait 0s
+                closed 14
+                2closed 14
+            ",
+            ),
+            (
+                "M14 IS33",
+                "
+                set cds a=1
+                > cds
+                < cds first a=1
+                drain 0s grace 60s      # its time has come, but the alarm has not gone off
+                drain 0s grace 10s
+                wait 9s
+                open
+                wait 1s
+                closed 14
+            ",
+            ),
         ],
     );
+}
+
+/// M14, M239: whose age ends it has no more time than all others once the server goes.
+#[test]
+fn a_drained_server_waits_no_longer_for_streams_that_are_old() {
+    let mut config = ServerConfig::default();
+    let (age, grace) = (Duration::from_secs(100), Duration::from_secs(300));
+    config.max_stream_age = Some(StreamAge { age, jitter_percent: 0, grace });
+    let mut rig = Rig::new(config);
+    rig.run(
+        "set cds a=1\n> cds\n< cds first a=1\nwait 101s\nopen\ndrain 0s grace 5s\nwait 4s\nopen",
+    );
+    assert!(!rig.effects().contains(&ServerOutput::Drained));
+    rig.run("wait 1s");
+    let id = rig.stream(1);
+    let ended = ServerOutput::Close(id, CloseReason::ShuttingDown);
+    assert_eq!(rig.effects(), [ended, ServerOutput::Drained]);
+    assert_eq!(rig.server.poll_timeout(), None);
+    println!("covers: M14 M239 IS33");
 }
 
 /// M238, IS33: thousands of streams end one after the other, over the time of the plan and not in step.
@@ -293,8 +351,10 @@ fn old_streams_are_ended_with_jitter() {
     config.max_stream_age = Some(StreamAge { age, jitter_percent: 20, grace: age });
     let mut rig = Rig::new(config);
     rig.run("set cds a=1");
+    let vias = [VIA, Via::Aggregated(Variant::Incremental)];
+    let vias = vias.into_iter().cycle().take(200);
     let streams: Vec<_> =
-        (0..200).map(|_| rig.server.accept(VIA, rig.now).expect("a stream")).collect();
+        vias.map(|via| rig.server.accept(via, rig.now).expect("a stream")).collect();
     rig.server.handle_event(StreamEvent::Closed(streams[0]), rig.now);
     rig.run("wait 799s");
     let of_age = |rig: &mut Rig| {
@@ -314,7 +374,9 @@ fn old_streams_are_ended_with_jitter() {
     assert_eq!(CloseReason::StreamAge.code(), StatusCode::Unavailable);
 
     // And like all planned ends, this one lets the client answer.
-    rig.run("> cds\n< cds first a=1\nwait 1201s\nopen\nset cds a=2\n<\n> cds");
+    rig.run("> cds\n< cds first a=1\n2d> cds +*\n2d< cds first a=1\nwait 1201s");
+    rig.run("open\n2open\nset cds a=2\n<\n2<\n> cds\n2d> cds ack");
     assert_eq!(rig.take_close(1), Some(CloseReason::StreamAge));
+    assert_eq!(rig.take_close(2), Some(CloseReason::StreamAge));
     println!("covers: M239 IS33");
 }
