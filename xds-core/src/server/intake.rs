@@ -8,7 +8,7 @@ use super::{
     event::{CloseReason, Observation},
     rejections::Answered,
     session::answer::{Asked, Rejection, Surroundings},
-    stream::{Seat, check_length, check_lengths},
+    stream::{Seat, Stream, check_length, check_lengths},
     subscriptions::{Knowledge, Peer},
 };
 use crate::{
@@ -47,22 +47,8 @@ impl Server {
             None => self.open_session(id, view, type_url, limits.types_per_stream)?,
         };
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
-        let (mut others, mut held) = (0, 0);
-        for seat in &stream.sessions {
-            let (subscribed, all) = self.subscriptions.names(seat.session);
-            held += all;
-            others += if seat.session == session { 0 } else { subscribed };
-        }
-        // As many names again may be remembered; without that bound a client could pile them up
-        // behind a response that it never answers.
         let limit = limits.names_per_stream;
-        let before = match variant {
-            Variant::StateOfTheWorld => others,
-            Variant::Incremental => held,
-        };
-        // A client that comes back states the versions of what it names: those are no more names.
-        let listed = request.name_count.max(request.version_count);
-        if before + listed > limit || held > limit.saturating_mul(2) {
+        if !self.has_room_for(stream, session, &request, limit) {
             return Err(CloseReason::TooManyNames { limit });
         }
         let issued = stream.nonces;
@@ -125,6 +111,39 @@ impl Server {
             self.announce_all(id);
         }
         Ok(())
+    }
+
+    /// Whether a client may have the names that a request lists beside those that it has. Costs the types of the
+    /// stream or, of who comes near the limit, the names of the request.
+    fn has_room_for(
+        &self,
+        stream: &Stream,
+        session: Slot,
+        request: &Request<'_>,
+        limit: usize,
+    ) -> bool {
+        let (mut subscribed, mut others, mut held) = (0, 0, 0);
+        for seat in &stream.sessions {
+            let (names, all) = self.subscriptions.names(seat.session);
+            subscribed += names;
+            held += all;
+            others += if seat.session == session { 0 } else { names };
+        }
+        // As many names again may be remembered; without that bound a client could pile them up
+        // behind a response that it never answers.
+        let most = limit.saturating_mul(2);
+        // A client that comes back states the versions of what it names: those are no more names.
+        let listed = request.name_count.max(request.version_count);
+        let fits = |added: usize| subscribed + added <= limit && held + added <= most;
+        match stream.via.variant() {
+            Variant::StateOfTheWorld => others + listed <= limit && held <= most,
+            Variant::Incremental if fits(listed) => true,
+            Variant::Incremental => {
+                // What it has it may subscribe to again (M96).
+                let added = self.subscriptions.names_added(session, request);
+                added == 0 || fits(added)
+            }
+        }
     }
 
     /// Takes the client's node, if the request has one and it is the first.

@@ -22,6 +22,7 @@ use crate::{
     service::Variant,
     slab::{Slab, Slot},
     text::TypeUrl,
+    wire::request::Request,
 };
 
 /// The store and everybody's interest in it.
@@ -161,6 +162,14 @@ impl Subscriptions {
     /// How many names a session has subscribed, and how many it holds in all.
     pub(crate) fn names(&self, slot: Slot) -> (usize, usize) {
         self.sessions.at(slot).map_or((0, 0), |session| (session.names(), session.held()))
+    }
+
+    /// How many names a request adds to those of an incremental session. Costs the names of the request.
+    pub(crate) fn names_added(&self, slot: Slot, request: &Request<'_>) -> usize {
+        let session = self.sessions.at(slot);
+        let arena = session.and_then(|session| self.arena_of(session));
+        let both = session.zip(arena);
+        both.map_or(0, |(it, arena)| it.names_added(slot, request, arena, &self.edges))
     }
 
     /// Whether a session would have something to send if changes of its type were not held back.

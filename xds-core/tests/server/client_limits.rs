@@ -177,3 +177,59 @@ fn a_node_may_have_more_streams_than_others() {
     rig.run("set @v cds a=2\n> cds\n< cds changed a=2");
     println!("covers: M9 M242 IS24");
 }
+
+/// Everybody may have three names.
+fn of_three_names() -> Rig {
+    let mut limits = ServerLimits::default();
+    limits.names_per_stream = 3;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set eds a=1 b=1 c=1; cds a=1");
+    rig
+}
+
+/// M96, M242: what a client subscribes to already is no more when it subscribes to it again, however near it is to
+/// the limit; what is new is.
+#[test]
+fn names_count_once_however_often_they_are_subscribed() {
+    let at_its_limit = || {
+        let mut rig = of_three_names();
+        rig.run(
+            "
+            d> eds +a +b
+            d< eds first a=1 b=1
+            d> eds ack +a +b
+            d< eds resubscribed a=1 b=1
+            d> eds ack +b +c
+            d< eds resubscribed b=1 c=1
+            d> eds ack +c +a +b +c
+            d< eds resubscribed a=1 b=1 c=1
+            d> eds ack
+            ",
+        );
+        rig
+    };
+    at_its_limit().run("open\nd> eds +c +d\nclosed 8");
+    at_its_limit().run("open\nd> cds +a\nclosed 8");
+    // Another one in its place.
+    at_its_limit().run("d> eds -a\nd> cds +a\nd< cds first a=1\nopen");
+    // To subscribe to everything takes no name.
+    at_its_limit().run("d> eds +*\nopen\nd< eds resubscribed");
+    println!("covers: M96 M242");
+}
+
+/// M116: nor is it more what it states to have when it comes back, as much again as it names; it answers like others.
+#[test]
+fn who_comes_back_with_all_it_may_have_can_answer() {
+    let mut rig = of_three_names();
+    rig.run(
+        "
+        d> eds +* +a +b +c has:x@1 has:y@1 has:z@1
+        d< eds first a=1 b=1 c=1 -x -y -z
+        d> eds ack
+        open
+        d> eds +a +b +c
+        open
+        ",
+    );
+    println!("covers: M116 M242");
+}

@@ -29,8 +29,13 @@ pub struct ServerLimits {
     /// Resource types subscribed on one stream; default 64.
     pub types_per_stream: usize,
     /// Names subscribed on one stream, over all types; default 1,000,000. Names repeated within a
-    /// request count. As many again may be remembered for clients that go over to the wildcard, or state
-    /// the versions that they have when they come back.
+    /// request count, but not those that an incremental client subscribes to already (M96). As many again may be
+    /// remembered for clients that go over to the wildcard, or state the versions that they have when they come back.
+    ///
+    /// The members of a glob do not count: the client does not choose how many there are. They take some hundred bytes
+    /// each while it is subscribed, once for each stream however many globs overlap, so that a stream holds no more of
+    /// them than there are names of the type: what [`resources`](Self::resources) bounds, and this limit for each of
+    /// the other streams.
     pub names_per_stream: usize,
     /// Bytes of a resource name, type URL or node id; default 2,048.
     pub name_bytes: usize,

@@ -6,19 +6,43 @@
 use core::mem;
 
 use super::{
-    CatchUp, Legacy, Past, Turn,
+    CatchUp, Legacy, Past, Session, Turn,
     answer::{Asked, Rejection, Surroundings},
-    edge::{Chain, Standing},
+    edge::{Chain, Edge, Edges, Standing},
     globs::canonical,
     interest::WILDCARD,
 };
 use crate::{
-    server::{event::Cause, store::body::Payload},
+    server::{
+        event::Cause,
+        store::{arena::Arena, body::Payload},
+    },
     slab::Slot,
     time::Time,
     wire::request::{Request, Spelling},
     zoo::{self, Bug},
 };
+
+impl Session {
+    /// How many names a request would add to those that are subscribed, or stated, by a client in this place.
+    /// Names repeated within it count.
+    pub(crate) fn names_added(
+        &self,
+        own: Slot,
+        request: &Request<'_>,
+        arena: &Arena,
+        edges: &Edges,
+    ) -> usize {
+        let edge_of = |name: &str| edges.at(edges.find(own, arena.find(&canonical(name, arena))?)?);
+        let is_new = |name: &&str| {
+            let is_named = |edge: &Edge| edge.standing == Standing::Named;
+            *name != WILDCARD && !edge_of(name).is_some_and(is_named)
+        };
+        let is_unknown = |name: &&str| edge_of(name).is_none();
+        let stated = request.initial_versions().map(|(name, _)| name).filter(is_unknown).count();
+        request.names().filter(is_new).count().max(stated)
+    }
+}
 
 impl Turn<'_> {
     /// Takes one request of the session's type. `rejection` is its `error_detail`, if it has one.
