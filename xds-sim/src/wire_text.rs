@@ -190,6 +190,12 @@ pub fn observation(observation: &Observation) -> Option<String> {
         Observation::UnknownType { stream, type_url } => {
             format!("server sees {stream} ask for unknown {}", type_name(type_url.as_str()))
         }
+        Observation::ParametersIgnored { stream, type_url } => {
+            format!(
+                "server ignores the parameters of {stream} for {}",
+                type_name(type_url.as_str())
+            )
+        }
         Observation::VersionMismatch { stream, type_url, .. } => {
             format!("server sees {stream} state another {} version", type_name(type_url.as_str()))
         }

@@ -284,6 +284,15 @@ pub enum Observation {
         /// The type.
         type_url: TypeUrl,
     },
+    /// The client subscribes, or unsubscribes, by locators with dynamic parameters, which the server does not look
+    /// at: each is taken for its name alone, whose resource may not be the variant that was meant (M36). Said once
+    /// per stream and type; [`ServerStats::ignored_parameters`](super::ServerStats) counts the requests.
+    ParametersIgnored {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+    },
     /// The client changed what it subscribes to.
     Subscribed {
         /// The stream.
@@ -402,6 +411,7 @@ impl Observation {
             | Self::Identified { stream, .. }
             | Self::NodeChanged { stream }
             | Self::UnknownType { stream, .. }
+            | Self::ParametersIgnored { stream, .. }
             | Self::Subscribed { stream, .. }
             | Self::Acked { stream, .. }
             | Self::Nacked { stream, .. }

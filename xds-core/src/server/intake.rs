@@ -12,8 +12,13 @@ use super::{
     subscriptions::{Knowledge, Peer},
 };
 use crate::{
-    id::StreamId, service::Variant, slab::Slot, text::TypeUrl, types, types::rank,
-    wire::request::Request,
+    id::StreamId,
+    service::Variant,
+    slab::Slot,
+    text::TypeUrl,
+    types,
+    types::rank,
+    wire::request::{Parameters, Request},
 };
 
 impl Server {
@@ -52,6 +57,7 @@ impl Server {
             return Err(CloseReason::TooManyNames { limit });
         }
         let issued = stream.nonces;
+        self.note_parameters(id, session, &request, type_url);
         let now = self.clock.now();
         let grace = self.grace_alarm(session);
         let acks = self.subscriptions.acks(session);
@@ -111,6 +117,19 @@ impl Server {
             self.announce_all(id);
         }
         Ok(())
+    }
+
+    /// Dynamic parameters are not looked at: a locator is its name, which somebody should know (M36).
+    fn note_parameters(&mut self, id: StreamId, session: Slot, request: &Request<'_>, ty: &str) {
+        if request.parameters == Parameters::None {
+            return;
+        }
+        self.stats.ignored_parameters += 1;
+        let session = self.subscriptions.sessions.at_mut(session);
+        if session.is_some_and(|session| session.note_parameters(request.parameters)) {
+            let type_url = TypeUrl::from(ty);
+            self.out.observe(Observation::ParametersIgnored { stream: id, type_url });
+        }
     }
 
     /// Whether a client may have the names that a request lists beside those that it has. Costs the types of the

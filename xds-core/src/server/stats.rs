@@ -43,6 +43,9 @@ pub struct ServerStats {
     pub stale_requests: u64,
     /// Requests dropped because their nonce was never given out.
     pub bogus_requests: u64,
+    /// Requests with locators that have dynamic parameters, which the server does not look at: each was taken for
+    /// its name (M36).
+    pub ignored_parameters: u64,
     /// Requests that asked for nothing and answered nothing that was not answered before: what some servers send a
     /// response to, and then are asked again (M111, IS4).
     pub repeated_requests: u64,

@@ -21,6 +21,8 @@ pub(crate) struct Request<'a> {
     pub(crate) longest_name: usize,
     /// Whether any name came as a locator (TP2).
     pub(crate) spelling: Spelling,
+    /// Whether any of these has dynamic parameters.
+    pub(crate) parameters: Parameters,
     fields: &'static Numbers,
     message: &'a [u8],
     /// The same if it has names, else nothing: what is walked for them.
@@ -33,6 +35,14 @@ pub(crate) enum Spelling {
     Names,
     /// As locators, with dynamic parameters (TP2).
     Locators,
+}
+
+/// Whether a client says more than names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Parameters {
+    #[default]
+    None,
+    Dynamic,
 }
 
 /// Where the two messages have their fields; zero is none.
@@ -78,6 +88,8 @@ const INCREMENTAL: Numbers = Numbers {
 
 /// The field `name` of a `ResourceLocator`.
 const LOCATOR_NAME: u32 = 1;
+/// Its field `dynamic_parameters`.
+const LOCATOR_PARAMETERS: u32 = 2;
 /// The two fields of a map's entry.
 const KEY: u32 = 1;
 const VALUE: u32 = 2;
@@ -98,6 +110,7 @@ impl<'a> Request<'a> {
             version_count: 0,
             longest_name: 0,
             spelling: Spelling::Names,
+            parameters: Parameters::None,
             fields: numbers,
             message,
             names: &[],
@@ -120,10 +133,12 @@ impl<'a> Request<'a> {
             n if n == numbers.unsubscribe => self.measure(field.string()?),
             n if n == numbers.subscribe_locators => {
                 self.spelling = Spelling::Locators;
-                self.count(string_field(field.block()?, LOCATOR_NAME)?);
+                let name = self.locator(field.block()?)?;
+                self.count(name);
             }
             n if n == numbers.unsubscribe_locators => {
-                self.measure(string_field(field.block()?, LOCATOR_NAME)?);
+                let name = self.locator(field.block()?)?;
+                self.measure(name);
             }
             n if n == numbers.initial_versions => {
                 string_field(field.block()?, VALUE)?;
@@ -133,6 +148,15 @@ impl<'a> Request<'a> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The name in a locator.
+    fn locator(&mut self, locator: &'a [u8]) -> Result<&'a str, Malformed> {
+        let name = string_field(locator, LOCATOR_NAME)?;
+        if fields(locator, LOCATOR_PARAMETERS).next().is_some() {
+            self.parameters = Parameters::Dynamic;
+        }
+        Ok(name)
     }
 
     fn count(&mut self, name: &str) {
@@ -241,6 +265,7 @@ mod tests {
         assert_eq!(request.initial_versions().collect::<Vec<_>>(), [("i", "7")]);
         assert_eq!((request.name_count, request.version_count, request.longest_name), (2, 1, 3));
         assert_eq!((request.error_detail, request.spelling), (None, Spelling::Locators));
+        assert_eq!(request.parameters, Parameters::None);
         let cut = [0x2a, 2, 0x0a, 5];
         assert!(Request::parse(&cut, Variant::Incremental).is_err(), "an entry that is cut off");
     }

@@ -32,6 +32,7 @@ mod isolation;
 mod labels;
 mod layers;
 mod lifecycle;
+mod locators;
 mod long_lists;
 mod make_before_break;
 mod model;

@@ -85,6 +85,10 @@ impl Log {
                 %node, stream = %id, "type" = %Printable(type_url.as_str()),
                 "client asks for a type without resources"
             ),
+            Observation::ParametersIgnored { type_url, .. } => info!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()),
+                "client sends dynamic parameters, which are ignored"
+            ),
             Observation::Subscribed { type_url, interest, .. } => debug!(
                 %node, stream = %id, "type" = %Type(type_url.as_str()), ?interest, "subscribed"
             ),

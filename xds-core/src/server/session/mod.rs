@@ -74,8 +74,13 @@ use super::{
     wants::Wants,
 };
 use crate::{
-    id::StreamId, service::Variant, slab::Slot, text::ResourceName, time::Time, types,
-    wire::request::Spelling,
+    id::StreamId,
+    service::Variant,
+    slab::Slot,
+    text::ResourceName,
+    time::Time,
+    types,
+    wire::request::{Parameters, Spelling},
 };
 
 /// One session.
@@ -319,6 +324,15 @@ impl Session {
     /// Clusters were sent on the stream.
     pub(crate) fn arm_warming(&mut self) {
         self.warming = WarmingState::Armed;
+    }
+
+    /// A request has these; whether it is the first one that has any.
+    pub(crate) fn note_parameters(&mut self, parameters: Parameters) -> bool {
+        let before = self.rare.as_deref().map_or(Parameters::None, |rare| rare.parameters);
+        if before < parameters {
+            self.rare_mut().parameters = parameters;
+        }
+        before < parameters
     }
 
     /// How many names are subscribed.

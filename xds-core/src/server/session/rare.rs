@@ -9,6 +9,7 @@ use crate::{
     slab::Key,
     text::{ResourceName, Version},
     time::Time,
+    wire::request::Parameters,
 };
 
 /// What hardly any session has, apart lest all others pay for it.
@@ -37,6 +38,8 @@ pub(super) struct Rare {
     /// The full state that the client rejected last.
     pub(super) rejected_state: Option<StatedVersion>,
     pub(super) isolation: Option<Box<Isolation>>,
+    /// Whether the client is known to send dynamic parameters.
+    pub(super) parameters: Parameters,
     /// What stated versions of the application read.
     pub(super) texts: Vec<(StatedVersion, Version)>,
 }

@@ -19,6 +19,7 @@ use crate::{
     slab::Slot,
     text::{Nonce, ResourceName},
     time::Time,
+    wire::request::Parameters,
 };
 
 /// A response of the session.
@@ -207,6 +208,7 @@ impl Rare {
             && self.entered.is_none()
             && self.rejected_state.is_none()
             && self.isolation.is_none()
+            && self.parameters == Parameters::None
             && self.texts.is_empty()
     }
 }

@@ -12,7 +12,7 @@
 //! | `set cds v:5 a=1` | says that the version of the type is `5` |
 //! | `> cds a b` | the client lists `a` and `b`, with the nonce and version it last received |
 //! | `> cds nack a b` | the same as a NACK: with an error and the last version it accepted |
-//! | `> cds a loc:b` | it lists `b` by locator |
+//! | `> cds a loc:b loc:c;env=x` | it lists `b` and `c` by locator, the one of `c` with a dynamic parameter |
 //! | `> cds nonce:7 version:x a` | the same with a nonce or version of the script's choice; `nonce:` is none |
 //! | `< cds first a=1 b=2 !c=7` | the next response: its type, its cause, its resources and errors in any order |
 //! | `< cds first v:5 a=1` | the same, and what version it states |
@@ -47,6 +47,7 @@
 //! | `d> cds ack +a`, `d> cds nack` | the same, answering the response received last |
 //! | `d> cds has:a=1 has:b@old` | it says that it has `a` in the version that the content `1` has, and `b` in version `old` |
 //! | `d> cds nonce:7 loc:a` | the same with a nonce of the script's choice; subscribes to `a` by locator |
+//! | `d> cds loc:a;env=x -loc:b;env=x` | it subscribes to `a` and unsubscribes `b` by locators with a dynamic parameter |
 //! | `d< cds first a=1 -b` | the next response: its type, its cause, resources and removed names in any order |
 //! | `d< cds first ?a` | the same, with a resource that has only a name |
 

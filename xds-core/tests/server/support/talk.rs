@@ -17,6 +17,16 @@ use super::{
     url,
 };
 
+/// A name, with the dynamic parameters behind it.
+fn locator(text: &str) -> ResourceLocator {
+    let (name, parameters) = text.split_once(';').unwrap_or((text, ""));
+    let parameters = parameters.split(';').filter_map(|it| it.split_once('='));
+    ResourceLocator {
+        name: name.into(),
+        dynamic_parameters: parameters.map(|(key, value)| (key.into(), value.into())).collect(),
+    }
+}
+
 impl Rig {
     /// Sends an incremental request written as in a script.
     fn change(&mut self, stream: u32, words: &str) {
@@ -37,9 +47,10 @@ impl Rig {
                     Some(Status { code: 3, message: String::from("bad"), ..Status::default() });
             } else if let Some(nonce) = word.strip_prefix("nonce:") {
                 request.response_nonce = nonce.into();
-            } else if let Some(name) = word.strip_prefix("loc:") {
-                let locator = ResourceLocator { name: name.into(), ..Default::default() };
-                request.resource_locators_subscribe.push(locator);
+            } else if let Some(text) = word.strip_prefix("loc:") {
+                request.resource_locators_subscribe.push(locator(text));
+            } else if let Some(text) = word.strip_prefix("-loc:") {
+                request.resource_locators_unsubscribe.push(locator(text));
             } else if let Some((name, version)) =
                 word.strip_prefix("has:").and_then(|held| held.split_once('@'))
             {
@@ -88,9 +99,8 @@ impl Rig {
                 request.response_nonce = nonce.into();
             } else if let Some(version) = word.strip_prefix("version:") {
                 request.version_info = version.into();
-            } else if let Some(name) = word.strip_prefix("loc:") {
-                let locator = ResourceLocator { name: name.into(), ..Default::default() };
-                request.resource_locators.push(locator);
+            } else if let Some(text) = word.strip_prefix("loc:") {
+                request.resource_locators.push(locator(text));
             } else {
                 request.resource_names.push(word.into());
             }
