@@ -57,6 +57,7 @@ mod idle_views;
 mod intake;
 mod layers;
 mod lifecycle;
+mod looks;
 mod nodes;
 mod ordering;
 mod outbox;

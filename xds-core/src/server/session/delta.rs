@@ -6,7 +6,7 @@
 use core::mem;
 
 use super::{
-    CatchUp, Legacy, Past, Session, Turn,
+    CatchUp, Leftovers, Legacy, Past, Session, Turn, Wildcard,
     answer::{Asked, Rejection, Surroundings},
     edge::{Chain, Edge, Edges, Standing},
     globs::canonical,
@@ -98,8 +98,11 @@ impl Turn<'_> {
             return;
         }
         if name == WILDCARD {
-            match self.session.wildcard {
+            let owes_all = self.session.wildcard.is_some_and(|it| it.owes_all(cause));
+            match &mut self.session.wildcard {
                 None => self.enter_wildcard(cause),
+                // It is going to be, however often it is asked for until then (IS25).
+                Some(Wildcard { owed: Some(owed), .. }) if owes_all => owed.at = self.arena.clock(),
                 // Asked for again: all of it is sent again (M97).
                 Some(_) => self.owe_everything(cause),
             }
@@ -202,6 +205,9 @@ impl Turn<'_> {
     pub(super) fn connect_parting(&mut self, slot: Slot) -> Option<Slot> {
         let edge = self.connect(slot)?;
         self.session.named += 1;
+        if let Some(wildcard) = &mut self.session.wildcard {
+            wildcard.leftovers = Leftovers::Possible;
+        }
         self.set_standing(edge, Standing::Parting);
         Some(edge)
     }

@@ -15,7 +15,7 @@ use hashbrown::HashTable;
 use self::due_list::Release;
 pub(crate) use self::due_list::{Due, DueList, Ride};
 use crate::{
-    server::event::Cause,
+    server::{event::Cause, looks},
     slab::{Key, Slab, Slot},
 };
 
@@ -201,10 +201,12 @@ impl Edges {
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&Edge> {
+        looks::note();
         self.edges.at(slot)
     }
 
     pub(crate) fn at_mut(&mut self, slot: Slot) -> Option<&mut Edge> {
+        looks::note();
         self.edges.at_mut(slot)
     }
 

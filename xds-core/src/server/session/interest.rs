@@ -7,7 +7,7 @@
 use alloc::{boxed::Box, vec::Vec};
 
 use super::{
-    CatchUp, First, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
+    CatchUp, First, Leftovers, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
     edge::{Chain, Standing},
     globs::canonical,
     rare::{Bereft, Entered},
@@ -67,7 +67,7 @@ impl Turn<'_> {
         } else if !everything {
             self.leave_wildcard();
         }
-        if listed < self.session.named + self.session.remembered {
+        if listed < self.session.named || self.may_drop_remembered() {
             self.drop_unlisted(entering);
         }
         if added > 0 || self.session.interest() != before {
@@ -195,6 +195,16 @@ impl Turn<'_> {
             self.note_withdrawal();
             self.drop_named(glob);
         }
+        if let Some(wildcard) = &mut self.session.wildcard {
+            wildcard.leftovers = Leftovers::None;
+        }
+    }
+
+    /// Whether there may be anything remembered that goes without being listed. With the wildcard most of it stays,
+    /// which need not be found out by each of many lists (IS25).
+    fn may_drop_remembered(&self) -> bool {
+        let stays = |wildcard: &Wildcard| wildcard.leftovers == Leftovers::None;
+        self.session.remembered > 0 && !self.session.wildcard.as_ref().is_some_and(stays)
     }
 
     fn lies_below(&self, resource: Slot) -> bool {
@@ -265,6 +275,7 @@ impl Turn<'_> {
                 _ if has_names => CatchUp::TheRest,
                 _ => CatchUp::Everything,
             },
+            leftovers: Leftovers::Possible,
         });
     }
 
@@ -295,13 +306,17 @@ impl Turn<'_> {
 
     /// Makes everything subscribed that exists due, whatever the client has.
     pub(crate) fn owe_everything(&mut self, cause: Cause) {
-        let mut slot = self.session.edges.first();
-        while let Some(edge) = self.edges.at(slot) {
-            let resource = edge.resource;
-            if self.arena.payload(resource).is_some() {
-                self.make_due(slot, cause);
+        let names = self.session.named + self.session.remembered;
+        if self.session.wildcard.is_some() && self.arena.existing() < names as usize {
+            // All of them will be in the answer; names that there is nothing of may be many more (IS25).
+            let edges = &*self.edges;
+            let existing = self.arena.slots_after(Stamp::START);
+            let due: Vec<_> = existing.filter_map(|it| edges.find(self.slot, it)).collect();
+            for edge in due {
+                self.make_due(edge, cause);
             }
-            slot = self.edges.next(Chain::Session, slot);
+        } else {
+            self.owe_names(cause);
         }
         let (newest, at) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
@@ -313,6 +328,17 @@ impl Turn<'_> {
             wildcard.owed = Some(Owed { cause, at });
             wildcard.cursor = Stamp::START;
             wildcard.catch_up = CatchUp::Everything;
+        }
+    }
+
+    fn owe_names(&mut self, cause: Cause) {
+        let mut slot = self.session.edges.first();
+        while let Some(edge) = self.edges.at(slot) {
+            let resource = edge.resource;
+            if self.arena.payload(resource).is_some() {
+                self.make_due(slot, cause);
+            }
+            slot = self.edges.next(Chain::Session, slot);
         }
     }
 

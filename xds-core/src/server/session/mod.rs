@@ -57,7 +57,7 @@ use self::{
     progress::Behind,
     rare::Rare,
     renewal::Renewals,
-    wildcard::{CatchUp, Owed, Wildcard},
+    wildcard::{CatchUp, Leftovers, Owed, Wildcard},
     window::{Answer, Sent},
 };
 use super::{

@@ -28,6 +28,7 @@ pub(super) struct Wildcard {
     pub(super) owed: Option<Owed>,
     /// Whether what the client has by name is left out until it has caught up (M31).
     pub(super) catch_up: CatchUp,
+    pub(super) leftovers: Leftovers,
 }
 
 /// The client is to be sent all of the wildcard.
@@ -43,4 +44,21 @@ pub(super) enum CatchUp {
     Everything,
     /// All but what edges say the client has.
     TheRest,
+}
+
+/// Whether there may be edges beside those that the wildcard makes stay, which the next list ends if it does not
+/// have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leftovers {
+    None,
+    Possible,
+}
+
+impl Wildcard {
+    /// Whether all there is will be sent anyhow, for no weaker a reason.
+    pub(super) fn owes_all(&self, cause: Cause) -> bool {
+        self.owed.is_some_and(|owed| owed.cause <= cause)
+            && self.cursor == Stamp::START
+            && self.catch_up == CatchUp::Everything
+    }
 }

@@ -42,6 +42,7 @@ use crate::{
     server::{
         config::{Missing, Removals, SotwResponse, TypeConfig, UnknownType},
         event::StatusCode,
+        looks,
         session::{edge::List, isolate::State},
         wants::Want,
     },
@@ -386,6 +387,7 @@ impl Arena {
     }
 
     pub(crate) fn at(&self, slot: Slot) -> Option<&Resource> {
+        looks::note();
         self.resources.at(slot)
     }
 
@@ -394,7 +396,7 @@ impl Arena {
     }
 
     pub(crate) fn payload(&self, slot: Slot) -> Option<&Payload> {
-        self.resources.at(slot)?.payload.as_ref()
+        self.at(slot)?.payload.as_ref()
     }
 
     /// How many resources exist.

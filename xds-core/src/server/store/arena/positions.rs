@@ -51,7 +51,8 @@ impl Arena {
         self.slots_after(from).map_while(|slot| self.at(slot))
     }
 
-    pub(super) fn slots_after(&self, from: Stamp) -> impl Iterator<Item = Slot> {
+    /// The same, where they are.
+    pub(crate) fn slots_after(&self, from: Stamp) -> impl Iterator<Item = Slot> {
         let first = self.first_after(from);
         let slots = core::iter::successors(Some(first), |&slot| Some(self.resources.next(slot)));
         slots.take_while(|slot| !slot.is_none())

@@ -1,0 +1,211 @@
+//! How often edges and resources are looked at, which is what a step costs. It is counted in tests alone: they
+//! compare counts, not times.
+
+#[cfg(test)]
+mod counted {
+    extern crate std;
+
+    use core::cell::Cell;
+
+    std::thread_local! {
+        static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn add_one() {
+        LOOKS.with(|looks| looks.set(looks.get() + 1));
+    }
+
+    pub(super) fn take() -> u64 {
+        LOOKS.with(|looks| looks.replace(0))
+    }
+}
+
+/// An edge or a resource is looked at.
+#[inline]
+pub(super) fn note() {
+    #[cfg(test)]
+    counted::add_one();
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use alloc::{
+        format,
+        string::{String, ToString as _},
+        vec,
+        vec::Vec,
+    };
+    use core::{mem, time::Duration};
+    use std::println;
+
+    use prost::Message as _;
+
+    use super::counted;
+    use crate::{
+        Frame,
+        id::StreamId,
+        proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node},
+        server::{
+            Cause, ResourceOptions, Server, ServerConfig, ServerTransmit, StreamEvent, Transaction,
+            Variant, Via,
+        },
+        time::{Time, Timer},
+        types::CLUSTER_LOAD_ASSIGNMENT as TYPE,
+    };
+
+    /// A server and one client, of many names.
+    struct Pair {
+        server: Server,
+        stream: StreamId,
+        /// Of the first request.
+        node: Option<Node>,
+        nonce: String,
+        now: Time,
+    }
+
+    impl Pair {
+        fn new(variant: Variant) -> Self {
+            let now = Time::ZERO;
+            let mut server = Server::new(ServerConfig::default(), 1, now);
+            let stream = server.accept(Via::Aggregated(variant), now).unwrap();
+            let features = vec![String::from("xds.config.supports-resource-ttl")];
+            let node =
+                Some(Node { id: String::from("n"), client_features: features, ..Node::default() });
+            Self { server, stream, node, nonce: String::new(), now }
+        }
+
+        fn set(&mut self, count: usize) {
+            let mut transaction = Transaction::new();
+            for name in names(count) {
+                transaction.set(TYPE, &*name, vec![1]);
+            }
+            self.server.apply(transaction, self.now).unwrap();
+        }
+
+        /// Sends a message, and counts what that costs.
+        fn say(&mut self, message: Vec<u8>) -> u64 {
+            counted::take();
+            let event = StreamEvent::Message(self.stream, message.into());
+            self.server.handle_event(event, self.now);
+            counted::take()
+        }
+
+        fn subscribe(&mut self, names: Vec<String>) -> u64 {
+            let request = DeltaDiscoveryRequest {
+                node: mem::take(&mut self.node),
+                type_url: TYPE.to_string(),
+                resource_names_subscribe: names,
+                response_nonce: self.nonce.clone(),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec())
+        }
+
+        fn list(&mut self, names: Vec<String>) -> u64 {
+            let request = DiscoveryRequest {
+                node: mem::take(&mut self.node),
+                type_url: TYPE.to_string(),
+                resource_names: names,
+                response_nonce: self.nonce.clone(),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec())
+        }
+
+        fn receive(&mut self) -> Option<ServerTransmit> {
+            let sent = self.server.poll_transmit(self.stream, self.now, &mut Frame::default())?;
+            self.nonce = sent.nonce.as_str().to_string();
+            Some(sent)
+        }
+    }
+
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|n| format!("n{n}")).collect()
+    }
+
+    fn all() -> Vec<String> {
+        vec![String::from("*")]
+    }
+
+    /// Whatever there is, it must cost the same.
+    fn costs_the_same(cost: impl Fn(usize) -> Vec<u64>) {
+        let (few, many) = (cost(10), cost(1_000));
+        assert_eq!(few, many, "looks at 10 names, and at 1,000");
+    }
+
+    /// IS25: all is owed already, or it is sent again with a response that has no more than there is.
+    #[test]
+    fn to_ask_for_everything_again_costs_what_the_message_says() {
+        // The client reads nothing.
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(count);
+            assert!(pair.subscribe(names(count)) >= count as u64, "they are counted");
+            pair.subscribe(all());
+            pair.subscribe(all());
+            (0..3).map(|_| pair.subscribe(all())).collect()
+        });
+        // It reads and answers; hardly anything that it names exists.
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(3);
+            pair.subscribe(names(count));
+            pair.subscribe(all());
+            while pair.receive().is_some() {
+                pair.subscribe(Vec::new());
+            }
+            let again = |pair: &mut Pair| {
+                let looks = pair.subscribe(all());
+                assert_eq!(pair.receive().unwrap().resources, 3, "M97");
+                looks
+            };
+            again(&mut pair);
+            (0..3).map(|_| again(&mut pair)).collect()
+        });
+        println!("covers: IS25 M97");
+    }
+
+    /// IS25: what the client had by name is remembered until it has read the rest, and not gone through meanwhile.
+    #[test]
+    fn to_list_everything_again_costs_what_the_message_says() {
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::StateOfTheWorld);
+            pair.set(count);
+            pair.list(names(count));
+            assert_eq!(pair.receive().unwrap().resources, count);
+            pair.list(names(count));
+            pair.list(all());
+            (0..3).map(|_| pair.list(all())).collect()
+        });
+        println!("covers: IS25 M31");
+    }
+
+    /// M169: what is renewed is looked at, not what is there.
+    #[test]
+    fn a_tick_costs_what_is_due() {
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(count);
+            let mut transaction = Transaction::new();
+            let options = ResourceOptions::default().with_ttl(Duration::from_secs(10));
+            transaction.set_with(TYPE, "renewed", vec![1], options);
+            pair.server.apply(transaction, pair.now).unwrap();
+            pair.subscribe(names(count));
+            pair.subscribe(vec![String::from("renewed")]);
+            assert_eq!(pair.receive().unwrap().resources, count + 1);
+            pair.subscribe(Vec::new());
+            while pair.server.poll_output().is_some() {}
+            let due = pair.server.poll_timeout().unwrap();
+            assert_eq!(due.why, Timer::Heartbeat);
+            pair.now = due.at;
+            counted::take();
+            pair.server.handle_timeout(pair.now);
+            let looks = counted::take();
+            assert_eq!(pair.receive().unwrap().cause, Cause::Heartbeat);
+            vec![looks]
+        });
+        println!("covers: M169");
+    }
+}
