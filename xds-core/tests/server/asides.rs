@@ -135,11 +135,17 @@ fn writable(rig: &mut Rig) -> Vec<xds_core::StreamId> {
 /// M226, M227, M228: a stream is announced once until it is served, in the order of becoming due.
 #[test]
 fn streams_are_served_in_turn() {
+    served_in_turn("", "cds", "eds x y", ["cds", "eds x y"]);
+    served_in_turn("d", "cds +*", "eds +x +y", ["cds ack", "eds ack"]);
+    println!("covers: M226 M227 M228");
+}
+
+fn served_in_turn(d: &str, everything: &str, names: &str, [cds, eds]: [&str; 2]) {
     let mut rig = Rig::default();
     rig.run("set cds a=1; eds x=1 y=1");
-    for stream in [1, 2, 3] {
-        rig.run(&format!("{stream}> cds\n{stream}< cds first a=1\n{stream}> cds"));
-        rig.run(&format!("{stream}> eds x y\n{stream}< eds first x=1 y=1\n{stream}> eds x y"));
+    for n in [1, 2, 3] {
+        rig.run(&format!("{n}{d}> {everything}\n{n}{d}< cds first a=1\n{n}{d}> {cds}"));
+        rig.run(&format!("{n}{d}> {names}\n{n}{d}< eds first x=1 y=1\n{n}{d}> {eds}"));
     }
     let ids = [1, 2, 3].map(|stream| rig.stream(stream));
     writable(&mut rig);
@@ -151,13 +157,14 @@ fn streams_are_served_in_turn() {
     rig.run("set eds y=2");
     assert_eq!(writable(&mut rig), [], "it is being served");
     rig.run("< eds changed x=2 y=2\n<\n2< eds changed x=2 y=2\n2<");
-    rig.run("> eds x y\n> cds\n2> eds x y\n2> cds\n<\n2<");
+    for n in [1, 2] {
+        rig.run(&format!("{n}> {eds}\n{n}> {cds}\n{n}<"));
+    }
     writable(&mut rig);
     // Dirty again after service: announced again, once (M227).
     rig.run("set eds y=3\nset eds x=3");
     assert_eq!(writable(&mut rig), ids[..2]);
     rig.run("3< eds changed x=3 y=3");
-    println!("covers: M226 M227 M228");
 }
 
 #[test]
@@ -182,6 +189,43 @@ fn a_slow_reader_costs_nobody_anything() {
             < eds changed a=3
         ",
         ),
+        (
+            "M229",
+            "
+            set eds a=1 b=1
+            d> eds +a
+            d< eds first a=1
+            set eds a=2
+            d> eds ack
+            d> eds +b
+            d> eds -b
+            d> eds +b
+            d< eds changed a=2 b=1
+            d> eds ack
+            set eds a=3
+            d> eds -c
+            d< eds changed a=3
+        ",
+        ),
+        (
+            "M230 IS25",
+            "
+            set eds a=1 b=1
+            d> eds +a +b
+            2d> eds +a +b
+            set eds a=2
+            2d< eds first a=2 b=1
+            2d> eds ack
+            set eds a=3
+            2d< eds changed a=3
+            2d> eds ack
+            set eds a=4 -b
+            2d< eds changed a=4 -b
+            2d> eds ack
+            d< eds first a=4 -b
+            d<
+        ",
+        ),
         // M230, IS25: who does not read is sent the newest once; the others never wait for him.
         (
             "M230 IS25",
@@ -200,6 +244,58 @@ fn a_slow_reader_costs_nobody_anything() {
             2> eds a b
             < eds first a=4 b=2
             <
+        ",
+        ),
+        // M232: the send to one fails in the middle of a push: it was rendered, and never arrives. The others are
+        // sent theirs, and who comes back is sent all of it.
+        (
+            "M232 M15",
+            "
+            set cds a=1
+            d> cds +*
+            2d> cds +*
+            3d> cds +*
+            d< cds first a=1
+            2d< cds first a=1
+            3d< cds first a=1
+            d> cds ack
+            2d> cds ack
+            3d> cds ack
+            set cds a=2
+            d< cds changed a=2
+            2d< cds changed a=2
+            2close
+            3d< cds changed a=2
+            d> cds ack
+            3d> cds ack
+            lag cds 2
+            set cds a=3
+            d< cds changed a=3
+            2d> cds +* has:a=1
+            2d< cds first a=3
+            3d< cds changed a=3
+        ",
+        ),
+        (
+            "M232 M15",
+            "
+            set cds a=1; eds a=1
+            > cds
+            > eds a
+            2> cds
+            2> eds a
+            3> cds
+            3> eds a
+            < cds first a=1
+            2< cds first a=1
+            2close                       # with more to be sent
+            3< cds first a=1
+            3< eds first a=1
+            < eds first a=1
+            2> cds
+            2> eds a
+            2< cds first a=1
+            2< eds first a=1
         ",
         ),
         // M232: a client that is lost in the middle of a push is nobody else's business.
@@ -222,8 +318,16 @@ fn a_slow_reader_costs_nobody_anything() {
         ),
     ]);
     // M230: and it holds no memory for him but the place where he is.
+    for subscribe in ["> eds *", "d> eds +*", "d> eds +a"] {
+        costs_no_memory(subscribe);
+    }
+    println!("covers: M230");
+}
+
+fn costs_no_memory(subscribe: &str) {
     let mut rig = Rig::default();
-    rig.run("set eds a=1\n> eds *");
+    rig.run("set eds a=1");
+    rig.run(subscribe);
     let before = rig.server.stats();
     for content in 0..1_000 {
         rig.run(&format!("set eds a={content}x"));
@@ -232,7 +336,6 @@ fn a_slow_reader_costs_nobody_anything() {
     assert_eq!((before.payloads, before.names), (after.payloads, after.names));
     assert_eq!(writable(&mut rig).len(), 1, "announced once");
     rig.run("< eds first a=999x\n<");
-    println!("covers: M230");
 }
 
 /// S3.003, B22: a client that may not have a resource sees a view in which an error stands for it.

@@ -85,6 +85,95 @@ fn types_go_out_in_the_order_of_make_before_break() {
     ]);
 }
 
+/// The same in the incremental variant, where one request asks and another one answers.
+#[test]
+fn incremental_types_go_out_in_the_order_of_make_before_break() {
+    run_all(&[
+        ("M144 B55 S0.171 S0.161 S0.162 S0.163 S0.164 S0.165", "
+            set lds l=1; rds r=1; cds c=1; eds e=1; sds s=1; vhds v=1; srds q=1; rtds t=1; ecds f=1; own o=1
+            d> own +o
+            d> rtds +t
+            d> ecds +f
+            d> sds +s
+            d> vhds +v
+            d> srds +q
+            d> rds +r
+            d> lds +l
+            d> eds +e
+            d> cds +c
+            d< cds first c=1
+            d< eds first e=1
+            d< lds first l=1
+            d< rds first r=1
+            d< srds first q=1
+            d< vhds first v=1
+            d< sds first s=1
+            d< ecds first f=1
+            d< rtds first t=1
+            d< own first o=1
+            d<
+        "),
+        ("M144", "
+            set lds l=1; cds c=1; rds r=1
+            d> lds +*
+            d> cds +*
+            d> rds +r
+            d< cds first c=1
+            d< lds first l=1
+            d< rds first r=1
+            d> rds ack
+            d> lds ack
+            d> cds ack
+            set rds r=2; lds l=2; cds c=2
+            d< cds changed c=2
+            d< lds changed l=2
+            d< rds changed r=2
+        "),
+        ("M145", "
+            d> rds +r
+            d> lds +*
+            set rds r=1
+            d> cds +*
+            set cds c=1
+            d< cds first c=1
+            d< lds first
+            d< rds first r=1
+        "),
+        ("M150 M158 IS17", "
+            set lds l=1; rds r=1; cds c=1; eds e=1
+            d> lds +l                # never asks for clusters
+            d< lds first l=1
+            d> rds +r
+            d< rds first r=1
+            d> lds ack
+            d> rds ack
+            set rds r=2; cds c=2; eds e=2
+            d< rds changed r=2
+            d<
+        "),
+        ("M156", "
+            set eds a=1 b=1
+            d> eds +a
+            d< eds first a=1
+            d> eds ack
+            d<
+            set eds b=2
+            d<
+        "),
+        ("M157", "
+            set eds orphan=1
+            d> eds +orphan
+            d< eds first orphan=1
+            d> cds +*                # nor if there are other clusters
+            set cds c=1
+            d< cds first c=1
+            set eds orphan=2
+            d> eds ack
+            d< eds changed orphan=2
+        "),
+    ]);
+}
+
 #[test]
 fn endpoints_follow_clusters() {
     run_all(&[

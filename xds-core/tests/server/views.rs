@@ -69,8 +69,14 @@ fn requests_wait_for_a_view() {
 /// M10, M11, M12, M236: the application's status reaches the client as it is, and frees everything.
 #[test]
 fn a_refused_client_is_told_why() {
+    is_told_why("> cds");
+    is_told_why("d> cds +*");
+    println!("covers: M10 M11 M12 M236 M237");
+}
+
+fn is_told_why(asks: &str) {
     let mut rig = Rig::new(asked());
-    rig.run("> cds\n2> cds");
+    rig.run(&format!("{asks}\n2{asks}"));
     let (id, other) = (rig.stream(1), rig.stream(2));
     rig.assign(2, "v");
     rig.effects();
@@ -93,7 +99,6 @@ fn a_refused_client_is_told_why() {
     rig.server.assign(id, &view("v"), rig.now);
     rig.server.refuse(id, StatusCode::Internal, "", rig.now);
     assert_eq!(rig.server.stats().ignored_events, 2);
-    println!("covers: M10 M11 M12 M236 M237");
 }
 
 /// M242: what waits for a view is bounded.

@@ -102,6 +102,39 @@ fn what_is_not_subscribed_is_not_waited_for() {
             ),
         ),
         (
+            "M150 M158 IS17",
+            String::from(
+                "
+            set lds l=1; rds r=1; cds x=eds; eds x=1
+            d> lds +l
+            d< lds first l=1
+            d> lds ack
+            d> rds +r
+            d< rds first r=1
+            d> rds ack
+            d> cds +x                # a client that learns of clusters from routes
+            d< cds first x=eds
+            d> cds ack
+            d> eds +x
+            d< eds first x=1
+            d> eds ack
+            set cds y=eds -x; eds y=1 -x; rds r=2
+            d< rds changed r=2       # it cannot ask for y before
+            d<                       # but it still routes to x
+            d> rds ack
+            d< cds changed -x
+            d> cds ack +y
+            d< cds resubscribed y=eds
+            d> cds ack -x
+            d< eds changed -x
+            d> eds ack +y -x
+            d< eds resubscribed y=1
+            d> eds ack
+            d<
+        ",
+            ),
+        ),
+        (
             "M150 M147",
             String::from(
                 "
