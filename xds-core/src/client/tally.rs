@@ -151,7 +151,7 @@ impl Tally {
 /// | `update_rejected` | `rejected` |
 /// | `update_failure` | `failures` |
 /// | `init_fetch_timeout` | `timeouts` |
-/// | `update_attempt` | the sum of these four |
+/// | `update_attempt` | [`attempts`](TypeStats::attempts) |
 /// | `version`, a hash | `version`, the text |
 /// | `update_time` | `accepted_at` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +183,20 @@ pub struct TypeStats<'a> {
     pub accepted_at: Option<Time>,
 }
 
+impl TypeStats<'_> {
+    /// How often there was something to make of the type: a response or the content of a file, used or not, or none
+    /// where one was waited for (S0.017). An answer to a poll that says there is nothing new is none.
+    #[must_use]
+    pub fn attempts(&self) -> u64 {
+        self.accepted + self.rejected + self.failures + self.timeouts
+    }
+}
+
 impl fmt::Display for TypeStats<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} from {}:", self.type_url.message_name(), self.server)?;
         let counters = [
+            ("attempts", self.attempts()),
             ("accepted", self.accepted),
             ("rejected", self.rejected),
             ("valid", self.resources_valid),
