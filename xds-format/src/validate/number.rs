@@ -169,7 +169,8 @@ impl Numbers {
         low.or(high)
     }
 
-    fn is_gap(&self) -> bool {
+    /// Whether the bounds forbid what is between them rather than what is outside of them.
+    pub(super) fn is_gap(&self) -> bool {
         let lower = self.above.or(self.at_least);
         let upper = self.below.or(self.at_most);
         lower.zip(upper).is_some_and(|(lower, upper)| lower > upper)

@@ -78,20 +78,61 @@ fn fields(old: &FieldRules, new: &FieldRules, prefix: &str, found: &mut Vec<Stri
 
 fn numbers(old: &Numbers, new: &Numbers, add: &mut dyn FnMut(bool, &str)) {
     add(new.constant.is_some() && new.constant != old.constant, "const");
-    let (was, is) = (lower(old), lower(new));
-    let rises = is.is_some_and(|is| was.is_none_or(|was| is > was));
-    add(rises, if new.above.is_some() { "gt" } else { "gte" });
-    let (was, is) = (upper(old), upper(new));
-    let falls = is.is_some_and(|(is, open)| {
-        was.is_none_or(|(was, was_open)| is < was || (is == was && open && !was_open))
-    });
-    add(falls, if new.below.is_some() { "lt" } else { "lte" });
+    let (low, high) = (
+        if new.above.is_some() { "gt" } else { "gte" },
+        if new.below.is_some() { "lt" } else { "lte" },
+    );
+    let rises = |was: Option<Bound>| lower(new).is_some_and(|is| was.is_none_or(|was| is > was));
+    let falls = |was: Option<Bound>| {
+        upper(new).is_some_and(|(is, open)| {
+            was.is_none_or(|(was, was_open)| is < was || (is == was && open && !was_open))
+        })
+    };
+    match (old.is_gap(), new.is_gap()) {
+        (false, true) if is_narrow(new) || is_on_one_side(old, new) => {}
+        // What was allowed is on both sides of the gap, or in it.
+        (false, true) => {
+            add(lower(old) != lower(new), low);
+            add(upper(old) != upper(new), high);
+        }
+        // Outside of a gap there is no end on either side.
+        (true, false) => {
+            add(rises(None), low);
+            add(falls(None), high);
+        }
+        (true, true) if is_narrow(new) => {}
+        (false, false) | (true, true) => {
+            add(rises(lower(old)), low);
+            add(falls(upper(old)), high);
+        }
+    }
     lists(&old.one_of, &new.one_of, &old.none_of, &new.none_of, add);
     add(old.ignore_empty && !new.ignore_empty, "ignore_empty");
 }
 
+/// A bound, and whether it is left out.
+type Bound = (Number, bool);
+
+/// Whether nothing lies in the gap.
+fn is_narrow(gap: &Numbers) -> bool {
+    match (lower(gap), upper(gap)) {
+        (Some((Number::Integer(low), _)), Some((Number::Integer(high), _)))
+        | (Some((Number::Duration(low), _)), Some((Number::Duration(high), _))) => low <= high + 1,
+        _ => false,
+    }
+}
+
+/// Whether all that the interval allows is below the gap, or all above it.
+fn is_on_one_side(interval: &Numbers, gap: &Numbers) -> bool {
+    let is_above = lower(interval).zip(lower(gap)).is_some_and(|(is, gap)| is >= gap);
+    let is_below = upper(interval).zip(upper(gap)).is_some_and(|((is, open), (gap, gap_open))| {
+        is < gap || (is == gap && (open || !gap_open))
+    });
+    is_above || is_below
+}
+
 /// The lower bound; of two that are equal, the one that leaves the bound out is the higher one.
-fn lower(numbers: &Numbers) -> Option<(Number, bool)> {
+fn lower(numbers: &Numbers) -> Option<Bound> {
     let above = numbers.above.map(|bound| match bound {
         Number::Integer(bound) => (Number::Integer(bound + 1), false),
         Number::Duration(bound) => (Number::Duration(bound + 1), false),
@@ -100,7 +141,7 @@ fn lower(numbers: &Numbers) -> Option<(Number, bool)> {
     above.or_else(|| numbers.at_least.map(|bound| (bound, false)))
 }
 
-fn upper(numbers: &Numbers) -> Option<(Number, bool)> {
+fn upper(numbers: &Numbers) -> Option<Bound> {
     let below = numbers.below.map(|bound| match bound {
         Number::Integer(bound) => (Number::Integer(bound - 1), false),
         Number::Duration(bound) => (Number::Duration(bound - 1), false),

@@ -29,6 +29,17 @@ pub(crate) fn constraints() {
         ("uint32.lt = 56", "uint32.lt = 55"),
         ("uint32.lt = 56", "uint32 = { lt: 56, gte: 3 }"),
         ("uint32.gte = 3", "uint32.gt = 3"),
+        // With the lower bound above the upper one, what is between them is forbidden.
+        ("uint32 = { gt: 10, lt: 5 }", "uint32 = { gt: 5, lt: 10 }"),
+        ("uint32 = { gt: 5, lt: 10 }", "uint32 = { gt: 10, lt: 5 }"),
+        ("uint32 = { gt: 10, lt: 5 }", "uint32 = { gt: 11, lt: 5 }"),
+        ("uint32 = { gt: 10, lt: 5 }", "uint32 = { gt: 10, lt: 4 }"),
+        ("uint32 = { gt: 10, lt: 5 }", "uint32.gt = 3"),
+        ("uint32.lt = 6", "uint32 = { gt: 10, lt: 5 }"),
+        ("uint32.gte = 10", "uint32 = { gt: 10, lt: 5 }"),
+        ("uint32.not_in = 7", "uint32 = { not_in: [7], gt: 10, lt: 5 }"),
+        ("double = { gte: 10, lte: 5 }", "double = { gte: 10, lt: 5 }"),
+        ("double.lte = 5", "double = { gte: 10, lt: 5 }"),
         ("uint32 = { in: [1, 2] }", "uint32 = { in: [1] }"),
         ("uint32 = { not_in: [1] }", "uint32 = { not_in: [1, 2] }"),
         ("uint32 = { gt: 0, ignore_empty: true }", "uint32.gt = 0"),
@@ -69,6 +80,14 @@ pub(crate) fn constraints() {
         ("message.required = true", "message.skip = true"),
         ("repeated = { min_items: 2, unique: true }", "repeated.min_items = 1"),
         ("uint32.lt = 56", ""),
+        ("uint32 = { gt: 11, lt: 4 }", "uint32 = { gt: 10, lt: 5 }"),
+        ("uint32 = { gt: 10, lt: 5 }", "uint32 = { gte: 11, lte: 4 }"),
+        ("uint32 = { gt: 10, lt: 5 }", ""),
+        ("uint32.gt = 10", "uint32 = { gt: 10, lt: 5 }"),
+        ("uint32 = { gte: 1, lte: 4 }", "uint32 = { gt: 10, lt: 5 }"),
+        ("double.lt = 5", "double = { gte: 10, lt: 5 }"),
+        // Nothing is between these two.
+        ("uint32 = { gte: 2, lte: 9 }", "uint32 = { gte: 6, lte: 5 }"),
     ] {
         expect(&of(tighter), &of(looser), &[]);
     }
