@@ -86,6 +86,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) csds: Option<String>,
 
+    /// Write what is served into this directory as well, one file of JSON for each type, as in cds.json: a
+    /// proxy can subscribe to these without a server. A file is replaced when its resources change, by
+    /// renaming. Secrets are written as they are.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) export: Option<PathBuf>,
+
     /// Take a file for broken if one of its resources breaks a constraint that the API states
     /// (validate.rules), so that proxies would reject it.
     #[arg(long)]

@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     NoServer,
     #[error("cannot read the directory {}: {why}", .directory.display())]
     Directory { directory: PathBuf, why: io::Error },
+    #[error("cannot export to {}: {why}", .directory.display())]
+    Export { directory: PathBuf, why: io::Error },
     /// What was found has been told.
     #[error("{}", count(*.0, "error"))]
     Found(u32),
@@ -73,6 +75,7 @@ impl Failure {
             | Self::Credentials { .. }
             | Self::NoServer
             | Self::Directory { .. }
+            | Self::Export { .. }
             | Self::Found(_)
             | Self::Unreadable { .. }
             | Self::Schema(_)

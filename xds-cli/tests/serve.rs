@@ -134,6 +134,7 @@ fn a_broken_file_keeps_its_last_good_state_and_says_so() {
     let now = serve.wait_row("cds", |row| row["acks"] == 3);
     assert_eq!(now["responses"].as_u64(), row["responses"].as_u64().map(|before| before + 2));
     assert!(watch.events_of("removed").is_empty());
+    println!("covers: M204");
 }
 
 #[test]
@@ -455,4 +456,41 @@ fn every_order_brings_a_client_all_there_is_and_all_that_changes() {
         directory.replace("cds.yaml", &clusters("two"));
         watch.wait_event(ordering, |event| event["event"] == "removed" && event["name"] == "one");
     }
+}
+
+/// What is served over streams can be subscribed to as files, too.
+#[test]
+fn what_is_served_is_exported() {
+    let (directory, to) = (TempDir::new(), TempDir::new());
+    directory.save("all.yaml", &clusters("one two"));
+    let export = to.join("out");
+    let (serve, _) = Xds::serve_with(
+        directory.path(),
+        &["--listen", "127.0.0.1:0", "--export", export.to_str().unwrap()],
+    );
+    let file = export.join("cds.json");
+    let watch = Xds::spawn(&["watch", "--file", file.to_str().unwrap(), "-o", "ndjson", "cds"]);
+    let told = |names: &[&str], kind: &str| {
+        watch.wait(&format!("{kind}: {names:?}"), |events| {
+            let of_kind = events.iter().filter(|it| it["event"] == kind);
+            let mut told: Vec<_> = of_kind.filter_map(|it| it["name"].as_str()).collect();
+            told.sort_unstable();
+            (told == names).then_some(())
+        });
+    };
+    told(&["one", "two"], "changed");
+    directory.replace("all.yaml", &clusters("two three"));
+    told(&["one", "three", "two"], "changed");
+    told(&["one"], "removed");
+    // A broken file changes nothing there, either.
+    let before = fs::read(&file).unwrap();
+    directory.replace("all.yaml", "resources: [");
+    serve.wait_count("file_error", 1);
+    assert_eq!(fs::read(&file).unwrap(), before);
+
+    let served = directory.path().to_str().unwrap();
+    let ended = support::run(&["serve", served, "--listen", "127.0.0.1:0", "--export", served]);
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains("the directory that is served"), "{}", ended.stderr);
+    println!("covers: M199");
 }

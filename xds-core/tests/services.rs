@@ -184,3 +184,49 @@ fn every_method_of_a_variant_takes_the_same_message() {
     }
     println!("covers: S0.050 S0.051");
 }
+
+/// The two lists of the transport's own specification, with what came to be in version 3 only.
+#[test]
+fn the_types_of_both_versions_are_known() {
+    const TYPES: [(&str, &str, &str); 9] = [
+        ("lds", "envoy.api.v2.Listener", "envoy.config.listener.v3.Listener"),
+        ("rds", "envoy.api.v2.RouteConfiguration", "envoy.config.route.v3.RouteConfiguration"),
+        (
+            "srds",
+            "envoy.api.v2.ScopedRouteConfiguration",
+            "envoy.config.route.v3.ScopedRouteConfiguration",
+        ),
+        ("vhds", "envoy.api.v2.route.VirtualHost", "envoy.config.route.v3.VirtualHost"),
+        ("cds", "envoy.api.v2.Cluster", "envoy.config.cluster.v3.Cluster"),
+        (
+            "eds",
+            "envoy.api.v2.ClusterLoadAssignment",
+            "envoy.config.endpoint.v3.ClusterLoadAssignment",
+        ),
+        ("sds", "envoy.api.v2.auth.Secret", "envoy.extensions.transport_sockets.tls.v3.Secret"),
+        ("rtds", "envoy.service.discovery.v2.Runtime", "envoy.service.runtime.v3.Runtime"),
+        ("ecds", "", "envoy.config.core.v3.TypedExtensionConfig"),
+    ];
+    let url = |name: &str| format!("type.googleapis.com/{name}");
+    for (short, older, name) in TYPES {
+        let current = TypeUrl::from(url(name).as_str());
+        assert_eq!(types::by_short_name(short), Some(current.as_str()));
+        assert_eq!(
+            (types::short_name(current.as_str()), current.message_name()),
+            (Some(short), name)
+        );
+        assert_eq!(types::current_name(current.as_str()), current.as_str());
+        if older.is_empty() {
+            assert_eq!(types::older_name(current.as_str()), None);
+            continue;
+        }
+        let older_url = TypeUrl::from(url(older).as_str());
+        assert_eq!(types::older_name(current.as_str()), Some(older_url.as_str()));
+        assert_eq!(types::current_name(older_url.as_str()), current.as_str());
+        assert_eq!(
+            (types::short_name(older_url.as_str()), older_url.message_name()),
+            (Some(short), older)
+        );
+    }
+    println!("covers: S0.006 S0.007 S0.008");
+}

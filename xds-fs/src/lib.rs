@@ -9,8 +9,9 @@
 //!   [`ManagementServer::with_files`](xds_core::client::ManagementServer::with_files).
 //! - [`Watch`] tells that something happened to a file or to a directory of files, and [`list`] reads the
 //!   files of a directory, for whoever serves them.
+//! - [`Export`] is the other way round: what a server has, as files from which proxies subscribe.
 //!
-//! Both work in a thread of their own for each file or directory, so that a disk that hangs holds nobody
+//! The first two work in a thread of their own for each file or directory, so that a disk that hangs holds nobody
 //! up, and have a watcher of the operating system each. Where there are no more of those to be had, they look
 //! every two seconds.
 //!
@@ -28,18 +29,21 @@
 //! | `subscription.rs` | one type in one file, as contents that are polled |
 //! | `content.rs` | a file into a `DiscoveryResponse` |
 //! | `files.rs` | what is in files at one moment |
+//! | `export.rs` | a file of each type, for others to read |
 //! | `watch.rs` | the thread that waits until something happened, and then nothing more for a moment |
 //! | `watcher.rs`, `links.rs` | which changes count, and where they are looked for |
 
 #![deny(missing_docs)]
 
 mod content;
+mod export;
 mod files;
 mod links;
 mod subscription;
 mod watch;
 mod watcher;
 
+pub use export::{Export, ExportFormat};
 pub use files::{File, list, list_saved};
 pub use subscription::{Content, FileSubscription};
 pub use watch::{Cause, Place, Watch};

@@ -1,6 +1,7 @@
 //! `xds serve`: a management server that serves a directory.
 
 mod events;
+mod export;
 mod ndjson;
 mod status;
 mod table;
@@ -24,7 +25,7 @@ use xds_tokio::{
     csds::ServerCsdsService,
 };
 
-use self::{events::Event, ndjson::Ndjson, status::Status, table::Table};
+use self::{events::Event, export::Exporter, ndjson::Ndjson, status::Status, table::Table};
 use crate::{
     args::{Ordering, ServeArgs, ServeOutput, ServerTlsArgs},
     directory::{Dangling, Demands, Followed, Reload},
@@ -70,6 +71,15 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
         started = Followed::start(&args.directory, demands, handle.clone()) => started
             .map_err(|why| Failure::Directory { directory: args.directory.clone(), why })?,
     };
+    // What is not served is not exported: the files say what was served last.
+    let mut exporter = match &args.export {
+        Some(to) => Some(Exporter::new(to, &args.directory, handle.clone())?),
+        None => None,
+    };
+    if let (Some(exporter), None, Some(to)) = (&mut exporter, first.refused, &args.export) {
+        let failure = |why| Failure::Export { directory: to.clone(), why };
+        exporter.write().await.map_err(failure)?;
+    }
     let mut status = Status::new(handle.clone());
     let rest = rest_listener.as_ref().map(|(address, _)| *address);
     let csds = csds_listener.as_ref().map(|(address, _)| *address);
@@ -100,6 +110,11 @@ pub(crate) async fn run(args: ServeArgs, color: ColorChoice) -> Result<(), Failu
                 if let Some(applied) = reload.applied {
                     let resources = reload.resources;
                     printer.print(Event::Reloaded { resources, applied })?;
+                    if let Some(exporter) = &mut exporter
+                        && let Err(why) = exporter.write().await
+                    {
+                        tracing::warn!(%why, "cannot export");
+                    }
                 }
                 status.note_change();
             }

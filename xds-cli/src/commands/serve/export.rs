@@ -1,0 +1,47 @@
+//! `--export`: what is served, as files beside it.
+
+use std::{fs, io, path::Path};
+
+use tokio::task::spawn_blocking;
+use xds_core::ViewName;
+use xds_format::Schema;
+use xds_fs::{Export, ExportFormat};
+use xds_tokio::ServerHandle;
+
+use crate::failure::Failure;
+
+/// Keeps files at what the server has.
+pub(super) struct Exporter {
+    /// `None` while it writes, which disks may make take long.
+    export: Option<Export>,
+    server: ServerHandle,
+}
+
+impl Exporter {
+    /// Writes nothing yet. What is written where it is read would be served.
+    pub(super) fn new(to: &Path, served: &Path, server: ServerHandle) -> Result<Self, Failure> {
+        let failure = |why| Failure::Export { directory: to.to_owned(), why };
+        let export = Export::new(to, ExportFormat::Json, Schema::envoy()).map_err(failure)?;
+        let is_served = fs::canonicalize(to).ok() == fs::canonicalize(served).ok();
+        match is_served {
+            true => Err(failure(io::Error::other("this is the directory that is served"))),
+            false => Ok(Self { export: Some(export), server }),
+        }
+    }
+
+    /// Brings the files to what is served now. What could not be written is tried again with the next change.
+    pub(super) async fn write(&mut self) -> io::Result<()> {
+        let Ok(contents) = self.server.contents(ViewName::default()).await else { return Ok(()) };
+        let Some(mut export) = self.export.take() else { return Ok(()) };
+        let written = spawn_blocking(move || {
+            let written = export.write(contents.iter());
+            (export, written)
+        });
+        let (export, written) = written.await?;
+        self.export = Some(export);
+        for path in written? {
+            tracing::debug!(path = %path.display(), "exported");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! What there is of each type, as files from which clients subscribe.
+
+use core::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use prost::Message as _;
+use xds_core::{
+    ResourceName, TypeUrl,
+    proto::{Any, DiscoveryResponse, Resource},
+    types::{by_short_name, short_name},
+};
+use xds_format::{Format, PrintOptions, Redaction, Schema, message_to_json, parse, resource_name};
+
+use crate::files::list;
+
+/// What the files of an [`Export`] are written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// Canonical JSON (`.json`), which people can read. A resource of a type that the schema lacks is its bytes
+    /// there, which not every client takes: [`Binary`](Self::Binary) is for those.
+    #[default]
+    Json,
+    /// Protobuf (`.pb`).
+    Binary,
+}
+
+impl ExportFormat {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Binary => "pb",
+        }
+    }
+}
+
+/// A directory in which each resource type has a file: all there is of it, as one `DiscoveryResponse` (M199). It is
+/// what a proxy's filesystem subscription reads, and [`FileSubscription`](crate::FileSubscription).
+///
+/// - A file is written beside its place, brought to the disk and renamed over the old one, for proxies take
+///   notice of nothing else (M200). Whoever reads at any moment, also after a crash, has all of the old state or all of
+///   the new one (M203).
+/// - What is no longer there is not in the next file (M201); a type of which nothing is left keeps a file that says
+///   so. That holds for files from before this process, too.
+/// - Where nothing has changed, nothing is written (M202). The version is made of the resources alone, so that it is
+///   the same after a restart (M203).
+///
+/// Files are called by the short name of the type, as in `cds.json`; other types by their type URL, in which what
+/// stands in the way is escaped as in URIs. Secrets are written as they are: who may read the directory is for whoever
+/// made it to say.
+#[derive(Debug)]
+pub struct Export {
+    directory: PathBuf,
+    format: ExportFormat,
+    schema: &'static Schema,
+    /// The types that have a file.
+    exported: BTreeSet<TypeUrl>,
+}
+
+impl Export {
+    /// Creates the directory if there is none, and looks for what was exported to it before.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be created or read.
+    pub fn new(
+        directory: impl Into<PathBuf>,
+        format: ExportFormat,
+        schema: &'static Schema,
+    ) -> io::Result<Self> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory)?;
+        let mut export = Self { directory, format, schema, exported: BTreeSet::new() };
+        for file in list(&export.directory)? {
+            let Ok(content) = &file.content else { continue };
+            let Some(type_url) = stated_type(schema, &file.path, file.format, content) else {
+                continue;
+            };
+            // What else lies there is not ours.
+            if export.path_of(&type_url) == file.path {
+                export.exported.insert(type_url);
+            }
+        }
+        Ok(export)
+    }
+
+    /// Where the resources of a type are exported to.
+    #[must_use]
+    pub fn path_of(&self, type_url: &TypeUrl) -> PathBuf {
+        let stem = match short_name(type_url.as_str()) {
+            // The names of version 2 have files of their own.
+            Some(short) if by_short_name(short) == Some(type_url.as_str()) => short.to_owned(),
+            _ => escaped(type_url.as_str()),
+        };
+        self.directory.join(format!("{stem}.{}", self.format.suffix()))
+    }
+
+    /// Exports all resources of a view, which come by type, and returns which files that changed. After an error
+    /// another call begins where this one has ended.
+    ///
+    /// This reads and writes, and so blocks.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be written, or a resource is none of its type; the error names the file.
+    pub fn write<'a>(
+        &mut self,
+        resources: impl IntoIterator<Item = (&'a TypeUrl, &'a ResourceName, &'a Bytes)>,
+    ) -> io::Result<Vec<PathBuf>> {
+        let mut types: BTreeMap<TypeUrl, Vec<Any>> =
+            self.exported.iter().map(|type_url| (type_url.clone(), Vec::new())).collect();
+        for (type_url, name, bytes) in resources {
+            let resource = self.wrapped(type_url, name, bytes);
+            types.entry(type_url.clone()).or_default().push(resource);
+        }
+        let mut changed = Vec::new();
+        for (type_url, resources) in types {
+            let path = self.path_of(&type_url);
+            let content = self.content(&type_url, resources).map_err(|why| about(&path, why))?;
+            if put(&path, &content).map_err(|why| about(&path, why))? == Put::Written {
+                changed.push(path);
+            }
+            self.exported.insert(type_url);
+        }
+        Ok(changed)
+    }
+
+    /// One whose bytes do not say its name goes with a wrapper that does.
+    fn wrapped(&self, type_url: &TypeUrl, name: &ResourceName, bytes: &Bytes) -> Any {
+        let any = Any { type_url: type_url.as_str().into(), value: bytes.clone() };
+        let own = resource_name(self.schema, type_url.as_str(), bytes);
+        if own.is_ok_and(|own| own == name.as_str()) {
+            return any;
+        }
+        let wrapper =
+            Resource { name: name.as_str().into(), resource: Some(any), ..Default::default() };
+        Any { type_url: WRAPPER.into(), value: wrapper.encode_to_vec().into() }
+    }
+
+    fn content(&self, type_url: &TypeUrl, resources: Vec<Any>) -> io::Result<Vec<u8>> {
+        let type_url = type_url.as_str().to_owned();
+        let mut response = DiscoveryResponse { type_url, resources, ..Default::default() };
+        let hash = blake3::hash(&response.encode_to_vec()).to_hex();
+        response.version_info = hash[..16].to_owned();
+        let bytes = response.encode_to_vec();
+        if self.format == ExportFormat::Binary {
+            return Ok(bytes);
+        }
+        let options = PrintOptions::default().with_redaction(Redaction::Shown);
+        let json = message_to_json(self.schema, RESPONSE, &bytes, &options);
+        let mut json = json.map_err(io::Error::other)?;
+        // An empty list would be left out, by which readers tell what the file is.
+        if response.resources.is_empty() {
+            json["resources"] = Vec::<String>::new().into();
+        }
+        Ok(format!("{json:#}\n").into_bytes())
+    }
+}
+
+const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
+const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+/// The type of which a file says what there is.
+fn stated_type(schema: &Schema, path: &Path, format: Format, content: &[u8]) -> Option<TypeUrl> {
+    let document = parse(schema, &path.to_string_lossy(), format, content).ok()?;
+    document.type_url.map(TypeUrl::from)
+}
+
+/// A type URL as the name of a file.
+fn escaped(type_url: &str) -> String {
+    const USUAL: &str = "type.googleapis.com/";
+    let name = type_url.strip_prefix(USUAL).unwrap_or(type_url);
+    let mut file = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        let is_plain = byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        // A file whose name begins with a dot is hidden.
+        match is_plain || (byte == b'.' && !file.is_empty()) {
+            true => file.push(byte.into()),
+            // Writing to a string does not fail.
+            false => drop(write!(file, "%{byte:02X}")),
+        }
+    }
+    file
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Put {
+    Written,
+    AsItWas,
+}
+
+/// Has the file have this content, whole, at once and for good.
+fn put(path: &Path, content: &[u8]) -> io::Result<Put> {
+    if fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(Put::AsItWas);
+    }
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    };
+    // Hidden, so that nobody takes it for a file of resources. One that a crash left behind is written over.
+    let new = directory.join(format!(".{}.new", name.to_string_lossy()));
+    let written = File::create(&new).and_then(|mut file| {
+        file.write_all(content)?;
+        file.sync_all()
+    });
+    if let Err(why) = written.and_then(|()| fs::rename(&new, path)) {
+        let _ = fs::remove_file(&new);
+        return Err(why);
+    }
+    // Not every file system lets a directory be synchronised; the file is whole all the same.
+    let _ = File::open(directory).and_then(|directory| directory.sync_all());
+    Ok(Put::Written)
+}
+
+fn about(path: &Path, why: io::Error) -> io::Error {
+    io::Error::new(why.kind(), format!("{}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_type_has_a_file_elsewhere_or_a_hidden_one() {
+        assert_eq!(escaped("type.googleapis.com/a.B"), "a.B");
+        assert_eq!(escaped("other.example/a.B"), "other.example%2Fa.B");
+        assert_eq!(escaped("../../etc/passwd"), "%2E.%2F..%2Fetc%2Fpasswd");
+        assert_eq!(escaped("a%2Fb"), "a%252Fb");
+    }
+}

@@ -1,0 +1,203 @@
+//! A view as files: what is written when, and who can read it.
+
+#![allow(missing_docs, reason = "a test")]
+
+mod support;
+
+use std::fs;
+
+use bytes::Bytes;
+use prost::Message as _;
+use support::{Folder, Reader, names_in, response};
+use xds_core::{
+    ResourceName, TypeUrl, ViewName,
+    proto::DiscoveryResponse,
+    server::{Server, ServerConfig, Transaction},
+    types::{CLUSTER, CLUSTER_LOAD_ASSIGNMENT, SECRET},
+};
+use xds_format::{Format, Schema, encode_message};
+use xds_fs::{Content, Export, ExportFormat};
+
+fn encoded(message: &str, json: &str) -> Bytes {
+    let message = format!("envoy.{message}");
+    encode_message(Schema::envoy(), "", &message, Format::Json, json.as_bytes()).unwrap().into()
+}
+
+fn cluster(name: &str) -> Bytes {
+    encoded("config.cluster.v3.Cluster", &format!(r#"{{"name": "{name}"}}"#))
+}
+
+fn endpoints(name: &str) -> Bytes {
+    let json = format!(r#"{{"cluster_name": "{name}"}}"#);
+    encoded("config.endpoint.v3.ClusterLoadAssignment", &json)
+}
+
+/// A server whose view is exported.
+struct World {
+    server: Server,
+    export: Export,
+}
+
+impl World {
+    fn new(folder: &Folder, format: ExportFormat) -> Self {
+        let export = Export::new(folder.path("out"), format, Schema::envoy()).unwrap();
+        Self { server: Server::new(ServerConfig::default(), 7, xds_core::Time::ZERO), export }
+    }
+
+    fn apply(&mut self, change: impl FnOnce(&mut Transaction)) {
+        let mut transaction = Transaction::new();
+        change(&mut transaction);
+        self.server.apply(transaction, xds_core::Time::ZERO).unwrap();
+    }
+
+    /// The names of the files that were written.
+    fn write(&mut self) -> Vec<String> {
+        let contents = self.server.contents(&ViewName::default());
+        let changed = self.export.write(contents.iter()).unwrap();
+        let name =
+            |path: std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        changed.into_iter().map(name).collect()
+    }
+}
+
+#[test]
+fn each_type_has_a_file_that_a_client_can_read() {
+    for (format, suffix) in [(ExportFormat::Json, "json"), (ExportFormat::Binary, "pb")] {
+        let folder = Folder::new(&format!("export-{suffix}"));
+        let mut world = World::new(&folder, format);
+        world.apply(|it| {
+            it.set(CLUSTER, "b", cluster("b"));
+            it.set(CLUSTER, "a", cluster("a"));
+            it.set(CLUSTER_LOAD_ASSIGNMENT, "a", endpoints("a"));
+        });
+        assert_eq!(world.write(), [format!("cds.{suffix}"), format!("eds.{suffix}")]);
+        let path = world.export.path_of(&CLUSTER.into());
+        let mut reader = Reader::of_clusters(&path);
+        let first = reader.next();
+        assert_eq!(names_in(&first).unwrap(), ["a", "b"]);
+        assert_eq!(response(&first).unwrap().resources[0].value, cluster("a"));
+
+        // What is gone is not in the next file, of which whoever watches hears by the rename.
+        world.apply(|it| {
+            it.remove(CLUSTER, "a");
+        });
+        assert_eq!(world.write(), [format!("cds.{suffix}")]);
+        reader.wait_for_names(&["b"]);
+        // Nor is what was the last of its type.
+        world.apply(|it| {
+            it.remove(CLUSTER, "b");
+        });
+        assert_eq!(world.write(), [format!("cds.{suffix}")]);
+        reader.wait_for_names(&[]);
+    }
+    println!("covers: M199 M201");
+}
+
+/// A hard link to the old file shows that it was not written into: another one took its place.
+#[test]
+fn a_file_is_replaced_and_only_when_it_changes() {
+    let folder = Folder::new("export-replace");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    world.apply(|it| {
+        it.set(CLUSTER, "a", cluster("a"));
+    });
+    world.write();
+    let path = world.export.path_of(&CLUSTER.into());
+    fs::hard_link(&path, folder.path("old")).unwrap();
+    let old = fs::read(&path).unwrap();
+
+    // Nothing changed, for this process or for the next one.
+    assert!(world.write().is_empty());
+    let mut restarted = World::new(&folder, ExportFormat::Json);
+    restarted.apply(|it| {
+        it.set(CLUSTER, "a", cluster("a"));
+    });
+    assert!(restarted.write().is_empty());
+
+    world.apply(|it| {
+        it.set(CLUSTER, "b", cluster("b"));
+    });
+    assert_eq!(world.write(), ["cds.json"]);
+    assert_eq!(fs::read(folder.path("old")).unwrap(), old);
+    assert_ne!(fs::read(&path).unwrap(), old);
+    let left: Vec<_> = fs::read_dir(folder.path("out")).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing is left beside it: {left:?}");
+    println!("covers: M200 M202");
+}
+
+/// A process that dies before the rename leaves the old file, and half of a new one that nobody reads.
+#[test]
+fn a_crash_in_mid_write_leaves_the_old_state_and_the_version_survives_it() {
+    let folder = Folder::new("export-crash");
+    let mut world = World::new(&folder, ExportFormat::Binary);
+    let state = |it: &mut Transaction| {
+        it.set(CLUSTER, "a", cluster("a"));
+        it.set(CLUSTER_LOAD_ASSIGNMENT, "a", endpoints("a"));
+    };
+    world.apply(state);
+    world.write();
+    let path = world.export.path_of(&CLUSTER.into());
+    let version = |path| {
+        let bytes = fs::read(path).unwrap();
+        DiscoveryResponse::decode(bytes.as_slice()).unwrap().version_info
+    };
+    let before = version(&path);
+    fs::write(folder.path("out/.cds.pb.new"), b"\x0a\xffhalf").unwrap();
+    drop(world);
+    assert!(matches!(Reader::of_clusters(&path).next(), Content::Response(_)));
+
+    // The next process has other endpoints and no clusters at first: the old files are told so, too.
+    let mut world = World::new(&folder, ExportFormat::Binary);
+    world.apply(|it| {
+        it.set(CLUSTER_LOAD_ASSIGNMENT, "b", endpoints("b"));
+    });
+    assert_eq!(world.write(), ["cds.pb", "eds.pb"]);
+    assert_eq!(names_in(&Reader::of_clusters(&path).next()).unwrap(), [""; 0]);
+    world.apply(|it| {
+        it.set(CLUSTER, "a", cluster("a"));
+    });
+    world.write();
+    assert_eq!(version(&path), before, "a version is made of what is there");
+    println!("covers: M201 M203");
+}
+
+#[test]
+fn what_lies_beside_the_files_is_left_alone() {
+    let folder = Folder::new("export-beside");
+    fs::create_dir(folder.path("out")).unwrap();
+    folder.write("out/mine.json", format!(r#"{{"type_url": "{CLUSTER}", "resources": []}}"#));
+    folder.write("out/lds.json", "{");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    assert!(world.write().is_empty());
+    assert_eq!(fs::read(folder.path("out/lds.json")).unwrap(), b"{");
+}
+
+/// Types that the schema lacks, and names that their bytes do not say.
+#[test]
+fn resources_that_nobody_can_look_into_keep_their_names() {
+    let folder = Folder::new("export-opaque");
+    let mut export =
+        Export::new(folder.path("out"), ExportFormat::Binary, Schema::envoy()).unwrap();
+    let unknown = TypeUrl::from("other.example/a.B");
+    let (name, bytes) = (ResourceName::from("x"), Bytes::from_static(b"\xff"));
+    let changed = export.write([(&unknown, &name, &bytes)]).unwrap();
+    assert_eq!(changed, [folder.path("out/other.example%2Fa.B.pb")]);
+    let response = fs::read(&changed[0]).unwrap();
+    let response = DiscoveryResponse::decode(response.as_slice()).unwrap();
+    let wrapper = xds_core::proto::Resource::decode(response.resources[0].value.clone()).unwrap();
+    assert_eq!((&*wrapper.name, wrapper.resource.unwrap().value), ("x", bytes));
+}
+
+#[test]
+fn secrets_are_written_as_they_are() {
+    let folder = Folder::new("export-secret");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    let json = r#"{"name": "s", "generic_secret": {"secret": {"inline_string": "hush"}}}"#;
+    let secret = encoded("extensions.transport_sockets.tls.v3.Secret", json);
+    world.apply(|it| {
+        it.set(SECRET, "s", secret);
+    });
+    world.write();
+    let text = fs::read_to_string(world.export.path_of(&SECRET.into())).unwrap();
+    assert!(text.contains("hush"), "{text}");
+}
