@@ -256,6 +256,7 @@ impl PollerOptions {
         mut connection: Connection,
     ) -> (Answer, Option<Connection>) {
         let status = response.status();
+        let stated = response.headers().get(header::CONTENT_TYPE).cloned();
         let body = Limited::new(response.into_body(), self.max_response_bytes).collect();
         let body = match driven(&mut connection, body).await {
             Ok(body) => body.to_bytes(),
@@ -272,7 +273,7 @@ impl PollerOptions {
         let answer = match status {
             StatusCode::OK => match json::read_response(self.schema, &body) {
                 Ok(message) => Answer::Response(message.into()),
-                Err(why) => Answer::Unusable(why.to_string().into()),
+                Err(why) => Answer::Unusable(unreadable(&why.to_string(), stated.as_ref())),
             },
             StatusCode::NOT_MODIFIED => Answer::Unchanged,
             other => Answer::Failed(failure(other, &body)),
@@ -289,6 +290,14 @@ async fn driven<T>(connection: &mut Connection, work: impl Future<Output = T>) -
         work.as_mut().poll(cx)
     })
     .await
+}
+
+/// Servers state whatever content type they like with what is JSON, so it tells something only of what is none.
+fn unreadable(why: &str, stated: Option<&HeaderValue>) -> Arc<str> {
+    match stated.and_then(|stated| stated.to_str().ok()) {
+        Some(stated) => format!("{why} (the answer says it is {stated})").into(),
+        None => why.into(),
+    }
 }
 
 /// What a server says that has no response, cut to a line that fits a log.

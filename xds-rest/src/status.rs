@@ -50,3 +50,41 @@ pub(crate) fn over_grpc(status: StatusCode) -> i32 {
         _ => UNKNOWN,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// gRPC's own table of what an answer without a status of gRPC stands for.
+    #[test]
+    fn what_is_no_response_is_a_status_of_grpc() {
+        for (http, grpc) in [
+            (301, UNKNOWN),
+            (400, INTERNAL),
+            (401, UNAUTHENTICATED),
+            (403, PERMISSION_DENIED),
+            (404, UNIMPLEMENTED),
+            (405, UNKNOWN),
+            (429, UNAVAILABLE),
+            (500, UNKNOWN),
+            (502, UNAVAILABLE),
+            (503, UNAVAILABLE),
+            (504, UNAVAILABLE),
+        ] {
+            let status = StatusCode::from_u16(http).expect("a status");
+            assert_eq!(over_grpc(status), grpc, "{http}");
+        }
+        println!("covers: RJ-04");
+    }
+
+    #[test]
+    fn every_status_of_grpc_has_one_of_http() {
+        let expected =
+            [200, 500, 500, 400, 504, 404, 500, 403, 429, 500, 500, 500, 404, 500, 503, 500, 401];
+        for (code, expected) in (0..).zip(expected) {
+            assert_eq!(over_http(code).as_u16(), expected, "{code}");
+        }
+        // What is none is no success.
+        assert_eq!((over_http(-1).as_u16(), over_http(17).as_u16()), (500, 500));
+    }
+}

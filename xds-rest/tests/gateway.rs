@@ -19,6 +19,7 @@ use tokio::{
 };
 use tower_service::Service as _;
 use xds_core::{
+    client::ChannelError,
     proto::{self, DiscoveryRequest, DiscoveryResponse},
     server::{ServerConfig, StatusCode as Code, Transaction},
     types,
@@ -193,6 +194,12 @@ async fn a_server_that_ends_answers_who_waits() {
 }
 
 fn polling(address: std::net::SocketAddr, timeout: Duration) -> Poller {
+    let mut options = options(address);
+    options.request_timeout = timeout;
+    Poller::new(options)
+}
+
+fn options(address: std::net::SocketAddr) -> PollerOptions {
     let dial = Arc::new(move || -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
         Box::pin(async move {
             let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
@@ -201,9 +208,7 @@ fn polling(address: std::net::SocketAddr, timeout: Duration) -> Poller {
     });
     let host = HeaderValue::from_static("cp.test");
     let timer = Arc::new(TokioTimer::new());
-    let mut options = PollerOptions::new(dial, timer, host, CLUSTERS, Schema::envoy());
-    options.request_timeout = timeout;
-    Poller::new(options)
+    PollerOptions::new(dial, timer, host, CLUSTERS, Schema::envoy())
 }
 
 async fn answer(poller: &mut Poller) -> Answer {
@@ -276,6 +281,82 @@ async fn what_is_no_answer_is_told_apart() {
     let Answer::Failed(why) = answer(&mut alone).await else { panic!("nobody listens") };
     assert!(why.to_string().starts_with("cannot connect"), "{why}");
     println!("covers: RJ-05 RJ-06 RJ-10");
+}
+
+/// Reads one request from a socket, as it came over the wire: its head, and its body.
+async fn raw_request(socket: &mut TcpStream) -> (String, Value) {
+    let mut bytes = Vec::new();
+    loop {
+        let read = socket.read_buf(&mut bytes).await.expect("a request");
+        assert_ne!(read, 0, "the request breaks off: {bytes:?}");
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        if let Ok(body) = serde_json::from_str(body) {
+            return (head.to_ascii_lowercase(), body);
+        }
+    }
+}
+
+/// Whatever is not an answer is neither a response nor the news that there are none.
+#[tokio::test]
+async fn every_other_status_is_a_failure_of_its_own() {
+    for (status, code) in [
+        ("301 Moved Permanently", 2),
+        ("302 Found", 2),
+        ("204 No Content", 2),
+        ("400 Bad Request", 13),
+        ("401 Unauthorized", 16),
+        ("403 Forbidden", 7),
+        ("404 Not Found", 12),
+        ("429 Too Many Requests", 14),
+        ("500 Internal Server Error", 2),
+        ("503 Service Unavailable", 14),
+    ] {
+        let said = if status.starts_with("204") { "" } else { "out of order" };
+        let head = format!("HTTP/1.1 {status}\r\nlocation: /elsewhere\r\n");
+        let whole = format!("{head}content-length: {}\r\n\r\n{said}", said.len());
+        let mut poller = Poller::new(options(saying(whole).await));
+        poller.ask(&request(""));
+        let Answer::Failed(why) = answer(&mut poller).await else {
+            panic!("{status} is no answer")
+        };
+        let mut message = format!("HTTP status {status}");
+        if !said.is_empty() {
+            message += ": out of order";
+        }
+        assert_eq!(why, ChannelError::Status { code, message: message.into() });
+    }
+    for (content_type, body) in
+        [("text/html", "<html>"), ("application/json", ""), ("application/json", "[1, 2")]
+    {
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\n");
+        let whole = format!("{head}content-length: {length}\r\n\r\n{body}");
+        let mut poller = Poller::new(options(saying(whole).await));
+        poller.ask(&request(""));
+        let answered = answer(&mut poller).await;
+        let Answer::Unusable(why) = answered else { panic!("{body:?}: {answered:?}") };
+        assert!(why.starts_with("response:1:") && why.contains(content_type), "{why}");
+    }
+    // JSON is JSON, whatever it is called: Go's servers call it text unless they are told otherwise.
+    let whole = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{}";
+    let mut poller = Poller::new(options(saying(whole.into()).await));
+    poller.ask(&request(""));
+    assert!(matches!(answer(&mut poller).await, Answer::Response(_)));
+    println!("covers: RJ-04 RJ-06");
+}
+
+/// A server that says these bytes to whoever has asked.
+async fn saying(answer: String) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            raw_request(&mut socket).await;
+            let _ = socket.write_all(answer.as_bytes()).await;
+        }
+    });
+    address
 }
 
 /// A server that closes each connection once it has answered: the next request has one of its own.
