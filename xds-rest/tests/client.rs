@@ -5,7 +5,7 @@ mod support;
 use core::time::Duration;
 
 use support::{cluster, listening, serving, set};
-use tokio::time::timeout;
+use tokio::{io::AsyncReadExt as _, time::timeout};
 use xds_core::{
     client::{ClientConfig, ManagementServer, Node, Notice, OpaqueType, PollPolicy, Resource},
     server::Transaction,
@@ -78,6 +78,33 @@ async fn a_client_polls_in_version_2() {
     let stats = client.stats().await.expect("it runs");
     assert_eq!((stats.nacks, stats.older_resources), (0, 2));
     println!("covers: S0.004 S0.005 S0.203 S4.059");
+}
+
+/// The first poll states all that is wanted, and nothing that it was not told.
+#[tokio::test]
+async fn the_first_poll_says_who_wants_what() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("it is bound");
+    let client = client(&format!("http://{address}"), |server| server);
+    let _watches = ["b", "c", "a"].map(|name| client.watch_untyped(types::CLUSTER, name));
+    let (mut socket, _) = listener.accept().await.expect("it polls");
+    let mut asked = Vec::new();
+    let (head, body) = loop {
+        assert_ne!(socket.read_buf(&mut asked).await.expect("a request"), 0);
+        let text = String::from_utf8_lossy(&asked).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        if let Ok(body) = serde_json::from_str::<serde_json::Value>(body) {
+            break (head.to_ascii_lowercase(), body);
+        }
+    };
+    assert!(head.starts_with("post /v3/discovery:clusters http/1.1\r\n"), "{head}");
+    assert!(head.contains(&format!("\r\nhost: {address}")), "{head}");
+    assert!(head.contains("\r\ncontent-type: application/json"), "{head}");
+    // In what order is nothing to a server: it is that of the watches.
+    assert_eq!(body["resource_names"], serde_json::json!(["b", "c", "a"]));
+    assert_eq!((&body["node"]["id"], &body["type_url"]), (&"n".into(), &types::CLUSTER.into()));
+    assert!(body.get("version_info").is_none() && body.get("response_nonce").is_none(), "{body}");
+    println!("covers: RJ-01 S0.202");
 }
 
 #[tokio::test]
