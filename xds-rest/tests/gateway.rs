@@ -359,6 +359,25 @@ async fn saying(answer: String) -> std::net::SocketAddr {
     address
 }
 
+/// Many clients ask for the same, and printing it is what costs: they share one print of it.
+#[tokio::test]
+async fn what_two_polls_are_answered_is_printed_once() {
+    let (server, gateway) = serving();
+    set(&server, "a", "1s").await;
+    let poll = async |node: &str| {
+        let body = json!({"node": {"id": node}}).to_string();
+        let (status, answer) = send(&gateway, post(CLUSTERS, body)).await;
+        assert_eq!(status, StatusCode::OK);
+        answer
+    };
+    let (one, other) = (poll("n").await, poll("m").await);
+    assert_eq!(one, other);
+    assert_eq!(one.as_ptr(), other.as_ptr(), "these are the same bytes, not equal ones");
+    set(&server, "a", "2s").await;
+    assert_ne!(poll("n").await, one);
+    println!("covers: M195");
+}
+
 /// A server that closes each connection once it has answered: the next request has one of its own.
 #[tokio::test]
 async fn a_connection_that_the_server_closes_is_replaced() {
