@@ -48,12 +48,19 @@ cases! {
     REST = [
         rest::unchanged => "a server that has nothing new is asked again, and is well",
         rest::failing => "a server that answers with an error is told of, and asked again",
+        rest::statuses => "whatever is no answer is told with who said it, and what was good stays",
+        rest::too_long => "an answer beyond the limit is not read",
+        rest::silent => "a server that does not answer in time is given up, and asked again",
+        rest::shut_down => "a client that is shut down with watches ends them and its request",
+        rest::late_answer => "an answer to a client that was shut down is for nobody",
     ];
 
     /// Files. The client needs the schema of the API.
     FILES = [
         files::rename => "a file that is replaced is read again",
         files::swapped_directory => "so is one in a directory that is swapped as a whole",
+        files::created_again => "and one that is deleted and created again, what was good staying meanwhile",
+        files::shut_down => "a client that is shut down with watches ends them",
     ];
 }
 

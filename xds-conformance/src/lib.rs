@@ -11,6 +11,7 @@
 //! | [`client::REST`] | the same | polling |
 //! | [`client::FILES`] | the same | files |
 //! | [`server::GRPC`] | a [`ServerAdapter`] | streams |
+//! | [`server::REST`] | a [`RestServerAdapter`] | polling |
 //!
 //! A test of an adapter runs those that are about it:
 //!
@@ -93,7 +94,23 @@ pub struct ClientSettings {
 /// What starts management servers.
 pub trait ServerAdapter {
     /// Starts a server on loopback, in the background. The longest request it takes is a MiB.
-    fn start(&self, config: ServerConfig) -> Box<dyn RunningServer>;
+    fn start(&self, config: ServerConfig, settings: &ServerSettings) -> Box<dyn RunningServer>;
+}
+
+/// What of a server is not its core's.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ServerSettings {
+    /// How often clients are pinged, and how long their answer may take; `None` is whatever the adapter does by
+    /// itself.
+    pub keepalive: Option<(Duration, Duration)>,
+}
+
+/// What starts management servers that are polled over REST-JSON, this repository's or others.
+pub trait RestServerAdapter {
+    /// Starts a server on loopback, in the background, which knows the schema of the API and holds requests for this
+    /// long.
+    fn start_rest(&self, config: ServerConfig, hold: Duration) -> Box<dyn RunningServer>;
 }
 
 /// A management server, which ends when it is dropped.

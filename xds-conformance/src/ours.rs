@@ -12,13 +12,18 @@ use xds_core::{
     client::ClientConfig,
     server::{DrainPlan, ServerConfig, Transaction},
 };
+use xds_format::Schema;
 use xds_grpc::{
     Client, ClientOptions, Credentials, Keepalive, ManagementServer, ServerHandle, ServerOptions,
     runtime::Listen,
 };
 use xds_handle::ClientHandle;
+use xds_rest::GatewayOptions;
 
-use crate::{Case, ClientAdapter, ClientSettings, RunningServer, ServerAdapter, client, server};
+use crate::{
+    Case, ClientAdapter, ClientSettings, RestServerAdapter, RunningServer, ServerAdapter,
+    ServerSettings, client, server,
+};
 
 /// All cases, as tests for libtest-mimic that run on `R`. What `enter` returns is held while one runs, as
 /// some runtimes have to be entered.
@@ -32,7 +37,10 @@ pub fn trials<R: Listen, E: 'static>(runtime: &str, enter: fn() -> E) -> Vec<Tri
     let servers = server::GRPC
         .iter()
         .map(|case| trial(runtime, "server", case, enter, |run| run(&Ours::<R>(PhantomData))));
-    clients.chain(servers).chain(trials_of_both::<R, R, E>(runtime, enter)).collect()
+    let polled = server::REST
+        .iter()
+        .map(|case| trial(runtime, "gateway", case, enter, |run| run(&Ours::<R>(PhantomData))));
+    clients.chain(servers).chain(polled).chain(trials_of_both::<R, R, E>(runtime, enter)).collect()
 }
 
 /// What a client on `C` and a server on `S` do together, as tests. What `enter` returns is held while one
@@ -93,16 +101,34 @@ impl<R: Listen> ClientAdapter for Ours<R> {
 }
 
 impl<R: Listen> ServerAdapter for Ours<R> {
-    fn start(&self, config: ServerConfig) -> Box<dyn RunningServer> {
-        let options = ServerOptions::default().with_seed(7).with_max_request_bytes(1 << 20);
+    fn start(&self, config: ServerConfig, settings: &ServerSettings) -> Box<dyn RunningServer> {
+        let mut options = ServerOptions::default().with_seed(7).with_max_request_bytes(1 << 20);
+        if let Some((interval, timeout)) = settings.keepalive {
+            options = options.with_keepalive(Keepalive::new(interval, timeout));
+        }
         let server = ManagementServer::<R>::start(config, options);
-        let any = ([127, 0, 0, 1], 0).into();
-        let listener = block_on(R::bind(any)).expect("loopback");
-        let address = R::local_address(&listener).expect("it is bound");
+        let (listener, address) = bound::<R>();
         let serving = server.serve(listener);
         R::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
         Box::new(Running { address, handle: server.handle() })
     }
+}
+
+impl<R: Listen> RestServerAdapter for Ours<R> {
+    fn start_rest(&self, config: ServerConfig, hold: Duration) -> Box<dyn RunningServer> {
+        let server = ManagementServer::<R>::start(config, ServerOptions::default().with_seed(7));
+        let (listener, address) = bound::<R>();
+        let options = GatewayOptions::default().with_hold(hold);
+        let serving = server.serve_rest(listener, Schema::envoy(), options);
+        R::default().spawn(Box::pin(async { serving.await.expect("it serves") }));
+        Box::new(Running { address, handle: server.handle() })
+    }
+}
+
+fn bound<R: Listen>() -> (R::Listener, SocketAddr) {
+    let listener = block_on(R::bind(([127, 0, 0, 1], 0).into())).expect("loopback");
+    let address = R::local_address(&listener).expect("it is bound");
+    (listener, address)
 }
 
 struct Running {

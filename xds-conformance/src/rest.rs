@@ -37,12 +37,24 @@ impl Asked {
     /// Answers with a status and, unless it is null, a body.
     pub(crate) fn answer(self, status: u16, body: &Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.answer_with(status, "application/json", body);
+    }
+
+    /// Answers with whatever this is.
+    pub(crate) fn answer_with(self, status: u16, content_type: &str, body: impl Into<Bytes>) {
         let response = Response::builder()
             .status(status)
-            .header("content-type", "application/json")
+            .header("content-type", content_type)
             .body(Full::new(body.into()));
         // A client that has gone has no use for it.
         let _ = self.answer.send(response.expect("an answer"));
+    }
+}
+
+impl Asked {
+    /// Waits until the client wants no answer any more.
+    pub(crate) async fn given_up(mut self) {
+        soon("the end of the request", self.answer.cancellation()).await;
     }
 }
 

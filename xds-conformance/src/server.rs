@@ -1,12 +1,22 @@
 //! What management servers have to do.
 
+mod rest;
+
+use core::time::Duration;
+use std::net::TcpStream;
+
+use async_io::Async;
 use bytes::Bytes;
+use smol::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use xds_core::{
     server::{ServerConfig, Transaction},
     types::CLUSTER,
 };
 
-use crate::{Case, RunningServer, ServerAdapter, peer::resource, raw::Caller};
+use crate::{
+    Case, RestServerAdapter, RunningServer, ServerAdapter, ServerSettings, peer::resource,
+    raw::Caller, wait::soon,
+};
 
 macro_rules! cases {
     ($($case:path => $what:literal,)*) => {
@@ -21,7 +31,21 @@ pub const GRPC: &[Case<dyn ServerAdapter>] = cases![
     too_long => "a request beyond the limit ends its stream",
     garbage => "a request that is none ends its stream, and nothing else",
     drain => "streams of a server that drains end with a status",
+    dead_client => "a client that answers no pings is given up, and nobody else",
 ];
+
+/// Polls.
+pub const REST: &[Case<dyn RestServerAdapter>] = cases![
+    rest::changes => "what is set is an answer, and what changes one to a request that is held",
+    rest::unchanged => "a request that there is nothing new for is held, and then told so",
+    rest::refusals => "what is no poll is refused, each with its own status",
+    rest::gone => "a client that goes away while it is held delays nobody",
+    rest::end => "a request that is held by a server that ends is answered",
+];
+
+fn start(adapter: &dyn ServerAdapter) -> Box<dyn RunningServer> {
+    adapter.start(ServerConfig::default(), &ServerSettings::default())
+}
 
 fn set(server: &dyn RunningServer, name: &str, content: &str) {
     let mut change = Transaction::new();
@@ -30,7 +54,7 @@ fn set(server: &dyn RunningServer, name: &str, content: &str) {
 }
 
 async fn changes(adapter: &dyn ServerAdapter) {
-    let server = adapter.start(ServerConfig::default());
+    let server = start(adapter);
     set(&*server, "a", "one");
     let mut caller = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
     let first = caller.response().await;
@@ -46,7 +70,7 @@ async fn slow_reader(adapter: &dyn ServerAdapter) {
     // More than any window of HTTP/2 here lets through unread.
     const LONG: usize = 32 << 20;
 
-    let server = adapter.start(ServerConfig::default());
+    let server = start(adapter);
     set(&*server, "a", &"x".repeat(LONG));
     let mut slow = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
     for content in ["one", "two", "three"] {
@@ -60,14 +84,14 @@ async fn slow_reader(adapter: &dyn ServerAdapter) {
 }
 
 async fn too_long(adapter: &dyn ServerAdapter) {
-    let server = adapter.start(ServerConfig::default());
+    let server = start(adapter);
     let name = "x".repeat(2 << 20);
     let caller = Caller::subscribe(server.address(), CLUSTER, &[&name]).await;
     assert_eq!(caller.end().await.as_deref(), Some("8"));
 }
 
 async fn garbage(adapter: &dyn ServerAdapter) {
-    let server = adapter.start(ServerConfig::default());
+    let server = start(adapter);
     set(&*server, "a", "one");
     let mut witness = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
     let first = witness.response().await;
@@ -81,11 +105,36 @@ async fn garbage(adapter: &dyn ServerAdapter) {
 }
 
 async fn drain(adapter: &dyn ServerAdapter) {
-    let server = adapter.start(ServerConfig::default());
+    let server = start(adapter);
     set(&*server, "a", "one");
     let mut caller = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
     let first = caller.response().await;
     caller.ack(&first, &["a"]);
     server.drain();
     assert_eq!(caller.end().await.as_deref(), Some("14"));
+}
+
+async fn dead_client(adapter: &dyn ServerAdapter) {
+    /// HTTP/2 begins with this, and settings that say nothing.
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    /// The head of a frame that is a ping.
+    const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0";
+
+    let often = Duration::from_millis(200);
+    let settings = ServerSettings { keepalive: Some((often, 10 * often)) };
+    let server = adapter.start(ServerConfig::default(), &settings);
+    set(&*server, "a", "one");
+    let mut witness = Caller::subscribe(server.address(), CLUSTER, &["a"]).await;
+    let first = witness.response().await;
+    witness.ack(&first, &["a"]);
+    let socket = soon("a connection", Async::<TcpStream>::connect(server.address())).await;
+    let mut socket = socket.expect("somebody listens");
+    socket.write_all(PREFACE).await.expect("somebody reads");
+    let mut heard = Vec::new();
+    // It may break rather than end.
+    let _ = soon("the end of the connection", socket.read_to_end(&mut heard)).await;
+    assert!(heard.windows(PING.len()).any(|it| it == PING), "it was not even asked: {heard:?}");
+    set(&*server, "a", "two");
+    assert_eq!(witness.response().await.resources[0].value, resource("a", "two"));
+    println!("covers: B59");
 }

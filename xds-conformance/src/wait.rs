@@ -38,3 +38,34 @@ pub(crate) async fn no_value(watch: &mut Watch) -> WatchError {
         other => panic!("no error but {other:?}"),
     }
 }
+
+/// The first value, whatever trouble was told of before.
+pub(crate) async fn first_value(watch: &mut Watch) -> Resource {
+    loop {
+        if let Notice::Changed(Ok(value)) = next(watch).await {
+            return value;
+        }
+    }
+}
+
+/// What is wrong beside a value that stays.
+pub(crate) async fn trouble(watch: &mut Watch) -> WatchError {
+    loop {
+        match next(watch).await {
+            Notice::Ambient(Some(error)) => return error,
+            Notice::Ambient(None) => {}
+            other => panic!("no trouble but {other:?}"),
+        }
+    }
+}
+
+/// Waits until nothing is wrong any more.
+pub(crate) async fn all_is_well(watch: &mut Watch) {
+    loop {
+        match next(watch).await {
+            Notice::Ambient(None) => return,
+            Notice::Ambient(Some(_)) => {}
+            other => panic!("nothing changed but {other:?}"),
+        }
+    }
+}

@@ -8,7 +8,11 @@ use xds_core::{
 };
 
 use super::config;
-use crate::{ClientAdapter, ClientSettings, folder::Folder, wait::value};
+use crate::{
+    ClientAdapter, ClientSettings,
+    folder::Folder,
+    wait::{first_value, soon, trouble, value},
+};
 
 fn clusters(version: &str) -> String {
     format!("version_info: {version}\nresources:\n- {{'@type': {CLUSTER}, name: a}}\n")
@@ -50,4 +54,37 @@ pub(super) async fn swapped_directory(adapter: &dyn ClientAdapter) {
     assert_eq!(value(&mut watch).await.version.as_str(), "one");
     generation("two");
     assert_eq!(value(&mut watch).await.version.as_str(), "two");
+}
+
+pub(super) async fn created_again(adapter: &dyn ClientAdapter) {
+    let folder = Folder::new();
+    let path = folder.put("cds.yaml", &clusters("one"));
+    let config = config(of(&path, FilePolicy::default()));
+    let client = adapter.connect(config, &ClientSettings::default());
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.version.as_str(), "one");
+    fs::remove_file(&path).expect("it is there");
+    let why = trouble(&mut watch).await.to_string();
+    assert!(why.contains(path.to_str().expect("a path in UTF-8")), "{why}");
+    let held = client.status().await.expect("it runs");
+    assert_eq!(held[0].version.as_str(), "one", "the last good state stays");
+    folder.put("cds.yaml", &clusters("two"));
+    assert_eq!(first_value(&mut watch).await.version.as_str(), "two");
+    println!("covers: S0.018");
+}
+
+pub(super) async fn shut_down(adapter: &dyn ClientAdapter) {
+    let folder = Folder::new();
+    let path = folder.put("cds.yaml", &clusters("one"));
+    let config = config(of(&path, FilePolicy::default()));
+    let client = adapter.connect(config, &ClientSettings::default());
+    let mut watch = client.watch_untyped(CLUSTER, "a");
+    assert_eq!(value(&mut watch).await.version.as_str(), "one");
+    let mut other = client.watch_untyped(CLUSTER, "b");
+    client.shut_down();
+    folder.put("cds.yaml", &clusters("two"));
+    assert!(soon("the end of the watch", watch.next()).await.is_none());
+    // What it was told before may come first.
+    while soon("the end of the other", other.next()).await.is_some() {}
+    soon("the end of the client", client.ended()).await;
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use xds_core::{
-    client::{Notice, Streams},
+    client::Streams,
     proto::{Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource},
     service::Variant,
     types::CLUSTER,
@@ -13,9 +13,8 @@ use super::{at, config};
 use crate::{
     ClientAdapter, ClientSettings,
     peer::{Headers, Peer, resource},
-    wait::{next, no_value, soon, value},
+    wait::{first_value, no_value, soon, value},
 };
-use xds_handle::Watch;
 
 const AGGREGATED: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -144,15 +143,6 @@ pub(super) async fn too_long(adapter: &dyn ClientAdapter) {
     call.sotw().await;
     call.respond(CLUSTER, "2", "n1", &[("a", "short")]);
     assert_eq!(first_value(&mut watch).await.version.as_str(), "2");
-}
-
-/// The first value, whatever trouble was told of before.
-async fn first_value(watch: &mut Watch) -> xds_core::client::Resource {
-    loop {
-        if let Notice::Changed(Ok(value)) = next(watch).await {
-            return value;
-        }
-    }
 }
 
 pub(super) async fn half_open(adapter: &dyn ClientAdapter) {
