@@ -66,6 +66,6 @@ pub use xds_handle::{
     TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
 #[cfg(feature = "validation")]
-pub use xds_handle::{Deprecations, Validated};
+pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
 
 pub use self::runtime::{AsyncIo, Executor, SystemResolver};

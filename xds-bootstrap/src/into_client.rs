@@ -110,6 +110,9 @@ impl EnvoyBootstrap {
     /// Authorities are those that sources name, and all others have `default_config_source` (B20), each with
     /// the time of its source.
     ///
+    /// A proxy holds resources against the constraints of its schema, which is not known here: `with_validated_types`
+    /// of the adapters, after the types are registered, does that (X39).
+    ///
     /// # Errors
     ///
     /// The configuration has no source, or one that says what no client can do; or the node has no id or no

@@ -16,7 +16,8 @@ use xds_core::{
     },
     types,
 };
-use xds_tokio::{Client, ClientHandle, ClientOptions, Watch};
+use xds_format::Validator;
+use xds_tokio::{Client, ClientHandle, ClientOptions, ValidatedTypes as _, Watch};
 
 fn client(path: &str, profile: Profile) -> ClientHandle {
     let server = ManagementServer::new(path).with_files(FilePolicy::default());
@@ -131,4 +132,38 @@ async fn a_bootstrap_names_a_file_for_each_type() {
     folder.replace("cds.yaml", of_version("two", &["b"]));
     assert_eq!(next(&mut clusters).await, "none: does not exist: deleted by the server");
     println!("covers: S0.010 B18");
+}
+
+/// In a client that is made from a proxy's bootstrap, what no proxy would take is rejected, and what was there stays.
+#[tokio::test]
+async fn a_client_of_a_proxys_bootstrap_keeps_the_constraints_of_the_api() {
+    let folder = Folder::new("validated");
+    let path = folder.path("cds.yaml").to_str().unwrap().to_owned();
+    let timeout = |version: &str, timeout: &str| {
+        of_version(version, &["a"]).replace("}\n", &format!(", connect_timeout: {timeout}}}\n"))
+    };
+    folder.write("cds.yaml", timeout("one", "1s"));
+    let text = format!(
+        r#"{{ "dynamic_resources": {{ "cds_config": {{ "path_config_source": {{ "path": "{path}" }} }} }} }}"#
+    );
+    let bootstrap = EnvoyBootstrap::from_json(&text).expect("it is right");
+    let plain = || {
+        let config = bootstrap.client_config().expect("the core can do that");
+        config.with_type(OpaqueType::new(types::CLUSTER))
+    };
+    let validated = plain().with_validated_types(Validator::envoy());
+    let client = Client::connect(validated, ClientOptions::default());
+    let mut watch = client.watch_untyped(types::CLUSTER, "a");
+    assert_eq!(next(&mut watch).await, "version one");
+    folder.replace("cds.yaml", timeout("two", "0s"));
+    let rejected = next(&mut watch).await;
+    let why = "connect_timeout: must be greater than 0s, is 0s";
+    assert!(rejected.starts_with("beside it: ") && rejected.contains(why), "{rejected}");
+    let status = client.status().await.expect("it runs");
+    assert_eq!(status[0].version.as_str(), "one");
+
+    // It is not done by itself.
+    let careless = Client::connect(plain(), ClientOptions::default());
+    assert_eq!(next(&mut careless.watch_untyped(types::CLUSTER, "a")).await, "version two");
+    println!("covers: S4.032 X39");
 }

@@ -70,7 +70,7 @@ mod watch;
 use std::sync::Arc;
 
 #[cfg(feature = "validation")]
-pub use self::validated::{Deprecations, Validated};
+pub use self::validated::{Deprecations, Validated, ValidatedTypes};
 pub use self::{
     decode::{Decode, Typed},
     driver::{DriverSide, Turn},

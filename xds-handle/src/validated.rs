@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, ResourceType, Value, Verdict},
+    client::{ClientConfig, Context, Rejection, ResourceType, Value, Verdict},
 };
 use xds_format::{Schema, Validator, deprecated_uses};
 
@@ -31,6 +31,37 @@ pub struct Validated<T> {
     inner: T,
     validator: Validator,
     deprecations: Option<(Schema, Deprecations)>,
+}
+
+/// Has a whole client judge as a proxy does.
+///
+/// ```
+/// use xds_core::{client::{ClientConfig, ManagementServer, Node, OpaqueType, Profile}, types};
+/// use xds_format::Validator;
+/// use xds_handle::ValidatedTypes as _;
+///
+/// let config = ClientConfig::new(Node::new("n"), ManagementServer::new("127.0.0.1:18000"))
+///     .with_profile(Profile::envoy())
+///     .with_type(OpaqueType::new(types::LISTENER))
+///     .with_type(OpaqueType::new(types::CLUSTER))
+///     .with_validated_types(Validator::envoy());
+/// ```
+pub trait ValidatedTypes {
+    /// Holds resources of all types that are registered by now against the constraints of the validator's schema, as
+    /// [`Validated`] does. It goes behind the last `with_type`. Who makes the configuration from a proxy's bootstrap
+    /// wants this: neither the bootstrap nor [`Profile::envoy`](xds_core::client::Profile::envoy) does it, because
+    /// they know no schema.
+    #[must_use]
+    fn with_validated_types(self, validator: &Validator) -> Self;
+}
+
+impl ValidatedTypes for ClientConfig {
+    fn with_validated_types(mut self, validator: &Validator) -> Self {
+        for registered in &mut self.types {
+            *registered = Arc::new(Validated::new(Arc::clone(registered), validator));
+        }
+        self
+    }
 }
 
 /// How often deprecated fields and values were seen in resources that are valid (S4.011): once it stays as it is, nobody

@@ -115,7 +115,7 @@ pub use xds_handle::{
     TypedWatchAll, Watch, WatchAll, WeakClientHandle,
 };
 #[cfg(feature = "validation")]
-pub use xds_handle::{Deprecations, Validated};
+pub use xds_handle::{Deprecations, Validated, ValidatedTypes};
 
 pub use self::runtime::Tokio;
 

@@ -54,6 +54,33 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
     }
 }
 
+/// A type that is shared is the type.
+impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
+    fn type_url(&self) -> &TypeUrl {
+        (**self).type_url()
+    }
+
+    fn full_state_in_sotw(&self) -> bool {
+        (**self).full_state_in_sotw()
+    }
+
+    fn verdict(&self) -> Verdict {
+        (**self).verdict()
+    }
+
+    fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
+        (**self).name(resource)
+    }
+
+    fn validate(
+        &self,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        (**self).validate(resource, context)
+    }
+}
+
 /// Who has the last word on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
