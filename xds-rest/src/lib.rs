@@ -34,4 +34,4 @@ mod printed;
 mod status;
 
 pub use gateway::{Gateway, GatewayOptions};
-pub use poller::{Answer, Dial, Io, Poller, PollerOptions};
+pub use poller::{Answer, Authorize, Dial, Io, Poller, PollerOptions};

@@ -36,6 +36,12 @@ pub type Dial = Arc<
     dyn Fn() -> Pin<Box<dyn Future<Output = Result<Box<dyn Io>, String>> + Send>> + Send + Sync,
 >;
 
+/// Finds out what one request states beside what all do, as the token that authorizes it; an error says why that
+/// is not known.
+pub type Authorize = Arc<
+    dyn Fn() -> Pin<Box<dyn Future<Output = Result<HeaderMap, ChannelError>> + Send>> + Send + Sync,
+>;
+
 /// Whom a [`Poller`] asks, and how.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -48,8 +54,10 @@ pub struct PollerOptions {
     pub host: HeaderValue,
     /// Where requests are posted, as [`rest_path`](xds_core::service::rest_path) says.
     pub path: &'static str,
-    /// What else requests state, as their authorization.
+    /// What else all requests state.
     pub headers: HeaderMap,
+    /// What each request states, found out for each: tokens are renewed while a server is polled. Nothing by default.
+    pub authorize: Option<Authorize>,
     /// How long an answer may take, connecting included:
     /// [`PollPolicy::request_timeout`](xds_core::client::PollPolicy).
     pub request_timeout: Duration,
@@ -74,6 +82,7 @@ impl PollerOptions {
             host,
             path,
             headers: HeaderMap::new(),
+            authorize: None,
             request_timeout: Duration::from_secs(60),
             max_response_bytes: 256 << 20,
             schema,
@@ -208,9 +217,13 @@ impl PollerOptions {
         body: Bytes,
         last: Option<Connection>,
     ) -> Result<(Answer, Option<Connection>), ChannelError> {
+        let mut headers = self.headers.clone();
+        if let Some(authorize) = &self.authorize {
+            headers.extend(authorize().await?);
+        }
         // A connection that is kept may just have been closed by the server: then there is a new one.
         if let Some(mut connection) = last
-            && let Ok(response) = self.send(&mut connection, body.clone()).await
+            && let Ok(response) = self.send(&mut connection, &headers, body.clone()).await
         {
             return Ok(self.read(response, connection).await);
         }
@@ -221,7 +234,7 @@ impl PollerOptions {
         // How a connection ends is told by what goes over it.
         let driver = Box::pin(async move { drop(driver.await) });
         let mut connection = Connection { sender, driver: Some(driver) };
-        let response = self.send(&mut connection, body).await.map_err(|why| {
+        let response = self.send(&mut connection, &headers, body).await.map_err(|why| {
             let message = format!("no answer: {why}").into();
             ChannelError::Status { code: UNAVAILABLE, message }
         })?;
@@ -231,12 +244,13 @@ impl PollerOptions {
     async fn send(
         &self,
         connection: &mut Connection,
+        headers: &HeaderMap,
         body: Bytes,
     ) -> hyper::Result<Response<Incoming>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = http::Method::POST;
         *request.uri_mut() = http::Uri::from_static(self.path);
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = headers.clone();
         let json = HeaderValue::from_static("application/json");
         request.headers_mut().insert(header::CONTENT_TYPE, json.clone());
         request.headers_mut().insert(header::ACCEPT, json);

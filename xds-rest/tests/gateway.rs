@@ -3,10 +3,13 @@
 mod support;
 
 use core::{convert::Infallible, task::Poll, time::Duration};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message as _;
@@ -295,6 +298,73 @@ async fn raw_request(socket: &mut TcpStream) -> (String, Value) {
             return (head.to_ascii_lowercase(), body);
         }
     }
+}
+
+const NOTHING: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+
+/// What a poll looks like to whoever has nothing but a socket. Whatever else goes with it is found out for each.
+#[tokio::test]
+async fn a_poll_is_a_post_of_json_with_what_authorizes_it_now() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let mut options = options(listener.local_addr().expect("it is bound"));
+    options.headers.insert("x-team", HeaderValue::from_static("edge"));
+    let count = Arc::new(AtomicUsize::new(0));
+    options.authorize = Some(Arc::new(move || {
+        let count = count.fetch_add(1, Ordering::Relaxed) + 1;
+        Box::pin(async move {
+            let token = HeaderValue::from_str(&format!("Bearer {count}")).expect("a header");
+            Ok(HeaderMap::from_iter([(header::AUTHORIZATION, token)]))
+        })
+    }));
+    let mut poller = Poller::new(options);
+    poller.ask(&request(""));
+    let peer = async {
+        let (mut socket, _) = listener.accept().await.expect("somebody asks");
+        let first = raw_request(&mut socket).await;
+        socket.write_all(NOTHING).await.expect("somebody reads");
+        (socket, first)
+    };
+    let ((mut socket, (head, body)), first) = tokio::join!(peer, answer(&mut poller));
+    assert!(matches!(first, Answer::Response(_)), "{first:?}");
+    let mut lines = head.lines();
+    assert_eq!(lines.next(), Some("post /v3/discovery:clusters http/1.1"));
+    let headers: Vec<_> = lines.collect();
+    for expected in [
+        "host: cp.test",
+        "content-type: application/json",
+        "accept: application/json",
+        "x-team: edge",
+        "authorization: bearer 1",
+    ] {
+        let count = headers.iter().filter(|it| **it == expected).count();
+        assert_eq!(count, 1, "{expected} in {headers:?}");
+    }
+    assert_eq!(body, json!({"node": {"id": "n"}}));
+
+    poller.ask(&request("7"));
+    let ((head, body), _) = tokio::join!(
+        async {
+            let next = raw_request(&mut socket).await;
+            socket.write_all(NOTHING).await.expect("somebody reads");
+            next
+        },
+        answer(&mut poller)
+    );
+    assert!(head.contains("\r\nauthorization: bearer 2"), "{head}");
+    assert_eq!(body["version_info"], "7");
+    println!("covers: RJ-01");
+}
+
+#[tokio::test]
+async fn what_cannot_be_authorized_is_not_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let mut options = options(listener.local_addr().expect("it is bound"));
+    let why = ChannelError::Status { code: 16, message: "no token".into() };
+    let told = why.clone();
+    options.authorize = Some(Arc::new(move || Box::pin(core::future::ready(Err(told.clone())))));
+    let mut poller = Poller::new(options);
+    poller.ask(&request(""));
+    assert_eq!(answer(&mut poller).await, Answer::Failed(why));
 }
 
 /// Whatever is not an answer is neither a response nor the news that there are none.

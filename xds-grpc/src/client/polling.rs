@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use xds_core::client::{Call, Exchange};
+use xds_core::client::{Call, ChannelError, Exchange};
 use xds_format::Schema;
-use xds_rest::{Answer, Dial, Poller, PollerOptions};
+use xds_rest::{Answer, Authorize, Dial, Poller, PollerOptions};
 
 use super::{
     address::Target,
@@ -41,8 +41,7 @@ impl Polling {
         let target = Target::parse(service.target()).map_err(|why| why.to_string())?;
         let host = service.authority().unwrap_or(&target.authority).as_str();
         let host = HeaderValue::from_str(host).map_err(|why| why.to_string())?;
-        let headers = service.headers(&runtime).await;
-        let headers = headers.map_err(|why| why.message().to_owned())?;
+        let authorize = authorize(&service, &runtime);
         let schema = options.schema.unwrap_or_else(|| Schema::envoy());
         let timer = Arc::new(runtime.clone());
         let dial: Dial = Arc::new(move || {
@@ -53,7 +52,7 @@ impl Polling {
             })
         });
         let mut asked = PollerOptions::new(dial, timer, host, path, schema);
-        asked.headers = headers;
+        asked.authorize = Some(authorize);
         asked.request_timeout = policy.request_timeout;
         asked.max_response_bytes = max_response_bytes;
         Ok(Self { poller: Poller::new(asked), response: None })
@@ -86,4 +85,19 @@ impl Polling {
             Reads::No => Poll::Pending,
         }
     }
+}
+
+/// What each request states, with tokens that are read for each, as for each call: on a disk they are renewed while a
+/// channel that polls stays.
+fn authorize(service: &Service, runtime: &Shared) -> Authorize {
+    let (service, runtime) = (service.clone(), runtime.clone());
+    Arc::new(move || {
+        let (service, runtime) = (service.clone(), runtime.clone());
+        Box::pin(async move {
+            service.headers(&runtime).await.map_err(|why| ChannelError::Status {
+                code: why.code().into(),
+                message: why.message().into(),
+            })
+        })
+    })
 }
