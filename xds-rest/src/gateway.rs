@@ -38,6 +38,8 @@ pub struct GatewayOptions {
     /// default. It has to be shorter than the clients' request timeout, which in Envoy is 1 s unless its
     /// configuration says otherwise (RJ-05).
     pub hold: Duration,
+    /// How long the body of a request may take to come; then it is refused with status 408. 10 s by default.
+    pub body_timeout: Duration,
     /// The longest request, in bytes; 4 MiB by default.
     pub max_request_bytes: usize,
     /// How many bytes of printed responses are kept for clients that ask for the same; 64 MiB by default.
@@ -50,6 +52,7 @@ impl Default for GatewayOptions {
     fn default() -> Self {
         Self {
             hold: Duration::from_secs(25),
+            body_timeout: Duration::from_secs(10),
             max_request_bytes: 4 << 20,
             max_printed_bytes: 64 << 20,
             print: PrintOptions::default(),
@@ -64,6 +67,13 @@ impl GatewayOptions {
         self.hold = hold;
         self
     }
+
+    /// Sets how long the body of a request may take to come.
+    #[must_use]
+    pub fn with_body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_timeout = timeout;
+        self
+    }
 }
 
 /// The REST paths of discovery services, as a service itself; `S` serves the services over gRPC, their
@@ -74,6 +84,7 @@ impl GatewayOptions {
 /// | 200 | there is something else than the client has |
 /// | 304 | there is not, for as long as a request is [held](GatewayOptions::hold) (M185) |
 /// | 400, 413, 415 | the body is no `DiscoveryRequest`, too long, or no JSON at all (M182, M197, M198) |
+/// | 408 | the body takes [too long](GatewayOptions::body_timeout) |
 /// | 404, 405 | no type has this path, or it was not a POST (M181, M194, M197) |
 /// | 503 | who decides what the client sees waits no longer for there to be something (M184) |
 /// | else | that of the service, as HTTP has it |
@@ -160,7 +171,14 @@ where
     {
         let method = method_at(request.uri().path(), request.method(), request.headers())?;
         let (head, body) = request.into_parts();
-        let body = read(body, self.options.max_request_bytes).await?;
+        let late = self.timer.sleep(self.options.body_timeout);
+        let body = match select(pin!(read(body, self.options.max_request_bytes)), late).await {
+            Either::Left((body, _)) => body?,
+            Either::Right(_) => {
+                let why = format!("no whole request within {:?}", self.options.body_timeout);
+                return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, why));
+            }
+        };
         let message = json::read_request(self.schema, &body)
             .map_err(|why| Refusal::new(StatusCode::BAD_REQUEST, why.to_string()))?;
         let request = grpc::request(method, &message, &head.headers, head.extensions);

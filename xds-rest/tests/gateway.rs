@@ -28,7 +28,7 @@ use xds_core::{
     types,
 };
 use xds_format::Schema;
-use xds_rest::{Answer, Gateway, Io, Poller, PollerOptions};
+use xds_rest::{Answer, Gateway, GatewayOptions, Io, Poller, PollerOptions};
 use xds_tokio::{
     DiscoveryService, ServerOptions,
     server::{Admitted, Applicant, Denied},
@@ -446,6 +446,23 @@ async fn what_two_polls_are_answered_is_printed_once() {
     set(&server, "a", "2s").await;
     assert_ne!(poll("n").await, one);
     println!("covers: M195");
+}
+
+/// Who sends half a request holds nothing for longer than it may take.
+#[tokio::test]
+async fn a_body_that_never_ends_is_refused() {
+    let (server, _) = serving();
+    let options = GatewayOptions::default().with_body_timeout(Duration::from_millis(50));
+    let gateway = Gateway::new(server.service(), Schema::envoy(), TokioTimer::new(), options);
+    let mut socket = TcpStream::connect(listening(gateway).await).await.expect("it listens");
+    let half = "POST /v3/discovery:clusters HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n{";
+    socket.write_all(half.as_bytes()).await.expect("it reads");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"within 50ms\n") {
+        let read = socket.read_buf(&mut answer).await.expect("an answer");
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&answer));
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
 }
 
 /// A server that closes each connection once it has answered: the next request has one of its own.
