@@ -109,34 +109,56 @@ fn run(
         let longest = if watcher.is_blind() { LOOK_OFTEN } else { policy.look_anyway };
         cause = match signals.recv_timeout(longest) {
             Err(RecvTimeoutError::Timeout) => Cause::Anyway,
-            Ok(Signal::Look) => Cause::Asked,
-            Ok(Signal::Happened) => match wait_for_quiet(signals, policy) {
-                Some(cause) => cause,
-                None => return,
-            },
+            // That something has happened may be on its way while somebody asks.
+            Ok(signal @ (Signal::Look | Signal::Happened)) => {
+                let cause = wait_for_quiet(signal, signals, policy, || watcher.is_being_written());
+                // Who has not closed the file by now may never do so.
+                watcher.forget_writers();
+                match cause {
+                    Some(cause) => cause,
+                    None => return,
+                }
+            }
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         };
     }
 }
 
-/// Waits until nothing has happened for a moment, but not for ever. `None` if it is time to stop.
-fn wait_for_quiet(signals: &Receiver<Signal>, policy: &FilePolicy) -> Option<Cause> {
+/// Waits until nothing has happened for a moment and who has begun to write is done, but not for ever. Who
+/// asks meanwhile waits as well: what is written half may read well. `None` if it is time to stop.
+fn wait_for_quiet(
+    first: Signal,
+    signals: &Receiver<Signal>,
+    policy: &FilePolicy,
+    is_being_written: impl Fn() -> bool,
+) -> Option<Cause> {
     let started = Instant::now();
+    let mut cause = if first == Signal::Look { Cause::Asked } else { Cause::Happened };
     loop {
-        let left = policy.patience.saturating_sub(started.elapsed());
-        match signals.recv_timeout(policy.quiet.min(left)) {
-            Ok(Signal::Happened) if left.is_zero() => return Some(Cause::Happened),
-            Ok(Signal::Happened) => {}
-            Ok(Signal::Look) => return Some(Cause::Asked),
+        let is_being_written = is_being_written();
+        let longest = if is_being_written { policy.until_closed } else { policy.patience };
+        let left = longest.saturating_sub(started.elapsed());
+        let is_quiet = match signals.recv_timeout(policy.quiet.min(left)) {
+            Ok(Signal::Happened) => false,
+            Ok(Signal::Look) => {
+                cause = Cause::Asked;
+                false
+            }
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) => return Some(Cause::Happened),
+            Err(RecvTimeoutError::Timeout) => !is_being_written,
+        };
+        if is_quiet || left.is_zero() {
+            return Some(cause);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::{
+        cell::Cell,
+        sync::atomic::{AtomicBool, Ordering},
+    };
 
     use super::*;
 
@@ -170,7 +192,10 @@ mod tests {
         }
         let started = Instant::now();
         let policy = policy(20, 60_000);
-        assert_eq!(wait_for_quiet(&signals, &policy), Some(Cause::Happened));
+        assert_eq!(
+            wait_for_quiet(Signal::Happened, &signals, &policy, || false),
+            Some(Cause::Happened)
+        );
         assert!(started.elapsed() >= policy.quiet);
         assert!(signals.try_recv().is_err(), "all of it is one change");
     }
@@ -186,18 +211,56 @@ mod tests {
                     thread::yield_now();
                 }
             });
-            assert_eq!(wait_for_quiet(&signals, &policy(60_000, 50)), Some(Cause::Happened));
+            let cause = wait_for_quiet(Signal::Happened, &signals, &policy(60_000, 50), || false);
+            assert_eq!(cause, Some(Cause::Happened));
             is_over.store(true, Ordering::Relaxed);
         });
     }
 
     #[test]
-    fn who_asks_or_stops_does_not_wait() {
+    fn who_asks_in_the_middle_of_a_change_is_answered_after_it() {
         let (sender, signals) = mpsc::channel();
-        let policy = policy(60_000, 60_000);
-        sender.send(Signal::Look).unwrap();
-        assert_eq!(wait_for_quiet(&signals, &policy), Some(Cause::Asked));
+        for signal in [Signal::Happened, Signal::Look, Signal::Happened] {
+            sender.send(signal).unwrap();
+        }
+        assert_eq!(
+            wait_for_quiet(Signal::Happened, &signals, &policy(20, 60_000), || false),
+            Some(Cause::Asked)
+        );
+        assert!(signals.try_recv().is_err(), "all of it is one change");
+    }
+
+    #[test]
+    fn who_stops_does_not_wait() {
+        let (sender, signals) = mpsc::channel();
         sender.send(Signal::Stop).unwrap();
-        assert_eq!(wait_for_quiet(&signals, &policy), None);
+        assert_eq!(
+            wait_for_quiet(Signal::Happened, &signals, &policy(60_000, 60_000), || true),
+            None
+        );
+    }
+
+    #[test]
+    fn who_has_begun_to_write_is_waited_for_however_quiet_it_is() {
+        let (_sender, signals) = mpsc::channel();
+        // It is closed the tenth time that somebody asks.
+        let asked = Cell::new(0);
+        let is_being_written = || {
+            asked.set(asked.get() + 1);
+            asked.get() < 10
+        };
+        let cause = wait_for_quiet(Signal::Happened, &signals, &policy(1, 1), is_being_written);
+        assert_eq!((cause, asked.get()), (Some(Cause::Happened), 10));
+    }
+
+    #[test]
+    fn a_file_that_is_never_closed_is_read_all_the_same() {
+        let (_sender, signals) = mpsc::channel();
+        let mut policy = policy(1, 1);
+        policy.until_closed = Duration::from_millis(20);
+        assert_eq!(
+            wait_for_quiet(Signal::Happened, &signals, &policy, || true),
+            Some(Cause::Happened)
+        );
     }
 }

@@ -14,8 +14,9 @@ use std::{
 
 use notify::{
     Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _,
-    event::{AccessKind, AccessMode},
+    event::{AccessKind, AccessMode, ModifyKind},
 };
+use xds_format::Format;
 
 use crate::{links, watch::Place};
 
@@ -43,7 +44,12 @@ struct Interest {
     structure: BTreeSet<PathBuf>,
     /// Some of that has changed: watches may be on what is no longer there.
     is_stale: bool,
+    /// Files that somebody has written to and not closed since.
+    open: BTreeSet<PathBuf>,
 }
+
+/// Whether the operating system tells when a file that was written to is closed.
+const TELLS_CLOSING: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl Watcher {
     /// Watches nothing yet. `happened` is called whenever something counts.
@@ -73,6 +79,16 @@ impl Watcher {
         self.watcher.is_none()
     }
 
+    /// Whether somebody has written to what is watched and not closed it, so that there may be more to come.
+    pub(crate) fn is_being_written(&self) -> bool {
+        !lock(&self.interest).open.is_empty()
+    }
+
+    /// Takes what is written to as it is, whether or not it is closed some day.
+    pub(crate) fn forget_writers(&self) {
+        lock(&self.interest).open.clear();
+    }
+
     /// Has all watches renewed: directories further up, which are not watched, may have been replaced.
     pub(crate) fn distrust(&self) {
         lock(&self.interest).is_stale = true;
@@ -88,7 +104,8 @@ impl Watcher {
             let is_stale = {
                 let mut current = lock(&self.interest);
                 let is_stale = current.is_stale;
-                *current = interest;
+                let open = core::mem::take(&mut current.open);
+                *current = Interest { open, ..interest };
                 is_stale
             };
             if is_stale {
@@ -122,7 +139,7 @@ impl Watcher {
             structure.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
         directories.insert(holder.to_owned());
         directories.retain(|directory| directory.is_dir());
-        (Interest { directory, file, structure, is_stale: false }, directories)
+        (Interest { directory, file, structure, ..Interest::default() }, directories)
     }
 
     fn watch(&mut self, directories: &BTreeSet<PathBuf>) {
@@ -174,6 +191,7 @@ fn lock(interest: &Mutex<Interest>) -> MutexGuard<'_, Interest> {
 
 impl Interest {
     fn counts(&mut self, event: &Event) -> bool {
+        self.note_writers(event);
         // That a file was opened or read is our own doing.
         let is_read = matches!(event.kind, EventKind::Access(kind)
             if kind != AccessKind::Close(AccessMode::Write));
@@ -181,11 +199,40 @@ impl Interest {
             return false;
         }
         if event.need_rescan() {
+            // Somebody may have closed a file unseen.
+            self.open.clear();
             return true;
         }
         let is_structure = event.paths.iter().any(|path| self.structure.contains(path));
         self.is_stale |= is_structure;
         is_structure || event.paths.iter().any(|path| self.is_meant(path))
+    }
+
+    /// Notes who begins to write and who is done. A file that was put in the place of another, or is gone, is
+    /// not written to under that name any more.
+    fn note_writers(&mut self, event: &Event) {
+        let is_written = match event.kind {
+            EventKind::Modify(ModifyKind::Data(_)) => TELLS_CLOSING,
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+            | EventKind::Create(_)
+            | EventKind::Remove(_)
+            | EventKind::Modify(ModifyKind::Name(_)) => false,
+            _ => return,
+        };
+        for path in &event.paths {
+            if is_written && self.is_read(path) {
+                self.open.insert(path.clone());
+            } else {
+                self.open.remove(path);
+            }
+        }
+    }
+
+    /// Whether the file is one that is read when it is time to look.
+    fn is_read(&self, path: &Path) -> bool {
+        let is_hidden = path.file_name().is_some_and(|it| it.to_string_lossy().starts_with('.'));
+        self.file.as_deref() == Some(path)
+            || self.is_meant(path) && !is_hidden && Format::from_path(path).is_ok()
     }
 
     fn is_meant(&self, path: &Path) -> bool {
@@ -202,7 +249,7 @@ impl Interest {
 
 #[cfg(test)]
 mod tests {
-    use notify::event::{CreateKind, DataChange, ModifyKind, RenameMode};
+    use notify::event::{CreateKind, DataChange, ModifyKind, RemoveKind, RenameMode};
 
     use super::*;
 
@@ -229,5 +276,26 @@ mod tests {
         let renamed = EventKind::Modify(ModifyKind::Name(RenameMode::To));
         assert_eq!(counts(renamed, "/etc/xds/..data"), structure);
         assert_eq!(counts(EventKind::Create(CreateKind::Folder), "/etc/xds"), structure);
+    }
+
+    #[test]
+    fn what_was_written_to_is_open_until_it_is_closed_or_gone() {
+        let directory = Some("/etc/xds".into());
+        let mut interest = Interest { directory, ..Interest::default() };
+        let modified = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        let moved = EventKind::Modify(ModifyKind::Name(RenameMode::From));
+        let mut open_after = |kind, path: &str| {
+            interest.counts(&Event::new(kind).add_path(path.into()));
+            interest.open.len()
+        };
+        for end in [closed, moved, EventKind::Remove(RemoveKind::File)] {
+            assert_eq!(open_after(modified, "/etc/xds/cds.yaml"), usize::from(TELLS_CLOSING));
+            assert_eq!(open_after(end, "/etc/xds/cds.yaml"), 0);
+        }
+        // Nobody reads these, and who writes a log never closes it.
+        for path in ["/etc/xds/.cds.yaml.swp", "/etc/xds/access.log", "/var/cds.yaml"] {
+            assert_eq!(open_after(modified, path), 0, "{path}");
+        }
     }
 }

@@ -6,10 +6,13 @@
 mod support;
 
 use std::{
-    fs, iter,
+    fs::{self, File},
+    io::Write as _,
+    iter,
     os::unix::fs::symlink,
     sync::mpsc,
     task::{Context, Waker},
+    thread,
     time::Duration,
 };
 
@@ -150,6 +153,28 @@ fn a_folder_may_take_the_place_of_its_folder() {
     reader.wait_for_names(&["b"]);
     folder.write("now/cds.yaml", clusters(&["c"]));
     reader.wait_for_names(&["c"]);
+}
+
+#[test]
+fn what_is_written_in_two_halves_is_read_whole() {
+    let folder = Folder::new("halves");
+    folder.write("cds.yaml", clusters(&["a", "b"]));
+    let mut reader = Reader::of_clusters(&folder.path("cds.yaml"));
+    reader.wait_for_names(&["a", "b"]);
+
+    let whole = clusters(&["c", "d"]);
+    let half = clusters(&["c"]);
+    assert!(whole.starts_with(&half), "the half reads well");
+    let mut file = File::create(folder.path("cds.yaml")).unwrap();
+    file.write_all(half.as_bytes()).unwrap();
+    // Another one asks, and then it is quiet for longer than anything else is waited for.
+    reader.0.read();
+    thread::sleep(3 * noticing().quiet);
+    reader.0.read();
+    file.write_all(&whole.as_bytes()[half.len()..]).unwrap();
+    drop(file);
+    assert_eq!(support::names_in(&reader.next()).unwrap(), ["c", "d"]);
+    println!("covers: IS32");
 }
 
 #[test]

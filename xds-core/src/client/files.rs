@@ -40,6 +40,10 @@ pub struct FilePolicy {
     pub quiet: Duration,
     /// After this time it is read although something is always happening.
     pub patience: Duration,
+    /// How long to wait for who has written to the file and not closed it yet: until then it may be the half
+    /// of what is meant, and read well all the same. Only where the operating system tells of both, as Linux
+    /// does; elsewhere [`quiet`](Self::quiet) has to be long enough.
+    pub until_closed: Duration,
     /// How often it is looked at though nothing was noticed: some file systems, above all those over a
     /// network, tell nothing.
     pub look_anyway: Duration,
@@ -51,6 +55,7 @@ impl Default for FilePolicy {
             watched_directory: None,
             quiet: Duration::from_millis(100),
             patience: Duration::from_secs(1),
+            until_closed: Duration::from_secs(10),
             look_anyway: Duration::from_secs(30),
         }
     }
