@@ -256,6 +256,19 @@ async fn a_client_that_answers_no_ping_is_disconnected() {
     let _ = soon(frozen.read_to_end(&mut said)).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_connection_on_which_nobody_speaks_is_closed() {
+    let Running { address, .. } =
+        start_with(ServerConfig::default(), ServerOptions::default()).await;
+    for first in [&b""[..], b"PRI * HTTP/2.0\r\n\r\nSM"] {
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        silent.write_all(first).await.unwrap();
+        // Whether it ends with a goodbye or a reset is the same to us.
+        let _ = soon(silent.read_to_end(&mut Vec::new())).await;
+    }
+    println!("covers: IS24");
+}
+
 #[tokio::test]
 async fn a_signal_shuts_the_server_down() {
     let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());

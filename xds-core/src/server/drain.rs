@@ -50,19 +50,43 @@ impl Server {
         }
     }
 
-    /// Sets when a new stream is to end, if streams may not become old.
-    pub(super) fn limit_age(&mut self, id: StreamId) {
+    /// Sets when a new stream is to end if nothing is asked on it.
+    pub(super) fn await_first_request(&mut self, id: StreamId) {
+        match self.config.limits.first_request {
+            Some(after) => {
+                let at = self.clock.now().after(after);
+                self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoRequest(after)));
+            }
+            None => self.limit_age(id),
+        }
+    }
+
+    /// A request has come.
+    pub(super) fn note_request(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id.0) else { return };
+        if let Some(End { at, reason: EndReason::NoRequest(_), .. }) = stream.end {
+            stream.end = None;
+            self.alarms.cancel(at, Alarm::StreamEnd(id));
+            self.limit_age(id);
+        }
+    }
+
+    /// Sets when a stream is to end, if streams may not become old.
+    fn limit_age(&mut self, id: StreamId) {
         let Some(limit) = self.config.max_stream_age else { return };
         let age = self.rng.jitter(limit.age, limit.jitter_percent);
         let at = self.clock.now().after(age);
         self.end_at(id, End::planned(at, limit.grace, EndReason::Age));
     }
 
-    /// The stream ends then, unless it is to end earlier.
+    /// The stream ends then, unless it is to end earlier, other than for want of a request.
     fn end_at(&mut self, id: StreamId, end: End) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let before = stream.end;
-        let end = before.map_or(end, |before| before.or_sooner(end));
+        let end = match before {
+            Some(End { reason: EndReason::NoRequest(_), .. }) | None => end,
+            Some(before) => before.or_sooner(end),
+        };
         stream.end = Some(end);
         let alarm = |end: End| (end.at, Alarm::StreamEnd(id));
         self.alarms.replace(before.map(alarm), Some(alarm(end)));
@@ -103,6 +127,7 @@ impl From<EndReason> for CloseReason {
         match reason {
             EndReason::Drain => Self::ShuttingDown,
             EndReason::Age => Self::StreamAge,
+            EndReason::NoRequest(after) => Self::NoRequest { after },
         }
     }
 }

@@ -29,6 +29,7 @@ impl Server {
         let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         let (variant, limits) = (stream.via.variant(), stream.limits(&self.config.limits));
         check_length(message, &limits)?;
+        self.note_request(id);
         let request = Request::parse(message, variant).map_err(CloseReason::Malformed)?;
         if self.take_aside(id, &request, message)? {
             return Ok(());

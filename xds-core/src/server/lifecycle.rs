@@ -104,7 +104,7 @@ impl Server {
             self.watch_views();
         }
         let stream = StreamId(key);
-        self.limit_age(stream);
+        self.await_first_request(stream);
         self.out.observe(Observation::Connected { stream });
         Ok(stream)
     }

@@ -124,6 +124,12 @@ pub enum CloseReason {
         /// The configured time.
         after: Duration,
     },
+    /// Nothing was asked on the stream in time.
+    #[error("no request within {after:?}")]
+    NoRequest {
+        /// The configured time.
+        after: Duration,
+    },
     /// The stream has reached the age at which clients spread over the servers again (M239).
     #[error("the stream has reached its maximum age")]
     StreamAge,
@@ -153,7 +159,7 @@ impl CloseReason {
             | Self::RequestRate { .. }
             | Self::TooManyStreamsOfNode { .. }
             | Self::TooManyViews { .. } => StatusCode::ResourceExhausted,
-            Self::AnswerOverdue { .. } => StatusCode::DeadlineExceeded,
+            Self::AnswerOverdue { .. } | Self::NoRequest { .. } => StatusCode::DeadlineExceeded,
             Self::Refused { code, .. } => *code,
             Self::ViewDropped | Self::Behind | Self::StreamAge | Self::ShuttingDown => {
                 StatusCode::Unavailable

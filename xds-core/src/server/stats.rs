@@ -190,6 +190,8 @@ pub struct ClosedStreams {
     pub behind: u64,
     /// It did not answer a response in time (M65).
     pub answer_overdue: u64,
+    /// It asked for nothing in time.
+    pub no_request: u64,
     /// The stream reached the age at which clients spread again (M239).
     pub aged: u64,
     /// The server drained or was shut down (M14).
@@ -278,6 +280,7 @@ impl ServerStats {
             CloseReason::ViewDropped => &mut closed.view_dropped,
             CloseReason::Behind => &mut closed.behind,
             CloseReason::AnswerOverdue { .. } => &mut closed.answer_overdue,
+            CloseReason::NoRequest { .. } => &mut closed.no_request,
             CloseReason::StreamAge => &mut closed.aged,
             CloseReason::ShuttingDown => &mut closed.shutting_down,
         };

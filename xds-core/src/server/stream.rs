@@ -68,6 +68,8 @@ pub(crate) struct End {
 pub(crate) enum EndReason {
     Drain,
     Age,
+    /// Nothing has been asked on it, which is waited for that long.
+    NoRequest(Duration),
 }
 
 impl End {

@@ -343,12 +343,44 @@ fn a_server_without_streams_is_drained_at_once() {
     println!("covers: M14");
 }
 
+/// M242, IS24: what asks for nothing belongs to no node, whose streams could be counted.
+#[test]
+fn a_stream_on_which_nothing_is_asked_is_ended() {
+    let after = Duration::from_secs(60);
+    let mut rig = Rig::default();
+    rig.run("set cds a=1\n> cds\n< cds first a=1\n> cds");
+    let silent = rig.server.accept(VIA, rig.now).expect("a stream");
+    let is_end = |it: &ServerOutput| matches!(it, ServerOutput::Close(id, _) if *id == silent);
+    rig.run("wait 59s");
+    assert!(!rig.effects().iter().any(is_end));
+    rig.run("wait 1s");
+    let ends: Vec<_> = rig.effects().into_iter().filter(is_end).collect();
+    assert_eq!(ends, [ServerOutput::Close(silent, CloseReason::NoRequest { after })]);
+    assert_eq!(CloseReason::NoRequest { after }.code(), StatusCode::DeadlineExceeded);
+    assert_eq!(rig.server.stats().closed.no_request, 1);
+
+    // Who has asked once may be silent for ever.
+    rig.run("wait 10000s\nset cds a=2\n< cds changed a=2\n> cds");
+    assert_eq!(rig.server.poll_timeout(), None);
+
+    // A server that drains does so as it would.
+    let silent = rig.server.accept(VIA, rig.now).expect("a stream");
+    rig.run("drain 200s grace 5s\nwait 200s");
+    let why = rig.effects().into_iter().find_map(|it| match it {
+        ServerOutput::Close(id, why) if id == silent => Some(why),
+        _ => None,
+    });
+    assert_eq!(why, Some(CloseReason::ShuttingDown));
+    println!("covers: M242 IS24");
+}
+
 /// M239: streams that came together do not come back together.
 #[test]
 fn old_streams_are_ended_with_jitter() {
     let mut config = ServerConfig::default();
     let age = Duration::from_secs(1_000);
     config.max_stream_age = Some(StreamAge { age, jitter_percent: 20, grace: age });
+    config.limits.first_request = None;
     let mut rig = Rig::new(config);
     rig.run("set cds a=1");
     let vias = [VIA, Via::Aggregated(Variant::Incremental)];

@@ -1,13 +1,14 @@
 //! One connection: secured if it is to be, then served until it ends, or is cut.
 
 use core::{
+    future::pending,
     net::SocketAddr,
     pin::{Pin, pin},
     time::Duration,
 };
 
 use http::Request;
-use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+use hyper::{body::Incoming, rt::Timer as _, server::conn::http2, service::service_fn};
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, watch},
@@ -16,14 +17,14 @@ use tonic::service::Routes;
 use tower_service::Service as _;
 use tracing::{debug, warn};
 
-use super::{log::Address, options::ServerOptions, peer::Peer};
+use super::{log::Address, options::ServerOptions, peer::Peer, preface::Counted};
 use crate::{
     grpc::with_causes,
     runtime::{Io, Shared},
     tls,
 };
 
-/// A client that takes longer is not heard of again.
+/// A client that takes longer, be it for TLS or to begin with HTTP/2, is not heard of again.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long a client that polls may take to send the head of its next request: longer than most of them
@@ -77,13 +78,28 @@ impl Connections {
                     request.extensions_mut().insert(peer.clone());
                     routes.clone().call(request)
                 });
+                let (io, begun) = Counted::new(io);
+                let late = runtime.sleep(HANDSHAKE_TIME);
                 let connection = http2::Builder::new(runtime.clone())
                     .timer(runtime)
                     .keep_alive_interval(options.keepalive.interval)
                     .keep_alive_timeout(options.keepalive.timeout)
                     .max_concurrent_streams(options.max_concurrent_streams)
                     .serve_connection(io, answer);
-                until_closed(connection, stage, |it| it.graceful_shutdown()).await
+                let served = until_closed(connection, stage, |it| it.graceful_shutdown());
+                let silent = async {
+                    late.await;
+                    if begun.is_so() {
+                        pending::<()>().await;
+                    }
+                };
+                select! {
+                    ended = served => ended,
+                    () = silent => {
+                        debug!(peer = %Address(address), "nothing was said on a connection");
+                        return;
+                    }
+                }
             }
             #[cfg(feature = "rest")]
             Serves::Rest(gateway) => {

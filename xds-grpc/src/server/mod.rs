@@ -37,6 +37,7 @@ mod listener;
 mod log;
 mod options;
 mod peer;
+mod preface;
 mod reports;
 mod routes;
 mod service;

@@ -19,6 +19,10 @@ pub struct ServerLimits {
     /// How fast new streams may come; no limit by default (M17). Others are refused with
     /// `RESOURCE_EXHAUSTED`, and their clients come back later.
     pub new_streams: Option<Rate>,
+    /// How long a stream may be open without a request; default 1 minute, `None` for any time. Such a
+    /// stream says of no node that it is its own, so that
+    /// [`streams_per_node`](Self::streams_per_node) does not bound it.
+    pub first_request: Option<Duration>,
     /// How fast requests of one stream may come, those aside that answer a response; default 1,000 per
     /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice
     /// as many come at once nevertheless, it closes the stream.
@@ -86,6 +90,7 @@ impl Default for ServerLimits {
             streams: 100_000,
             streams_per_node: 1_000,
             new_streams: None,
+            first_request: Some(Duration::from_secs(60)),
             requests: Some(Rate { per_second: 1_000, burst: 10_000 }),
             observed_nacks: Some(Rate { per_second: 1, burst: 20 }),
             types_per_stream: 64,
