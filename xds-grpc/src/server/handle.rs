@@ -400,19 +400,33 @@ impl ServerHandle {
         self.inbox.ended().await;
     }
 
-    /// What the clients have that are meant, for client status discovery.
+    /// What the clients have that are meant, for client status discovery. Each is looked at in a turn of its
+    /// own, so that clients are served meanwhile however many there are (IS25); one that is gone by then, or
+    /// not meant any more, is left out.
     pub(crate) async fn client_configs(
         &self,
-        is_meant: impl Fn(ClientStatus<'_>) -> bool + Send + 'static,
+        is_meant: impl Fn(ClientStatus<'_>) -> bool + Send + Sync + 'static,
         contents: Contents,
     ) -> Result<Vec<proto::ClientConfig>, ServerEnded> {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.with_server(move |server, now| {
-            let clock = WallClock::new(since_1970, now);
-            let meant = server.client_statuses().filter(|client| is_meant(*client));
-            meant.map(|client| client.to_message(contents, clock)).collect()
-        })
-        .await
+        let is_meant = Arc::new(is_meant);
+        let are_meant = Arc::clone(&is_meant);
+        let meant: Vec<StreamId> = self
+            .with_server(move |server, _| {
+                let meant = server.client_statuses().filter(|client| are_meant(*client));
+                meant.map(|client| client.stream()).collect()
+            })
+            .await?;
+        let mut configs = Vec::with_capacity(meant.len());
+        for stream in meant {
+            let is_meant = Arc::clone(&is_meant);
+            let config = self.with_server(move |server, now| {
+                let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let client = server.client_status(stream).filter(|client| is_meant(*client))?;
+                Some(client.to_message(contents, WallClock::new(since_1970, now)))
+            });
+            configs.extend(config.await?);
+        }
+        Ok(configs)
     }
 
     async fn with_server<T: Send + 'static>(
