@@ -35,11 +35,13 @@ var cells = []cell{
 	{"linear", "wildcard", 1_000, 1_000},
 	{"linear", "wildcard", 10_000, 100},
 	{"linear", "named", 1_000, 100},
+	{"linear", "named", 1_000, 1_000},
 	{"linear", "named", 10_000, 100},
 	{"linear", "named", 10_000, 1_000},
 	{"snapshot", "wildcard", 1_000, 100},
 	{"snapshot", "wildcard", 1_000, 1_000},
 	{"snapshot", "wildcard", 10_000, 100},
+	{"snapshot", "wildcard", 10_000, 1_000},
 	{"linear", "wildcard", 10_000, 1_000},
 }
 
