@@ -82,9 +82,9 @@ pub(super) async fn shut_down(adapter: &dyn ClientAdapter) {
     assert_eq!(value(&mut watch).await.version.as_str(), "one");
     let mut other = client.watch_untyped(CLUSTER, "b");
     client.shut_down();
+    soon("the end of the client", client.ended()).await;
     folder.put("cds.yaml", &clusters("two"));
     assert!(soon("the end of the watch", watch.next()).await.is_none());
     // What it was told before may come first.
     while soon("the end of the other", other.next()).await.is_some() {}
-    soon("the end of the client", client.ended()).await;
 }

@@ -164,7 +164,7 @@ pub(super) async fn late_answer(adapter: &dyn ClientAdapter) {
     let mut watch = client.watch_untyped(CLUSTER, "a");
     let held = peer.request().await;
     client.shut_down();
+    soon("the end of the client", client.ended()).await;
     held.answer(200, &cluster("1", "1s"));
     assert!(soon("the end of the watch", watch.next()).await.is_none());
-    soon("the end of the client", client.ended()).await;
 }
