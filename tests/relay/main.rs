@@ -8,7 +8,7 @@ mod segment;
 
 use std::time::Duration;
 
-use relay::{GRACE, Relayed};
+use relay::{GRACE, Relayed, Versions};
 use segment::{Member, Network, VARIANTS};
 use xds_core::{
     CacheControl, WatchId,
@@ -41,8 +41,12 @@ fn set(relayed: &mut Relayed, name: &str, content: &str) {
 }
 
 fn watch(relayed: &mut Relayed, member: Member, name: &str) -> WatchId {
+    watch_of(relayed, member, TYPE, name)
+}
+
+fn watch_of(relayed: &mut Relayed, member: Member, type_url: &str, name: &str) -> WatchId {
     let now = relayed.now;
-    let watch = relayed.downstream.watch(member, TYPE, Interest::Name(name), now);
+    let watch = relayed.downstream.watch(member, type_url, Interest::Name(name), now);
     relayed.settle();
     watch
 }
@@ -96,7 +100,13 @@ fn a_lost_upstream_takes_nothing_from_anybody() {
         let first = watch(&mut relayed, one, "a");
         told(&mut relayed);
         relayed.upstream.set_network(Network::Down, relayed.now);
+        assert_eq!(relayed.troubles, [""; 0]);
         relayed.advance(Duration::from_secs(60));
+        assert!(
+            relayed.troubles.iter().any(|it| it.starts_with("a: ")),
+            "the relay's operator does: {:?}",
+            relayed.troubles
+        );
         set(&mut relayed, "a", "2");
         assert_eq!(told(&mut relayed), [], "nobody below notices");
         let streams = relayed.downstream.streams_of(one);
@@ -104,6 +114,9 @@ fn a_lost_upstream_takes_nothing_from_anybody() {
         relayed.advance(Duration::from_secs(180));
         assert_eq!(told(&mut relayed), [(one, first, "2".to_owned())]);
         assert_eq!(relayed.downstream.streams_of(one), streams, "on the same stream");
+        let before = relayed.troubles.len();
+        relayed.advance(Duration::from_secs(180));
+        assert_eq!(relayed.troubles.len(), before, "it is over");
     }
     println!("covers: M247");
 }
@@ -223,6 +236,37 @@ fn a_removal_or_an_error_above_is_one_below() {
     println!("covers: M251 M255");
 }
 
+/// In lists it is full state alone that says what is gone.
+#[test]
+fn a_removal_or_an_error_above_is_one_below_in_lists_too() {
+    let mut relayed = Relayed::new(Variant::StateOfTheWorld);
+    let cluster = |relayed: &mut Relayed, content: &'static str| {
+        relayed.set(|it| {
+            it.set(types::CLUSTER, "a", Toy::bytes("a", content));
+        });
+    };
+    cluster(&mut relayed, "1");
+    let one = relayed.client("one");
+    let [a, b] = ["a", "b"].map(|name| watch_of(&mut relayed, one, types::CLUSTER, name));
+    assert_eq!(told(&mut relayed), [(one, a, "1".to_owned())]);
+    relayed.set(|it| {
+        it.remove(types::CLUSTER, "a");
+    });
+    let gone = "ambient: does not exist: deleted by the server".to_owned();
+    assert_eq!(told(&mut relayed), [(one, a, gone)]);
+    relayed.set(|it| {
+        it.set_error(types::CLUSTER, "b", StatusCode::PermissionDenied, "not yours");
+    });
+    let refused = told(&mut relayed);
+    assert!(
+        matches!(&refused[..], [(_, watch, text)] if *watch == b && text.contains("not yours")),
+        "{refused:?}"
+    );
+    cluster(&mut relayed, "2");
+    assert_eq!(told(&mut relayed), [(one, a, "2".to_owned())], "created again");
+    println!("covers: M251 M255");
+}
+
 #[test]
 fn what_is_not_to_be_aggregated_has_a_stream_of_its_own() {
     for variant in VARIANTS {
@@ -241,6 +285,14 @@ fn what_is_not_to_be_aggregated_has_a_stream_of_its_own() {
     println!("covers: M252 IS20");
 }
 
+/// The same client, now of the upstream server.
+fn go_straight_up(relayed: &mut Relayed, member: Member, variant: Variant) -> Member {
+    relayed.downstream.set_network(Network::Down, relayed.now);
+    let nobody = relay::client("nobody", variant, ToyType::new);
+    let client = std::mem::replace(relayed.downstream.client(member), nobody);
+    relayed.upstream.join(client)
+}
+
 /// Versions come from content, so that those of the relay are those of the server behind it: a client that
 /// goes from the one to the other is sent nothing that it has.
 #[test]
@@ -253,14 +305,65 @@ fn versions_are_those_of_the_server_above() {
         watch(&mut relayed, one, name);
     }
     assert_eq!(told(&mut relayed).len(), 2);
-    // The same client, now straight to the upstream server.
-    relayed.downstream.set_network(Network::Down, relayed.now);
-    let nobody = relay::client("nobody", Variant::Incremental, ToyType::new);
-    let client = std::mem::replace(relayed.downstream.client(one), nobody);
-    let moved = relayed.upstream.join(client);
+    let moved = go_straight_up(&mut relayed, one, Variant::Incremental);
     let before = relayed.upstream.responses.len();
     relayed.advance(Duration::from_secs(10));
     assert_eq!(relayed.upstream.streams_of(moved).len(), 1);
     assert_eq!(relayed.upstream.responses.len(), before, "it has everything");
+    println!("covers: M253 M124");
+}
+
+/// In lists, which who comes back is sent again where it names resources: under the same version.
+#[test]
+fn versions_of_lists_are_those_of_the_server_above() {
+    let mut relayed = Relayed::new(Variant::StateOfTheWorld);
+    for name in ["a", "b", "unwanted"] {
+        relayed.set(|it| {
+            it.set(types::CLUSTER, name, Toy::bytes(name, "1"));
+        });
+    }
+    let one = relayed.client("one");
+    for name in ["a", "b"] {
+        watch_of(&mut relayed, one, types::CLUSTER, name);
+    }
+    assert_eq!(told(&mut relayed).len(), 2);
+    let newest = |segment: &segment::Segment| {
+        let (member, sent) = segment.responses.last().expect("a response");
+        (*member, sent.resources, sent.version.clone())
+    };
+    let (_, resources, version) = newest(&relayed.downstream);
+    assert_eq!(resources, 2);
+    assert_eq!(newest(&relayed.upstream).2, version, "of both resources, which is all it names");
+    let moved = go_straight_up(&mut relayed, one, Variant::StateOfTheWorld);
+    relayed.advance(Duration::from_secs(10));
+    assert_eq!(newest(&relayed.upstream), (moved, 2, version), "it has everything");
+    println!("covers: M253");
+}
+
+/// Versions of the application mean nothing to the relay, which passes them on.
+#[test]
+fn versions_that_the_application_gives_are_passed_on() {
+    for (variant, expected) in VARIANTS.into_iter().zip(["all-7", "one-7"]) {
+        let mut relayed = Relayed::with_versions(variant, Versions::Above);
+        relayed.set(|it| {
+            let options = ResourceOptions::default().with_version("one-7");
+            it.set_version(types::CLUSTER, "all-7");
+            it.set_with(types::CLUSTER, "a", Toy::bytes("a", "1"), options);
+        });
+        let one = relayed.client("one");
+        watch_of(&mut relayed, one, types::CLUSTER, "a");
+        let notices: Vec<_> = relayed.downstream.notices.drain(..).collect();
+        let [(_, _, Notice::Changed(Ok(resource)))] = &notices[..] else { panic!("{notices:?}") };
+        assert_eq!(resource.version.as_str(), expected);
+        let moved = go_straight_up(&mut relayed, one, variant);
+        let before = relayed.upstream.responses.len();
+        relayed.advance(Duration::from_secs(10));
+        let sent = &relayed.upstream.responses[before..];
+        match (variant, sent) {
+            (Variant::Incremental, []) => assert_eq!(relayed.upstream.streams_of(moved).len(), 1),
+            (Variant::StateOfTheWorld, [(_, sent)]) => assert_eq!(sent.version.as_str(), expected),
+            _ => panic!("{variant:?}: {sent:?}"),
+        }
+    }
     println!("covers: M253 M124");
 }

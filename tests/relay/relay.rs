@@ -14,7 +14,7 @@ use xds_core::{
     },
     server::{
         Admission, OnDemand, ResourceOptions, Server, ServerConfig, ServerOutput, StatusCode,
-        Transaction, Variant,
+        Transaction, Variant, VersionMode,
     },
     types,
 };
@@ -31,6 +31,15 @@ const APART: &str = "apart";
 /// What one client of the relay's asks for: the view it sees, a type and a name.
 type Key = (String, String, String);
 
+/// Where versions come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    /// From what resources consist of, which is the same everywhere.
+    Content,
+    /// From the application of the upstream server: the relay passes them on (M253).
+    Above,
+}
+
 /// An upstream server, a relay, and the relay's clients.
 pub(crate) struct Relayed {
     /// The upstream server; its clients are the relay's, one for each view.
@@ -46,16 +55,28 @@ pub(crate) struct Relayed {
     /// The relay's client for each view.
     views: BTreeMap<String, Member>,
     variant: Variant,
+    versions: Versions,
+    /// What an operator of the relay is told of trouble upstream, which nobody below notices (M247).
+    pub(crate) troubles: Vec<String>,
 }
 
 impl Relayed {
     pub(crate) fn new(variant: Variant) -> Self {
+        Self::with_versions(variant, Versions::Content)
+    }
+
+    pub(crate) fn with_versions(variant: Variant, versions: Versions) -> Self {
         let now = Time::ZERO;
-        let mut config = ServerConfig::default();
+        let mode = match versions {
+            Versions::Content => VersionMode::Content,
+            Versions::Above => VersionMode::Label,
+        };
+        let above = ServerConfig::default().with_every_type(|it| it.versions = mode);
+        let mut config = above.clone();
         config.on_demand = OnDemand::Told;
         config.admission = Admission::Asked;
         Self {
-            upstream: Segment::new(Server::new(ServerConfig::default(), 1, now)),
+            upstream: Segment::new(Server::new(above, 1, now)),
             downstream: Segment::new(Server::new(config, 2, now)),
             now,
             watches: BTreeMap::new(),
@@ -63,6 +84,8 @@ impl Relayed {
             fleeting: BTreeSet::new(),
             views: BTreeMap::new(),
             variant,
+            versions,
+            troubles: Vec::new(),
         }
     }
 
@@ -162,8 +185,18 @@ impl Relayed {
                         CacheControl::MayKeep => self.fleeting.remove(key),
                         CacheControl::DoNotKeep => self.fleeting.insert(key.clone()),
                     };
-                    let options = ResourceOptions::default().with_cache_control(control);
+                    let mut options = ResourceOptions::default().with_cache_control(control);
                     let (type_url, name) = (type_url.as_str(), name.as_str());
+                    // Lists say the version of all, changes that of each.
+                    match (self.versions, self.variant) {
+                        (Versions::Content, _) => {}
+                        (Versions::Above, Variant::Incremental) => {
+                            options = options.with_version(resource.version);
+                        }
+                        (Versions::Above, Variant::StateOfTheWorld) => {
+                            transaction.set_version(type_url, resource.version);
+                        }
+                    }
                     transaction.set_with(type_url, name, resource.bytes, options);
                 }
                 Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) => {
@@ -179,7 +212,10 @@ impl Relayed {
                             transaction.mark_missing(type_url, name);
                         }
                         // Trouble upstream: whoever has the resource keeps it (M247).
-                        _ => continue,
+                        trouble => {
+                            self.troubles.push(format!("{name}: {trouble}"));
+                            continue;
+                        }
                     }
                 }
                 _ => continue,
