@@ -428,11 +428,10 @@ impl Graph {
                 // Too deep to be followed, which is found when leaves are gathered.
                 None => {}
                 Some(_) if group.contains(member) => {}
-                Some(node) if node.is_settled() => {
-                    if is_usable && !self.are_certain(member) {
-                        return None;
-                    }
+                Some(node) if node.is_settled() && is_usable && !self.are_certain(member) => {
+                    return None;
                 }
+                Some(node) if node.is_settled() => {}
                 Some(_) => {
                     waiting.extend(next_members(member)?);
                     group.insert(member.clone());

@@ -327,7 +327,8 @@ impl Warming {
                 self.deadlines.remove(&(at, dependency.clone(), root.clone()));
             }
         }
-        for id in needed.roots.keys().cloned().collect::<Vec<_>>() {
+        let roots: Vec<_> = needed.roots.keys().cloned().collect();
+        for id in roots {
             let uses = |root: &Root| {
                 root.in_use.as_ref().is_some_and(|in_use| in_use.needs.contains(dependency))
             };
