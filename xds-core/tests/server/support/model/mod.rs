@@ -66,7 +66,13 @@ impl World {
         Self::with((ServerConfig::default(), Split::No), seed, drains)
     }
 
-    pub(crate) fn with((config, split): (ServerConfig, Split), seed: u64, drains: Drains) -> Self {
+    pub(crate) fn with(
+        (mut config, split): (ServerConfig, Split),
+        seed: u64,
+        drains: Drains,
+    ) -> Self {
+        // Some of these clients never ask for anything.
+        config.limits.first_request = None;
         let rules = config.type_defaults.others;
         let lets_linger = !matches!(config.ordering, OrderingPolicy::Off);
         let mut server = Server::new(config, seed, Time::ZERO);
