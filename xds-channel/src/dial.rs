@@ -1,6 +1,6 @@
 //! Connections to endpoints.
 
-use core::{net::IpAddr, time::Duration};
+use core::time::Duration;
 use std::sync::Arc;
 
 use hyper::client::conn::http2::{self, SendRequest};
@@ -8,14 +8,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    net::{TcpStream, lookup_host},
     task::AbortHandle,
     time::timeout,
 };
 use tonic::body::Body;
 use xds_routing::SocketAddress;
 
-use crate::tls::ClusterTls;
+use crate::{race::first_of, tls::ClusterTls};
 
 /// What became of a connection.
 #[derive(Debug)]
@@ -43,9 +43,10 @@ impl Dial {
         tell: impl Fn(ConnectionNews) + Send + 'static,
     ) -> AbortHandle {
         let dialling = async move {
-            let connected = timeout(self.timeout, self.connect(&addresses)).await;
-            let connected = connected
-                .unwrap_or_else(|_| Err(format!("no connection within {:?}", self.timeout)));
+            let limit = self.timeout;
+            let connected = timeout(limit, self.connect(addresses)).await;
+            let connected =
+                connected.unwrap_or_else(|_| Err(format!("no connection within {limit:?}")));
             match connected {
                 Ok((requests, connection)) => {
                     tell(ConnectionNews::Connected(requests));
@@ -62,28 +63,27 @@ impl Dial {
         tokio::spawn(dialling).abort_handle()
     }
 
+    /// One address after the other, the next one beside it where one takes long (A61).
     async fn connect(
-        &self,
-        addresses: &[SocketAddress],
+        self,
+        addresses: Vec<SocketAddress>,
     ) -> Result<(SendRequest<Body>, Connection), String> {
-        let mut failure = String::from("no address");
-        for address in addresses {
-            match self.connect_to(address).await {
-                Ok(socket) => {
-                    let handshake = http2::Builder::new(TokioExecutor::new())
-                        .timer(TokioTimer::new())
-                        .adaptive_window(true)
-                        .handshake(TokioIo::new(socket));
-                    return handshake.await.map_err(|why| format!("{address}: {why}"));
-                }
-                Err(why) => failure = format!("{address}: {why}"),
+        let connected = first_of(addresses, |address| {
+            let dial = self.clone();
+            async move {
+                let socket = dial.connect_to(&address).await;
+                socket.map_err(|why| format!("{address}: {why}"))
             }
-        }
-        Err(failure)
+        });
+        let handshake = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .adaptive_window(true)
+            .handshake(TokioIo::new(connected.await?));
+        handshake.await.map_err(|why| why.to_string())
     }
 
     async fn connect_to(&self, address: &SocketAddress) -> Result<Box<dyn Io>, String> {
-        let socket = open(address).await.map_err(|why| why.to_string())?;
+        let socket = open(address).await?;
         let Some(tls) = &self.tls else { return Ok(Box::new(socket)) };
         let name = match ServerName::try_from(self.host.to_string()) {
             Ok(name) => name,
@@ -99,11 +99,15 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 type Connection = http2::Connection<TokioIo<Box<dyn Io>>, Body, TokioExecutor>;
 
-async fn open(address: &SocketAddress) -> std::io::Result<TcpStream> {
-    let socket = match address.host.parse::<IpAddr>() {
-        Ok(ip) => TcpStream::connect((ip, address.port)).await,
-        Err(_) => TcpStream::connect((address.host.as_str(), address.port)).await,
-    }?;
-    socket.set_nodelay(true)?;
-    Ok(socket)
+/// A name of DNS may stand for several addresses.
+async fn open(address: &SocketAddress) -> Result<TcpStream, String> {
+    let found = lookup_host((address.host.as_str(), address.port)).await;
+    let found = found.map_err(|why| why.to_string())?;
+    let found: Vec<_> = found.collect();
+    first_of(found, |address| async move {
+        let socket = TcpStream::connect(address).await.map_err(|why| why.to_string())?;
+        socket.set_nodelay(true).map_err(|why| why.to_string())?;
+        Ok(socket)
+    })
+    .await
 }

@@ -68,6 +68,7 @@ mod counters;
 mod dial;
 mod driver;
 mod metadata;
+mod race;
 mod status;
 mod tls;
 

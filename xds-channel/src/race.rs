@@ -1,0 +1,88 @@
+//! Several ways to the same place, of which the first that works is taken.
+
+use core::time::Duration;
+
+use tokio::{select, task::JoinSet, time::sleep};
+
+/// How long an address is tried alone before the next one is tried beside it (A61).
+pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
+
+/// What the first of these attempts gives that succeeds. Each begins when the one before has failed, or has
+/// had its head start and goes on. Dropping it ends them all.
+///
+/// # Errors
+///
+/// All failed: how the last of them did.
+pub(crate) async fn first_of<A, T, F>(
+    ways: impl IntoIterator<Item = A>,
+    attempt: impl Fn(A) -> F,
+) -> Result<T, String>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, String>> + Send + 'static,
+{
+    let mut ways = ways.into_iter().peekable();
+    let mut attempts = JoinSet::new();
+    let mut failure = String::from("no address");
+    loop {
+        if let Some(way) = ways.next() {
+            attempts.spawn(attempt(way));
+        }
+        select! {
+            Some(ended) = attempts.join_next() => match ended {
+                Ok(Ok(result)) => return Ok(result),
+                Ok(Err(why)) => failure = why,
+                Err(why) => failure = why.to_string(),
+            },
+            () = sleep(HEAD_START), if ways.peek().is_some() => {}
+            else => return Err(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::pending;
+    use std::sync::{Arc, Mutex};
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Fails, works or never ends.
+    async fn go(way: &'static str) -> Result<&'static str, String> {
+        match way {
+            "silent" => pending().await,
+            "slow" => sleep(HEAD_START * 3).await,
+            "refused" => return Err("refused".into()),
+            _ => {}
+        }
+        Ok(way)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_holds_up_nobody_for_long() {
+        let began = Instant::now();
+        assert_eq!(first_of(["silent", "silent", "good"], go).await.as_deref(), Ok("good"));
+        assert_eq!(began.elapsed(), HEAD_START * 2);
+        // What fails gives way at once, and what is slow may still win.
+        let began = Instant::now();
+        assert_eq!(first_of(["refused", "good"], go).await.as_deref(), Ok("good"));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(first_of(["slow", "silent", "refused"], go).await.as_deref(), Ok("slow"));
+        assert_eq!(first_of(["refused", "refused"], go).await, Err("refused".into()));
+        assert_eq!(first_of([], go).await, Err("no address".into()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_has_the_first_go() {
+        let tried = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&tried);
+        let attempt = move |way| {
+            log.lock().unwrap().push(way);
+            go(way)
+        };
+        assert_eq!(first_of(["good", "other"], attempt).await.as_deref(), Ok("good"));
+        assert_eq!(*tried.lock().unwrap(), ["good"]);
+    }
+}
