@@ -19,8 +19,7 @@ use crate::{driver::Hold, status};
 /// The body of a response. The call is under way until it is dropped: its cluster and its connection stay.
 #[derive(Debug)]
 pub struct CallBody {
-    body: Incoming,
-    deadline: Option<Pin<Box<Sleep>>>,
+    body: Limited<Incoming>,
     _permit: CallPermit,
     _hold: Arc<Hold>,
 }
@@ -32,8 +31,7 @@ impl CallBody {
         permit: CallPermit,
         hold: Arc<Hold>,
     ) -> Self {
-        let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Self { body, deadline, _permit: permit, _hold: hold }
+        Self { body: Limited::new(body, deadline), _permit: permit, _hold: hold }
     }
 }
 
@@ -45,20 +43,80 @@ impl Body for CallBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
-        let is_late = frame.is_pending()
-            && self.deadline.as_mut().is_some_and(|it| it.as_mut().poll(cx).is_ready());
-        if is_late {
-            return Poll::Ready(Some(Err(status::late())));
-        }
-        frame.map_err(|error| Status::new(status::code_of(&error), status::with_causes(&error)))
+        let of_connection =
+            |error| Status::new(status::code_of(&error), status::with_causes(&error));
+        self.body.poll_frame(cx).map_err(|end| end.map_or_else(status::late, of_connection))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.body.size_hint()
+    }
+}
+
+/// A body that may take so long.
+#[derive(Debug)]
+struct Limited<B> {
+    body: B,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B: Body + Unpin> Limited<B> {
+    fn new(body: B, deadline: Option<Instant>) -> Self {
+        Self { body, deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))) }
+    }
+
+    /// The next frame; `None` as an error is that time is up, which no frame that is there puts off.
+    #[allow(clippy::type_complexity, reason = "it is what a body gives")]
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, Option<B::Error>>>> {
+        let is_late = self.deadline.as_mut().is_some_and(|it| it.as_mut().poll(cx).is_ready());
+        if is_late && !self.body.is_end_stream() {
+            return Poll::Ready(Some(Err(None)));
+        }
+        Pin::new(&mut self.body).poll_frame(cx).map_err(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::{convert::Infallible, future::poll_fn, time::Duration};
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    /// A server that always has more to say.
+    struct Endless;
+
+    impl Body for Endless {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"more")))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_always_has_more_is_cut_off() {
+        let limit = Duration::from_secs(3);
+        let mut body = Limited::new(Endless, Some(Instant::now() + limit));
+        for _ in 0..3 {
+            let frame = poll_fn(|cx| body.poll_frame(cx)).await;
+            assert!(matches!(frame, Some(Ok(_))), "there is time left");
+            advance(Duration::from_secs(1)).await;
+        }
+        advance(Duration::from_secs(1)).await;
+        let frame = poll_fn(|cx| body.poll_frame(cx)).await;
+        assert!(matches!(frame, Some(Err(None))), "its time is up");
     }
 }
