@@ -150,7 +150,7 @@ impl Cluster {
         }
         let cluster = match configuration.cluster(&self.name) {
             Ok(cluster) => Arc::clone(cluster),
-            Err(failure) => return self.fail(failure),
+            Err(failure) => return self.fail(failure, now),
         };
         let leaves = leaves(configuration, &cluster);
         let is_same = |(new, old): (&&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, old);
@@ -174,7 +174,7 @@ impl Cluster {
                 self.configuration = Some(Arc::clone(leaves.last().copied().unwrap_or(&cluster)));
                 self.follow();
             }
-            Err(failure) => self.fail(failure),
+            Err(failure) => self.fail(failure, now),
         }
     }
 
@@ -206,8 +206,11 @@ impl Cluster {
         core::mem::take(&mut self.dials).values().for_each(AbortHandle::abort);
     }
 
-    fn fail(&mut self, failure: Failure) {
+    /// Nobody is to get calls, so nobody is connected to; calls under way go on.
+    fn fail(&mut self, failure: Failure, now: Time) {
         self.configuration = None;
+        self.balancer.clear(now);
+        self.follow();
         self.state.send_replace(ClusterState::Failing(failure));
     }
 

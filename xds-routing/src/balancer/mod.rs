@@ -208,6 +208,12 @@ impl Balancer {
         Ok(())
     }
 
+    /// Calls are to go nowhere, until the next [`update`](Self::update): no connection is wanted any more.
+    pub fn clear(&mut self, now: Time) {
+        self.priorities.replace(Vec::new());
+        self.settle(now);
+    }
+
     /// Takes what became of a connection. One that was given up is ignored.
     pub fn handle_connection(&mut self, id: ConnectionId, event: ConnectionEvent, now: Time) {
         if self.connections.handle(id, event, &self.times, &mut self.random) {
