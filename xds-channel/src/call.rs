@@ -8,12 +8,13 @@ use http::{
     request::Parts,
     uri::{PathAndQuery, Scheme},
 };
-use hyper::body::Incoming;
+use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use tokio::time::{Instant, timeout_at};
 use tonic::{Status, body::Body};
 use xds_routing::{
     Call,
-    balancer::{CallPermit, EndpointPick},
+    balancer::{CallPermit, ConnectionId, EndpointPick, Trial},
+    dependencies::ClusterConfiguration,
     router::{Failure, Target},
 };
 
@@ -22,6 +23,7 @@ use crate::{
     cluster::{ClusterState, Picking},
     driver::{Hold, Routing, Table},
     metadata::{Metadata, set_timeout, stated_timeout},
+    replay::Replay,
     status,
 };
 
@@ -47,13 +49,17 @@ pub(crate) async fn call(
     let (mut parts, body) = request.into_parts();
     let deciding = decide(&shared, &parts, patience);
     let (hold, limit) = within(at(stated), deciding).await?;
-    if let Some(limit) = limit {
-        set_timeout(&mut parts.headers, limit.saturating_sub(began.elapsed()));
-    }
+    let deadline = at(limit);
     address(&shared, &mut parts)?;
-    let request = Request::from_parts(parts, body);
-    let (response, permit) = within(at(limit), send(&shared, &hold, request, patience)).await?;
-    Ok(response.map(|body| CallBody::new(body, at(limit), permit, hold)))
+    let outgoing = Outgoing {
+        parts,
+        body: Replay::new(body),
+        deadline,
+        trial: Trial::First,
+        refused_by: None,
+    };
+    let (response, permit) = within(deadline, send(&shared, &hold, outgoing, patience)).await?;
+    Ok(response.map(|body| CallBody::new(body, deadline, permit, hold)))
 }
 
 /// Gives a call its time.
@@ -120,22 +126,38 @@ fn address(shared: &Shared, request: &mut Parts) -> Result<(), Status> {
     Ok(())
 }
 
-/// A server wants to know whether it was reached by TLS.
-fn with_scheme(mut request: Request<Body>, scheme: &Scheme) -> Result<Request<Body>, Status> {
-    if request.uri().scheme() != Some(scheme) {
-        let mut parts = request.uri().clone().into_parts();
-        parts.scheme = Some(scheme.clone());
-        *request.uri_mut() =
-            Uri::from_parts(parts).map_err(|why| Status::internal(why.to_string()))?;
+/// A request on its way to an endpoint.
+struct Outgoing {
+    parts: Parts,
+    body: Replay,
+    deadline: Option<Instant>,
+    /// Whether it was decided that it is tried at all.
+    trial: Trial,
+    /// The connection by which it was returned unprocessed.
+    refused_by: Option<ConnectionId>,
+}
+
+impl Outgoing {
+    /// The request as it is sent now, by a connection of this scheme, since a server wants to know whether it
+    /// was reached by TLS; `None` if that is not possible any more.
+    fn request(&self, scheme: Scheme) -> Option<Request<Body>> {
+        let mut parts = self.parts.clone();
+        // What was spent on waiting is not the endpoint's to spend.
+        if let Some(deadline) = self.deadline {
+            set_timeout(&mut parts.headers, deadline.saturating_duration_since(Instant::now()));
+        }
+        let mut uri = parts.uri.into_parts();
+        uri.scheme = Some(scheme);
+        parts.uri = Uri::from_parts(uri).ok()?;
+        Some(Request::from_parts(parts, self.body.attempt()?))
     }
-    Ok(request)
 }
 
 /// Sends the request to an endpoint, as soon as there is one.
 async fn send(
     shared: &Shared,
     hold: &Hold,
-    mut request: Request<Body>,
+    mut outgoing: Outgoing,
     patience: Patience,
 ) -> Result<(Response<Incoming>, CallPermit), Status> {
     let mut watched = hold.state.clone();
@@ -148,10 +170,22 @@ async fn send(
             }
             ClusterState::Failing(_) => {}
             ClusterState::Picking(picking) => {
-                match try_send(shared, &picking, request, patience).await? {
-                    Sent::Answered(response, permit) => return Ok((response, permit)),
-                    // Nobody has seen it: it goes where the next picker says.
-                    Sent::Not(unsent) => request = unsent,
+                let found = pick(shared, &picking, &mut outgoing, patience)?;
+                let cluster = Arc::clone(&picking.cluster);
+                // An answer may be long in coming, and all the connections are not this call's to keep.
+                drop(picking);
+                if let Some(found) = found {
+                    match try_send(found, &outgoing, &cluster).await? {
+                        Sent::Answered(response, permit) => return Ok((response, permit)),
+                        // Nobody has seen it: it goes where the next picker says.
+                        Sent::Not => {}
+                        Sent::Unprocessed(by, why) => {
+                            if outgoing.refused_by.replace(by).is_some() {
+                                return Err(why);
+                            }
+                            continue;
+                        }
+                    }
                 }
             }
         }
@@ -159,42 +193,81 @@ async fn send(
     }
 }
 
-#[allow(clippy::large_enum_variant, reason = "it is moved once")]
-enum Sent {
-    Answered(Response<Incoming>, CallPermit),
-    Not(Request<Body>),
+/// An endpoint for a call.
+struct Found {
+    id: ConnectionId,
+    connection: SendRequest<Body>,
+    scheme: Scheme,
+    permit: CallPermit,
 }
 
-async fn try_send(
+/// Who gets the call; `None` is nobody yet.
+fn pick(
     shared: &Shared,
     picking: &Picking,
-    request: Request<Body>,
+    outgoing: &mut Outgoing,
     patience: Patience,
-) -> Result<Sent, Status> {
+) -> Result<Option<Found>, Status> {
     let fail = |why: &str| Err(status::of(&picking.cluster.failure(why)));
-    let pick = picking.picker.pick(&mut shared.random());
-    let (id, permit) = match pick {
+    let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
+    // Not the one that refused it, if another one can be had.
+    for _ in 1..picking.connections.len() {
+        match &picked {
+            EndpointPick::Endpoint(id, _) if Some(*id) == outgoing.refused_by => {
+                picked = picking.picker.pick_for(Trial::Again, &mut shared.random());
+            }
+            _ => break,
+        }
+    }
+    let (id, permit) = match picked {
         EndpointPick::Endpoint(id, permit) => (id, permit),
-        EndpointPick::Queue => return Ok(Sent::Not(request)),
+        EndpointPick::Queue => return Ok(None),
         EndpointPick::Fail(why) if patience == Patience::FailFast => return fail(why),
-        EndpointPick::Fail(_) => return Ok(Sent::Not(request)),
+        EndpointPick::Fail(_) => return Ok(None),
         EndpointPick::Drop(why) => return fail(&format!("the call is dropped: {why}")),
         EndpointPick::TooMany => return fail("as many calls are under way as may be"),
         _ => return fail("no endpoint was picked"),
     };
-    let Some(connection) = picking.connections.get(&id) else {
-        return Ok(Sent::Not(request));
+    outgoing.trial = Trial::Again;
+    let connection = picking.connections.get(&id).cloned();
+    let scheme = picking.scheme.clone();
+    Ok(connection.map(|connection| Found { id, connection, scheme, permit }))
+}
+
+#[allow(clippy::large_enum_variant, reason = "it is moved once")]
+enum Sent {
+    Answered(Response<Incoming>, CallPermit),
+    /// It was not even sent.
+    Not,
+    /// The server says that it has done nothing with it. If nobody else takes it, it fails with this.
+    Unprocessed(ConnectionId, Status),
+}
+
+async fn try_send(
+    found: Found,
+    outgoing: &Outgoing,
+    cluster: &ClusterConfiguration,
+) -> Result<Sent, Status> {
+    let Found { id, mut connection, scheme, permit } = found;
+    let Some(request) = outgoing.request(scheme) else {
+        let why = cluster.failure("an endpoint refused the call, of which too much was sent");
+        return Err(status::of(&why));
     };
-    let request = with_scheme(request, &picking.scheme)?;
-    match connection.clone().try_send_request(request).await {
-        Ok(response) => Ok(Sent::Answered(response, permit)),
+    match connection.try_send_request(request).await {
+        Ok(response) => {
+            outgoing.body.settle();
+            Ok(Sent::Answered(response, permit))
+        }
         Err(mut error) => match error.take_message() {
-            Some(unsent) => Ok(Sent::Not(unsent)),
+            Some(_) => Ok(Sent::Not),
             None => {
                 let error = error.into_error();
-                let code = status::code_of(&error);
-                let why = picking.cluster.failure(status::with_causes(&error));
-                Err(Status::new(code, why.to_string()))
+                let why = cluster.failure(status::with_causes(&error));
+                let status = Status::new(status::code_of(&error), why.to_string());
+                match status::is_unprocessed(&error) {
+                    true => Ok(Sent::Unprocessed(id, status)),
+                    false => Err(status),
+                }
             }
         },
     }

@@ -33,6 +33,7 @@
 //! | a route, a cluster and a limit of time are decided for it, once and for all | [`Router`](xds_routing::router::Router) |
 //! | it waits until an endpoint of the cluster is there, or none will be | [`Balancer`](xds_routing::balancer::Balancer) |
 //! | it is sent; if the connection ends before that, it waits for another | this crate |
+//! | if the server says that it has done nothing with it, it is sent once more, by another connection if there is one | this crate |
 //!
 //! Its cluster is there until it has been answered, whatever routes say meanwhile. Connections are made when
 //! a route leads to a cluster, and end with the last call on them when none does any more.
@@ -69,6 +70,7 @@ mod dial;
 mod driver;
 mod metadata;
 mod race;
+mod replay;
 mod status;
 mod tls;
 

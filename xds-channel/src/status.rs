@@ -19,22 +19,39 @@ pub(crate) fn ended() -> Status {
     Status::unavailable("the channel has ended")
 }
 
-/// What the end of a stream or connection means, by gRPC's table of HTTP/2's reasons.
+/// What the end of a stream or connection means, by gRPC's table of HTTP/2's reasons. That table is for streams
+/// that were reset; a connection that ends is one that is not there.
 pub(crate) fn code_of(error: &hyper::Error) -> Code {
+    match in_http2(error) {
+        Some(error) if !error.is_go_away() => match error.reason() {
+            Some(Reason::REFUSED_STREAM) | None => Code::Unavailable,
+            Some(Reason::CANCEL) => Code::Cancelled,
+            Some(Reason::ENHANCE_YOUR_CALM) => Code::ResourceExhausted,
+            Some(Reason::INADEQUATE_SECURITY) => Code::PermissionDenied,
+            Some(_) => Code::Internal,
+        },
+        Some(_) | None => Code::Unavailable,
+    }
+}
+
+/// Whether the server says that it has done nothing with a call: it refused the stream, or said when it went away
+/// that this stream is one of those it did not look at.
+pub(crate) fn is_unprocessed(error: &hyper::Error) -> bool {
+    in_http2(error).is_some_and(|error| {
+        let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+        error.is_remote() && (error.is_go_away() || is_refused)
+    })
+}
+
+fn in_http2(error: &hyper::Error) -> Option<&h2::Error> {
     let mut source = error.source();
     while let Some(cause) = source {
-        if let Some(reason) = cause.downcast_ref::<h2::Error>().and_then(h2::Error::reason) {
-            return match reason {
-                Reason::REFUSED_STREAM => Code::Unavailable,
-                Reason::CANCEL => Code::Cancelled,
-                Reason::ENHANCE_YOUR_CALM => Code::ResourceExhausted,
-                Reason::INADEQUATE_SECURITY => Code::PermissionDenied,
-                _ => Code::Internal,
-            };
+        if let Some(found) = cause.downcast_ref::<h2::Error>() {
+            return Some(found);
         }
         source = cause.source();
     }
-    Code::Unavailable
+    None
 }
 
 pub(crate) fn with_causes(error: &hyper::Error) -> String {

@@ -3,6 +3,7 @@
 #[path = "../../../xds-routing/tests/support/mod.rs"]
 mod support;
 
+mod connections;
 mod failures;
 mod routes;
 mod secured;

@@ -151,25 +151,8 @@ impl Change {
     }
 
     pub(crate) fn endpoints(mut self, name: &str, addresses: &[SocketAddr]) -> Self {
-        let endpoints = addresses.iter().map(|at| LbEndpoint {
-            host_identifier: Some(HostIdentifier::Endpoint(Endpoint {
-                address: Some(address(&at.ip().to_string(), at.port().into())),
-                ..Endpoint::default()
-            })),
-            ..LbEndpoint::default()
-        });
-        let locality = LocalityLbEndpoints {
-            locality: Some(Locality { zone: "here".into(), ..Locality::default() }),
-            lb_endpoints: endpoints.collect(),
-            load_balancing_weight: number(1),
-            ..LocalityLbEndpoints::default()
-        };
-        let assignment = ClusterLoadAssignment {
-            cluster_name: name.into(),
-            endpoints: vec![locality],
-            ..ClusterLoadAssignment::default()
-        };
-        self.0.set(types::CLUSTER_LOAD_ASSIGNMENT, name, assignment.encode_to_vec());
+        let bytes = assignment(name, addresses).encode_to_vec();
+        self.0.set(types::CLUSTER_LOAD_ASSIGNMENT, name, bytes);
         self
     }
 
@@ -177,6 +160,38 @@ impl Change {
         self.0.remove(types::CLUSTER, name);
         self.0.remove(types::CLUSTER_LOAD_ASSIGNMENT, name);
         self
+    }
+}
+
+/// Endpoints in one place.
+pub(crate) fn assignment(name: &str, addresses: &[SocketAddr]) -> ClusterLoadAssignment {
+    ClusterLoadAssignment {
+        cluster_name: name.into(),
+        endpoints: vec![place("here", 0, 1, addresses)],
+        ..ClusterLoadAssignment::default()
+    }
+}
+
+/// A place of this priority and weight.
+pub(crate) fn place(
+    zone: &str,
+    priority: u32,
+    weight: u32,
+    addresses: &[SocketAddr],
+) -> LocalityLbEndpoints {
+    let endpoints = addresses.iter().map(|at| LbEndpoint {
+        host_identifier: Some(HostIdentifier::Endpoint(Endpoint {
+            address: Some(address(&at.ip().to_string(), at.port().into())),
+            ..Endpoint::default()
+        })),
+        ..LbEndpoint::default()
+    });
+    LocalityLbEndpoints {
+        locality: Some(Locality { zone: zone.into(), ..Locality::default() }),
+        lb_endpoints: endpoints.collect(),
+        load_balancing_weight: number(weight),
+        priority,
+        ..LocalityLbEndpoints::default()
     }
 }
 

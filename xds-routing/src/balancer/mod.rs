@@ -37,7 +37,7 @@ use xds_core::{ResourceName, Time};
 pub use self::{
     connection::ConnectionId,
     counters::CallCounters,
-    picker::{CallPermit, EndpointPick, Picker},
+    picker::{CallPermit, EndpointPick, Picker, Trial},
     sources::leaves,
 };
 use self::{

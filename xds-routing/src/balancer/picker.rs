@@ -63,6 +63,15 @@ pub enum EndpointPick<'a> {
     TooMany,
 }
 
+/// Whether a call was picked for before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// No: it is decided whether it is tried at all.
+    First,
+    /// Yes, and it was to be tried. It got to nobody, as when a connection is lost, and is not decided on again.
+    Again,
+}
+
 /// A call is under way, until this is dropped.
 #[derive(Debug)]
 pub struct CallPermit(Arc<AtomicU32>);
@@ -90,12 +99,20 @@ impl Picker {
     /// not asked whether it is tried before there is somebody for it.
     #[must_use]
     pub fn pick(&self, random: &mut Random) -> EndpointPick<'_> {
+        self.pick_for(Trial::First, random)
+    }
+
+    /// Who gets a call that may have been picked for before. Calls are dropped by their share once only.
+    #[must_use]
+    pub fn pick_for(&self, trial: Trial, random: &mut Random) -> EndpointPick<'_> {
         let (localities, limits) = match &*self.0 {
             Choice::Queue => return EndpointPick::Queue,
             Choice::Fail(why) => return EndpointPick::Fail(why),
             Choice::Ready(localities, limits) => (localities, limits),
         };
-        if let Some(drop) = limits.drops.iter().find(|drop| drop.share.draw(random)) {
+        if trial == Trial::First
+            && let Some(drop) = limits.drops.iter().find(|drop| drop.share.draw(random))
+        {
             return EndpointPick::Drop(&drop.category);
         }
         let Some(permit) = limits.permit() else {

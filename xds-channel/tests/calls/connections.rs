@@ -1,0 +1,272 @@
+//! Connections that are refused, lost or not wanted any more.
+
+use core::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+use std::{net::SocketAddr, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+use tonic::{Code, Request};
+use tonic_health::pb::HealthCheckRequest;
+use xds_channel::WaitForReady;
+use xds_core::types;
+use xds_routing::proto::envoy::config::{
+    cluster::v3::{Cluster, cluster::LbPolicy},
+    endpoint::v3::{
+        ClusterLoadAssignment,
+        cluster_load_assignment::{Policy, policy::DropOverload},
+    },
+    route::v3::Route,
+};
+use xds_routing::proto::envoy::r#type::v3::{
+    FractionalPercent, fractional_percent::DenominatorType,
+};
+
+use crate::{
+    support::*,
+    world::{Backend, Change, World, assignment, check, eds, soon},
+};
+
+fn to(name: &str) -> Vec<Route> {
+    vec![route(prefix(""), cluster(name))]
+}
+
+/// Stands before a backend and sees how many connections there are.
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    open: Arc<AtomicUsize>,
+}
+
+impl Door {
+    pub(crate) async fn to(backend: &Backend) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let open = Arc::<AtomicUsize>::default();
+        let (count, behind) = (Arc::clone(&open), backend.address);
+        tokio::spawn(async move {
+            while let Ok((mut outside, _)) = listener.accept().await {
+                let count = Arc::clone(&count);
+                count.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    if let Ok(mut inside) = TcpStream::connect(behind).await {
+                        let _ = copy_bidirectional(&mut outside, &mut inside).await;
+                    }
+                    count.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self { address, open }
+    }
+
+    /// Until there are so many connections.
+    pub(crate) async fn has(&self, connections: usize) {
+        soon(async {
+            while self.open.load(Ordering::SeqCst) != connections {
+                sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// How an endpoint says that it has done nothing with a stream.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    /// `RST_STREAM` with `REFUSED_STREAM`.
+    Stream,
+    /// `GOAWAY` with `NO_ERROR`, which names no stream that was looked at.
+    Connection,
+}
+
+/// An endpoint that refuses all streams, and counts them.
+async fn refusing(how: Refusal) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let refused = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&refused);
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(refuse(socket, how, Arc::clone(&count)));
+        }
+    });
+    (address, refused)
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const ACK: u8 = 1;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+async fn refuse(
+    mut socket: TcpStream,
+    how: Refusal,
+    count: Arc<AtomicUsize>,
+) -> std::io::Result<()> {
+    let mut preface = [0; 24];
+    socket.read_exact(&mut preface).await?;
+    socket.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).await?;
+        let [a, b, c, kind, flags, stream @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]).try_into().unwrap()];
+        socket.read_exact(&mut payload).await?;
+        match kind {
+            SETTINGS if flags & ACK == 0 => {
+                socket.write_all(&frame(SETTINGS, ACK, 0, &[])).await?;
+            }
+            HEADERS => {
+                count.fetch_add(1, Ordering::SeqCst);
+                let answer = match how {
+                    Refusal::Stream => {
+                        frame(RST_STREAM, 0, u32::from_be_bytes(stream), &7_u32.to_be_bytes())
+                    }
+                    Refusal::Connection => frame(GOAWAY, 0, 0, &[0; 8]),
+                };
+                socket.write_all(&answer).await?;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A call that a server has done nothing with goes to another one, and nobody sees that it did.
+#[tokio::test]
+async fn a_call_that_was_refused_unseen_goes_elsewhere_once() {
+    for how in [Refusal::Stream, Refusal::Connection] {
+        let world = World::new().await;
+        let backend = Backend::new().await;
+        let (at, refused) = refusing(how).await;
+        world.apply(Change::new().routes(to("c")).at("c", &[backend.address]).0).await;
+        let mut client = world.health();
+        check(&mut client, &[]).await.expect("an answer");
+        world.apply(Change::new().endpoints("c", &[at, backend.address]).0).await;
+        let mut calls = 1;
+        while refused.load(Ordering::SeqCst) == 0 || calls < 20 {
+            check(&mut client, &[]).await.expect("an answer");
+            calls += 1;
+        }
+        assert_eq!(backend.calls(), calls, "{how:?}");
+
+        // Nobody else is there: it fails, as it would if nobody were there at all.
+        let world = World::new().await;
+        let (at, refused) = refusing(how).await;
+        world.apply(Change::new().routes(to("c")).at("c", &[at]).0).await;
+        let status = check(&mut world.health(), &[]).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{how:?}: {status}");
+        assert_eq!(refused.load(Ordering::SeqCst), 2, "{how:?}: it is tried twice");
+    }
+}
+
+/// A cluster that calls cannot go to any more has no connections, though routes lead to it; one that they can go to
+/// again has.
+#[tokio::test]
+async fn a_cluster_that_fails_has_no_connections() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let door = Door::to(&backend).await;
+    let mut client = world.health();
+    for _ in 0..2 {
+        world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
+        soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
+        door.has(1).await;
+        let ring = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("c") };
+        world.apply(Change::new().cluster_as(ring).0).await;
+        soon(async { while check(&mut client, &[]).await.is_ok() {} }).await;
+        door.has(0).await;
+    }
+}
+
+/// A call that takes long keeps the connection that it is on, and no other.
+#[tokio::test]
+async fn a_slow_call_keeps_its_own_connection_only() {
+    let world = World::new().await;
+    let slow = Backend::slow(Duration::from_secs(60)).await;
+    let quick = Backend::new().await;
+    let doors = [Door::to(&slow).await, Door::to(&quick).await];
+    let all = [doors[0].address, doors[1].address];
+    world.apply(Change::new().routes(to("c")).at("c", &all).0).await;
+    let client = world.health();
+    let mut calls = Vec::new();
+    while slow.calls() == 0 {
+        let mut client = client.clone();
+        calls.push(tokio::spawn(async move { client.check(HealthCheckRequest::default()).await }));
+        sleep(Duration::from_millis(5)).await;
+    }
+    doors[1].has(1).await;
+    world.apply(Change::new().endpoints("c", &all[..1]).0).await;
+    doors[1].has(0).await;
+    doors[0].has(1).await;
+    assert!(calls.iter().any(|call| !call.is_finished()), "one is still under way");
+}
+
+/// The endpoint is told how much time is left, not how much there was.
+#[tokio::test]
+async fn a_call_that_waited_has_less_time() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    world.apply(Change::new().routes(to("c")).cluster("c").0).await;
+    let waiting = {
+        let mut client = world.health();
+        let mut request = Request::new(HealthCheckRequest::default());
+        request.metadata_mut().insert("grpc-timeout", "20S".parse().unwrap());
+        request.extensions_mut().insert(WaitForReady);
+        tokio::spawn(async move { client.check(request).await.map(drop) })
+    };
+    let waited = Duration::from_millis(200);
+    sleep(waited).await;
+    assert_eq!(backend.calls(), 0);
+    world.apply(Change::new().endpoints("c", &[backend.address]).0).await;
+    soon(waiting).await.expect("no panic").expect("an answer");
+    let header = backend.counted.headers.lock().unwrap()["grpc-timeout"].clone();
+    let header = header.to_str().unwrap().to_owned();
+    let micros: u64 = header.strip_suffix('u').expect(&header).parse().unwrap();
+    let most = u64::try_from((Duration::from_secs(20) - waited).as_micros()).unwrap();
+    assert!(micros <= most, "{micros} of {most}");
+}
+
+/// Half of the calls are dropped, and the other half is not asked again after an endpoint refused it.
+#[tokio::test]
+async fn a_call_is_dropped_or_not_once() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let (at, refused) = refusing(Refusal::Stream).await;
+    let half = FractionalPercent { numerator: 50, denominator: DenominatorType::Hundred as i32 };
+    let drops = DropOverload { category: "half".into(), drop_percentage: Some(half) };
+    let endpoints = ClusterLoadAssignment {
+        policy: Some(Policy { drop_overloads: vec![drops] }),
+        ..assignment("c", &[at, backend.address])
+    };
+    let bytes = prost::Message::encode_to_vec(&endpoints);
+    world.apply(Change::new().routes(to("c")).at("c", &[backend.address]).0).await;
+    let mut client = world.health();
+    check(&mut client, &[]).await.expect("an answer");
+    let mut change = Change::new();
+    change.0.set(types::CLUSTER_LOAD_ASSIGNMENT, "c", bytes);
+    world.apply(change.0).await;
+    // Until it is in use.
+    while check(&mut client, &[]).await.is_ok() || refused.load(Ordering::SeqCst) == 0 {}
+    let mut dropped = 0;
+    for _ in 0..400 {
+        if let Err(status) = check(&mut client, &[]).await {
+            assert!(status.message().contains("dropped: half"), "{status}");
+            dropped += 1;
+        }
+    }
+    // Four standard deviations; were it decided anew for what was refused, it would be 250.
+    assert!((160..=240).contains(&dropped), "{dropped}");
+}
