@@ -195,7 +195,7 @@ impl XdsChannel {
         let invalid = || InvalidTarget { target: target.into() };
         let name = target.strip_prefix("xds:///").filter(|name| !name.is_empty());
         let name = name.ok_or_else(invalid)?;
-        let authority: Authority = name.parse().map_err(|_| invalid())?;
+        let authority = authority_of(name).ok_or_else(invalid)?;
         let listener = options.listener.clone().unwrap_or_else(|| ResourceName::from(name));
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
@@ -205,6 +205,20 @@ impl XdsChannel {
         let random = Mutex::new(Random::new(seed));
         Ok(Self { shared: Arc::new(Shared { routing, authority, random }) })
     }
+}
+
+/// Whom requests are for. A target may have what no authority can, such as a slash, which stands as a dash
+/// there; `None` is what cannot be part of a URI either.
+fn authority_of(name: &str) -> Option<Authority> {
+    let is_of_uris = |it: char| it.is_ascii_graphic() && !"\"<>\\^`{|}".contains(it);
+    if !name.chars().all(is_of_uris) {
+        return None;
+    }
+    name.parse().ok().or_else(|| {
+        let fits = |it: char| it.is_ascii_alphanumeric() || "-._~".contains(it);
+        let fitting: String = name.chars().map(|it| if fits(it) { it } else { '-' }).collect();
+        fitting.parse().ok()
+    })
 }
 
 impl tower_service::Service<Request<Body>> for XdsChannel {

@@ -204,6 +204,24 @@ async fn an_aggregate_falls_back_to_its_next_cluster() {
     assert_eq!(backend.calls(), 5);
 }
 
+/// A name with a slash is asked for, and routed by, as it stands.
+#[tokio::test]
+async fn a_name_may_be_a_path() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let listener = api_listener("a/b", &manager(rds("routes")));
+    let table = routes("routes", vec![host(&["a/b"], vec![route(prefix(""), cluster("c"))])]);
+    let mut change = Change::new().at("c", &[backend.address]).0;
+    change.set(types::LISTENER, "a/b", prost::Message::encode_to_vec(&listener));
+    change.set(types::ROUTE_CONFIGURATION, "routes", prost::Message::encode_to_vec(&table));
+    world.apply(change).await;
+    let options = xds_channel::ChannelOptions::new("node-1");
+    let channel = xds_channel::XdsChannel::new(&world.client, "xds:///a/b", options).unwrap();
+    let mut client = tonic_health::pb::health_client::HealthClient::new(channel);
+    check(&mut client, &[]).await.expect("an answer");
+    assert_eq!(backend.calls(), 1);
+}
+
 #[test]
 fn targets_have_a_form() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -213,6 +231,11 @@ fn targets_have_a_form() {
             let options = xds_channel::ChannelOptions::new("n");
             let refused = xds_channel::XdsChannel::new(&world.client, target, options).unwrap_err();
             assert_eq!(refused.target, target);
+        }
+        // A name need not be one that a request can be addressed to.
+        for target in ["xds:///a/b", "xds:///shop:80", "xds:///xdstp://a/t/shop", "xds:///[x]"] {
+            let options = xds_channel::ChannelOptions::new("n");
+            xds_channel::XdsChannel::new(&world.client, target, options).expect("a target");
         }
     });
 }
