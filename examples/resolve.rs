@@ -61,10 +61,10 @@ fn describe(cluster: &ClusterConfiguration) -> String {
             Endpoints::Known(endpoints) => {
                 let addresses = endpoints.endpoints().flat_map(|it| &it.addresses);
                 let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
-                format!("{} ({})", addresses.join(", "), leaf.note)
+                format!("{} ({})", addresses.join(", "), cluster.note)
             }
-            Endpoints::Dns(address) => format!("wherever {address} is ({})", leaf.note),
-            _ => format!("no endpoints: {}", leaf.note),
+            Endpoints::Dns(address) => format!("wherever {address} is ({})", cluster.note),
+            _ => format!("no endpoints: {}", cluster.note),
         },
         Children::Aggregate(leaves) => format!("one after the other: {leaves:?}"),
         _ => "something new".into(),

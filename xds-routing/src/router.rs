@@ -48,12 +48,14 @@ pub enum Failure {
     #[error("cluster `{0}` is not known")]
     UnknownCluster(ResourceName),
     /// The cluster does not exist, or not any more, or cannot be had.
-    #[error("cluster `{cluster}` cannot be used: {why}")]
+    #[error("cluster `{cluster}` cannot be used: {why} (resolution note: {note})")]
     NoCluster {
         /// The cluster.
         cluster: ResourceName,
         /// Why, for the message of the status.
         why: String,
+        /// What is known to be wrong beside it, else whose configuration it is (S3.091).
+        note: String,
     },
     /// The cluster is known, but no endpoint of it takes the call.
     #[error("no endpoint of cluster `{cluster}`: {why} (resolution note: {note})")]

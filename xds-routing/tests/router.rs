@@ -152,8 +152,14 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
 
     let unknown = references.start_call(&old).unwrap_err();
     assert_eq!((unknown.to_string().as_str(), unknown.code()), ("cluster `old` is not known", 13));
-    let gone = Failure::NoCluster { cluster: old, why: "does not exist".into() };
+    let gone = Failure::NoCluster {
+        cluster: old,
+        why: "does not exist".into(),
+        note: "xDS node ID: n".into(),
+    };
     assert_eq!(gone.code(), 14);
+    let text = "cluster `old` cannot be used: does not exist (resolution note: xDS node ID: n)";
+    assert_eq!(gone.to_string(), text);
     println!("covers: B26 S3.096 S3.098");
 }
 

@@ -1,12 +1,22 @@
 //! How calls fail, and what they say.
 
+use core::time::Duration;
+
+use tokio::time::sleep;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 use xds_channel::WaitForReady;
 use xds_core::{server::Transaction, types};
-use xds_routing::proto::envoy::config::{
-    cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds, cluster::LbPolicy},
-    route::v3::Route,
+use xds_routing::proto::envoy::{
+    config::{
+        cluster::v3::{
+            CircuitBreakers, Cluster,
+            circuit_breakers::Thresholds,
+            cluster::{ClusterDiscoveryType, CustomClusterType, LbPolicy},
+        },
+        route::v3::Route,
+    },
+    extensions::clusters::aggregate::v3::ClusterConfig,
 };
 
 use crate::{
@@ -16,6 +26,18 @@ use crate::{
 
 fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
+}
+
+fn aggregate(name: &str, members: &[&str]) -> Cluster {
+    let clusters = members.iter().map(|&member| member.into()).collect();
+    Cluster {
+        name: name.into(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
+            name: "envoy.clusters.aggregate".into(),
+            typed_config: Some(packed(&ClusterConfig { clusters })),
+        })),
+        ..Cluster::default()
+    }
 }
 
 /// The status of a call, which is never one of the management server's.
@@ -42,7 +64,9 @@ async fn what_is_missing_is_unavailable_and_named() {
     while !message.contains("no virtual host") {
         message = check(&mut client, &[]).await.unwrap_err().message().to_owned();
     }
-    assert_eq!(message, "no virtual host of route configuration `routes` is for `shop`");
+    let note = "(resolution note: xDS node ID: node-1)";
+    let expected = "no virtual host of route configuration `routes` is for `shop`";
+    assert_eq!(message, format!("{expected} {note}"));
 
     world.apply(Change::new().routes(vec![route(path("/s/m"), cluster("c"))]).cluster("c").0).await;
     while !message.contains("no route") {
@@ -54,7 +78,15 @@ async fn what_is_missing_is_unavailable_and_named() {
     while !message.contains("`nowhere` cannot be used") {
         message = failure(&world).await;
     }
-    println!("covers: S3.096 S3.097 S3.098");
+    assert!(message.contains("node-1"), "{message}");
+    // One that is made of what is not there.
+    let all = aggregate("all", &["nowhere"]);
+    world.apply(Change::new().routes(to("all")).cluster_as(all).0).await;
+    while !message.contains("`all` cannot be used: made of clusters none of which can be had") {
+        message = failure(&world).await;
+    }
+    assert!(message.ends_with(note), "{message}");
+    println!("covers: S3.095 S3.096 S3.097 S3.098");
 }
 
 #[tokio::test]
@@ -94,6 +126,16 @@ async fn what_is_not_supported_says_so() {
     world.apply(change.0).await;
     let refused = failure(&world).await;
     assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
+    let note = "(resolution note: xDS node ID: node-1)";
+    assert!(refused.ends_with(note), "{refused}");
+    // As part of another one it is refused as well.
+    world.apply(Change::new().routes(to("all")).cluster_as(aggregate("all", &["c"])).0).await;
+    let mut refused = String::new();
+    while !refused.contains("cluster `all`") {
+        refused = failure(&world).await;
+    }
+    assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
+    assert!(refused.ends_with(note), "{refused}");
     assert_eq!(backend.calls(), 0);
 }
 
@@ -153,8 +195,7 @@ async fn who_is_ready_to_wait_waits() {
         message = check(&mut client, &[]).await.unwrap_err().message().to_owned();
     }
     let second = waits(&client);
-    // What is asked after it is answered after it.
-    check(&mut client, &[]).await.unwrap_err();
+    sleep(Duration::from_millis(50)).await;
     assert!(!first.is_finished() && !second.is_finished());
     world.apply(Change::new().at("c", &[backend.address]).0).await;
     for waiting in [first, second] {

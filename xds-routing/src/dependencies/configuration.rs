@@ -25,6 +25,8 @@ pub struct Configuration {
     /// The virtual host's index.
     pub(super) host: usize,
     pub(super) clusters: Arc<ClusterMap>,
+    /// What is wrong beside the listener and the routes.
+    pub(super) note: ResolutionNote,
 }
 
 /// Clusters by name.
@@ -80,7 +82,8 @@ impl Configuration {
         match self.clusters.get(name) {
             Some(Ok(cluster)) => Ok(cluster),
             Some(Err(why)) => {
-                Err(Failure::NoCluster { cluster: name.clone(), why: why.to_string() })
+                let (why, note) = (why.to_string(), self.note.to_string());
+                Err(Failure::NoCluster { cluster: name.clone(), why, note })
             }
             None => Err(Failure::UnknownCluster(name.clone())),
         }
@@ -95,6 +98,8 @@ pub struct ClusterConfiguration {
     pub cluster: Arc<Cluster>,
     /// Where calls to it can go.
     pub children: Children,
+    /// What is to be part of the message of every call that fails (S3.091).
+    pub note: ResolutionNote,
 }
 
 /// Where calls to a cluster can go.
@@ -115,8 +120,6 @@ pub enum Children {
 pub struct LeafConfiguration {
     /// They.
     pub endpoints: Endpoints,
-    /// What is to be part of the message of every call that fails (S3.091).
-    pub note: ResolutionNote,
 }
 
 /// The endpoints of a cluster.
@@ -125,27 +128,17 @@ pub struct LeafConfiguration {
 pub enum Endpoints {
     /// These.
     Known(Arc<ClusterLoadAssignment>),
-    /// There are none to be had; the [note](LeafConfiguration::note) says why.
+    /// There are none to be had; the [note](ClusterConfiguration::note) says why.
     Missing,
     /// One, at whatever addresses this name has at the moment: whoever connects asks DNS for it (A37).
     Dns(SocketAddress),
 }
 
 impl ClusterConfiguration {
-    /// What a call to it that fails is told beside the reason; `None` if it is made of others, of which
-    /// one will say.
-    #[must_use]
-    pub const fn note(&self) -> Option<&ResolutionNote> {
-        match &self.children {
-            Children::Leaf(leaf) => Some(&leaf.note),
-            Children::Aggregate(_) => None,
-        }
-    }
-
-    /// How a call to it fails that finds no endpoint: why, and the [note](Self::note) (S3.090, S3.091).
+    /// How a call to it fails that finds no endpoint: why, and the [note](field@Self::note) (S3.090, S3.091).
     #[must_use]
     pub fn failure(&self, why: impl Display) -> Failure {
-        let note = self.note().map(|note| note.to_string()).unwrap_or_default();
+        let note = self.note.to_string();
         Failure::NoEndpoint { cluster: self.cluster.name.clone(), why: why.to_string(), note }
     }
 }

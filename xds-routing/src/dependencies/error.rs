@@ -41,18 +41,27 @@ pub enum ConfigurationError {
     #[error(transparent)]
     Listener(DependencyError),
     /// The listener is one of servers.
-    #[error("listener `{0}` is not for clients")]
-    NotForClients(ResourceName),
+    #[error("listener `{listener}` is not for clients (resolution note: {note})")]
+    NotForClients {
+        /// The listener.
+        listener: ResourceName,
+        /// What is known to be wrong beside it, else whose configuration it is (S3.095).
+        note: String,
+    },
     /// The route configuration cannot be had.
     #[error(transparent)]
     Routes(DependencyError),
     /// No virtual host is for the name that the channel asks for (S2.070).
-    #[error("no virtual host of route configuration `{routes}` is for `{name}`")]
+    #[error(
+        "no virtual host of route configuration `{routes}` is for `{name}` (resolution note: {note})"
+    )]
     NoVirtualHost {
         /// The route configuration.
         routes: ResourceName,
         /// The name.
         name: String,
+        /// What is known to be wrong beside listener and routes, else whose configuration it is (S3.095).
+        note: String,
     },
 }
 

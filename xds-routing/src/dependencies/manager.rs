@@ -216,6 +216,7 @@ impl DependencyManager {
             routes: Arc::clone(&root.routes),
             host: root.host,
             clusters: Arc::clone(&self.clusters),
+            note: self.note(None, Vec::new()),
         }))
     }
 
@@ -252,7 +253,7 @@ impl DependencyManager {
         let replaced = self.next.take();
         self.graph.changed.links_cut |= replaced.is_some();
         let is_usable = matches!(self.in_use, Some(Ok(_)));
-        match self.root.newest(&self.authority) {
+        match self.root.newest(&self.authority, &self.node_id) {
             None => {}
             Some(Err(_)) if is_usable && self.root.is_trouble() => {}
             Some(Err(error)) => {
@@ -314,6 +315,8 @@ impl DependencyManager {
         if shared != self.shared {
             self.shared = shared;
             changed.extend(self.clusters.keys().cloned());
+            // Also where no cluster can be used, whose failures say it all the same.
+            self.has_news |= matches!(self.in_use, Some(Ok(_)));
         }
         if !matches!(self.in_use, Some(Ok(_))) {
             self.clusters = Arc::default();
@@ -391,25 +394,22 @@ impl DependencyManager {
             Ok(cluster) => cluster,
             Err(error) => return Some(Err(error.clone().into())),
         };
-        let children = match &cluster.discovery {
-            Discovery::Aggregate(_) => self.graph.leaves(name).map(Children::Aggregate),
-            Discovery::Eds(_) | Discovery::LogicalDns(_) => {
-                Ok(Children::Leaf(self.leaf(name, cluster)))
-            }
+        let (children, note) = match &cluster.discovery {
+            Discovery::Aggregate(_) => match self.graph.leaves(name) {
+                Ok(leaves) => (Children::Aggregate(leaves), self.note_of(name, None, None)),
+                Err(error) => return Some(Err(error)),
+            },
+            Discovery::Eds(_) | Discovery::LogicalDns(_) => self.leaf(name, cluster),
         };
-        Some(children.map(|children| {
-            Arc::new(ClusterConfiguration { cluster: Arc::clone(cluster), children })
-        }))
+        Some(Ok(Arc::new(ClusterConfiguration { cluster: Arc::clone(cluster), children, note })))
     }
 
-    fn leaf(&self, name: &ResourceName, cluster: &Cluster) -> LeafConfiguration {
-        let mut errors = self.shared.clone();
-        errors.extend(self.graph.ambient(name).cloned());
-        let mut missing = None;
+    fn leaf(&self, name: &ResourceName, cluster: &Cluster) -> (Children, ResolutionNote) {
+        let (mut missing, mut of_endpoints) = (None, None);
         let endpoints = match &cluster.discovery {
             Discovery::Eds(service) => {
                 let known = self.graph.endpoints(service);
-                errors.extend(known.and_then(|known| known.ambient.clone()));
+                of_endpoints = known.and_then(|known| known.ambient.clone());
                 match known.and_then(|known| known.value.as_ref()) {
                     Some(Ok(endpoints)) => Endpoints::Known(Arc::clone(endpoints)),
                     Some(Err(error)) => {
@@ -422,8 +422,24 @@ impl DependencyManager {
             Discovery::LogicalDns(address) => Endpoints::Dns(address.clone()),
             Discovery::Aggregate(_) => Endpoints::Missing,
         };
-        let note = ResolutionNote::new(Arc::clone(&self.node_id), missing, errors);
-        LeafConfiguration { endpoints, note }
+        let note = self.note_of(name, missing, of_endpoints);
+        (Children::Leaf(LeafConfiguration { endpoints }), note)
+    }
+
+    /// What is wrong beside a cluster (S3.093).
+    fn note_of(
+        &self,
+        name: &ResourceName,
+        missing: Option<DependencyError>,
+        of_endpoints: Option<WatchError>,
+    ) -> ResolutionNote {
+        let of_cluster = self.graph.ambient(name).cloned();
+        self.note(missing, of_cluster.into_iter().chain(of_endpoints).collect())
+    }
+
+    fn note(&self, missing: Option<DependencyError>, own: Vec<WatchError>) -> ResolutionNote {
+        let errors = self.shared.iter().cloned().chain(own).collect();
+        ResolutionNote::new(Arc::clone(&self.node_id), missing, errors)
     }
 }
 

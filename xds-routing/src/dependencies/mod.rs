@@ -37,7 +37,7 @@
 //! |---|---|
 //! | no listener or no routes, or none that can be used | a [`ConfigurationError`]: all calls fail |
 //! | no such cluster | a [`ClusterError`] in its place: calls to it fail |
-//! | no endpoints | a [`LeafConfiguration`] without, whose note says why |
+//! | no endpoints | a [`LeafConfiguration`] without; the note of the cluster says why |
 //! | an error beside something that stays in use | part of the [`ResolutionNote`] of each cluster that it concerns |
 //! | trouble on the way to what is new, while the old one can be used | nothing yet: the old one stays |
 //!

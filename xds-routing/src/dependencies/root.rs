@@ -1,11 +1,17 @@
 //! The listener and its routes: what is known of them, what is in use, and what is to take its place.
 
-use alloc::{collections::BTreeSet, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::BTreeSet,
+    string::{String, ToString as _},
+    sync::Arc,
+    vec::Vec,
+};
 
 use xds_core::{ResourceName, client::WatchError};
 
 use super::{
-    ConfigurationError, DependencyError, DependencyKind, followed::Followed, outbox::Outbox,
+    ConfigurationError, DependencyError, DependencyKind, ResolutionNote, followed::Followed,
+    outbox::Outbox,
 };
 use crate::{
     listener::{Listener, Routes},
@@ -75,13 +81,21 @@ impl RootState {
     }
 
     /// The newest listener with its newest routes; `None` while it is not known what they are.
-    pub(super) fn newest(&self, authority: &str) -> Option<Result<Root, ConfigurationError>> {
+    pub(super) fn newest(
+        &self,
+        authority: &str,
+        node_id: &Arc<str>,
+    ) -> Option<Result<Root, ConfigurationError>> {
+        let note = || ResolutionNote::new(Arc::clone(node_id), None, self.ambient()).to_string();
         let listener = match self.listener.value.as_ref()? {
             Ok(listener) => listener,
             Err(error) => return Some(Err(ConfigurationError::Listener(error.clone()))),
         };
         if listener.api().is_none() {
-            return Some(Err(ConfigurationError::NotForClients(listener.name().clone())));
+            return Some(Err(ConfigurationError::NotForClients {
+                listener: listener.name().clone(),
+                note: note(),
+            }));
         }
         let routes = match (&self.inline, &self.routes.value) {
             (Some(routes), _) | (None, Some(Ok(routes))) => routes,
@@ -94,6 +108,7 @@ impl RootState {
             return Some(Err(ConfigurationError::NoVirtualHost {
                 routes: routes.name().clone(),
                 name: String::from(authority),
+                note: note(),
             }));
         };
         let clusters = routes.virtual_hosts().get(host).map(|host| host.clusters());

@@ -121,7 +121,7 @@ impl Rig {
     }
 
     pub(crate) fn note(&self, name: &str) -> String {
-        self.cluster(name).note().expect("a leaf").to_string()
+        self.cluster(name).note.to_string()
     }
 }
 

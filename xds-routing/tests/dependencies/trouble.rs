@@ -61,8 +61,11 @@ fn no_virtual_host_is_an_error() {
         it.listener("r");
         it.raw(types::ROUTE_CONFIGURATION, "r", prost::Message::encode_to_vec(&table));
     });
-    let error =
-        ConfigurationError::NoVirtualHost { routes: "r".into(), name: "shop.example.com".into() };
+    let error = ConfigurationError::NoVirtualHost {
+        routes: "r".into(),
+        name: "shop.example.com".into(),
+        note: "xDS node ID: node-1".into(),
+    };
     assert_eq!(rig.said, [Err(error)]);
     rig.told();
     rig.set(|it| {
@@ -195,7 +198,7 @@ fn what_must_no_longer_be_used_is_dropped() {
         });
         let Children::Leaf(leaf) = &rig.cluster("a").children else { panic!("no aggregate") };
         assert_eq!(leaf.endpoints, Endpoints::Missing);
-        assert!(leaf.note.to_string().starts_with("eds a: the server reports status 5"));
+        assert!(rig.note("a").starts_with("eds a: the server reports status 5"));
         rig.told();
         rig.set(|it| {
             it.remove(types::LISTENER, "l");
