@@ -4,7 +4,9 @@
 mod support;
 
 mod connections;
+mod endings;
 mod failures;
+mod order;
 mod routes;
 mod secured;
 mod swaps;

@@ -18,7 +18,8 @@ use crate::{
 const CALLERS: usize = 8;
 const SWAPS: usize = 30;
 
-/// Callers that never pause, on one channel.
+/// Callers that never pause, on one channel. Every other one of them makes streams, and keeps each until the next
+/// one speaks.
 struct Load {
     done: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -29,13 +30,23 @@ impl Load {
     fn start(world: &World) -> Self {
         let client = world.health();
         let (done, stop) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
-        let callers = (0..CALLERS).map(|_| {
+        let callers = (0..CALLERS).map(|caller| {
             let (mut client, done, stop) = (client.clone(), Arc::clone(&done), Arc::clone(&stop));
             tokio::spawn(async move {
+                let mut kept = None;
                 while !stop.load(Ordering::SeqCst) {
-                    client.check(HealthCheckRequest::default()).await?;
+                    if caller % 2 == 0 {
+                        client.check(HealthCheckRequest::default()).await?;
+                    } else {
+                        let mut stream =
+                            client.watch(HealthCheckRequest::default()).await?.into_inner();
+                        let spoke = stream.message().await?.is_some();
+                        assert!(spoke, "a stream says how it is before it ends");
+                        kept = Some(stream);
+                    }
                     done.fetch_add(1, Ordering::SeqCst);
                 }
+                drop(kept);
                 Ok(())
             })
         });

@@ -1,0 +1,128 @@
+//! Calls that are given up, and channels that are while calls are under way.
+
+use core::time::Duration;
+
+use tokio::time::sleep;
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use xds_core::types;
+use xds_routing::proto::envoy::config::{
+    cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds},
+    route::v3::Route,
+};
+
+use crate::{
+    connections::Door,
+    support::*,
+    world::{Backend, Change, World, check, eds, soon},
+};
+
+fn to(name: &str) -> Vec<Route> {
+    vec![route(prefix(""), cluster(name))]
+}
+
+/// Whether the client asks the management server for a cluster.
+async fn is_followed(world: &World, name: &str) -> bool {
+    let status = world.client.status().await.expect("a client");
+    status.iter().any(|it| it.type_url.as_str() == types::CLUSTER && it.name == name)
+}
+
+/// Who gives a call up counts no longer, and its cluster is kept for it no longer.
+#[tokio::test]
+async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
+    let world = World::new().await;
+    let slow = Backend::slow(Duration::from_secs(60)).await;
+    let quick = Backend::new().await;
+    let door = Door::to(&slow).await;
+    let one = Thresholds { max_requests: number(1), ..Thresholds::default() };
+    let narrow = Cluster {
+        circuit_breakers: Some(CircuitBreakers { thresholds: vec![one] }),
+        ..eds("given-up")
+    };
+    let change = Change::new().routes(to("given-up")).endpoints("given-up", &[door.address]);
+    world.apply(change.cluster_as(narrow).0).await;
+    let client = world.health();
+    let call = |client: &tonic_health::pb::health_client::HealthClient<_>| {
+        let mut client = client.clone();
+        tokio::spawn(async move { client.check(HealthCheckRequest::default()).await.map(drop) })
+    };
+    let first = call(&client);
+    while slow.calls() == 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let refused = check(&mut client.clone(), &[]).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    first.abort();
+    // There is room for another one.
+    let mut second = call(&client);
+    soon(async {
+        let seen = slow.calls();
+        while slow.calls() == seen {
+            if second.is_finished() {
+                second = call(&client);
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    // The second keeps its cluster while routes lead elsewhere, until it is given up as well.
+    world.apply(Change::new().routes(to("quick")).at("quick", &[quick.address]).0).await;
+    while quick.calls() == 0 {
+        let _ = check(&mut client.clone(), &[]).await;
+    }
+    assert!(is_followed(&world, "given-up").await);
+    second.abort();
+    soon(async {
+        while is_followed(&world, "given-up").await {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    door.has(0).await;
+    println!("covers: B26");
+}
+
+/// A channel ends with its last call, not before; then nothing is asked for any more, and nobody is connected to.
+#[tokio::test]
+async fn a_channel_lives_as_long_as_its_calls() {
+    let world = World::new().await;
+    let backend = Backend::slow(Duration::from_millis(300)).await;
+    let door = Door::to(&backend).await;
+    world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
+    let call = {
+        let mut client = world.health();
+        tokio::spawn(async move { client.check(HealthCheckRequest::default()).await.map(drop) })
+    };
+    soon(call).await.expect("no panic").expect("an answer, though the channel was dropped");
+
+    // A stream goes on, though nobody has the channel.
+    let mut client = world.health();
+    let mut watch = client.watch(HealthCheckRequest::default()).await.expect("a stream");
+    drop(client);
+    let watch = watch.get_mut();
+    assert_eq!(soon(watch.message()).await.unwrap().expect("a status").status, 1);
+    let not_serving = tonic_health::ServingStatus::NotServing;
+    backend.reporter.set_service_status("", not_serving).await;
+    assert_eq!(soon(watch.message()).await.unwrap().expect("a status").status, 2);
+}
+
+/// With the stream all of it goes.
+#[tokio::test]
+async fn nothing_is_left_of_a_channel() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let door = Door::to(&backend).await;
+    world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
+    let mut client = world.health();
+    let mut watch = client.watch(HealthCheckRequest::default()).await.expect("a stream");
+    assert_eq!(soon(watch.get_mut().message()).await.unwrap().expect("a status").status, 1);
+    drop(client);
+    drop(watch);
+    door.has(0).await;
+    soon(async {
+        while !world.client.status().await.expect("a client").is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
