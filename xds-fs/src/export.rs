@@ -100,14 +100,14 @@ impl Export {
         self.directory.join(format!("{stem}.{}", self.format.suffix()))
     }
 
-    /// Exports all resources of a view, which come by type, and returns which files that changed. After an error
-    /// another call begins where this one has ended.
+    /// Exports all resources of a view and returns which files that changed. A file that cannot be written stays as it
+    /// was and keeps no other from being written.
     ///
     /// This reads and writes, and so blocks.
     ///
     /// # Errors
     ///
-    /// A file cannot be written, or a resource is none of its type; the error names the file.
+    /// A file cannot be written, or a resource is none of its type; the error names the first such file.
     pub fn write<'a>(
         &mut self,
         resources: impl IntoIterator<Item = (&'a TypeUrl, &'a ResourceName, &'a Bytes)>,
@@ -119,15 +119,21 @@ impl Export {
             types.entry(type_url.clone()).or_default().push(resource);
         }
         let mut changed = Vec::new();
+        let mut failed = None;
         for (type_url, resources) in types {
             let path = self.path_of(&type_url);
-            let content = self.content(&type_url, resources).map_err(|why| about(&path, why))?;
-            if put(&path, &content).map_err(|why| about(&path, why))? == Put::Written {
-                changed.push(path);
+            let content = self.content(&type_url, resources);
+            match content.and_then(|content| put(&path, &content)) {
+                Ok(put) => {
+                    self.exported.insert(type_url);
+                    changed.extend((put == Put::Written).then_some(path));
+                }
+                Err(why) => {
+                    failed.get_or_insert_with(|| about(&path, why));
+                }
             }
-            self.exported.insert(type_url);
         }
-        Ok(changed)
+        failed.map_or(Ok(changed), Err)
     }
 
     /// One whose bytes do not say its name goes with a wrapper that does.

@@ -201,3 +201,18 @@ fn secrets_are_written_as_they_are() {
     let text = fs::read_to_string(world.export.path_of(&SECRET.into())).unwrap();
     assert!(text.contains("hush"), "{text}");
 }
+
+#[test]
+fn a_file_that_cannot_be_written_keeps_no_other_from_being_written() {
+    let folder = Folder::new("export-in-the-way");
+    let mut world = World::new(&folder, ExportFormat::Json);
+    fs::create_dir(folder.path("out/cds.json")).unwrap();
+    world.apply(|it| {
+        it.set(CLUSTER, "a", cluster("a"));
+        it.set(CLUSTER_LOAD_ASSIGNMENT, "a", endpoints("a"));
+    });
+    let contents = world.server.contents(&ViewName::default());
+    let why = world.export.write(contents.iter()).unwrap_err().to_string();
+    assert!(why.contains("cds.json"), "{why}");
+    assert!(folder.path("out/eds.json").is_file());
+}
