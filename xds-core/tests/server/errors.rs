@@ -150,6 +150,20 @@ fn errors_are_told_once_to_who_asks_by_name() {
             d> cds ack
             d<",
         ),
+        // Who has a resource without naming it is told that it is gone, not what is wrong with it now.
+        (
+            "M178 IS28",
+            "
+            set cds a=1 b=1 c=1
+            d> cds +*
+            d< cds first a=1 b=1 c=1
+            2d> cds +* has:a=1 has:b=1
+            set cds -a
+            set cds !a=7
+            2d< cds first c=1 -a
+            2d> cds ack
+            2d<",
+        ),
         (
             "M223",
             "

@@ -23,9 +23,8 @@ impl Turn<'_> {
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
         let edge_due = edge.due.map(|due| due.cause);
-        // Of what lingers there is nothing to be told but that it is gone.
-        let lingers = edge.standing == Standing::Lingering && !exists;
-        let has_error = !lingers && self.error_of(edge.resource).is_some();
+        // Who does not name it is told nothing but that it is gone (M178).
+        let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
         if touch == Touch::Error && exists && !has_error {
             return;
         }

@@ -183,9 +183,10 @@ impl Turn<'_> {
             let (at, standing) = (edge.resource, edge.standing);
             let parting = standing.is_passing();
             let has_had_it = edge.sent != 0;
-            let error = match parting {
-                true => None,
-                false => self.push_error(at, |bytes| parts.set_aside(bytes)),
+            // Errors are for who names the resource, not for who has to be told that it is gone (M178).
+            let error = match standing.is_subscribed() {
+                true => self.push_error(at, |bytes| parts.set_aside(bytes)),
+                false => None,
             };
             if error == Some(Room::Full) {
                 if is_walk_empty {

@@ -74,9 +74,9 @@ impl Turn<'_> {
             let (resource, standing) = (edge.resource, edge.standing);
             let next = self.edges.next(Chain::Due, slot);
             // Errors are for who names the resource, not for who has to be told that it is gone (M178).
-            let error = match standing.is_passing() {
-                true => None,
-                false => self.push_error(resource, |bytes| errors.set_aside(bytes)),
+            let error = match standing.is_subscribed() {
+                true => self.push_error(resource, |bytes| errors.set_aside(bytes)),
+                false => None,
             };
             if error != Some(Room::Full) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
