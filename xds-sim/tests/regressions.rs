@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 30] = [
+const MENDED: [(&str, &str, &str); 31] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -156,6 +156,11 @@ const MENDED: [(&str, &str, &str); 30] = [
         "who came back with a resource that is gone since is told that, and no error, unless he names it (IS28)",
         "variant=delta types=3 names=1 operations=20 order=AfterAcks actions={watch-all,unwatch,empty,watch-when-told,set-for-a-while,set-error,watch-many,watch-alias} faults={end,half-open,restart-client,lag,slow,late-timers,clog,other-replica}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAwACAAABAAAAAAAAAQAAAAAAAAEACAAAAAABAAQAAgAAAQkAAAAAAAEFEwAAAAABBwYAAgAAAQAJAAIABA",
+    ),
+    (
+        "an alias that came to stand for something before its end was said is not told to be gone (IS11)",
+        "variant=delta types=1 names=1 operations=20 actions={watch-all,unwatch,watch-again,storm,empty,watch-when-told,watch-many,watch-alias}",
+        "AAEAAAAAAAAAAQALAAAAAAEABAAAAAABAAUAAAAWAQMAAAAAAAEABw",
     ),
 ];
 

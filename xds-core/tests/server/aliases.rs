@@ -68,6 +68,18 @@ fn a_subscription_by_alias_is_one_to_the_resource() {
             set vhds -r/a
             d< vhds changed -r/a",
         ),
+        // Under the wildcard, an end of a subscription is answered with where the name stands.
+        (
+            "M136 M91 IS11",
+            "
+            d> vhds +r/x
+            d< vhds first -r/x
+            d> vhds +*
+            d> vhds -r/x
+            set vhds r/a+r/x=1
+            d> vhds ack
+            d< vhds changed r/a+r/x=1",
+        ),
     ]);
 }
 

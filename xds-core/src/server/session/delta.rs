@@ -182,7 +182,10 @@ impl Turn<'_> {
         let Some(resource) = self.arena.at(slot).filter(|it| it.payload.is_some()) else { return };
         let has_it = self.session.wildcard.is_some_and(|it| resource.stamp <= it.cursor);
         let edge = match self.edges.find(self.slot, slot) {
-            None if has_it => self.connect_parting(slot),
+            None if has_it => {
+                let edge = self.connect_parting(slot);
+                edge.inspect(|&edge| self.edges.set_sent(&mut self.session.edges, edge, 1))
+            }
             edge => edge,
         };
         if let Some(edge) = edge {
@@ -268,7 +271,7 @@ impl Turn<'_> {
         } else {
             // It is sent or, should it go before that, told of.
             self.make_due(edge, cause);
-            self.note_other_version(edge);
+            self.edges.set_sent(&mut self.session.edges, edge, 1);
             self.let_linger_if_gone(edge);
         }
     }

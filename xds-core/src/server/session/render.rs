@@ -221,7 +221,7 @@ impl Turn<'_> {
                 }
                 payload => {
                     // Of a glob with members, these are all there is to say; of an alias, what it stands for.
-                    let is_alias = !has_had_it && !parting && self.meaning(at).is_some();
+                    let is_alias = !has_had_it && self.meaning(at).is_some();
                     let is_spoken_for =
                         payload.is_none() && (is_alias || self.arena.has_members(at));
                     if payload.is_none() && tells_removals && !is_spoken_for {
