@@ -173,9 +173,13 @@ impl DependencyManager {
         *count = count.saturating_sub(1);
         if *count == 0 {
             self.subscriptions.remove(cluster);
+            let in_use = self.in_use.as_ref().and_then(|it| it.as_ref().ok());
+            let is_in_use = in_use.is_some_and(|root| root.clusters.contains(cluster));
             let is_routed = self.routed().any(|root| root.clusters.contains(cluster));
-            if !is_routed {
-                self.graph.changed.links_cut = true;
+            // What only the next routes lead to is followed, and does not belong to the rest yet.
+            self.graph.changed.members |= !is_in_use;
+            self.graph.changed.links_cut |= !is_routed;
+            if !is_in_use {
                 self.advance();
             }
         }

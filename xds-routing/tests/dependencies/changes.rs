@@ -232,7 +232,10 @@ fn run(variant: Variant, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(300),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn it_ends_where_it_would_have_begun(steps in vec(any_step(), 1..40)) {

@@ -34,6 +34,30 @@ fn a_cluster_that_calls_hold_stays() {
     println!("covers: B26 B44");
 }
 
+/// It is followed for the routes that are to come, and belongs to the rest when they do.
+#[test]
+fn what_is_held_no_longer_waits_for_the_next_routes() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.inline(&["a"]).whole("a", &[1]).whole("b", &[2]);
+        });
+        rig.subscribe("b");
+        assert_eq!(rig.last(), "[a] a=1 b=2");
+        rig.set(|it| {
+            it.inline(&["b", "c"]);
+        });
+        assert!(rig.told().is_empty(), "c is not there");
+        rig.unsubscribe("b");
+        assert_eq!(rig.told(), ["[a] a=1"]);
+        rig.set(|it| {
+            it.whole("c", &[3]);
+        });
+        assert_eq!(rig.told(), ["[b c] b=2 c=3"]);
+    }
+    println!("covers: B26 B44");
+}
+
 #[test]
 fn a_plugin_may_name_clusters() {
     let mut rig = Rig::new(VARIANTS[1]);
