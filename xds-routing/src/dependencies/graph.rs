@@ -1,5 +1,7 @@
 //! Clusters, what they are made of and their endpoints: what is known of each, and what is in use.
 
+mod aggregates;
+
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -8,8 +10,9 @@ use alloc::{
 
 use xds_core::{ResourceName, client::WatchError};
 
+pub(super) use self::aggregates::Leafless;
 use super::{
-    ClusterError, DependencyError, DependencyKind, MAX_AGGREGATE_DEPTH,
+    DependencyError, DependencyKind, MAX_AGGREGATE_DEPTH,
     followed::{Followed, News},
     outbox::Outbox,
 };
@@ -28,6 +31,8 @@ pub(super) struct Graph {
     endpoints: BTreeMap<ResourceName, EndpointsNode>,
     /// The clusters that are made of others, be it in use or next.
     aggregates: BTreeSet<ResourceName>,
+    /// How often something was told of a cluster.
+    told: u64,
     pub(super) changed: Changed,
 }
 
@@ -52,9 +57,36 @@ struct Node {
     next: Option<Arc<Cluster>>,
     /// What is wrong beside the newest of both.
     ambient: Option<WatchError>,
+    /// Since when it is to be found as the newest of both says, in the graph's count.
+    since: u64,
+    /// When something was told of it last, in the same.
+    heard: u64,
+    /// Whether it is watched anew, to hear of it once more.
+    is_asked_again: bool,
 }
 
 impl Node {
+    const fn at(depth: usize) -> Self {
+        Self {
+            depth,
+            in_use: None,
+            next: None,
+            ambient: None,
+            since: 0,
+            heard: 0,
+            is_asked_again: false,
+        }
+    }
+
+    /// Something is told of it, be it new or not.
+    fn hear(&mut self, told: u64, value: Result<&Cluster, &DependencyError>) {
+        (self.heard, self.is_asked_again) = (told, false);
+        let known = self.next.as_ref().or_else(|| self.current()).map(|known| &known.discovery);
+        if known != value.ok().map(|new| &new.discovery) {
+            self.since = told;
+        }
+    }
+
     fn current(&self) -> Option<&Arc<Cluster>> {
         self.in_use.as_ref().and_then(|result| result.as_ref().ok())
     }
@@ -163,35 +195,6 @@ impl Graph {
         self.endpoints.get(name).map(|node| &node.followed)
     }
 
-    /// What a cluster is made of in the end, in the order of use, each once. A cluster that comes up again
-    /// further down counts at its first place, which ends every loop (A37).
-    pub(super) fn leaves(&self, name: &ResourceName) -> Result<Vec<ResourceName>, ClusterError> {
-        let (mut seen, mut leaves) = (BTreeSet::new(), Vec::new());
-        self.gather(name, 0, &mut seen, &mut leaves)?;
-        if leaves.is_empty() { Err(ClusterError::NoLeaves) } else { Ok(leaves) }
-    }
-
-    fn gather(
-        &self,
-        name: &ResourceName,
-        depth: usize,
-        seen: &mut BTreeSet<ResourceName>,
-        leaves: &mut Vec<ResourceName>,
-    ) -> Result<(), ClusterError> {
-        if !seen.insert(name.clone()) {
-            return Ok(());
-        }
-        if depth >= MAX_AGGREGATE_DEPTH {
-            return Err(ClusterError::TooDeep);
-        }
-        let Some(Ok(cluster)) = self.in_use(name) else { return Ok(()) };
-        let Discovery::Aggregate(members) = &cluster.discovery else {
-            leaves.push(name.clone());
-            return Ok(());
-        };
-        members.iter().try_for_each(|member| self.gather(member, depth + 1, seen, leaves))
-    }
-
     /// These clusters and all that they are made of, as far as they are settled.
     pub(super) fn reach<'a>(
         &'a self,
@@ -226,8 +229,7 @@ impl Graph {
             match self.nodes.get_mut(&name) {
                 None => {
                     outbox.watch(DependencyKind::Cluster, &name);
-                    let node = Node { depth, in_use: None, next: None, ambient: None };
-                    self.nodes.insert(name, node);
+                    self.nodes.insert(name, Node::at(depth));
                 }
                 // There is a shorter way to it, so that more of what is below may be near enough.
                 Some(node) if depth < node.depth => {
@@ -341,6 +343,10 @@ impl Graph {
         outbox: &mut Outbox,
     ) {
         let Some(node) = self.nodes.get_mut(name) else { return };
+        if let News::Value(value) = &news {
+            self.told = self.told.saturating_add(1);
+            node.hear(self.told, value.as_deref());
+        }
         match news {
             News::Nothing => {}
             News::Ambient(error) => {
@@ -397,48 +403,6 @@ impl Graph {
             self.promote(name, outbox);
         }
         self.settle_aggregates(outbox);
-    }
-
-    /// Takes aggregates into use of which every member is settled or could be.
-    fn settle_aggregates(&mut self, outbox: &mut Outbox) {
-        let has_next =
-            |name: &&ResourceName| self.nodes.get(*name).is_some_and(|node| node.next.is_some());
-        let waiting: Vec<ResourceName> = self.aggregates.iter().filter(has_next).cloned().collect();
-        for name in waiting {
-            // Together, since they may be made of each other.
-            for name in self.ready_together(&name).unwrap_or_default() {
-                self.promote(&name, outbox);
-            }
-        }
-    }
-
-    /// The aggregate and those below it that wait, if there is nothing else that they wait for.
-    fn ready_together(&self, name: &ResourceName) -> Option<BTreeSet<ResourceName>> {
-        let next_members =
-            |name: &ResourceName| match &self.nodes.get(name)?.next.as_ref()?.discovery {
-                Discovery::Aggregate(members) => Some(members),
-                Discovery::Eds(_) | Discovery::LogicalDns(_) => None,
-            };
-        // What can be used is not given up for what cannot be had at the moment.
-        let is_usable = self.is_usable(name);
-        let mut group = BTreeSet::from([name.clone()]);
-        let mut waiting: Vec<&ResourceName> = next_members(name)?.iter().collect();
-        while let Some(member) = waiting.pop() {
-            match self.nodes.get(member) {
-                // Too deep to be followed, which is found when leaves are gathered.
-                None => {}
-                Some(_) if group.contains(member) => {}
-                Some(node) if node.is_settled() && is_usable && !self.are_certain(member) => {
-                    return None;
-                }
-                Some(node) if node.is_settled() => {}
-                Some(_) => {
-                    waiting.extend(next_members(member)?);
-                    group.insert(member.clone());
-                }
-            }
-        }
-        Some(group)
     }
 
     fn is_leaf_ready(&self, name: &ResourceName) -> bool {

@@ -17,7 +17,7 @@ use super::{
     DependencyError, DependencyKind, Endpoints, LeafConfiguration, ResolutionNote,
     configuration::ClusterMap,
     followed::News,
-    graph::Graph,
+    graph::{Graph, Leafless},
     outbox::Outbox,
     root::{Root, RootState},
 };
@@ -401,7 +401,8 @@ impl DependencyManager {
         let (children, note) = match &cluster.discovery {
             Discovery::Aggregate(_) => match self.graph.leaves(name) {
                 Ok(leaves) => (Children::Aggregate(leaves), self.note_of(name, None, None)),
-                Err(error) => return Some(Err(error)),
+                Err(Leafless::TooDeep) => return Some(Err(ClusterError::TooDeep)),
+                Err(Leafless::NoLeaves) => return Some(Err(ClusterError::NoLeaves)),
             },
             Discovery::Eds(_) | Discovery::LogicalDns(_) => self.leaf(name, cluster),
         };

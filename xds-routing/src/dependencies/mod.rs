@@ -25,11 +25,15 @@
 //! |---|---|
 //! | the listener or its routes | the routes are there, and every cluster that they name |
 //! | where a cluster has its endpoints from | these are there |
-//! | of which clusters an aggregate is made | all of them are there |
+//! | of which clusters an aggregate is made | all of them are there, and lead somewhere or surely nowhere |
 //! | all else, endpoints above all | it does not stay; and nothing that waits holds that up |
 //!
 //! The last line is where this differs from gRPC's own libraries: there, one new cluster that is slow keeps the new
 //! endpoints of all others from being used.
+//!
+//! Half of an update can look as if clusters were made of each other where the whole of it turns round who is made of
+//! whom. What can be used is not given up for that: a cluster that would lead nowhere is first asked for once more, by
+//! a new watch. A loop that stays is told at once then (A37).
 //!
 //! # What goes wrong
 //!

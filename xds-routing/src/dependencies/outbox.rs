@@ -28,6 +28,15 @@ impl Outbox {
         }
     }
 
+    /// Watches anew what is watched.
+    pub(super) fn renew(&mut self, kind: DependencyKind, name: &ResourceName) {
+        let dependency = Dependency::new(kind, name.clone());
+        // A watch that is yet to be started is new.
+        if self.starts.insert(dependency.clone()) {
+            self.ends.insert(dependency);
+        }
+    }
+
     pub(super) fn pop(&mut self) -> Option<DependencyOutput> {
         if let Some(next) = self.starts.first()
             && !self.ends.contains(next)

@@ -5,7 +5,10 @@ use std::time::Duration;
 use xds_core::types;
 use xds_routing::dependencies::MAX_AGGREGATE_DEPTH;
 
-use crate::rig::{Rig, VARIANTS};
+use crate::{
+    network::Asks,
+    rig::{Rig, VARIANTS},
+};
 
 #[test]
 fn an_aggregate_is_followed_to_its_leaves() {
@@ -196,4 +199,74 @@ fn trouble_on_the_way_to_a_new_member_keeps_the_old_ones() {
         assert!(told.contains(" x=(made of clusters none of which can be had)"), "{told}");
     }
     println!("covers: B44");
+}
+
+const NO_LEAVES: &str = "(made of clusters none of which can be had)";
+
+/// One update turns round who is made of whom. What is half of it, because the rest has not been told yet or
+/// waits for its endpoints, looks as if they were made of each other.
+#[test]
+fn clusters_that_swap_places_are_not_seen_by_halves() {
+    let names = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"], ["c", "b", "a"]];
+    for (variant, [x, y, z]) in VARIANTS.into_iter().flat_map(|it| names.map(|names| (it, names))) {
+        for asks in [Asks::AtRest, Asks::AfterEveryNotice] {
+            let mut rig = Rig::new(variant);
+            rig.asks = asks;
+            rig.set(|it| {
+                it.inline(&["a", "b", "c"]).whole(x, &[1]).aggregate(y, &[x]).aggregate(z, &[y]);
+            });
+            assert!(rig.last().contains(&format!(" {z}=<{x}>")));
+            rig.set(|it| {
+                it.aggregate(x, &[y]).aggregate(y, &[z]).eds(z, "new");
+            });
+            let told = rig.told();
+            assert!(told.iter().all(|it| !it.contains(NO_LEAVES)), "{told:?}");
+            rig.set(|it| {
+                it.endpoints("new", &[2]);
+            });
+            let told = rig.told();
+            assert!(told.iter().all(|it| !it.contains(NO_LEAVES)), "{told:?}");
+            let last = told.last().expect("a configuration");
+            for expected in [format!(" {x}=<{z}>"), format!(" {y}=<{z}>"), format!(" {z}=2")] {
+                assert!(last.contains(&expected), "{last}");
+            }
+            assert_eq!(rig.watched(), "lds:l cds:a cds:b cds:c eds:new");
+        }
+    }
+    println!("covers: B30a B44");
+}
+
+/// What is made of itself in the end, and of nothing else, is told as soon as that is certain, whatever was in
+/// use before.
+#[test]
+fn a_loop_without_a_leaf_is_an_error() {
+    for variant in VARIANTS {
+        for (x, y) in [("a", "b"), ("b", "a")] {
+            let mut rig = Rig::new(variant);
+            rig.set(|it| {
+                it.inline(&["a", "b"]).whole(x, &[1]).aggregate(y, &[x]);
+            });
+            assert!(rig.last().contains(&format!(" {y}=<{x}>")));
+            // Only one of them changes, and the other one is not sent again.
+            rig.set(|it| {
+                it.aggregate(x, &[y]);
+            });
+            assert_eq!(rig.last(), format!("[a b] a={NO_LEAVES} b={NO_LEAVES}"));
+            assert_eq!(rig.watched(), "lds:l cds:a cds:b");
+            rig.set(|it| {
+                it.whole(y, &[3]);
+            });
+            assert!(rig.last().contains(&format!(" {x}=<{y}>")));
+            // Both change at once.
+            rig.set(|it| {
+                it.whole("c", &[4]).aggregate(x, &["c"]).aggregate(y, &["c"]);
+            });
+            assert_eq!(rig.last(), "[a b] a=<c> b=<c> c=4");
+            rig.set(|it| {
+                it.aggregate(x, &[y]).aggregate(y, &[x]);
+            });
+            assert_eq!(rig.last(), format!("[a b] a={NO_LEAVES} b={NO_LEAVES}"));
+        }
+    }
+    println!("covers: B30a B44");
 }

@@ -17,6 +17,7 @@ use xds_routing::dependencies::{
 };
 
 use crate::{
+    network::Asks,
     resources,
     rig::{Outcome, Rig, Store, VARIANTS},
 };
@@ -249,8 +250,10 @@ proptest! {
     fn who_never_breaks_anything_sees_nothing_broken(
         rollouts in vec((subsequence(CLUSTERS.to_vec(), 1..5).prop_shuffle(), 0..8_u32), 1..20),
     ) {
-        for variant in VARIANTS {
+        let all_asks = [Asks::AtRest, Asks::AfterEveryNotice];
+        for (variant, asks) in VARIANTS.into_iter().flat_map(|it| all_asks.map(|asks| (it, asks))) {
             let mut rig = Rig::new(variant);
+            rig.asks = asks;
             let mut before: Vec<&str> = Vec::new();
             for (number, (clusters, kind)) in (1..).zip(&rollouts) {
                 // What routes lead to now is there; what they no longer lead to is not.

@@ -84,3 +84,29 @@ fn a_handle_will_do() {
     }
     println!("covers: B44");
 }
+
+#[test]
+fn behind_a_handle_too_a_swap_is_not_seen_by_halves_and_a_loop_is_an_error() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        let told = rig.set(|it| {
+            it.inline(&["a", "b"]).whole("a", &[1]).aggregate("b", &["a"]);
+        });
+        assert_eq!(told, ["[a b] a=1 b=<a>"]);
+        let mut told = rig.set(|it| {
+            it.aggregate("a", &["b"]).eds("b", "new");
+        });
+        told.extend(rig.set(|it| {
+            it.endpoints("new", &[2]);
+        }));
+        assert_eq!(told.last().map(String::as_str), Some("[a b] a=<b> b=2"));
+        assert!(told.iter().all(|it| !it.contains("none of which")), "{told:?}");
+        let told = rig.set(|it| {
+            it.aggregate("b", &["a"]);
+        });
+        let none = "(made of clusters none of which can be had)";
+        assert_eq!(told, [format!("[a b] a={none} b={none}")]);
+        assert_eq!(rig.client.watch_count(), 3);
+    }
+    println!("covers: B30a B44");
+}

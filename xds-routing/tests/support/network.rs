@@ -43,6 +43,16 @@ pub(crate) struct Network<F: Follower> {
     variant: Variant,
     connection: Option<Connection>,
     is_down: bool,
+    pub(crate) asks: Asks,
+}
+
+/// When who follows is asked what it has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// When the client has nothing more to say.
+    AtRest,
+    /// Also between two notices of the same response.
+    AfterEveryNotice,
 }
 
 struct Connection {
@@ -71,6 +81,7 @@ impl<F: Follower> Network<F> {
             variant,
             connection: None,
             is_down: false,
+            asks: Asks::AtRest,
         }
     }
 
@@ -170,6 +181,9 @@ impl<F: Follower> Network<F> {
             Output::Notify(watch, notice) => {
                 let foreign = self.follower.handle_notice(watch, notice, &mut self.client, now);
                 assert_eq!(foreign, None, "nobody else watches");
+                if self.asks == Asks::AfterEveryNotice {
+                    self.said.extend(self.follower.poll_said());
+                }
             }
             other => panic!("nobody asked for {other:?}"),
         }
