@@ -82,7 +82,8 @@ impl Configuration {
         match self.clusters.get(name) {
             Some(Ok(cluster)) => Ok(cluster),
             Some(Err(why)) => {
-                let (why, note) = (why.to_string(), self.note.to_string());
+                let note = why.note().unwrap_or(&self.note).to_string();
+                let why = why.to_string();
                 Err(Failure::NoCluster { cluster: name.clone(), why, note })
             }
             None => Err(Failure::UnknownCluster(name.clone())),

@@ -8,7 +8,7 @@ use xds_core::{
     client::{ErrorCategory, InvalidWatch, WatchError},
 };
 
-use super::MAX_AGGREGATE_DEPTH;
+use super::{MAX_AGGREGATE_DEPTH, ResolutionNote};
 use crate::judge::InvalidResource;
 
 /// Why a resource cannot be had.
@@ -74,8 +74,26 @@ pub enum ClusterError {
     Resource(#[from] DependencyError),
     /// It is made of clusters that are made of clusters, and so on for too long (A37).
     #[error("made of clusters more than {MAX_AGGREGATE_DEPTH} deep")]
-    TooDeep,
+    TooDeep {
+        /// What is known to be wrong beside it.
+        note: ResolutionNote,
+    },
     /// It is made of clusters, none of which can be had (A37).
     #[error("made of clusters none of which can be had")]
-    NoLeaves,
+    NoLeaves {
+        /// What is known to be wrong beside it.
+        note: ResolutionNote,
+    },
+}
+
+impl ClusterError {
+    /// What is known to be wrong beside it: of the listener, the routes and the cluster (S3.093). `None` if the
+    /// error itself says all that there is of the cluster.
+    #[must_use]
+    pub const fn note(&self) -> Option<&ResolutionNote> {
+        match self {
+            Self::Resource(_) => None,
+            Self::TooDeep { note } | Self::NoLeaves { note } => Some(note),
+        }
+    }
 }

@@ -399,11 +399,14 @@ impl DependencyManager {
             Err(error) => return Some(Err(error.clone().into())),
         };
         let (children, note) = match &cluster.discovery {
-            Discovery::Aggregate(_) => match self.graph.leaves(name) {
-                Ok(leaves) => (Children::Aggregate(leaves), self.note_of(name, None, None)),
-                Err(Leafless::TooDeep) => return Some(Err(ClusterError::TooDeep)),
-                Err(Leafless::NoLeaves) => return Some(Err(ClusterError::NoLeaves)),
-            },
+            Discovery::Aggregate(_) => {
+                let note = self.note_of(name, None, None);
+                match self.graph.leaves(name) {
+                    Ok(leaves) => (Children::Aggregate(leaves), note),
+                    Err(Leafless::TooDeep) => return Some(Err(ClusterError::TooDeep { note })),
+                    Err(Leafless::NoLeaves) => return Some(Err(ClusterError::NoLeaves { note })),
+                }
+            }
             Discovery::Eds(_) | Discovery::LogicalDns(_) => self.leaf(name, cluster),
         };
         Some(Ok(Arc::new(ClusterConfiguration { cluster: Arc::clone(cluster), children, note })))

@@ -202,7 +202,8 @@ fn check_whole(configuration: &Configuration, subscribed: &BTreeSet<&str>) {
         }
     }
     // Of what an aggregate is made that has nothing to offer cannot be seen.
-    let hides = |entry: &Result<_, ClusterError>| matches!(entry, Err(ClusterError::NoLeaves));
+    let hides =
+        |entry: &Result<_, ClusterError>| matches!(entry, Err(ClusterError::NoLeaves { .. }));
     if !clusters.values().any(hides) {
         let all: BTreeSet<ResourceName> = clusters.keys().cloned().collect();
         assert_eq!(all, named, "nobody needs the rest");

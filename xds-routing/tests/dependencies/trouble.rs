@@ -148,6 +148,43 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
     println!("covers: S3.022 S3.091 S3.092 S3.093 S3.094 S3.095");
 }
 
+/// The same of a cluster that is made of others, of which none can be had: it has no place for a note but the
+/// failure.
+#[test]
+fn an_aggregate_without_leaves_tells_its_own_trouble() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a", "b"]).aggregate("a", &["a"]).whole("b", &[2]);
+        });
+        let failure = |rig: &Rig| {
+            let in_use = rig.follower.manager().configuration().unwrap().unwrap();
+            in_use.cluster(&"a".into()).unwrap_err().to_string()
+        };
+        let why = "cluster `a` cannot be used: made of clusters none of which can be had";
+        assert_eq!(failure(&rig), format!("{why} (resolution note: xDS node ID: node-1)"));
+        rig.told();
+        rig.set(|it| {
+            it.raw(types::CLUSTER, "a", crate::resources::aggregate("a", &[]));
+        });
+        assert_eq!(rig.told().len(), 1, "who sends calls is told");
+        let of_cluster = failure(&rig);
+        assert!(of_cluster.starts_with(&format!("{why} (resolution note: cds a: invalid: ")));
+        assert_eq!(rig.note("b"), "xDS node ID: node-1");
+        rig.set(|it| {
+            it.error(types::ROUTE_CONFIGURATION, "r", StatusCode::Unavailable);
+        });
+        let both = failure(&rig);
+        assert!(both.contains("(resolution note: rds r: the server reports status 14"), "{both}");
+        assert!(both.contains("; cds a: invalid: "), "{both}");
+        rig.set(|it| {
+            it.aggregate("a", &["a", "a"]).routes("r", &["a", "b", "a"]);
+        });
+        assert!(failure(&rig).ends_with("(resolution note: xDS node ID: node-1)"));
+    }
+    println!("covers: S3.091 S3.092 S3.093");
+}
+
 #[test]
 fn a_failed_call_says_that_the_server_is_lost() {
     for variant in VARIANTS {
