@@ -16,7 +16,6 @@ use tokio::{
     time::Instant,
 };
 use tonic::body::Body;
-use xds_bootstrap::TlsFiles;
 use xds_core::{ResourceName, Time};
 use xds_routing::{
     Random,
@@ -29,6 +28,7 @@ use xds_routing::{
 
 use crate::{
     ChannelOptions,
+    certificates::Providers,
     counters::OfProcess,
     dial::{ConnectionNews, Dial},
     driver::News,
@@ -83,7 +83,7 @@ pub(crate) struct Cluster {
     times: BalancerTimes,
     random: Random,
     dial: Dial,
-    providers: BTreeMap<String, TlsFiles>,
+    providers: Arc<Providers>,
     news: mpsc::UnboundedSender<News>,
     /// What it is, to say in failures; `None` while calls to it fail.
     configuration: Option<Arc<ClusterConfiguration>>,
@@ -100,6 +100,7 @@ impl Cluster {
         name: &ResourceName,
         host: &Arc<str>,
         options: &ChannelOptions,
+        providers: &Arc<Providers>,
         seed: u64,
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
@@ -112,7 +113,7 @@ impl Cluster {
             times: options.times,
             random,
             dial,
-            providers: options.certificate_providers.clone(),
+            providers: Arc::clone(providers),
             news,
             configuration: None,
             leaves: Vec::new(),

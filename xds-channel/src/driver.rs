@@ -22,6 +22,7 @@ use xds_routing::{
 
 use crate::{
     ChannelOptions,
+    certificates::{Provider, Providers},
     cluster::{Clock, Cluster, ClusterState},
     dial::ConnectionNews,
 };
@@ -69,6 +70,7 @@ pub(crate) enum News {
 pub(crate) struct Driver {
     dependencies: HandleDependencies,
     options: ChannelOptions,
+    providers: Arc<Providers>,
     clock: Clock,
     random: Random,
     clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
@@ -89,8 +91,11 @@ impl Driver {
     ) -> (Self, watch::Receiver<Routing>) {
         let (routing, watched) = watch::channel(Routing::Unknown);
         let (own_news, news) = mpsc::unbounded_channel();
+        let files = options.certificate_providers.iter();
+        let providers = files.map(|(name, files)| (name.clone(), Provider::new(files.clone())));
         let driver = Self {
             dependencies: HandleDependencies::new(manager, client),
+            providers: Arc::new(providers.collect()),
             options,
             clock: Clock(Instant::now()),
             random: Random::new(seed ^ 1),
@@ -162,7 +167,9 @@ impl Driver {
         let (cluster, weak) = self.clusters.entry(name.clone()).or_insert_with(|| {
             let seed = self.random.next_u64();
             let news = self.own_news.clone();
-            (Cluster::new(name, &self.host, &self.options, seed, news), Weak::new())
+            let cluster =
+                Cluster::new(name, &self.host, &self.options, &self.providers, seed, news);
+            (cluster, Weak::new())
         });
         let hold = Hold { name: name.clone(), state: cluster.state(), news: self.own_news.clone() };
         let hold = Arc::new(hold);

@@ -53,7 +53,9 @@
 //! A cluster says who vouches for its endpoints, which names their certificates may have, and which certificate is shown to
 //! them (A29). It names instances of certificate providers for that, which the options have
 //! ([`ChannelOptions::certificate_providers`]); calls to a cluster that names another one fail and say so. Files are
-//! read for each connection. As gRPC has it, the name that a channel asks for need not be in a certificate.
+//! read again at [their interval](TlsFiles::refresh_interval), for connections that are made from then on; a file that
+//! is not sound any more is logged once, and what was last good in it stays in use. As gRPC has
+//! it, the name that a channel asks for need not be in a certificate.
 //!
 //! # What is not here
 //!
@@ -64,6 +66,7 @@
 
 mod body;
 mod call;
+mod certificates;
 mod cluster;
 mod counters;
 mod dial;

@@ -1,7 +1,7 @@
-//! TLS to endpoints, as their cluster asks for it (A29): which files, and whose certificates will do.
+//! TLS to endpoints, as their cluster asks for it (A29): by which providers, and whose certificates will do.
 
 use core::fmt;
-use std::{collections::BTreeMap, net::IpAddr, path::Path, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -10,26 +10,42 @@ use rustls::{
         verify_server_cert_signed_by_trust_anchor,
     },
     crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+    pki_types::{CertificateDer, ServerName, UnixTime},
     server::ParsedCertificate,
+    sign::SingleCertAndKey,
 };
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use webpki::EndEntityCert;
-use xds_bootstrap::{IdentityFiles, TlsFiles};
 use xds_routing::{
     listener::{CertificateProvider, TlsContext, TrustedRoots},
     pattern::TextMatcher,
 };
 
+use crate::certificates::{Provider, Providers};
+
 const ALPN_HTTP2: &[u8] = b"h2";
 
-/// How the connections of a cluster are secured. The files are read for each of them, so that it has what is in
-/// them now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How the connections of a cluster are secured.
+#[derive(Clone, Debug)]
 pub(crate) struct ClusterTls {
-    files: TlsFiles,
+    /// Who has the roots; `None` are those of the system.
+    roots: Option<Arc<Provider>>,
+    /// Who has the own certificate, if one is shown.
+    identity: Option<Arc<Provider>>,
     names: Vec<TextMatcher>,
+}
+
+/// What is asked for is the same; what providers have may have changed.
+impl PartialEq for ClusterTls {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |one: &Option<Arc<Provider>>, other: &Option<Arc<Provider>>| {
+            one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr)
+        };
+        is_same(&self.roots, &other.roots)
+            && is_same(&self.identity, &other.identity)
+            && self.names == other.names
+    }
 }
 
 impl ClusterTls {
@@ -38,34 +54,33 @@ impl ClusterTls {
     /// # Errors
     ///
     /// What is not there, for the messages of calls.
-    pub(crate) fn new(
-        context: &TlsContext,
-        providers: &BTreeMap<String, TlsFiles>,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(context: &TlsContext, providers: &Providers) -> Result<Self, String> {
         let of = |provider: &CertificateProvider| {
             let name = provider.instance.as_str();
             providers.get(name).ok_or_else(|| format!("there is no certificate provider `{name}`"))
         };
-        let mut files = TlsFiles::default();
-        match &context.roots {
+        let roots = match &context.roots {
             Some(TrustedRoots::Provider(provider)) => {
-                files.ca_certificate = of(provider)?.ca_certificate.clone();
-                if files.ca_certificate.is_none() {
+                let found = of(provider)?;
+                if found.files().ca_certificate.is_none() {
                     let name = &provider.instance;
                     return Err(format!("the certificate provider `{name}` has no roots"));
                 }
+                Some(Arc::clone(found))
             }
-            Some(TrustedRoots::System) => {}
+            Some(TrustedRoots::System) => None,
             _ => return Err("nobody vouches for the endpoints' certificates".into()),
-        }
+        };
+        let mut identity = None;
         if let Some(provider) = &context.identity {
-            files.identity = of(provider)?.identity.clone();
-            if files.identity.is_none() {
+            let found = of(provider)?;
+            if found.files().identity.is_none() {
                 let name = &provider.instance;
                 return Err(format!("the certificate provider `{name}` has no certificate"));
             }
+            identity = Some(Arc::clone(found));
         }
-        Ok(Self { files, names: context.names.clone() })
+        Ok(Self { roots, identity, names: context.names.clone() })
     }
 
     /// Shakes hands with an endpoint.
@@ -74,10 +89,8 @@ impl ClusterTls {
         socket: TcpStream,
         name: ServerName<'static>,
     ) -> Result<TlsStream<TcpStream>, String> {
-        let own = self.clone();
-        let config =
-            spawn_blocking(move || own.config()).await.map_err(|why| why.to_string())??;
-        let connecting = TlsConnector::from(Arc::new(config)).connect(name, socket);
+        let config = Arc::new(self.config().await?);
+        let connecting = TlsConnector::from(config).connect(name, socket);
         let stream = connecting.await.map_err(|why| format!("TLS: {why}"))?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN_HTTP2) {
             return Err("TLS: the endpoint did not agree to speak HTTP/2 (ALPN h2)".into());
@@ -85,68 +98,44 @@ impl ClusterTls {
         Ok(stream)
     }
 
-    fn config(&self) -> Result<ClientConfig, String> {
-        let provider = Arc::new(ring::default_provider());
-        let verifier = Verifier {
-            roots: self.roots()?,
-            algorithms: provider.signature_verification_algorithms,
-            names: self.names.clone(),
+    async fn config(&self) -> Result<ClientConfig, String> {
+        let roots = match &self.roots {
+            Some(provider) => provider.roots().await?,
+            None => Arc::new(spawn_blocking(system_roots).await.map_err(|why| why.to_string())??),
         };
+        let provider = Arc::new(ring::default_provider());
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = Verifier { roots, algorithms, names: self.names.clone() };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|why| why.to_string())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let mut config = match &self.files.identity {
+        let mut config = match &self.identity {
             None => config.with_no_client_auth(),
-            Some(IdentityFiles { certificate, private_key }) => {
-                let chain = certificates(certificate)?;
-                // What a parser says of a key might quote it.
-                let key = PrivateKeyDer::from_pem_slice(&read(private_key)?)
-                    .map_err(|_| format!("{} is no private key", private_key.display()))?;
-                let config = config.with_client_auth_cert(chain, key);
-                config.map_err(|why| format!("{}: {why}", certificate.display()))?
+            Some(provider) => {
+                let identity = SingleCertAndKey::from(provider.identity().await?);
+                config.with_client_cert_resolver(Arc::new(identity))
             }
         };
         config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
         Ok(config)
     }
+}
 
-    fn roots(&self) -> Result<RootCertStore, String> {
-        let mut roots = RootCertStore::empty();
-        match &self.files.ca_certificate {
-            Some(file) => {
-                for certificate in certificates(file)? {
-                    let added = roots.add(certificate);
-                    added.map_err(|why| format!("{}: {why}", file.display()))?;
-                }
-            }
-            None => {
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        match roots.is_empty() {
-            true => Err("there are no roots".into()),
-            false => Ok(roots),
-        }
+fn system_roots() -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    match roots.is_empty() {
+        true => Err("there are no roots".into()),
+        false => Ok(roots),
     }
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(file).map_err(|why| format!("{}: {why}", file.display()))
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let content = read(file)?;
-    let listed = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
-    let listed = listed.ok().filter(|listed| !listed.is_empty());
-    listed.ok_or_else(|| format!("{} is no list of certificates", file.display()))
 }
 
 /// Takes endpoints that the roots vouch for and that have one of the names, if names are stated; which name was
 /// asked for does not matter (A29).
 struct Verifier {
-    roots: RootCertStore,
+    roots: Arc<RootCertStore>,
     algorithms: WebPkiSupportedAlgorithms,
     names: Vec<TextMatcher>,
 }

@@ -7,8 +7,9 @@ use std::{
     process,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -49,6 +50,14 @@ struct Files {
     directory: PathBuf,
     issuer: Issuer<'static, KeyPair>,
     authority: String,
+    door: Arc<Door>,
+}
+
+/// Where clients come in.
+#[derive(Default)]
+struct Door {
+    /// How many have got in.
+    shaken: AtomicUsize,
 }
 
 impl Files {
@@ -64,7 +73,12 @@ impl Files {
         let key = KeyPair::generate().unwrap();
         let authority = params.self_signed(&key).unwrap().pem();
         fs::write(directory.join("ca"), &authority).unwrap();
-        Self { directory, issuer: Issuer::new(params, key), authority }
+        Self { directory, issuer: Issuer::new(params, key), authority, door: Arc::default() }
+    }
+
+    /// How many were taken in.
+    fn handshakes(&self) -> usize {
+        self.door.shaken.load(Ordering::Relaxed)
     }
 
     /// A certificate and its key.
@@ -110,11 +124,13 @@ impl Files {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        let door = Arc::clone(&self.door);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, door) = (acceptor.clone(), Arc::clone(&door));
                 tokio::spawn(async move {
                     let mut near = acceptor.accept(socket).await?;
+                    door.shaken.fetch_add(1, Ordering::Relaxed);
                     let mut far = TcpStream::connect(backend).await?;
                     copy_bidirectional(&mut near, &mut far).await
                 });
@@ -266,5 +282,60 @@ async fn what_a_cluster_asks_for_has_to_be_there() {
         assert!(refused.message().contains(why), "{why}: {refused}");
     }
     assert_eq!(backend.calls(), 0);
+    println!("covers: B24");
+}
+
+/// What was last good in the files of certificate providers serves connections while what is in them is not, and
+/// what is good again takes its place.
+#[tokio::test]
+async fn certificates_outlive_their_files() {
+    let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
+    let address = files.terminate(&["one.example", "two.example"], backend.address).await;
+    let often = Duration::from_millis(20);
+    let options = ChannelOptions::new("node-1")
+        .with_certificate_provider("roots", files.roots().with_refresh_interval(often))
+        .with_certificate_provider("own", files.own().with_refresh_interval(often));
+    let mut client = world.health_with(options);
+    let change = Change::new().routes(to("c")).cluster_as(secured("roots", &[]));
+    world.apply(change.endpoints("c", &[address]).0).await;
+    check(&mut client, &[]).await.expect("an answer");
+
+    // One file is gone, one is not what it should be, and one is none of the other's.
+    let write = |name: &str, content: &str| fs::write(files.directory.join(name), content).unwrap();
+    let (_, other_key) = files.issue(&["client.example"]);
+    fs::remove_file(files.directory.join("ca")).unwrap();
+    for (certificate, key) in [("garbage", None), ("", Some(other_key.as_str()))] {
+        write("certificate", certificate);
+        if let Some(key) = key {
+            write("key", key);
+        }
+    }
+    // Connections are made anew, by what was read before.
+    let before = files.handshakes();
+    world.apply(Change::new().cluster_as(secured("roots", &[exactly("one.example")])).0).await;
+    soon(async {
+        while files.handshakes() == before {
+            check(&mut client, &[]).await.expect("an answer");
+        }
+    })
+    .await;
+    check(&mut client, &[]).await.expect("an answer");
+
+    // Somebody else vouches for the endpoints now, and asks for certificates of its own.
+    let others = Files::new();
+    let address = others.terminate(&["two.example"], backend.address).await;
+    let (certificate, key) = others.issue(&["client.example"]);
+    write("ca", &others.authority);
+    write("certificate", &certificate);
+    write("key", &key);
+    let names = [exactly("two.example")];
+    let change = Change::new().cluster_as(secured("roots", &names)).endpoints("c", &[address]);
+    world.apply(change.0).await;
+    soon(async {
+        while others.handshakes() == 0 {
+            let _ = check(&mut client, &[]).await;
+        }
+    })
+    .await;
     println!("covers: B24");
 }
