@@ -90,6 +90,8 @@ pub(crate) struct Cluster {
     /// The clusters that its calls go to.
     leaves: Vec<Arc<ClusterConfiguration>>,
     picker: Option<Picker>,
+    /// Connections are made in another way, and calls take the old ones until it is known what came of that.
+    is_renewing: bool,
     connections: Connections,
     dials: BTreeMap<ConnectionId, AbortHandle>,
     state: watch::Sender<ClusterState>,
@@ -118,6 +120,7 @@ impl Cluster {
             configuration: None,
             leaves: Vec::new(),
             picker: None,
+            is_renewing: false,
             connections: Arc::default(),
             dials: BTreeMap::new(),
             state: watch::Sender::new(ClusterState::Unknown),
@@ -197,12 +200,14 @@ impl Cluster {
         Ok(first)
     }
 
-    /// Connections that were made in another way are not used any more; calls on them go on.
+    /// Connections that were made in another way are used until there are others, or cannot be; calls on them
+    /// go on.
     fn begin_anew(&mut self, tls: Option<ClusterTls>) {
         self.dial.tls = tls;
         self.serial = next_serial();
         self.balancer = balancer(self.times, &mut self.random);
         self.picker = None;
+        self.is_renewing = matches!(*self.state.borrow(), ClusterState::Picking(_));
         self.connections = Arc::default();
         core::mem::take(&mut self.dials).values().for_each(AbortHandle::abort);
     }
@@ -210,6 +215,7 @@ impl Cluster {
     /// Nobody is to get calls, so nobody is connected to; calls under way go on.
     fn fail(&mut self, failure: Failure, now: Time) {
         self.configuration = None;
+        self.is_renewing = false;
         self.balancer.clear(now);
         self.follow();
         self.state.send_replace(ClusterState::Failing(failure));
@@ -266,6 +272,10 @@ impl Cluster {
         else {
             return;
         };
+        if self.is_renewing && picker.is_queueing() {
+            return;
+        }
+        self.is_renewing = false;
         let connections = Arc::clone(&self.connections);
         let scheme = if self.dial.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         let picking = Picking { picker, connections, cluster, scheme };

@@ -54,8 +54,9 @@
 //! them (A29). It names instances of certificate providers for that, which the options have
 //! ([`ChannelOptions::certificate_providers`]); calls to a cluster that names another one fail and say so. Files are
 //! read again at [their interval](TlsFiles::refresh_interval), for connections that are made from then on; a file that
-//! is not sound any more is logged once, and what was last good in it stays in use. As gRPC has
-//! it, the name that a channel asks for need not be in a certificate.
+//! is not sound any more is logged once, and what was last good in it stays in use. A cluster that asks for another
+//! TLS gets new connections; calls take the old ones until these are there, or cannot be made. As gRPC has it, the name
+//! that a channel asks for need not be in a certificate.
 //!
 //! # What is not here
 //!

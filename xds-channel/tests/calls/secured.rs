@@ -22,6 +22,7 @@ use rustls::{
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
+    sync::{Mutex, OwnedMutexGuard},
 };
 use tokio_rustls::TlsAcceptor;
 use tonic::Code;
@@ -56,7 +57,10 @@ struct Files {
 /// Where clients come in.
 #[derive(Default)]
 struct Door {
-    /// How many have got in.
+    /// Who has it shaking hands.
+    hand: Arc<Mutex<()>>,
+    /// How many have come, and how many have got in.
+    come: AtomicUsize,
     shaken: AtomicUsize,
 }
 
@@ -74,6 +78,16 @@ impl Files {
         let authority = params.self_signed(&key).unwrap().pem();
         fs::write(directory.join("ca"), &authority).unwrap();
         Self { directory, issuer: Issuer::new(params, key), authority, door: Arc::default() }
+    }
+
+    /// Until it is dropped, clients wait for their handshakes.
+    fn hold(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.door.hand).try_lock_owned().expect("nobody else does")
+    }
+
+    /// How many clients wait.
+    fn waiting(&self) -> usize {
+        self.door.come.load(Ordering::Relaxed) - self.handshakes()
     }
 
     /// How many were taken in.
@@ -129,6 +143,8 @@ impl Files {
             while let Ok((socket, _)) = listener.accept().await {
                 let (acceptor, door) = (acceptor.clone(), Arc::clone(&door));
                 tokio::spawn(async move {
+                    door.come.fetch_add(1, Ordering::Relaxed);
+                    drop(door.hand.lock().await);
                     let mut near = acceptor.accept(socket).await?;
                     door.shaken.fetch_add(1, Ordering::Relaxed);
                     let mut far = TcpStream::connect(backend).await?;
@@ -337,5 +353,45 @@ async fn certificates_outlive_their_files() {
         }
     })
     .await;
+    println!("covers: B24");
+}
+
+/// A cluster asks for another TLS: until connections are there that have it, calls take those that were there.
+#[tokio::test]
+async fn calls_go_on_while_a_cluster_changes_its_tls() {
+    let (world, files, backend) = (World::new().await, Files::new(), Backend::new().await);
+    let address = files.terminate(&["backend.example"], backend.address).await;
+    let options = ChannelOptions::new("node-1")
+        .with_certificate_provider("roots", files.roots())
+        .with_certificate_provider("own", files.own());
+    let mut client = world.health_with(options);
+    let change = Change::new().routes(to("c")).cluster_as(secured("roots", &[]));
+    world.apply(change.endpoints("c", &[address]).0).await;
+    check(&mut client, &[]).await.expect("an answer");
+
+    // Nobody shakes hands for now.
+    let held = files.hold();
+    let names = [exactly("backend.example")];
+    world.apply(Change::new().cluster_as(secured("roots", &names)).0).await;
+    soon(async {
+        while files.waiting() == 0 {
+            check(&mut client, &[]).await.expect("an answer");
+        }
+    })
+    .await;
+    for _ in 0..10 {
+        soon(check(&mut client, &[])).await.expect("an answer by the old connection");
+    }
+    assert_eq!(files.handshakes(), 1);
+    drop(held);
+    soon(async {
+        while files.handshakes() == 1 {
+            check(&mut client, &[]).await.expect("an answer");
+        }
+    })
+    .await;
+    for _ in 0..10 {
+        check(&mut client, &[]).await.expect("an answer");
+    }
     println!("covers: B24");
 }
