@@ -33,6 +33,11 @@ pub struct Cluster {
     /// How connections are secured; `None` is not at all (A29).
     pub tls: Option<TlsContext>,
     /// How long a connection without calls is kept; zero is without limit (B30b). The default is an hour.
+    ///
+    /// In gRPC only the policy of stateful sessions, `xds_override_host`, goes by it, for endpoints that its child
+    /// does not use (A75, with A55 and A60); round robin keeps its connections. Whoever balances by a
+    /// [`Balancer`](crate::balancer::Balancer), which does the same, has no use for it. The idle timeouts of routes and
+    /// of the HTTP connection manager are for proxies, and not read.
     pub idle_timeout: Duration,
     /// Whether load is reported to the server that sent the cluster (A27).
     pub load_reporting: LoadReporting,
