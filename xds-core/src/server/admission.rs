@@ -58,8 +58,9 @@ impl Server {
             self.subscriptions.relocate(seat, view, &self.config);
             arenas.push(seat.arena);
         }
+        let seats = &state.sessions;
         if let Some(gate) = state.order.gate() {
-            gate.start_over();
+            gate.start_over(seats, &self.subscriptions);
         }
         let latched = core::mem::take(&mut state.latched);
         // What is held back now has not waited yet.

@@ -44,8 +44,9 @@ pub enum OrderingPolicy {
 ///
 /// - A state-of-the-world client is not told that endpoints, routes, and other types that are sent as
 ///   changes are gone (M77), so there is nothing to delay.
-/// - What a state-of-the-world client still has from an earlier stream, or from another view, is not
-///   known: it is sent the clusters that exist. An incremental one says what it has.
+/// - What a state-of-the-world client still has from an earlier stream is not known: it is sent the clusters that
+///   exist. An incremental one says what it has. Of what a state-of-the-world client has from another view the
+///   contents stay that the resources had there last, also if it has not been sent them yet.
 /// - An incremental client that asks once more for a resource that was deleted is told at once that it is
 ///   gone, unless other resources of the type that wait are due at the same time.
 /// - In full state what is deleted is served until that may be told, also to who has rejected it: such a

@@ -103,6 +103,41 @@ impl Gate {
         view.session.has_wildcard() && self.marks.get(rank).is_some_and(has_any)
     }
 
+    /// The client sees another view. Of the clusters that it was sent, and that are just like that there, it may
+    /// have to ask for the endpoints yet, and to warm them.
+    pub(super) fn start_marks_over(
+        &mut self,
+        sessions: &Sessions<'_>,
+        subscriptions: &Subscriptions,
+    ) {
+        let warm = self.accepted(rank::ENDPOINTS).nonce;
+        let before = core::mem::take(&mut self.marks);
+        self.shots = Shots::default();
+        let warms = |mark: Mark| Some(mark.warms).filter(|&warms| warms > warm).unwrap_or_default();
+        if let (Some(clusters), Some(before)) =
+            (self.marks.get_mut(rank::CLUSTERS), before.get(rank::CLUSTERS))
+        {
+            clusters.sent.warms = warms(before.sent);
+            clusters.accepted.warms = warms(before.accepted);
+        }
+        let clusters = sessions.get(rank::CLUSTERS).filter(|it| it.session.has_wildcard());
+        let Some(clusters) = clusters else { return };
+        for slot in clusters.arena.slots_after(Stamp::START) {
+            if !clusters.session.was_sent(clusters.slot, slot, clusters.arena, &subscriptions.edges)
+            {
+                continue;
+            }
+            let Some(cluster) = clusters.arena.at(slot) else { continue };
+            let names = cluster.needs.names(&cluster.name);
+            self.expected.extend(names.iter().cloned());
+            let payload = cluster.payload.as_ref().filter(|_| !names.is_empty());
+            self.shots.sent.had.extend(payload.map(|it| (cluster.name.clone(), it.hash)));
+        }
+        if !clusters.session.is_waiting() {
+            self.shots.accept();
+        }
+    }
+
     pub(super) fn accepted(&self, rank: usize) -> Mark {
         self.marks.get(rank).map_or_else(Mark::default, |marks| marks.accepted)
     }
@@ -168,6 +203,7 @@ impl Gate {
                 false => Shot {
                     at: clock,
                     lingering: view.session.withheld(view.arena, &subscriptions.edges).collect(),
+                    ..Shot::EMPTY
                 },
             };
         }

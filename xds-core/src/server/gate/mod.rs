@@ -281,15 +281,14 @@ impl Gate {
     }
 
     /// The client sees another view: nothing that it has accepted counts, nor that it was not waited for any
-    /// longer. What there is may be older than that, and is new to it.
-    pub(crate) fn start_over(&mut self) {
-        self.marks = Default::default();
+    /// longer. What there is may be older than that, and is new to it; but for what it was sent just like that.
+    pub(crate) fn start_over(&mut self, seats: &[Seat], subscriptions: &Subscriptions) {
         self.waived = Stamp::START;
-        self.shots = Shots::default();
         self.asked = Stamp::START;
         self.asked_by_name = 0;
         self.expected.clear();
         (self.asks, self.taken) = (Asks::Nothing, Taken::default());
+        self.start_marks_over(&Sessions::of(seats, subscriptions), subscriptions);
     }
 
     /// What waits now is not made to wait any longer.

@@ -236,10 +236,11 @@ impl Turn<'_> {
         let payload = found.and_then(|slot| self.arena.payload(slot));
         let exists = payload.is_some();
         let is_current = payload.is_some_and(is_current);
+        let tells_removals = self.arena.tells_removals() || self.session.lets_linger(self.arena);
         let edge = found.and_then(|slot| self.edges.find(self.slot, slot));
         if let Some(edge) = edge {
             let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
-            if (is_current || !exists && !self.arena.tells_removals()) && has_it {
+            if (is_current || !exists && !tells_removals) && has_it {
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
@@ -256,7 +257,7 @@ impl Turn<'_> {
             return;
         }
         let is_subscribed = self.session.wildcard.is_some() || self.is_covered(name);
-        if !is_subscribed || !exists && !self.arena.tells_removals() {
+        if !is_subscribed || !exists && !tells_removals {
             return;
         }
         let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));

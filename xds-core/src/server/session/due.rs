@@ -128,7 +128,9 @@ impl Session {
         let by_name = match withheld.and_then(|edge| arena.at(edge.resource)) {
             None => Stamp::START,
             // Before the stream, as far as is known.
-            Some(resource) if resource.stamp == Stamp::START => Stamp::MAX,
+            Some(resource) if resource.stamp == Stamp::START => {
+                self.brought_at().unwrap_or(Stamp::MAX)
+            }
             Some(resource) => resource.stamp,
         };
         let by_name = by_name.max(self.bereft().map_or(Stamp::START, |bereft| bereft.at));
@@ -249,6 +251,14 @@ impl Session {
     /// What the client was sent of what it subscribes to by name.
     pub(crate) fn sent_by_name<'a>(&self, edges: &'a Edges) -> impl Iterator<Item = Slot> + 'a {
         self.own_edges(edges).filter(|edge| edge.sent != 0).map(|edge| edge.resource)
+    }
+
+    /// Whether the client has been sent the resource as it is now, by whatever name.
+    pub(crate) fn was_sent(&self, own: Slot, resource: Slot, arena: &Arena, edges: &Edges) -> bool {
+        match edges.find(own, resource) {
+            Some(_) => self.has(own, resource, edges),
+            None => arena.at(resource).is_some_and(|it| it.stamp <= self.reached()),
+        }
     }
 
     /// All its edges.

@@ -238,6 +238,7 @@ impl Turn<'_> {
         let Some(edge) = self.edges.at(slot) else { return };
         let resource = edge.resource;
         self.uncount(edge.standing);
+        self.session.drop_brought(resource);
         let Some(entry) = self.arena.at_mut(resource) else { return };
         self.edges.disconnect(
             slot,

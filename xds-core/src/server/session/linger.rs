@@ -118,7 +118,8 @@ impl Turn<'_> {
     /// What a client that the deletion of the resource is withheld from is served instead of it.
     pub(super) fn ghost(&self, edge: &Edge) -> Option<(&ResourceName, &Payload)> {
         let resource = self.arena.at(edge.resource)?;
-        let payload = self.arena.ghosts.at(resource.stamp)?;
+        let brought = self.session.brought(edge.resource, resource.stamp);
+        let payload = brought.or_else(|| self.arena.ghosts.at(resource.stamp))?;
         edge.is_withheld().then_some((&resource.name, payload))
     }
 

@@ -20,6 +20,7 @@
 
 mod aliases;
 pub(crate) mod answer;
+mod brought;
 mod changed;
 mod counts;
 mod delta;

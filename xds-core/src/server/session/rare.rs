@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use core::num::NonZeroU64;
 
-use super::{edge::Edge, isolate::Isolation, window::Sent};
+use super::{brought::Brought, edge::Edge, isolate::Isolation, window::Sent};
 use crate::{
     server::store::{history::Stamp, version::StatedVersion},
     slab::Key,
@@ -28,6 +28,8 @@ pub(super) struct Rare {
     pub(super) telling: Option<Telling>,
     /// How many edges linger.
     pub(super) lingering: u32,
+    /// What of that is from another view.
+    pub(super) brought: Brought,
     /// Edges to names that did not exist when the client asked for them, and until when it is not told
     /// (M127).
     pub(super) graces: VecDeque<(Time, Key)>,

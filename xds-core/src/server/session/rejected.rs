@@ -279,13 +279,7 @@ impl Turn<'_> {
         if !self.session.lets_linger(self.arena) {
             return;
         }
-        let accepted = self.session.accepted_response(self.arena, Stamp::START);
-        let accepted = match (accepted, self.session.past) {
-            (Some(accepted), Past::Before(next)) if accepted.nonce < next => return,
-            (None, Past::Before(_)) => return,
-            (Some(accepted), _) => (accepted.nonce.get(), accepted.at),
-            (None, Past::None) => (0, Stamp::START),
-        };
+        let Some(accepted) = self.accepted_here() else { return };
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
@@ -315,6 +309,18 @@ impl Turn<'_> {
         }
         for edge in due {
             self.make_due(edge, Cause::Changed);
+        }
+    }
+
+    /// The response that the client accepted last, and the position of that; none was before all of them. Unless it
+    /// may have something from before.
+    pub(super) fn accepted_here(&self) -> Option<(u64, Stamp)> {
+        let accepted = self.session.accepted_response(self.arena, Stamp::START);
+        match (accepted, self.session.past) {
+            (Some(accepted), Past::Before(next)) if accepted.nonce < next => None,
+            (None, Past::Before(_)) => None,
+            (Some(accepted), _) => Some((accepted.nonce.get(), accepted.at)),
+            (None, Past::None) => Some((0, Stamp::START)),
         }
     }
 

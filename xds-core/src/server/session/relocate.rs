@@ -1,7 +1,8 @@
 //! Moving a session to another view without a new stream (M223).
 //!
 //! What the client subscribes to and what it holds is packed, and unpacked on the resources of the other
-//! view: what is the same there is not sent again, what is not there is told.
+//! view: what is the same there is not sent again, what is not there is told. Where that has to wait, and what
+//! the client has is repeated meanwhile, it comes along.
 
 use alloc::vec::Vec;
 
@@ -26,7 +27,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Luggage {
     names: Vec<Named>,
-    /// The wildcard, with the version the client was last sent if it lacks nothing.
+    /// The wildcard, with the version the client was last sent, unless it waits for an answer.
     wildcard: Option<Option<TypeVersion>>,
     /// What it has under the wildcard, or waits to be told whether that covers it.
     covered: Vec<Named>,
@@ -36,6 +37,9 @@ pub(crate) struct Luggage {
 struct Named {
     name: ResourceName,
     known: Known,
+    /// What it has of it, if that may have to linger in full state; in full state what it was before it changed
+    /// last is not known.
+    payload: Option<Payload>,
 }
 
 /// What the client knows of a name.
@@ -65,21 +69,28 @@ impl Turn<'_> {
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
                     (false, ..) => Known::Nothing,
                 };
+                let payload = self.to_bring(edge);
                 let name = resource.name.clone();
                 match (edge.standing, known) {
-                    (Standing::Named, _) => luggage.names.push(Named { name, known }),
+                    (Standing::Named, _) => luggage.names.push(Named { name, known, payload }),
                     (Standing::Covered, Known::Nothing) | (_, Known::Absent) => {}
-                    (_, known) => luggage.covered.push(Named { name, known }),
+                    (_, known) => luggage.covered.push(Named { name, known, payload }),
                 }
             }
             slot = self.edges.previous(Chain::Session, slot);
         }
         if let Some(wildcard) = self.session.wildcard {
-            luggage.wildcard = Some(wildcard.owed.is_none().then_some(wildcard.version));
+            let waits = wildcard.owed.is_some_and(|owed| owed.cause != Cause::Changed);
+            let knows = !waits && wildcard.version != TypeVersion::default();
+            luggage.wildcard = Some((knows || wildcard.owed.is_none()).then_some(wildcard.version));
             let suspects = self.session.suspects();
-            let is_rejected =
-                |stamp| suspects.is_some_and(|it| it.from < stamp && stamp <= it.until);
-            if self.session.sends(self.arena) != Sends::FullState {
+            let unaccepted = self.unaccepted_state();
+            let is_rejected = |stamp| {
+                let is_suspect = suspects.is_some_and(|it| it.from < stamp && stamp <= it.until);
+                is_suspect || unaccepted.is_some_and(|accepted| stamp > accepted)
+            };
+            let needs_ghosts = self.session.needs_ghosts(self.arena);
+            if needs_ghosts || self.session.sends(self.arena) != Sends::FullState {
                 let covered = self.arena.slots().filter_map(|slot| {
                     let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.told);
                     let has_edge = self.edges.find(self.slot, slot).is_some();
@@ -90,7 +101,8 @@ impl Turn<'_> {
                     });
                     let known =
                         payload.map_or(Known::Something, |payload| Known::Exactly(payload.hash));
-                    Some(Named { name: resource.name.clone(), known })
+                    let payload = self.covered_to_bring(slot);
+                    Some(Named { name: resource.name.clone(), known, payload })
                 });
                 luggage.covered.extend(covered);
             }
@@ -110,30 +122,17 @@ impl Turn<'_> {
         self.session.past = Past::up_to(self.session.newest_nonce());
         let sends = self.session.sends(self.arena);
         let cause = self.session.asked().min(Cause::Changed);
-        if let Some(version) = luggage.wildcard {
+        if luggage.wildcard.is_some() {
             self.enter_wildcard(cause);
-            let current = self.arena.version;
-            if let Some(wildcard) = &mut self.session.wildcard
-                && sends == Sends::FullState
-                && let Some(version) = version
-            {
-                wildcard.version = version;
-                if version == current {
-                    wildcard.owed = None;
-                    wildcard.cursor = self.arena.newest();
-                    wildcard.reached = wildcard.cursor;
-                }
-                self.renew_all_at_once();
-            }
         }
         let mut names = Vec::new();
-        for Named { name, known } in luggage.names {
-            names.extend(self.unpack_name(&name, known, sends, cause));
+        for name in luggage.names {
+            names.extend(self.unpack_name(name, sends, cause));
         }
         for name in names {
             self.cover_new_members(name, cause);
         }
-        for Named { name, known } in luggage.covered {
+        for Named { name, known, payload } in luggage.covered {
             let is_current =
                 |it: &Payload| matches!(known, Known::Exactly(held) if held == it.hash);
             match (self.session.variant, known) {
@@ -142,19 +141,45 @@ impl Turn<'_> {
                     self.trust(name.as_str(), is_current, cause);
                     self.disown(&name, cause);
                 }
-                (Variant::StateOfTheWorld, _) if self.is_there(&name) => {
+                (Variant::StateOfTheWorld, _)
+                    if payload.is_some() || self.exists(name.as_str()) =>
+                {
                     self.trust(name.as_str(), is_current, cause);
+                    self.hold(&name, payload);
                 }
                 (Variant::StateOfTheWorld, _) => {}
             }
         }
+        if let Some(version) = luggage.wildcard.flatten().filter(|_| sends == Sends::FullState) {
+            self.trust_state(version);
+        }
     }
 
-    /// Whether the view has a resource of the name, or one that is to linger: an error alone is none.
-    fn is_there(&self, name: &ResourceName) -> bool {
+    /// A state-of-the-world client has some version of a resource: this one, should it linger.
+    fn hold(&mut self, name: &ResourceName, payload: Option<Payload>) {
         let slot = self.arena.find(name.as_str());
-        let lingers = self.session.lets_linger(self.arena);
-        slot.is_some_and(|slot| lingers || self.arena.payload(slot).is_some())
+        let Some(edge) = slot.and_then(|slot| self.edges.find(self.slot, slot)) else { return };
+        if self.standing(edge) == Some(Standing::Parting) {
+            // Its lists do not say what it has, and must not end that.
+            self.set_standing(edge, Standing::Remembered);
+        }
+        if let Some(payload) = payload {
+            self.bring(edge, payload);
+        }
+    }
+
+    /// The client was sent a full state of this version.
+    fn trust_state(&mut self, version: TypeVersion) {
+        let is_current = version == self.version_of_everything();
+        let newest = self.arena.newest();
+        let Some(wildcard) = &mut self.session.wildcard else { return };
+        wildcard.version = version;
+        if is_current {
+            wildcard.owed = None;
+            (wildcard.cursor, wildcard.reached) = (newest, newest);
+            self.forget_remembered();
+        }
+        self.renew_all_at_once();
     }
 
     /// The client waits to be told whether the wildcard covers a name, which it does not have.
@@ -171,12 +196,11 @@ impl Turn<'_> {
 
     fn unpack_name(
         &mut self,
-        name: &ResourceName,
-        known: Known,
+        Named { name, known, payload }: Named,
         sends: Sends,
         cause: Cause,
     ) -> Option<Slot> {
-        let resource = self.arena.slot_of(name.clone())?;
+        let resource = self.arena.slot_of(name)?;
         let edge = self.connect(resource)?;
         self.session.named += 1;
         let hash = self.arena.payload(resource).map(|payload| payload.hash);
@@ -203,6 +227,7 @@ impl Turn<'_> {
             self.make_due(edge, cause);
             if sent != 0 {
                 self.let_linger_if_gone(edge);
+                payload.into_iter().for_each(|payload| self.bring(edge, payload));
             }
         } else {
             self.renew_at_once(resource);

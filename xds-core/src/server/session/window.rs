@@ -203,6 +203,7 @@ impl Rare {
             && self.bereft.names.is_empty()
             && self.telling.is_none()
             && self.lingering == 0
+            && self.brought.is_empty()
             && self.graces.is_empty()
             && self.first_hold.is_none()
             && self.entered.is_none()

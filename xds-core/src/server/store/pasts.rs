@@ -32,11 +32,14 @@ pub(crate) struct Shot {
     pub(crate) at: Stamp,
     /// And those that had been deleted then, by when they were.
     pub(crate) lingering: BTreeSet<Stamp>,
+    /// And these, from another view.
+    pub(crate) had: BTreeMap<ResourceName, ContentHash>,
 }
 
 impl Shot {
     /// One without a resource.
-    pub(crate) const EMPTY: Self = Self { at: Stamp::START, lingering: BTreeSet::new() };
+    pub(crate) const EMPTY: Self =
+        Self { at: Stamp::START, lingering: BTreeSet::new(), had: BTreeMap::new() };
 }
 
 impl Pasts {
@@ -89,6 +92,7 @@ impl Arena {
     pub(crate) fn had_as_it_is(&self, shot: &Shot, resource: &Resource) -> bool {
         let Some(payload) = &resource.payload else { return false };
         resource.stamp <= shot.at
+            || shot.had.get(&resource.name) == Some(&payload.hash)
             || self.ghosts.pasts.seen_in(shot, &resource.name) == Some(payload.hash)
     }
 }

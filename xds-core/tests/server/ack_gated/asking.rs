@@ -435,7 +435,7 @@ fn what_a_client_has_when_it_comes_back_is_not_asked_about() {
         2> lds
         set @v cds b=eds:e; eds e=1; lds l=2
         assign 2 v
-        2< cds changed b=eds:e
+        2< cds changed a=1 b=eds:e
         2> cds
         2<
         2> eds e

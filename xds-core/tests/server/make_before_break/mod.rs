@@ -9,8 +9,8 @@
 //! moved between two views.
 //!
 //! The promise has limits, which the documentation of `AckGated` names: nobody is waited for for ever who
-//! does not ask, and of a state-of-the-world client nobody knows what it has from an earlier stream or from
-//! another view. Such a client is excused until it has all there is.
+//! does not ask, and of a state-of-the-world client nobody knows what it has from an earlier stream. Such a
+//! client is excused until it has all there is.
 
 mod client;
 mod target;

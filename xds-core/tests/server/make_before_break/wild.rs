@@ -60,7 +60,6 @@ impl World {
             return;
         }
         client.view = 1 - client.view;
-        client.excused |= client.variant == Variant::StateOfTheWorld;
         let (stream, view) = (client.stream, VIEWS[client.view]);
         writeln!(self.log, "{index} sees {view:?}").unwrap();
         self.server.assign(stream, &view.into(), self.now);

@@ -89,6 +89,11 @@ impl Arena {
         })
     }
 
+    /// Whether a name had no resource up to `position`, as far as is known.
+    pub(crate) fn began_after(&self, slot: Slot, position: Stamp) -> bool {
+        self.at(slot).is_some_and(|resource| resource.life.began_after(position))
+    }
+
     /// Whether a name has no resource, and had none up to `position`, as far as is known.
     pub(crate) fn came_and_went_after(&self, slot: Slot, position: Stamp) -> bool {
         let resource = self.at(slot).filter(|resource| resource.payload.is_none());
