@@ -7,7 +7,7 @@ use super::{
     fold::{ALL, Fold},
 };
 use crate::{
-    options::ProfileName,
+    options::{Action, ProfileName},
     situations::Situation,
     world::{
         LinkId, World, is_alias, meaning_of,
@@ -43,7 +43,11 @@ const WHOLE_LIST: Rule =
     Rule::new("IC7", "every list of names is all that is watched at the moment when it is made");
 const LAST_VERSION: Rule = Rule::new(
     "IC7",
-    "a new stream states the version that was accepted last from that server, or none",
+    "a new stream states the version that was accepted last from that server, and none only where that would say too much",
+);
+const STANDING_VERSION: Rule = Rule::new(
+    "IC7",
+    "a request that answers nothing states the version that was accepted last on its stream, or that it began with",
 );
 const INTEREST: Rule =
     Rule::new("IC10", "at rest, what a server takes to be subscribed is just what is watched");
@@ -54,11 +58,47 @@ const NEWS: Rule = Rule::new("IC40", "a request says something that the server d
 #[derive(Debug, Default)]
 pub(super) struct ClientTalk {
     streams: BTreeMap<LinkId, Stream>,
-    /// The version of each type that a client accepted last, by client, server and type.
-    accepted: BTreeMap<(usize, usize, usize), Text>,
-    /// The same of those that were read on a stream that ended before they were answered: only the client
-    /// knows whether it accepted them.
-    unsaid: BTreeMap<(usize, usize, usize), Vec<Text>>,
+    /// What each client has accepted of each server.
+    accepted: BTreeMap<Place, Accepted>,
+}
+
+/// Who accepted from whom: client, server and type.
+type Place = (usize, usize, usize);
+
+/// State of the world: what came of a type from one server.
+#[derive(Debug, Default)]
+struct Accepted {
+    /// The version that was accepted last; none if the newest stream began without.
+    version: Text,
+    /// Those that were read on a stream that ended before they were answered: only the client knows whether it
+    /// accepted them.
+    unsaid: Vec<Text>,
+    /// Whether it may stand for something else than what is held: by another server, or by time.
+    is_outdated: bool,
+    /// Whether everything was subscribed from the beginning of the stream on which it was accepted, nothing was
+    /// rejected since, and somebody has watched everything since.
+    is_of_everything: bool,
+}
+
+impl Accepted {
+    /// Whether a stream may begin with this version. It states none where that would say too much (B06, M41).
+    fn may_begin(&self, version: &Text, wanted: &Wanted) -> bool {
+        if !version.is_empty() {
+            return *version == self.version || self.unsaid.contains(version);
+        }
+        let says_too_much = self.is_outdated || wanted.all && !self.is_of_everything;
+        self.version.is_empty() || says_too_much
+    }
+
+    /// A stream has begun with this version.
+    fn begin(&mut self, version: &Text) {
+        if *version != self.version {
+            self.is_of_everything = false;
+        }
+        self.version.clone_from(version);
+        self.unsaid.clear();
+        self.is_outdated = false;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +115,10 @@ struct Talk {
     unanswered: VecDeque<(Text, Text)>,
     /// The nonce that was answered last.
     newest: Text,
+    /// All nonces that were read.
+    nonces: BTreeSet<Text>,
+    /// Whether everything has been subscribed since the first request.
+    began_with_all: bool,
     /// What ended in requests since the newest answer: a response that crosses these makes the server drop
     /// them, so the answer to it may say the end again.
     ended: BTreeSet<Text>,
@@ -95,7 +139,16 @@ impl ClientTalk {
 
     fn read(&mut self, link: LinkId, response: &Response, world: &World) {
         let Some(kind) = response.kind else { return };
+        let it = world.link(link);
+        let is_other = |&&(client, server, of): &&Place| {
+            client == it.client && of == kind && server != it.server && server.max(it.server) < 2
+        };
+        let others: Vec<Place> = self.accepted.keys().filter(is_other).copied().collect();
+        for other in others {
+            self.accepted.entry(other).or_default().is_outdated = true;
+        }
         let talk = self.talk(link, kind);
+        talk.nonces.insert(response.nonce.clone());
         if world.link(link).asked(kind).is_some() {
             talk.unanswered.push_back((response.nonce.clone(), response.version.clone()));
         }
@@ -106,7 +159,19 @@ impl ClientTalk {
         let it = world.link(link);
         for (kind, talk) in stream.types.into_iter().enumerate() {
             let versions = talk.unanswered.into_iter().map(|(_, version)| version);
-            self.unsaid.entry((it.client, it.server, kind)).or_default().extend(versions);
+            let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
+            accepted.unsaid.extend(versions);
+            // One of them may have been rejected.
+            accepted.is_of_everything &= accepted.unsaid.is_empty();
+        }
+    }
+
+    /// A watch has ended: once nobody watches everything, what is held is not everything any more.
+    fn unwatched(&mut self, client: usize, world: &World) {
+        for ((owner, _, kind), accepted) in &mut self.accepted {
+            let mut watches = world.watches(*owner);
+            accepted.is_of_everything &= *owner != client
+                || watches.any(|(_, watch)| watch.kind == *kind && watch.name.is_none());
         }
     }
 
@@ -123,13 +188,29 @@ impl ClientTalk {
         report.ensure(request.node.is_some() == is_first_of_all, FIRST, || {
             format!("the node is {:?}, first request: {is_first_of_all}", request.node)
         });
-        let accepted = self.accepted.get(&place).cloned().unwrap_or_default();
+        let wanted = Wanted::of(it.client, it.server, kind, world);
+        let mut accepted = self.accepted.remove(&place).unwrap_or_default();
         let talk = self.talk(link, kind);
+        let is_whole = matches!(request.names, Names::Whole(_));
         let fold = it.asked(kind).unwrap_or(&nothing);
         let is_first = fold.is_first;
         report.ensure(!is_first || request.nonce.is_empty(), FIRST, || {
             format!("the first request has nonce {:?}", request.nonce)
         });
+        talk.began_with_all = fold.has_all() && (is_first || talk.began_with_all);
+        let is_own = request.nonce.is_empty() || talk.nonces.contains(&request.nonce);
+        report.ensure(is_own, OWN_NONCES, || format!("nonce {:?} never came here", request.nonce));
+        if is_first && is_whole {
+            // What lasts for a time only may have expired.
+            accepted.is_outdated |= world.options().actions.contains(Action::SetForAWhile);
+            report.ensure(accepted.may_begin(&request.version, &wanted), LAST_VERSION, || {
+                format!("version {:?} begins a stream after {accepted:?}", request.version)
+            });
+            accepted.begin(&request.version);
+            if !request.version.is_empty() {
+                report.note(Situation::VersionsStatedAgain);
+            }
+        }
         let answered = match talk.unanswered.front() {
             Some((nonce, _)) if *nonce == request.nonce => talk.unanswered.pop_front(),
             _ => None,
@@ -148,11 +229,11 @@ impl ClientTalk {
         match (&answered, request.error) {
             (Some((nonce, version)), None) => {
                 talk.newest.clone_from(nonce);
-                let is_whole = matches!(request.names, Names::Whole(_));
                 report.ensure(!is_whole || request.version == *version, ACK, || {
                     format!("version {:?} is answered with {:?}", version, request.version)
                 });
-                self.accepted.insert(place, version.clone());
+                accepted.version.clone_from(version);
+                accepted.is_of_everything = talk.began_with_all && wanted.all;
             }
             (Some((nonce, _)), Some(code)) => {
                 talk.newest.clone_from(nonce);
@@ -160,12 +241,11 @@ impl ClientTalk {
                     ProfileName::Grpc => 3,
                     ProfileName::Envoy => 13,
                 };
-                let is_whole = matches!(request.names, Names::Whole(_));
-                // A stream that begins states nothing where what was held is not what is wanted now.
-                let states = request.version == accepted || request.version.is_empty();
-                report.ensure(code == expected && (!is_whole || states), NACK, || {
+                let states = !is_whole || request.version == accepted.version;
+                report.ensure(code == expected && states, NACK, || {
                     format!("code {code}, version {:?} after {accepted:?}", request.version)
                 });
+                accepted.is_of_everything = false;
             }
             (None, Some(_)) => report.breach(ONE_ANSWER, || {
                 format!("a NACK with nonce {:?} answers nothing", request.nonce)
@@ -180,26 +260,17 @@ impl ClientTalk {
                 report.ensure(request.nonce == expected, rule, || {
                     format!("nonce {:?} where it should be {expected:?}", request.nonce)
                 });
+                let states = !is_whole || request.version == accepted.version;
+                report.ensure(states, STANDING_VERSION, || {
+                    format!("version {:?} after {accepted:?}", request.version)
+                });
             }
         }
-        let wanted = Wanted::of(it.client, it.server, kind, world);
+        self.accepted.insert(place, accepted);
         let states_all = wanted.states(&request.names, &crossed);
         report.ensure(states_all, WHOLE_LIST, || {
             format!("{:?} where {wanted:?} is watched", request.names)
         });
-        let unsaid = self.unsaid.remove(&place).unwrap_or_default();
-        let is_known = request.version.is_empty()
-            || request.version == accepted
-            || unsaid.contains(&request.version);
-        if is_first && is_known && !request.version.is_empty() {
-            self.accepted.insert(place, request.version.clone());
-        }
-        report.ensure(!is_first || is_known, LAST_VERSION, || {
-            format!("version {:?} where {accepted:?} was accepted last", request.version)
-        });
-        if is_first && !request.version.is_empty() {
-            report.note(Situation::VersionsStatedAgain);
-        }
         let may_name = |name: &str| name == "*" || world.serves(it.server, name);
         let foreign = request.names.iter().find(|name| !may_name(name));
         report.ensure(foreign.is_none(), AUTHORITY, || {
@@ -334,6 +405,7 @@ impl Oracle for ClientTalk {
             OWN_NONCES,
             WHOLE_LIST,
             LAST_VERSION,
+            STANDING_VERSION,
             VERSIONS_FIRST,
             INTEREST,
             NO_ACCIDENT,
@@ -350,7 +422,6 @@ impl Oracle for ClientTalk {
             Event::ClientRestarted { client } => {
                 self.streams.retain(|link, _| world.link(*link).client != *client);
                 self.accepted.retain(|(owner, ..), _| owner != client);
-                self.unsaid.retain(|(owner, ..), _| owner != client);
             }
             Event::Watched { client, kind, name, is_first: true, .. } => {
                 let name = name.unwrap_or(ALL);
@@ -360,8 +431,87 @@ impl Oracle for ClientTalk {
                     report.note(Situation::WatchedAgainBeforeUnsubscribed);
                 }
             }
+            Event::Unwatched { client, .. } => self.unwatched(*client, world),
             Event::Rest => self.at_rest(world, report),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::testing::judgement;
+
+    fn response(nonce: &str, version: &str) -> Response {
+        Response {
+            kind: Some(0),
+            nonce: nonce.into(),
+            version: version.into(),
+            resources: Vec::new(),
+            removed: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn request(nonce: &str, version: &str, error: Option<i32>) -> Request {
+        Request {
+            kind: Some(0),
+            nonce: nonce.into(),
+            version: version.into(),
+            error,
+            node: None,
+            names: Names::Whole(vec!["r0".into()]),
+        }
+    }
+
+    /// What is found when a client that has accepted version 1 is sent version 2 and says this.
+    fn found(said: Request) -> Option<&'static str> {
+        judgement(move |world, link, report| {
+            let mut oracle = ClientTalk::default();
+            let mut hear = |event: &Event<'_>| oracle.on_event(event, world, report);
+            let (first, second) = (response("n1", "1"), response("n2", "2"));
+            let ack = Request { node: Some("client-0".into()), ..request("n1", "1", None) };
+            hear(&Event::Reading { link, response: &first });
+            hear(&Event::Requested { link, request: &ack });
+            hear(&Event::Reading { link, response: &second });
+            hear(&Event::Requested { link, request: &said });
+        })
+    }
+
+    #[test]
+    fn a_nack_states_the_version_that_was_accepted() {
+        assert_eq!(found(request("n2", "1", Some(3))), None);
+        assert_eq!(found(request("n2", "", Some(3))), Some("IC3"));
+        assert_eq!(found(request("n2", "2", Some(3))), Some("IC3"));
+        println!("covers: IC3");
+    }
+
+    #[test]
+    fn a_request_that_answers_nothing_states_the_version_that_was_accepted() {
+        assert_eq!(found(request("n1", "", None)), Some("IC7"));
+        assert_eq!(found(request("n1", "2", None)), Some("IC7"));
+    }
+
+    #[test]
+    fn a_nonce_that_never_came_is_found_out() {
+        assert_eq!(found(request("elsewhere", "1", None)), Some("IC6"));
+        println!("covers: IC6");
+    }
+
+    fn wanted(all: bool) -> Wanted {
+        Wanted { names: BTreeSet::new(), all }
+    }
+
+    #[test]
+    fn a_stream_begins_with_the_version_that_was_accepted() {
+        let accepted = Accepted { version: "1".into(), ..Accepted::default() };
+        assert!(accepted.may_begin(&"1".into(), &wanted(false)));
+        assert!(!accepted.may_begin(&"".into(), &wanted(false)), "it is left out");
+        assert!(!accepted.may_begin(&"2".into(), &wanted(false)), "it is another one");
+        assert!(accepted.may_begin(&"".into(), &wanted(true)), "it was one of some names");
+        let outdated = Accepted { is_outdated: true, ..accepted };
+        assert!(outdated.may_begin(&"".into(), &wanted(false)), "it may be of another server");
+        println!("covers: IC7");
     }
 }

@@ -76,11 +76,19 @@ struct Accepted {
 impl Accepted {
     /// Takes a request. False if it states another version than it may.
     fn take(&mut self, request: &Request) -> bool {
-        if request.error.is_some() {
-            self.unsaid.clear();
-            // What was rejected may have ended the use of what was accepted before.
-            self.has_let_go = true;
+        if request.error.is_none() {
+            return self.states(request);
         }
+        // The one that is rejected is not among them.
+        self.unsaid.pop();
+        let is_right = self.states(request);
+        self.unsaid.clear();
+        // What was rejected may have ended the use of what was accepted before.
+        self.has_let_go = true;
+        is_right
+    }
+
+    fn states(&mut self, request: &Request) -> bool {
         if request.version.is_empty() {
             return self.has_let_go || self.version.is_empty() || !self.unsaid.is_empty();
         }
@@ -274,6 +282,10 @@ mod tests {
         accepted.unsaid.push(("2".into(), true));
         assert!(accepted.take(&request("1", Some(3))), "the other one was rejected");
         assert!(!accepted.take(&request("2", None)), "it was rejected");
+        let mut accepted = read("1");
+        assert!(accepted.take(&request("1", None)));
+        accepted.unsaid.push(("2".into(), true));
+        assert!(!accepted.take(&request("", Some(3))), "one was accepted before");
         println!("covers: IC7 IS31");
     }
 
