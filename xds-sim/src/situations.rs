@@ -30,8 +30,10 @@ pub enum Situation {
     ResetWithResponseUnderWay,
     /// A stream is reset while an answer is under way.
     ResetWithAnswerUnderWay,
-    /// A new stream states versions that the client holds.
+    /// A new stream states the version that the client accepted last.
     VersionsStatedAgain,
+    /// A new incremental stream states the versions of what the client holds.
+    HeldVersionsStated,
     /// A client is slow, and changes come together in one response.
     ChangesCoalesced,
     /// A watcher is told something while its last notice is still being handled.
@@ -148,7 +150,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 70] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::ResponseAtTimer,
@@ -162,6 +164,7 @@ impl Situation {
         Self::ResetWithResponseUnderWay,
         Self::ResetWithAnswerUnderWay,
         Self::VersionsStatedAgain,
+        Self::HeldVersionsStated,
         Self::ChangesCoalesced,
         Self::WatcherBehind,
         Self::IdleClose,
@@ -236,7 +239,8 @@ impl Situation {
             Self::LastWatchOfTypeEnds => "last watch of a type ends",
             Self::ResetWithResponseUnderWay => "reset with a response under way",
             Self::ResetWithAnswerUnderWay => "reset with an answer under way",
-            Self::VersionsStatedAgain => "versions stated on a new stream",
+            Self::VersionsStatedAgain => "version stated on a new stream",
+            Self::HeldVersionsStated => "versions held stated on a new stream",
             Self::ChangesCoalesced => "changes coalesced",
             Self::WatcherBehind => "watcher told while busy",
             Self::IdleClose => "idle stream closed",

@@ -124,15 +124,23 @@ impl CacheModel {
         let (acks, nacks) = (stats.acks - self.acks.0, stats.nacks - self.acks.1);
         let Some(fold) = it.asked(kind).filter(|_| acks + nacks == 1) else { return };
         let place = (it.client, it.server, kind);
-        let has = |is: fn(&Word<'_>) -> bool| {
-            response.resources.iter().any(|item| is(&Word::of(&item.name, response)))
+        let watched = |name: &str| {
+            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
+            watches.any(|(_, watch)| watch.covers(name))
         };
-        // What is not in use cannot be renewed.
-        let is_bad = has(|word| matches!(word, Word::Bad | Word::Heartbeat));
-        report.ensure(nacks == 0 || is_bad, VERDICT, || "it is rejected for nothing".into());
+        let is_asked = |name: &str| world.serves(it.server, name) && fold.covers(name);
+        let has = |is: &dyn Fn(&str, &Word<'_>) -> bool| {
+            response.resources.iter().any(|item| is(&item.name, &Word::of(&item.name, response)))
+        };
+        let may_be_bad = self.may_be_rejected(link, response, world);
+        report.ensure(nacks == 0 || may_be_bad, VERDICT, || "it is rejected for nothing".into());
+        let is_bad = has(&|name, word| {
+            matches!(word, Word::Bad) && is_asked(name) && watched(name) && !is_alias(name)
+        });
+        report.ensure(nacks == 1 || !is_bad, VERDICT, || "it is accepted with a bad one".into());
         if nacks == 1 {
             self.rejected.insert(place, link);
-            if has(|word| matches!(word, Word::Good(_))) {
+            if has(&|_, word| matches!(word, Word::Good(_))) {
                 report.note(Situation::GoodBesideBad);
             }
         } else if self.rejected.remove(&place).is_some_and(|before| before != link) {
@@ -145,16 +153,28 @@ impl CacheModel {
         let is_full = it.variant == Variant::StateOfTheWorld
             && types::is_full_state_in_sotw(world.types()[kind].as_str());
         let drops = world.options().drops_cached();
-        let watched = |name: &str| {
-            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
-            watches.any(|(_, watch)| watch.covers(name))
-        };
+        let news = response.resources.iter().map(|item| &item.name);
+        for name in news.filter(|name| !self.before.contains_key(*name) && !is_alias(name)) {
+            let now = after.get(name).and_then(|it| it.bytes.as_ref());
+            match Word::of(name, response) {
+                Word::Good(bytes) if is_asked(name) && watched(name) => {
+                    report.ensure(now == Some(bytes), PARTS, || format!("{name} is {now:?}"));
+                }
+                Word::Bad => {
+                    report.ensure(now.is_none(), LAST_GOOD, || format!("{name} is {now:?}"));
+                }
+                _ if !is_asked(name) && !watched(name) => {
+                    report.ensure(now.is_none(), STRANGERS, || format!("{name} is {now:?}"));
+                }
+                _ => {}
+            }
+        }
         for (name, before) in &self.before {
             if is_alias(name) {
                 continue; // What is said of it is said of the resource.
             }
             let is_its_business = world.serves(it.server, name);
-            let is_asked = is_its_business && fold.covers(name);
+            let is_asked = is_asked(name);
             let now = after.get(name);
             let judge = Judge { name, before, now, drops, is_full };
             match Word::of(name, response) {
@@ -165,10 +185,7 @@ impl CacheModel {
                 // The answer to an end of a subscription may come when the next one has begun.
                 _ if !is_asked || !watched(name) => {}
                 Word::Good(bytes) => judge.is(EntryState::Acked, Some(bytes), PARTS, report),
-                Word::Bad => {
-                    report.ensure(nacks == 1, VERDICT, || format!("{name} is bad and accepted"));
-                    judge.is(EntryState::Nacked, judge.kept(), LAST_GOOD, report);
-                }
+                Word::Bad => judge.is(EntryState::Nacked, judge.kept(), LAST_GOOD, report),
                 Word::Removed => {
                     judge.is(EntryState::DoesNotExist, judge.kept(), REMOVALS, report);
                 }
@@ -186,6 +203,32 @@ impl CacheModel {
         }
     }
 
+    /// Whether something may be wrong with what is wanted of a response.
+    fn may_be_rejected(&self, link: LinkId, response: &Response, world: &World) -> bool {
+        let it = world.link(link);
+        let Some(kind) = response.kind else { return false };
+        let is_wanted = |name: &str| {
+            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
+            let is_asked = it.asked(kind).is_some_and(|fold| fold.covers(name));
+            is_asked && world.serves(it.server, name)
+                || watches.any(|(_, watch)| watch.covers(name))
+        };
+        response.resources.iter().any(|item| match Word::of(&item.name, response) {
+            Word::Bad => is_wanted(&item.name),
+            // What is not in use cannot be renewed.
+            Word::Heartbeat => !self.is_in_use(&item.name, response),
+            _ => false,
+        })
+    }
+
+    /// Whether a client has what a heartbeat renews.
+    fn is_in_use(&self, name: &str, response: &Response) -> bool {
+        let item = response.resources.iter().find(|item| item.name == name);
+        self.before.get(name).zip(item).is_some_and(|(before, item)| {
+            before.state == EntryState::Acked && before.version == item.version
+        })
+    }
+
     /// What a new stream says of what the client holds.
     fn stated(
         link: LinkId,
@@ -198,9 +241,13 @@ impl CacheModel {
         let known = knowledge(world, it.client, kind);
         let Some(fold) = it.asked(kind) else { return };
         for (name, version) in stated {
-            let Some(known) = known.get(name) else { continue };
-            let is_held = known.bytes.is_some() && known.version == *version;
-            report.ensure(is_held, HELD_VERSIONS, || format!("{name} {version:?}: {known:?}"));
+            let known = known.get(name);
+            let is_held =
+                known.is_some_and(|known| known.bytes.is_some() && known.version == *version);
+            let is_asked = world.serves(it.server, name) && fold.covers(name);
+            report.ensure(is_held && is_asked, HELD_VERSIONS, || {
+                format!("{name} {version:?}: {known:?}, asked for: {is_asked}")
+            });
         }
         if !is_alone(world, it.server) {
             return;
@@ -288,7 +335,7 @@ impl Oracle for CacheModel {
                 {
                     Self::stated(link, kind, versions, world, report);
                     if !versions.is_empty() {
-                        report.note(Situation::VersionsStatedAgain);
+                        report.note(Situation::HeldVersionsStated);
                     }
                 }
             }
@@ -296,8 +343,9 @@ impl Oracle for CacheModel {
                 let it = world.link(link);
                 let stats = world.client(it.client).stats();
                 self.acks = (stats.acks, stats.nacks);
-                let judges =
-                    world.options().profile == ProfileName::Grpc && is_alone(world, it.server);
+                let renews = response.resources.iter().any(|item| item.bytes.is_none());
+                let is_grpc = world.options().profile == ProfileName::Grpc;
+                let judges = renews || is_grpc && is_alone(world, it.server);
                 self.before = match response.kind {
                     Some(kind) if judges => knowledge(world, it.client, kind),
                     _ => Knowledge::new(),
@@ -311,5 +359,89 @@ impl Oracle for CacheModel {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{oracle::testing::judgement, world::message::Item};
+
+    /// A response that has this of a name, and how the client is said to have answered.
+    #[derive(Clone, Copy)]
+    struct Said {
+        name: &'static str,
+        text: &'static str,
+        nacks: u64,
+    }
+
+    /// What is found when a client reads it that watches `r0`, and everything if `all`.
+    fn found(said: Said, all: Option<()>) -> Option<&'static str> {
+        judgement(move |world, link, report| {
+            if all.is_some() {
+                world.watch(0, 0, None);
+                world.advance(std::time::Duration::from_secs(1));
+            }
+            let stats = world.client(0).stats();
+            let acks = (stats.acks - (1 - said.nacks), stats.nacks.wrapping_sub(said.nacks));
+            let mut oracle = CacheModel { acks, ..CacheModel::default() };
+            if said.nacks == 1 {
+                // What the client has not said cannot be taken from what it has.
+                return report.ensure(
+                    oracle.may_be_rejected(link, &response(said), world),
+                    VERDICT,
+                    || "it is rejected for nothing".into(),
+                );
+            }
+            oracle.read(link, &response(said), world, report);
+        })
+    }
+
+    fn response(said: Said) -> Response {
+        let item = Item {
+            name: said.name.into(),
+            version: Text::default(),
+            bytes: Some(Toy::bytes(said.name, said.text)),
+            ttl: None,
+        };
+        Response {
+            kind: Some(0),
+            nonce: "n".into(),
+            version: "v".into(),
+            resources: vec![item],
+            removed: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
+        let said = Said { name: "r9", text: "bad", nacks: 0 };
+        assert_eq!(found(said, Some(())), Some("IC3"));
+        assert_eq!(found(said, None), None, "nobody asked for it");
+    }
+
+    #[test]
+    fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
+        let said = Said { name: "r9", text: "bad", nacks: 1 };
+        assert_eq!(found(said, None), Some("IC3"));
+        assert_eq!(found(said, Some(())), None, "everything is wanted");
+        println!("covers: IC3 IC13");
+    }
+
+    #[test]
+    fn a_good_one_that_was_not_known_is_used() {
+        let said = Said { name: "r9", text: "good", nacks: 0 };
+        assert_eq!(found(said, Some(())), Some("IC18"), "the client does not have it");
+        println!("covers: IC18");
+    }
+
+    #[test]
+    fn versions_of_what_is_not_held_or_not_asked_for_are_found_out() {
+        let found = judgement(|world, link, report| {
+            CacheModel::stated(link, 0, &[("r9".into(), "1".into())], world, report);
+        });
+        assert_eq!(found, Some("IC8"));
+        println!("covers: IC8");
     }
 }
