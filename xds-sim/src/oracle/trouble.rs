@@ -12,12 +12,12 @@ use xds_core::{
 
 use super::{End, Event, Oracle, Report, Rule, fold::ALL};
 use crate::{
-    options::{Fault, Feature, ProfileName, Transport, Verdicts},
+    options::{Fault, Feature, ProfileName, Streams, Transport, Verdicts},
     situations::Situation,
     trace::Phase,
     world::{
         LinkId, World, alias_of,
-        message::{Response, Text},
+        message::{Request, Response, Text},
     },
 };
 
@@ -38,8 +38,10 @@ const BACKOFF: Rule = Rule::new(
     "IC26",
     "one attempt at a time to reach a server, and pauses between those that fail that grow to a bound",
 );
-const REASON: Rule =
-    Rule::new("IC27", "watchers hear of a server only when it failed since its last response");
+const REASON: Rule = Rule::new(
+    "IC29",
+    "watchers hear of trouble only when all servers of what they watch have failed since their last response",
+);
 const FALLBACK: Rule = Rule::new(
     "IC29",
     "the next server is asked only while the one before it fails, and not any more once that answers",
@@ -64,8 +66,8 @@ type Place = (usize, usize, Option<usize>);
 pub(super) struct Trouble {
     attempts: BTreeMap<Place, Attempts>,
     streams: BTreeMap<LinkId, Stream>,
-    /// Since when each name has been asked for on a stream, longest first; also of streams that have ended.
-    waits: BTreeMap<(usize, usize, Text), Duration>,
+    /// What was waited for on a stream for as long as may be, and not heard of since: client, type and name.
+    waited: BTreeSet<(usize, usize, Text)>,
     phase: Option<Phase>,
 }
 
@@ -94,6 +96,14 @@ struct Stream {
     since: BTreeMap<(usize, Text), Time>,
     /// Names of which the server has said something since they were asked for.
     heard: BTreeSet<(usize, Text)>,
+}
+
+/// For how long something is waited for.
+fn patience(world: &World) -> Duration {
+    match world.options().features.contains(Feature::TransientTimer) {
+        true => Duration::from_secs(30),
+        false => Duration::from_secs(15),
+    }
 }
 
 fn place(link: LinkId, world: &World) -> Place {
@@ -171,6 +181,14 @@ impl Trouble {
     fn read(&mut self, link: LinkId, response: &Response, world: &World) {
         let Some(stream) = self.streams.get_mut(&link) else { return };
         let Some(kind) = response.kind else { return };
+        let client = world.link(link).client;
+        // Of everything, any response is a part.
+        stream.since.remove(&(kind, ALL.into()));
+        self.waited.remove(&(client, kind, ALL.into()));
+        let spoken = response.resources.iter().map(|item| &item.name);
+        for name in spoken.chain(response.errors.iter().map(|(name, _)| name)) {
+            self.waited.remove(&(client, kind, name.clone()));
+        }
         let Some(fold) = world.link(link).asked(kind) else { return };
         // That it is gone is no news once it was found missing.
         let said = response.resources.iter().map(|item| &item.name);
@@ -186,12 +204,60 @@ impl Trouble {
         }
     }
 
-    /// How long names were asked for on a stream.
+    /// What was waited for on a stream that has ended, for as long as may be.
     fn note_waits(&mut self, client: usize, stream: &Stream, world: &World) {
-        for ((kind, name), since) in &stream.since {
-            let wait = self.waits.entry((client, *kind, name.clone())).or_default();
-            *wait = world.now().since(*since).max(*wait);
+        let patience = patience(world);
+        let waited =
+            stream.since.iter().filter(|(_, since)| world.now().since(**since) >= patience);
+        self.waited.extend(waited.map(|((kind, name), _)| (client, *kind, name.clone())));
+    }
+
+    /// What a stream is asked for from now on.
+    fn asked(&mut self, link: LinkId, request: &Request, world: &World) {
+        let Some(kind) = request.kind else { return };
+        let Some(stream) = self.streams.get_mut(&link) else { return };
+        let it = world.link(link);
+        let Some(fold) = it.asked(kind) else { return };
+        let (now, patience) = (world.now(), patience(world));
+        let watched = |name: &Text| {
+            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
+            watches.any(|(_, watch)| watch.name.as_deref().unwrap_or(ALL) == name)
+        };
+        stream.since.retain(|(of, name), since| {
+            let is_asked = *of != kind || fold.subscribed.contains(name);
+            // It may be left out where a response crossed its end, and be missing all along.
+            if !is_asked && watched(name) && now.since(*since) >= patience {
+                self.waited.insert((it.client, kind, name.clone()));
+            }
+            is_asked
+        });
+        for name in fold.lost.iter().filter(|name| !watched(name)) {
+            self.waited.remove(&(it.client, kind, name.clone()));
         }
+        stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
+        for name in &fold.gained {
+            stream.since.entry((kind, name.clone())).or_insert(now);
+        }
+    }
+
+    /// Whether all servers of a name fail. The second one is asked only after the first.
+    fn all_fail(
+        &self,
+        client: usize,
+        only: Option<usize>,
+        name: Option<&str>,
+        world: &World,
+    ) -> bool {
+        let is_served = |server: &usize| match name {
+            Some(name) => world.serves(*server, name),
+            None => *server < 2,
+        };
+        (0..world.server_count()).filter(is_served).all(|server| {
+            let mut links = world.links(client);
+            let is_asked = links.any(|(_, link)| link.server == server && link.only == only);
+            let attempts = self.attempts.get(&(client, server, only));
+            attempts.is_some_and(|it| it.is_failing) || server == 1 && !is_asked
+        })
     }
 
     fn notified(
@@ -206,9 +272,11 @@ impl Trouble {
         let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
         match error.kind() {
             WatchErrorKind::Unavailable(_) => {
-                let mut of_client =
-                    self.attempts.iter().filter(|((owner, ..), _)| *owner == client);
-                let is_failing = of_client.any(|(_, it)| it.is_failing);
+                let only = match world.options().streams {
+                    Streams::Aggregated => None,
+                    Streams::PerType => Some(watch.kind),
+                };
+                let is_failing = self.all_fail(client, only, watch.name.as_deref(), world);
                 report.ensure(is_failing, REASON, || format!("client-{client}: {error}"));
             }
             WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {
@@ -237,11 +305,11 @@ impl Trouble {
                 let waits = of_client
                     .flat_map(|(_, stream)| keys.iter().filter_map(|key| stream.since.get(key)));
                 let longest = waits.map(|since| world.now().since(*since)).max();
-                let earlier = keys.iter().filter_map(|(kind, name)| {
-                    self.waits.get(&(client, *kind, name.clone())).copied()
-                });
-                let longest = longest.max(earlier.max()).unwrap_or_default();
-                report.ensure(longest >= *patience, PATIENCE, || {
+                let has_waited = longest.is_some_and(|longest| longest >= *patience)
+                    || keys
+                        .iter()
+                        .any(|(kind, name)| self.waited.contains(&(client, *kind, name.clone())));
+                report.ensure(has_waited, PATIENCE, || {
                     format!("{name} after {longest:?} of {patience:?}")
                 });
                 // What one server had is found missing at the next one, and stays in use where that is wanted.
@@ -304,26 +372,7 @@ impl Oracle for Trouble {
                     stream.is_open = true;
                 }
             }
-            Event::Requested { link, request } => {
-                let Some(kind) = request.kind else { return };
-                let Some(stream) = self.streams.get_mut(&link) else { return };
-                let Some(fold) = world.link(link).asked(kind) else { return };
-                let client = world.link(link).client;
-                let waits = &mut self.waits;
-                stream.since.retain(|(of, name), since| {
-                    let is_asked = *of != kind || fold.subscribed.contains(name);
-                    if !is_asked {
-                        // It may be left out where a response crossed its end, and be found missing all along.
-                        let wait = waits.entry((client, *of, name.clone())).or_default();
-                        *wait = world.now().since(*since).max(*wait);
-                    }
-                    is_asked
-                });
-                stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
-                for name in &fold.subscribed {
-                    stream.since.entry((kind, name.clone())).or_insert_with(|| world.now());
-                }
-            }
+            Event::Requested { link, request } => self.asked(link, request, world),
             Event::Unreadable { link } => {
                 let attempts = self.attempts.entry(place(link, world)).or_default();
                 attempts.failures += 1;
@@ -347,7 +396,7 @@ impl Oracle for Trouble {
             Event::ClientRestarted { client } => {
                 self.attempts.retain(|(owner, ..), _| *owner != client);
                 self.streams.retain(|link, _| world.link(*link).client != client);
-                self.waits.retain(|(owner, ..), _| *owner != client);
+                self.waited.retain(|(owner, ..)| *owner != client);
             }
             Event::Notified { client, watch, notice } => {
                 self.notified(client, watch, notice, world, report);
@@ -356,5 +405,82 @@ impl Oracle for Trouble {
             Event::Rest if self.phase == Some(Phase::Converge) => self.at_rest(world, report),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::testing::{judgement, judgement_of};
+
+    #[test]
+    fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
+        let found = judgement(|world, link, _| {
+            let mut oracle = Trouble::default();
+            let key = (0, Text::from("r0"));
+            let stream = |since: Time| Stream {
+                since: BTreeMap::from([(key.clone(), since)]),
+                ..Stream::default()
+            };
+            let began = world.now();
+            world.advance(Duration::from_secs(10));
+            oracle.note_waits(0, &stream(began), world);
+            assert!(oracle.waited.is_empty(), "it did not wait for long enough");
+            world.advance(Duration::from_secs(5));
+            oracle.note_waits(0, &stream(began), world);
+            assert_eq!(oracle.waited.len(), 1);
+            let item = crate::world::message::Item {
+                name: key.1.clone(),
+                version: Text::default(),
+                bytes: Some(crate::Toy::bytes("r0", "good")),
+                ttl: None,
+            };
+            let response = Response {
+                kind: Some(0),
+                nonce: "n".into(),
+                version: "v".into(),
+                resources: vec![item],
+                removed: Vec::new(),
+                errors: Vec::new(),
+            };
+            oracle.streams.insert(link, Stream::default());
+            oracle.read(link, &response, world);
+            assert!(oracle.waited.is_empty(), "it has come");
+        });
+        assert_eq!(found, None);
+        println!("covers: IC24");
+    }
+
+    #[test]
+    fn a_server_that_is_not_failing_is_no_trouble() {
+        let found = judgement(|world, link, _| {
+            let mut oracle = Trouble::default();
+            let place = place(link, world);
+            let all_fail = |oracle: &Trouble| oracle.all_fail(0, None, Some("r0"), world);
+            assert!(!all_fail(&oracle));
+            oracle.attempts.entry(place).or_default().is_failing = true;
+            assert!(all_fail(&oracle));
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
+        let found = judgement_of(2, |world, link, _| {
+            let mut oracle = Trouble::default();
+            assert_eq!(world.link(link).server, 0);
+            oracle.attempts.entry((0, 0, None)).or_default().is_failing = true;
+            assert!(oracle.all_fail(0, None, Some("r0"), world), "the other one is not asked");
+            world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(100));
+            world.reset(link, 14);
+            world.watch(0, 0, Some("r1"));
+            world.advance(Duration::from_secs(20));
+            assert!(world.links(0).any(|(_, link)| link.server == 1), "it has turned");
+            assert!(!oracle.all_fail(0, None, Some("r0"), world), "the other one serves");
+            oracle.attempts.entry((0, 1, None)).or_default().is_failing = true;
+            assert!(oracle.all_fail(0, None, Some("r0"), world));
+        });
+        assert_eq!(found, None);
+        println!("covers: IC29");
     }
 }
