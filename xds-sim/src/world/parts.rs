@@ -307,6 +307,14 @@ impl Link {
         self.asked.get(kind).filter(|fold| fold.was_requested)
     }
 
+    /// The stream, as our management server knows it.
+    pub(crate) fn core_stream(&self) -> Option<StreamId> {
+        match self.stream? {
+            StreamKey::Core(stream) => Some(stream),
+            StreamKey::Own(_) => None,
+        }
+    }
+
     /// Whether what is under way on it is lost.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut

@@ -3,15 +3,19 @@
 //! It knows what the client was sent and what it asked for since, and each response must have news in the
 //! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them (IS18).
 
+mod standing;
 mod talk;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use xds_core::{server::SyncState, types};
+use xds_core::{Time, server::SyncState, types};
 
-use self::talk::Talk;
 pub(super) use self::talk::{is_heartbeat, renews};
+use self::{
+    standing::{AFTER_ACKS, SO_FAR, is_gated},
+    talk::Talk,
+};
 use super::{Event, Oracle, Report, Rule};
 use crate::{
     options::{Order, Versions},
@@ -55,6 +59,8 @@ const ORDER: Rule = Rule::new(
     "IS17",
     "of what can be sent at once on a stream, what is referred to goes before what refers to it",
 );
+const ALL_GONE: Rule =
+    Rule::new("IS10", "at rest, nobody has been left with what is gone and could be told so");
 const HEARTBEATS: Rule = Rule::new(
     "IS27",
     "a heartbeat renews what has a time to live, exists, and was sent to its client before",
@@ -95,6 +101,12 @@ pub(super) struct ServerTalk {
     states: BTreeMap<(Epoch, usize, Text), BTreeMap<Text, Bytes>>,
     /// How often each server has begun anew, where that makes a difference to its versions.
     epochs: BTreeMap<usize, u32>,
+    /// How many changes servers were told of.
+    clock: u64,
+    /// Which of them was the newest one of each resource: server, type and name.
+    changed: BTreeMap<(usize, usize, Text), u64>,
+    /// When each stream was first spoken on.
+    began: BTreeMap<LinkId, Time>,
     phase: Option<Phase>,
 }
 
@@ -117,9 +129,9 @@ impl ServerTalk {
         }
     }
 
-    fn arrived(&mut self, link: LinkId, request: &Request) {
+    fn arrived(&mut self, link: LinkId, request: &Request, world: &World) {
         let Some(kind) = request.kind else { return };
-        let held = match &request.names {
+        let held: Vec<(Text, Bytes)> = match &request.names {
             Names::Change { versions, .. } => versions
                 .iter()
                 .map(|(name, version)| {
@@ -131,7 +143,14 @@ impl ServerTalk {
             Names::Whole(_) => Vec::new(),
         };
         let talk = self.talk(link, kind);
+        let was_answered = talk.is_answered;
+        if is_gated(world) {
+            talk.accepted.extend(held.iter().cloned());
+        }
         talk.hear(request, held);
+        if is_gated(world) && !was_answered && talk.is_answered && !talk.is_rejected {
+            talk.accepted.clone_from(&talk.sent);
+        }
     }
 
     fn responded(&mut self, link: LinkId, response: &Response, world: &World, report: &mut Report) {
@@ -158,6 +177,11 @@ impl ServerTalk {
                 format!("{earlier:?} could be sent before")
             });
         }
+        let is_gated = is_gated(world);
+        if is_gated && is_ours {
+            self.waits_for_acks(link, kind, response, world, report);
+        }
+        let clock = self.clock;
         let talk = self.talk(link, kind);
         let may_send = !talk.has_responded || talk.is_answered;
         report.ensure(may_send || !is_ours, ONE_AT_A_TIME, || {
@@ -175,6 +199,7 @@ impl ServerTalk {
             }
         }
         talk.heartbeats(response, has, &beside, report);
+        talk.versions.0.clone_from(&response.version);
         if is_heartbeat(response) {
             talk.newest.clone_from(&response.nonce);
             (talk.is_answered, talk.is_rejected, talk.has_responded) = (false, false, true);
@@ -200,11 +225,11 @@ impl ServerTalk {
             let mut expected =
                 has.iter().filter(|(name, _)| talk.fold.covers(name) && is_sent(name));
             let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
-            // What is gone may stay until what refers to it has gone as well (M147).
             let may_be_there = |name: &Text| {
-                // It was there when it was last told of, or has come and gone since.
-                let lingers = talk.sent.contains_key(name) || talk.touched.contains(name);
-                talk.fold.covers(name) && (has.contains_key(name) || lingers)
+                // What is gone may stay until what refers to it has gone as well (M147).
+                let stays =
+                    is_gated && (talk.sent.contains_key(name) || talk.touched.contains(name));
+                talk.fold.covers(name) && (has.contains_key(name) || stays)
             };
             let too_much = said.keys().find(|name| !may_be_there(name));
             report.ensure(too_much.is_none(), LEFT_OUT, || format!("{too_much:?} is not there"));
@@ -233,6 +258,7 @@ impl ServerTalk {
             report.note(Situation::ChangesCoalesced);
         }
         talk.take(is_full, said, response);
+        talk.made.0 = clock;
     }
 
     /// Something of a type before this one that could be sent on the stream.
@@ -369,8 +395,18 @@ impl ServerTalk {
                 report.ensure(missing.is_none(), REMEMBERED, || {
                     format!("stream {}: {missing:?} was not sent", link.0)
                 });
+                let is_told =
+                    !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
+                let mut left = talk.sent.keys().filter(|name| is_told && !exists(name));
+                // Who rejects everything is not told that something is gone before the rest changes.
+                let waits = world.options().order == Order::OnlyAfterAcks || talk.is_rejected;
+                let left = left.next().filter(|_| !waits);
+                report.ensure(left.is_none(), ALL_GONE, || {
+                    format!("stream {}: {left:?} is gone", link.0)
+                });
             }
         }
+        self.status(world, report);
         for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
             let open = server.status().find(|it| {
                 it.state == SyncState::Sent && !self.is_beating(it.type_url.as_str(), world)
@@ -394,6 +430,9 @@ impl Oracle for ServerTalk {
             OWN_VIEW,
             REMOVED_ONCE,
             ORDER,
+            AFTER_ACKS,
+            ALL_GONE,
+            SO_FAR,
             HEARTBEATS,
             TOLD,
             ERRORS,
@@ -406,9 +445,14 @@ impl Oracle for ServerTalk {
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match event {
-            Event::Arrived { link, request } => self.arrived(*link, request),
+            Event::Arrived { link, request } => {
+                self.began.entry(*link).or_insert_with(|| world.now());
+                self.arrived(*link, request, world);
+            }
             Event::Responded { link, response } => self.responded(*link, response, world, report),
             Event::Applied { server, view, kind, name, .. } => {
+                self.clock += 1;
+                self.changed.insert((*server, *kind, (*name).into()), self.clock);
                 self.applied(*server, *view, *kind, name, world);
             }
             Event::Moved { client, view } => self.moved(*client, *view, world),
@@ -417,6 +461,7 @@ impl Oracle for ServerTalk {
             }
             Event::EndedAtServer { link } => {
                 self.gone(*link, world, report);
+                self.began.remove(link);
                 drop(self.streams.remove(link));
             }
             Event::Phase(phase) => self.phase = Some(*phase),

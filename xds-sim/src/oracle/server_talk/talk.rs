@@ -32,6 +32,13 @@ pub(super) struct Talk {
     /// Names of which something has to be said.
     pub(super) owed: BTreeSet<Text>,
     pub(super) newest: Text,
+    /// The version of the newest response, and of the one that was accepted last.
+    pub(super) versions: (Text, Text),
+    /// How many changes the server had been told of when it made the newest response that was more than a
+    /// heartbeat, and the one that was accepted last.
+    pub(super) made: (u64, u64),
+    /// What the client is known to have accepted, where something waits for that.
+    pub(super) accepted: BTreeMap<Text, Bytes>,
     pub(super) is_answered: bool,
     pub(super) is_rejected: bool,
     /// Whether any response was.
@@ -71,6 +78,10 @@ impl Talk {
         if is_newest && self.has_responded && !request.nonce.is_empty() && !self.is_answered {
             (self.is_answered, self.is_rejected) = (true, request.error.is_some());
             self.was_rejected |= self.is_rejected;
+            if !self.is_rejected {
+                self.versions.1.clone_from(&self.versions.0);
+                self.made.1 = self.made.0;
+            }
             if self.is_rejected {
                 // What cannot be renewed any more may be sent again.
                 self.touched.extend(self.beating.iter().cloned());
@@ -211,6 +222,8 @@ impl Talk {
             self.owed.clear();
             self.touched.clear();
             self.sent = said;
+            // All there is has been said.
+            self.states_version = false;
         } else {
             for (name, bytes) in said {
                 self.owed.remove(&name);

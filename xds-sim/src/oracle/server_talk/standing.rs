@@ -1,0 +1,218 @@
+//! How far each type is on a stream: what a server waits for, and what it shows of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use xds_core::{Version, server::SyncState};
+
+use super::ServerTalk;
+use crate::{
+    options::Order,
+    oracle::{Report, Rule},
+    world::{
+        Beside, LinkId, World,
+        message::{Response, Text},
+    },
+};
+
+pub(super) const AFTER_ACKS: Rule = Rule::new(
+    "IS17",
+    "where that is wanted, listeners and routes are sent after what they may refer to was accepted",
+);
+pub(super) const SO_FAR: Rule = Rule::new(
+    "IS30",
+    "a server shows of each stream and type how the newest response was answered, with the versions sent and accepted",
+);
+
+/// The first type that waits for others to be accepted.
+const LISTENERS: usize = 2;
+
+/// How long something waits for others to be accepted where it goes on after that.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Whether types wait for each other's answers.
+pub(super) fn is_gated(world: &World) -> bool {
+    matches!(world.options().order, Order::AfterAcks | Order::OnlyAfterAcks)
+}
+
+impl ServerTalk {
+    /// What refers to something, or may, waits until that was accepted: all there is, or a response that was made
+    /// after the change which waits (M146, M149).
+    pub(super) fn waits_for_acks(
+        &self,
+        link: LinkId,
+        kind: usize,
+        response: &Response,
+        world: &World,
+        report: &mut Report,
+    ) {
+        let it = world.link(link);
+        let is_stuck = world.options().order == Order::AfterAcks
+            && self.began.get(&link).is_none_or(|began| world.now().since(*began) >= PATIENCE);
+        // Clusters and endpoints wait for nothing. Who is moved is not judged.
+        if kind < LISTENERS || it.only.is_some() || world.options().views > 1 || is_stuck {
+            return;
+        }
+        let Some(talks) = self.streams.get(&link) else { return };
+        let has = world.has(it.server, 0);
+        let changed_at = |kind: usize, name: &Text| {
+            self.changed.get(&(it.server, kind, name.clone())).copied().unwrap_or_default()
+        };
+        let known = talks.get(kind).map(|talk| &talk.sent);
+        let is_new = |name: &Text, bytes: &Bytes| known.and_then(|it| it.get(name)) != Some(bytes);
+        let items =
+            response.resources.iter().filter_map(|item| Some((&item.name, item.bytes.as_ref()?)));
+        let since = items.filter(|(name, bytes)| is_new(name, bytes));
+        let Some(since) = since.map(|(name, _)| changed_at(kind, name)).max() else { return };
+        for (before, talk) in talks.iter().enumerate().take(kind) {
+            if !talk.fold.was_requested || talk.states_version || talk.made.1 >= since {
+                continue;
+            }
+            let is_lacking = |(name, bytes): &(&Text, &Bytes)| {
+                let is_plain = world.beside(it.server, 0, before, name) == Beside::default();
+                talk.fold.covers(name) && is_plain && talk.accepted.get(*name) != Some(bytes)
+            };
+            let lacking = has[before].iter().find(is_lacking).map(|(name, _)| name);
+            report.ensure(lacking.is_none(), AFTER_ACKS, || {
+                format!("{lacking:?} of {before} was not accepted before {kind}")
+            });
+        }
+    }
+
+    /// What servers show of their streams is what was said on these.
+    pub(super) fn status(&self, world: &World, report: &mut Report) {
+        for (link, talks) in &self.streams {
+            let it = world.link(*link);
+            let Some((server, stream)) = world.server(it.server).zip(it.core_stream()) else {
+                continue;
+            };
+            for shown in server.status().filter(|shown| shown.stream == stream) {
+                let kind = world.types().iter().position(|known| known == shown.type_url);
+                let Some(talk) = kind.and_then(|kind| talks.get(kind)) else { continue };
+                let expected = match (talk.has_responded, talk.is_answered, talk.is_rejected) {
+                    (false, ..) => continue, // It may take a client to have what it says to have.
+                    (true, false, _) => SyncState::Sent,
+                    (true, true, false) => SyncState::Acked,
+                    (true, true, true) => SyncState::Nacked,
+                };
+                let version = |version: &Option<Version>| {
+                    version.as_ref().map(|it| Text::from(it.as_str())).unwrap_or_default()
+                };
+                let is_so = shown.state == expected
+                    && version(&shown.sent_version) == talk.versions.0
+                    && (talk.versions.1.is_empty()
+                        || version(&shown.acked_version) == talk.versions.1);
+                report.ensure(is_so, SO_FAR, || {
+                    format!("{shown:?} where it is {expected:?} with {:?}", talk.versions)
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        options::Options,
+        oracle::testing::{judgement, judgement_with},
+        world::message::{Item, Names, Request},
+    };
+
+    fn request(names: &[&str]) -> Request {
+        Request {
+            kind: Some(0),
+            nonce: Text::default(),
+            version: Text::default(),
+            error: None,
+            node: None,
+            names: Names::Whole(names.iter().map(|name| Text::from(*name)).collect()),
+        }
+    }
+
+    /// What was said of clusters to a client that has all there is.
+    fn told(world: &World, link: LinkId) -> ServerTalk {
+        let mut oracle = ServerTalk::default();
+        let talk = oracle.talk(link, 0);
+        talk.hear(&request(&["r0", "r9"]), Vec::new());
+        talk.owed.clear();
+        talk.sent.clone_from(&world.has(0, 0)[0]);
+        oracle
+    }
+
+    #[test]
+    fn who_is_left_with_what_is_gone_is_found() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = told(world, link);
+            oracle.at_rest(world, report);
+            assert!(report.breach.is_none(), "{:?}", report.breach);
+            oracle.talk(link, 0).sent.insert("r9".into(), Bytes::new());
+            oracle.at_rest(world, report);
+        });
+        assert_eq!(found, Some("IS10"));
+        println!("covers: IS10");
+    }
+
+    #[test]
+    fn a_server_that_takes_a_rejection_for_an_acceptance_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = told(world, link);
+            let shown = world.server(0).and_then(|server| {
+                let shown = server.status().next()?;
+                Some(Text::from(shown.sent_version?.as_str()))
+            });
+            let talk = oracle.talk(link, 0);
+            talk.versions = (shown.clone().unwrap_or_default(), shown.unwrap_or_default());
+            (talk.has_responded, talk.is_answered) = (true, true);
+            oracle.status(world, report);
+            assert!(report.breach.is_none(), "{:?}", report.breach);
+            oracle.talk(link, 0).is_rejected = true;
+            oracle.status(world, report);
+        });
+        assert_eq!(found, Some("IS30"));
+        println!("covers: IS30");
+    }
+
+    #[test]
+    fn a_server_that_shows_another_version_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = told(world, link);
+            let talk = oracle.talk(link, 0);
+            talk.versions = ("another".into(), Text::default());
+            (talk.has_responded, talk.is_answered) = (true, true);
+            oracle.status(world, report);
+        });
+        assert_eq!(found, Some("IS30"));
+    }
+
+    #[test]
+    fn a_listener_that_does_not_wait_for_its_cluster_is_found_out() {
+        let options = Options { order: Order::OnlyAfterAcks, ..Options::default() };
+        let found = judgement_with(options, |world, link, report| {
+            let mut oracle = told(world, link);
+            oracle.changed.insert((0, LISTENERS, "r0".into()), 2);
+            let item = Item {
+                name: "r0".into(),
+                version: Text::default(),
+                bytes: Some(Bytes::from_static(b"listener")),
+                ttl: None,
+            };
+            let response = Response {
+                kind: Some(LISTENERS),
+                nonce: "n".into(),
+                version: "v".into(),
+                resources: vec![item],
+                removed: Vec::new(),
+                errors: Vec::new(),
+            };
+            let talk = oracle.talk(link, 0);
+            talk.made.1 = 2;
+            oracle.waits_for_acks(link, LISTENERS, &response, world, report);
+            assert!(report.breach.is_none(), "its cluster was accepted: {:?}", report.breach);
+            oracle.talk(link, 0).made.1 = 1;
+            oracle.waits_for_acks(link, LISTENERS, &response, world, report);
+        });
+        assert_eq!(found, Some("IS17"));
+        println!("covers: IS17");
+    }
+}
