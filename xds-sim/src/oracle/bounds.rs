@@ -1,10 +1,11 @@
 //! What everybody holds is bounded by what was asked of them. Lies make no difference.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Event, Oracle, Report, Rule};
 use crate::{
-    options::{Action, Lie, Options},
-    storm::most_watched,
-    world::{MOST_NAMES, Party, World},
+    options::{Lie, Options, Transport},
+    world::{LinkId, MOST_NAMES, Party, World},
 };
 
 const ENTRIES: Rule = Rule::new(
@@ -22,16 +23,24 @@ const NAMES: Rule = Rule::new(
 /// How many names a lie makes up at most.
 const MADE_UP: usize = 12;
 
-/// How many names of a type there are to watch.
+/// How many names of a type there are to watch, beside those that are watched by the dozen.
 fn names_of(options: &Options) -> usize {
-    let own = options.names as usize * if options.has_aliases() { 2 } else { 1 };
-    own + if options.actions.contains(Action::WatchMany) { most_watched() } else { 0 }
+    options.names as usize * if options.has_aliases() { 2 } else { 1 }
+}
+
+/// The names that a client watches or asks for at present, of all types.
+fn wanted(client: usize, world: &World) -> usize {
+    let watches =
+        world.watches(client).filter_map(|(_, watch)| Some((watch.kind, watch.name.as_ref()?)));
+    let asked = world.links(client).flat_map(|(_, link)| link.asked.iter().enumerate());
+    let asked = asked.flat_map(|(kind, fold)| fold.subscribed.iter().map(move |name| (kind, name)));
+    watches.chain(asked).collect::<BTreeSet<_>>().len()
 }
 
 /// Judges the names that a server holds: of its resources, and those that its clients have made up.
-fn names_are_bounded(server: usize, held: usize, world: &World, report: &mut Report) {
+fn names_are_bounded(server: usize, held: usize, asked: usize, world: &World, report: &mut Report) {
     let options = world.options();
-    let watched = world.types().len() * names_of(options);
+    let watched = world.types().len() * names_of(options) + asked;
     let kinds = 0..world.types().len();
     let resources: usize = kinds.map(|kind| world.known_names(server, kind)).sum();
     let of_strangers = world.names_of_strangers(server).map(|names| names + MADE_UP).sum::<usize>();
@@ -42,8 +51,13 @@ fn names_are_bounded(server: usize, held: usize, world: &World, report: &mut Rep
 }
 
 /// Judges what is held.
-#[derive(Debug)]
-pub(super) struct Bounds;
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// The most names that were asked for on each stream that its server has not seen end.
+    asked: BTreeMap<LinkId, usize>,
+    /// Those that it has just seen end: a server that starts anew forgets them all at once.
+    ended: Vec<LinkId>,
+}
 
 impl Oracle for Bounds {
     fn rules(&self) -> &'static [Rule] {
@@ -56,10 +70,22 @@ impl Oracle for Bounds {
                 let client = world.link(link).client;
                 let held = world.client(client).status().count();
                 let options = world.options();
-                let bound = options.types as usize * (names_of(options) + MADE_UP);
+                let own = options.types as usize * (names_of(options) + MADE_UP);
+                let bound = if held <= own { own } else { own + wanted(client, world) };
                 report.ensure(held <= bound, ENTRIES, || {
                     format!("client-{client} holds {held} entries")
                 });
+            }
+            Event::Opening { .. } => {
+                for link in self.ended.drain(..) {
+                    self.asked.remove(&link);
+                }
+            }
+            Event::Requested { link, .. } => {
+                let folds = &world.link(link).asked;
+                let names: usize = folds.iter().map(|fold| fold.subscribed.len()).sum();
+                let most = self.asked.entry(link).or_default();
+                *most = names.max(*most);
             }
             Event::EndedAtServer { link } => {
                 let server = world.link(link).server;
@@ -72,7 +98,14 @@ impl Oracle for Bounds {
                 let bound = streams * (world.types().len() + others);
                 report.ensure(stats.streams <= streams, SUBSCRIPTIONS, || format!("{stats:?}"));
                 report.ensure(stats.subscriptions <= bound, SUBSCRIPTIONS, || format!("{stats:?}"));
-                names_are_bounded(server, stats.names, world, report);
+                let of_server =
+                    self.asked.iter().filter(|(link, _)| world.link(**link).server == server);
+                let asked = of_server.map(|(_, names)| names).sum();
+                names_are_bounded(server, stats.names, asked, world, report);
+                // To a server each poll is a stream.
+                if world.options().transport == Transport::Streams {
+                    self.ended.push(link);
+                }
             }
             // Whatever came before was seen to, unless nobody has looked since.
             Event::Applied { server, .. } if !world.is_starved(Party::Server(server)) => {
@@ -81,5 +114,25 @@ impl Oracle for Bounds {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::testing::judgement;
+
+    #[test]
+    fn who_holds_more_than_was_asked_for_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let asked = wanted(0, world);
+            assert_eq!(asked, 1, "one name is watched and asked for");
+            let own = world.types().len() * names_of(world.options()) + MADE_UP;
+            names_are_bounded(world.link(link).server, own + asked, asked, world, report);
+            assert!(report.breach.is_none(), "{:?}", report.breach);
+            names_are_bounded(world.link(link).server, own + asked + 100, asked, world, report);
+        });
+        assert_eq!(found, Some("IS24"));
+        println!("covers: IS24");
     }
 }

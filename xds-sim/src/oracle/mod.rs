@@ -10,6 +10,7 @@
 //! | IC1 to IC7, IC9 to IC12, IC30, IC40: what a client says on a stream | `client_talk` | no |
 //! | IC3, IC8, IC13, IC18 to IC22, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
+//! | IC32: what clients count | `figures` | no |
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
 //! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
@@ -53,6 +54,7 @@ mod convergence;
 mod elsewhere;
 mod expiry;
 mod fallback;
+mod figures;
 mod fold;
 mod lies;
 mod polling;
@@ -345,7 +347,7 @@ pub trait Oracle {
 #[must_use]
 pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> =
-        vec![Box::new(convergence::Convergence::default()), Box::new(bounds::Bounds)];
+        vec![Box::new(convergence::Convergence::default()), Box::new(bounds::Bounds::default())];
     if options.lies.spare_clients() {
         match options.transport {
             Transport::Streams => {
@@ -356,6 +358,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
             Transport::Files => oracles.push(Box::new(reading::Reading::default())),
         }
         oracles.push(Box::new(watching::Watching::default()));
+        oracles.push(Box::new(figures::Figures::default()));
         if options.transport != Transport::Files {
             oracles.push(Box::new(cache::CacheModel::default()));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use xds_core::client::EntryState;
+use xds_core::{client::EntryState, types};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -42,6 +42,7 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
     let Some(kind) = it.only else { return };
     let known = in_use(it.client, kind, world);
     let watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
+    let is_full = types::is_full_state_in_sotw(world.types()[kind].as_str());
     let names = watches.filter_map(|(_, watch)| watch.name.as_ref());
     for name in names.filter(|name| world.serves(it.server, name)) {
         let said = response.resources.iter().find(|item| item.name == *name);
@@ -49,6 +50,11 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
         let is_so = match said.and_then(|item| item.bytes.as_ref()) {
             Some(said) if Toy::text_of(said).starts_with("bad") => *state == EntryState::Nacked,
             Some(said) => bytes.as_ref() == Some(said),
+            // Only a full state says by what it lacks that something is gone.
+            None if is_full => {
+                *state == EntryState::DoesNotExist
+                    && (bytes.is_none() || !world.options().drops_cached())
+            }
             None => bytes.is_some() || *state == EntryState::DoesNotExist,
         };
         report.ensure(is_so, WHOLE, || format!("{name} is {state:?} after {said:?}"));

@@ -11,7 +11,7 @@ mod operation;
 use std::time::Duration;
 
 use self::operation::Operation;
-pub(crate) use self::operation::{SHORTEST_TTL, most_watched};
+pub(crate) use self::operation::SHORTEST_TTL;
 use crate::{oracle::bound, trace::Phase, world::World};
 
 /// Operations before anything goes wrong.

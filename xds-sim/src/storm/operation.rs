@@ -50,11 +50,6 @@ const MANY: u32 = 12;
 /// The same once in a long while, of the first type.
 const THOUSANDS: u32 = 2_000;
 
-/// How many names beside its own a client may come to watch of a type.
-pub(crate) const fn most_watched() -> usize {
-    THOUSANDS as usize
-}
-
 const NUMBERS: u32 = 64;
 
 /// How long resources may be used that are set for a while. Those of the first time expire between
