@@ -10,6 +10,8 @@ pub enum Situation {
     NackThenReconnectThenAck,
     /// A rejected response had good resources beside the bad ones.
     GoodBesideBad,
+    /// All have to agree though nobody can reach the first server.
+    WithoutFirstServer,
     /// A response arrives at the same instant as a client's timer is due.
     ResponseAtTimer,
     /// A client turns to the next server while a response is under way on another of its streams.
@@ -150,9 +152,10 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 70] = [
+    pub const ALL: [Self; 71] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
+        Self::WithoutFirstServer,
         Self::ResponseAtTimer,
         Self::FallbackWhileResponseUnderWay,
         Self::PreferredServerReturns,
@@ -229,6 +232,7 @@ impl Situation {
         match self {
             Self::NackThenReconnectThenAck => "NACK then reconnect then ACK",
             Self::GoodBesideBad => "good resources beside bad ones",
+            Self::WithoutFirstServer => "agreement without the first server",
             Self::ResponseAtTimer => "response at the instant of a timer",
             Self::FallbackWhileResponseUnderWay => "fallback while a response is under way",
             Self::PreferredServerReturns => "preferred server returns",

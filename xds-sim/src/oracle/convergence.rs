@@ -2,18 +2,22 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use xds_core::service::Variant;
+use xds_core::{TypeUrl, client::EntryState, service::Variant};
 
 use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
-    options::{Action, Options, ProfileName, Streams, Transport},
+    options::{Action, Feature, Options, Order, ProfileName, Streams, Transport},
     trace::Phase,
-    world::{LinkId, Watch, World, alias_of, message::Text},
+    world::{KEEPALIVE, LinkId, Watch, World, alias_of, message::Text},
 };
 
 const CONVERGENCE: Rule = Rule::new(
     "IL1",
     "once everything works again, each watch holds what its server has, within a bound",
+);
+const ALL_TURN: Rule = Rule::new(
+    "IC29",
+    "who cannot reach its first server and lacks something turns to the next one, with all that it watches",
 );
 const SILENCE: Rule = Rule::new("IL2", "after the last change the messages come to an end");
 const NOTHING_LEFT: Rule =
@@ -32,7 +36,7 @@ pub(super) struct Convergence {
 
 impl Oracle for Convergence {
     fn rules(&self) -> &'static [Rule] {
-        &[CONVERGENCE, SILENCE, NOTHING_LEFT, CLOSED_STREAMS, AFTER_THE_END]
+        &[CONVERGENCE, ALL_TURN, SILENCE, NOTHING_LEFT, CLOSED_STREAMS, AFTER_THE_END]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -46,7 +50,13 @@ impl Oracle for Convergence {
             Event::Rest if self.phase == Some(Phase::Converge) => {
                 self.has_converged = true;
                 for client in 0..world.client_count() {
-                    for (id, watch) in world.watches(client) {
+                    let is_left = |watch: &Watch| is_without_server(client, watch, world);
+                    if let Some(what) = lacking(client, world) {
+                        report.breach(ALL_TURN, || {
+                            format!("client-{client} knows nothing of {what}")
+                        });
+                    }
+                    for (id, watch) in world.watches(client).filter(|(_, watch)| !is_left(watch)) {
                         if let Err(what) = agrees(client, watch, world) {
                             report.breach(CONVERGENCE, || format!("client-{client} {id}: {what}"));
                         }
@@ -75,6 +85,35 @@ impl Oracle for Convergence {
             _ => {}
         }
     }
+}
+
+/// Whether a client has a stream to a server for a type.
+fn is_at(client: usize, server: usize, kind: usize, world: &World) -> bool {
+    let mut links = world.links(client);
+    links.any(|(_, link)| {
+        link.server == server && link.is_open && link.only.is_none_or(|only| only == kind)
+    })
+}
+
+/// Whether nobody can tell a watch anything, as its client cannot reach the first server, and has not turned to the
+/// next one.
+fn is_without_server(client: usize, watch: &Watch, world: &World) -> bool {
+    let is_of_first = watch.name.as_deref().is_none_or(|name| world.serves(0, name));
+    world.is_away(0) && is_of_first && !is_at(client, 1, watch.kind, world)
+}
+
+/// What such a client knows nothing of, which it has to turn for.
+fn lacking(client: usize, world: &World) -> Option<String> {
+    let is_left = |type_url: &TypeUrl| {
+        let kind = world.types().iter().position(|known| known == type_url);
+        kind.is_some_and(|kind| !is_at(client, 1, kind, world))
+    };
+    let mut known = world.client(client).status();
+    let lacking = known.find(|it| {
+        let is_unknown = it.state == EntryState::Requested && it.bytes.is_none();
+        is_unknown && world.serves(0, it.name.as_str()) && is_left(it.type_url)
+    });
+    lacking.filter(|_| world.is_away(0)).map(|it| it.name.to_string())
 }
 
 /// Whether deletions end the use of a resource.
@@ -174,16 +213,46 @@ fn nothing_is_left(world: &World, report: &mut Report) {
     }
 }
 
-/// How long it may take until everything is as it should be, once everything works: the longest pause of
-/// a client, with its jitter, the longest wait for a resource, and what is under way. Where somebody outside
-/// has the last word, each type has a response that waits for it and a newer one behind that, endpoints that
-/// come again with their clusters have one more, and types that share a stream wait for each other.
+/// How long it may take until everything is as it should be, once everything works: until a stream that is
+/// silent is given up, or it is found out what has become of a file; the longest pause of a client, with its
+/// jitter; the longest wait for a resource; what is under way; and what one step of make before break waits for the
+/// other. Where somebody outside has the last word, each type has a response that waits for it and a newer one
+/// behind that, endpoints that come again with their clusters have one more, and types that share a stream wait for
+/// each other.
 pub(crate) fn bound(options: &Options) -> Duration {
     let responses = match options.streams {
         Streams::Aggregated => 2 * options.types + 2,
         Streams::PerType => 4,
     };
-    BOUND + options.verdicts.delay().unwrap_or_default() * responses
+    let silence = match options.transport {
+        Transport::Streams => KEEPALIVE,
+        Transport::Polls => LONGEST_POLL,
+        Transport::Files => LONGEST_LOOK,
+    };
+    let patience = match options.features.contains(Feature::TransientTimer) {
+        true => Duration::from_secs(30),
+        false => Duration::from_secs(15),
+    };
+    let steps = match options.order {
+        Order::ByRank | Order::AsDue => Duration::ZERO,
+        Order::AfterAcks | Order::OnlyAfterAcks => STEP * options.types,
+    };
+    let way = options.latency + options.jitter + options.clock_grain;
+    let delay = options.verdicts.delay().unwrap_or_default();
+    silence + LONGEST_PAUSE + patience + steps + (way * WAYS + delay) * responses
 }
 
-const BOUND: Duration = Duration::from_secs(120);
+/// How often something is under way for a response: a connection, its answer, the request, the response itself.
+const WAYS: u32 = 4;
+
+/// The longest pause between two attempts, with its jitter, and a bit.
+const LONGEST_PAUSE: Duration = Duration::from_secs(37);
+
+/// How long one step of make before break is waited for.
+const STEP: Duration = Duration::from_secs(15);
+
+/// Between two polls, with the time that one may take.
+const LONGEST_POLL: Duration = Duration::from_secs(60);
+
+/// Between two looks at a file that nobody has heard of.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);

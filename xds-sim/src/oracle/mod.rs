@@ -22,7 +22,7 @@
 //! | IC13, IC17: what a client makes of lies | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IS4: who rejects or asks without end is not answered without end | the strangers of a world | yes |
-//! | IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
+//! | IC29, IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, also where all have to do without their first server, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
 //!
 //! [`OTHERS`] are the rules that no oracle has to itself: they follow from others, are shown by comparing runs, or are

@@ -12,7 +12,13 @@ use std::time::Duration;
 
 use self::operation::Operation;
 pub(crate) use self::operation::SHORTEST_TTL;
-use crate::{oracle::bound, trace::Phase, world::World};
+use crate::{
+    Situation,
+    options::{ProfileName, Transport},
+    oracle::bound,
+    trace::Phase,
+    world::{Reach, World},
+};
 
 /// Operations before anything goes wrong.
 const WARM_UP: u32 = 6;
@@ -65,6 +71,9 @@ pub fn settle(world: &mut World) {
         world.open_links().into_iter().for_each(|link| world.reset(link, 14));
     }
     world.enter(Phase::Converge);
+    if may_stay_away(world) && world.choices().chance("without the first server", WITHOUT_FIRST) {
+        lose_first_server(world);
+    }
     world.advance(bound(world.options()));
     world.judge_at_rest();
     world.advance(SILENCE);
@@ -85,6 +94,37 @@ pub fn settle(world: &mut World) {
     }
     world.advance(IDLE);
     world.judge_at_rest();
+}
+
+/// How many of a thousand runs that could do without their first server have to, until all have agreed.
+const WITHOUT_FIRST: u32 = 250;
+
+/// How long attempts may be under way that began before a server was refused.
+const ATTEMPT: Duration = Duration::from_secs(10);
+
+/// Whether there is somebody to turn to, and everybody can be judged who does or does not.
+fn may_stay_away(world: &World) -> bool {
+    let options = world.options();
+    options.servers > 1
+        && options.profile == ProfileName::Grpc
+        && options.transport == Transport::Streams
+        && options.lies.spare_clients()
+        && !world.has_applications()
+}
+
+/// The first server cannot be reached until all have agreed.
+fn lose_first_server(world: &mut World) {
+    world.note(Situation::WithoutFirstServer);
+    let lasting = ATTEMPT + bound(world.options()) + SILENCE + Duration::from_secs(1);
+    world.set_reach(0, Reach::Refused, lasting);
+    let reset = |world: &mut World| {
+        let mut links = world.open_links();
+        links.retain(|link| world.link(*link).server == 0);
+        links.into_iter().for_each(|link| world.reset(link, 14));
+    };
+    reset(world);
+    world.advance(ATTEMPT);
+    reset(world);
 }
 
 fn end_all_watches(world: &mut World) {

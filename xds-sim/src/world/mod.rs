@@ -31,6 +31,7 @@ use std::{
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
+pub(crate) use faults::KEEPALIVE;
 pub(crate) use leaving::GRACE;
 pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
 

@@ -2,7 +2,7 @@
 
 use xds_core::{Client, Time, TypeUrl, server::Server};
 
-use super::{Link, LinkId, Resources, Watch, World, parts::Plane};
+use super::{Link, LinkId, Reach, Resources, Watch, World, parts::Plane};
 use crate::{options::Options, tape::Choices, trace::Phase};
 
 impl World {
@@ -149,6 +149,16 @@ impl World {
     #[must_use]
     pub fn is_shut_down(&self, client: usize) -> bool {
         self.clients[client].is_shut_down
+    }
+
+    /// Whether connections to a server are refused.
+    pub(crate) fn is_away(&self, server: usize) -> bool {
+        self.servers.get(server).is_some_and(|node| node.reach == Reach::Refused)
+    }
+
+    /// Whether applications of the caller's take part.
+    pub(crate) fn has_applications(&self) -> bool {
+        self.clients.iter().any(|client| client.application.is_some())
     }
 
     /// Whether timers have come when they were due so far, and watchers were quick.
