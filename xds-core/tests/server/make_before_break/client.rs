@@ -72,6 +72,18 @@ pub(super) struct Client {
     pub(super) stale: BTreeSet<String>,
     /// It has taken something of a response that it rejected.
     pub(super) has_parts: bool,
+    pub(super) asking: Asking,
+}
+
+/// What a client has done since it was sent the newest clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asking {
+    #[default]
+    Nothing,
+    /// It has asked for endpoints, perhaps those of older ones.
+    Asked,
+    /// It took nothing of them.
+    TookNothing,
 }
 
 pub(super) fn known(type_url: &str) -> &'static str {
@@ -136,6 +148,17 @@ impl Client {
             excused: false,
             stale: BTreeSet::new(),
             has_parts: false,
+            asking: Asking::default(),
+        }
+    }
+
+    /// It asks for endpoints, or takes nothing of clusters. Whoever does both is taken for one that has some of
+    /// them, unless it says what it has.
+    pub(super) fn note_asking(&mut self, now: Asking) {
+        let is_both = self.asking != Asking::Nothing && self.asking != now;
+        self.excused |= is_both && self.variant == Variant::StateOfTheWorld;
+        if self.asking == Asking::Nothing {
+            self.asking = now;
         }
     }
 

@@ -9,15 +9,16 @@
 //! moved between two views.
 //!
 //! The promise has limits, which the documentation of `AckGated` names: nobody is waited for for ever who
-//! does not ask, and of a state-of-the-world client nobody knows what it has from an earlier stream. Such a
-//! client is excused until it has all there is.
+//! does not ask, and of a state-of-the-world client nobody knows what it has from an earlier stream, nor, if it
+//! takes nothing of clusters and asks for the endpoints of older ones, that it has not taken some. Such a client is
+//! excused until it has all there is.
 
 mod client;
 mod target;
 mod wild;
 
 use self::{
-    client::{Client, Habit, Response, known},
+    client::{Asking, Client, Habit, Response, known},
     target::{Dice, Target},
     wild::Nature,
 };
@@ -187,6 +188,9 @@ impl World {
         if sent.is_some() {
             let response = Response::read(frame.to_bytes(), client.variant);
             writeln!(self.log, "{index} is sent {response:?}").unwrap();
+            if response.type_url == types::CLUSTER {
+                client.asking = Asking::Nothing;
+            }
             client.inbox.push_back(response);
         }
         self.drain();
@@ -216,6 +220,9 @@ impl World {
         held.rejected_last = rejects;
         held.nonce = response.nonce.clone();
         let version = response.version.clone();
+        if rejects && type_url == types::CLUSTER {
+            client.note_asking(Asking::TookNothing);
+        }
         let accepts = !rejects && client.accept(type_url, response);
         writeln!(self.log, "{index} {} {type_url}", if accepts { "accepts" } else { "rejects" })
             .unwrap();
@@ -266,6 +273,9 @@ impl World {
         }
         held.asked = wanted;
         held.subscribed = true;
+        if type_url == types::CLUSTER_LOAD_ASSIGNMENT {
+            client.note_asking(Asking::Asked);
+        }
         writeln!(self.log, "{index} asks for {added:?}, not {dropped:?} of {type_url}").unwrap();
         self.request(index, type_url, None, &added, &dropped);
         true
