@@ -1,0 +1,181 @@
+//! What a client rejected and does not ask for any more, or what has gone without a word.
+
+use super::gated;
+use crate::support::{Rig, run_all_with};
+use xds_core::server::NackRecovery;
+
+#[test]
+fn a_rejected_name_that_is_dropped_holds_up_nothing() {
+    let config = gated();
+    run_all_with(
+        &config,
+        &[
+            (
+                "M148",
+                "
+                set lds l=1; cds b=bad
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds a b
+                < cds first b=bad
+                > cds nack a b
+                set lds l=2
+                <
+                > cds a
+                < lds changed l=2
+                > lds l
+                set cds b=2              # nobody asks for it
+                set lds l=3
+                < lds changed l=3
+                ",
+            ),
+            // With the rejection itself, or all of the type.
+            (
+                "M148",
+                "
+                set lds l=1; cds b=bad
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds a b
+                < cds first b=bad
+                > cds nack a
+                set lds l=2
+                < lds changed l=2
+                ",
+            ),
+            (
+                "M148",
+                "
+                set lds l=1; eds e=bad
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds e
+                < eds first e=bad
+                > eds nack e
+                set lds l=2
+                <
+                > eds
+                < lds changed l=2
+                ",
+            ),
+            (
+                "M148",
+                "
+                set lds l=1; cds a=1 b=bad
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                d> cds +b
+                d< cds first b=bad
+                d> cds nack
+                set lds l=2
+                d<
+                d> cds -b
+                d< lds changed l=2
+                d> lds ack
+                d> cds +*
+                d< cds resubscribed a=1 b=bad
+                d> cds nack
+                set lds l=3
+                d<
+                d> cds -*
+                d< cds resubscribed -a -b
+                d> cds ack
+                d< lds changed l=3
+                ",
+            ),
+            // What else came with it, the client may lack.
+            (
+                "M148",
+                "
+                set lds l=1; eds a=1 b=bad
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds a b c
+                < eds first a=1 b=bad
+                > eds nack a b c
+                set lds l=2
+                > eds a b
+                <
+                ",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_rejected_resource_that_went_without_a_word_holds_up_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M148 M77",
+                "
+                set lds l=1; eds e=bad f=1
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds e
+                < eds first e=bad
+                > eds nack e
+                set lds l=2
+                <
+                set eds -f
+                <
+                set eds -e
+                < lds changed l=2
+                ",
+            ),
+            (
+                "M148 M223",
+                "
+                set lds l=1; cds b=bad
+                set @v lds l=2
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds b
+                < cds first b=bad
+                > cds nack b
+                set lds l=3
+                <
+                assign 1 v
+                < lds changed l=2
+                > lds l
+                < cds changed
+                ",
+            ),
+        ],
+    );
+}
+
+/// Whoever looks for the one that is rejected looks no further either.
+#[test]
+fn a_culprit_that_is_dropped_holds_up_nothing() {
+    let config = gated().with_every_type(|it| it.nack_recovery = NackRecovery::Isolate);
+    let mut rig = Rig::new(config);
+    rig.run(
+        "
+        set lds l=1; eds a=1 b=bad
+        d> lds +l
+        d< lds first l=1
+        d> lds ack
+        d> eds +a +b
+        d< eds first a=1 b=bad
+        d> eds nack
+        d< eds recovery a=1
+        d> eds ack
+        d< eds recovery b=bad
+        d> eds nack
+        set lds l=2
+        d<
+        d> eds -b
+        d< lds changed l=2
+        ",
+    );
+    println!("covers: M148 M108");
+}

@@ -1,0 +1,166 @@
+//! News that something is gone which a client rejected: it may use that yet.
+
+use super::gated;
+use crate::support::run_all_with;
+
+/// What was told to be gone, and rejected, the client may use yet, and so what it refers to.
+#[test]
+fn a_rejected_deletion_goes_on_holding_up_others() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M147 M148",
+                "
+                set cds a=1 b=1; lds l=1 m=1
+                d> cds +*
+                d< cds first a=1 b=1
+                d> cds ack
+                d> lds +*
+                d< lds first l=1 m=1
+                d> lds ack
+                set lds -l; cds -a
+                d< lds changed -l
+                d> lds nack
+                d<
+                d> lds +x -x
+                d< lds resubscribed -x
+                d> lds ack
+                d<
+                ",
+            ),
+            (
+                "M147 M148",
+                "
+                set cds a=1; lds l=1 m=bad
+                > cds
+                < cds first a=1
+                > cds
+                > lds l
+                < lds first l=1
+                > lds l
+                set lds -l; cds -a
+                > lds l m
+                < lds changed m=bad
+                > lds nack l m
+                <
+                > lds l
+                < lds recovery           # without what was bad
+                <
+                > lds l
+                < cds changed
+                ",
+            ),
+        ],
+    );
+}
+
+/// Who has all there is need not take note that something is gone: what only waits for what there is goes on.
+#[test]
+fn rejected_news_hold_up_nothing_that_waits_for_what_there_is() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M146 M148",
+                "
+                set cds a=1 c=1; lds l=1
+                d> cds +a +b +c
+                d< cds first a=1 c=1 -b
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds b=bad -c
+                d< cds changed b=bad -c
+                d> cds nack
+                set lds l=2
+                d<
+                d> cds -b
+                d< lds changed l=2
+                ",
+            ),
+            // But for what the client may have yet that refers to what is gone.
+            (
+                "M147 M148",
+                "
+                set cds a=1 c=1; lds l=1; eds e=1
+                d> cds +a +b +c
+                d< cds first a=1 c=1 -b
+                d> cds ack
+                d> eds +e
+                d< eds first e=1
+                d> eds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds b=bad -c
+                d< cds changed b=bad -c
+                d> cds nack
+                set lds l=2; eds -e
+                d<
+                d> cds -b
+                d< lds changed l=2
+                d> lds ack
+                d<
+                ",
+            ),
+            // Nor is everything had that was asked for after something was accepted.
+            (
+                "M146 M148",
+                "
+                set cds a=1 b=bad; lds l=1
+                > cds a
+                < cds first a=1
+                > cds a
+                > lds l
+                < lds first l=1
+                > lds l
+                > cds *
+                < cds resubscribed a=1 b=bad
+                > cds nack *
+                set lds l=2
+                <
+                ",
+            ),
+            (
+                "M146 M148",
+                "
+                set eds a=1 b=bad; lds l=1
+                > eds a
+                < eds first a=1
+                > eds a
+                > lds l
+                < lds first l=1
+                > lds l
+                > eds *
+                < eds resubscribed b=bad
+                > eds nack *
+                set lds l=2
+                <
+                set eds -b
+                < lds changed l=2
+                ",
+            ),
+            // Of what it lacks, nothing is forgiven.
+            (
+                "M146 M148",
+                "
+                set cds a=1 c=1; lds l=1
+                d> cds +a +b +c
+                d< cds first a=1 c=1 -b
+                d> cds ack
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                set cds a=2 b=bad -c
+                d< cds changed a=2 b=bad -c
+                d> cds nack
+                set lds l=2
+                d> cds -b
+                d<
+                ",
+            ),
+        ],
+    );
+}
