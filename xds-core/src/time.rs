@@ -102,6 +102,8 @@ pub enum Timer {
     Held,
     /// A management server tells a client that a name it asked for a while ago does not exist.
     Absence,
+    /// A management server forgets what was deleted, whoever has not been told.
+    ForgetDeletions,
 }
 
 impl fmt::Display for Timer {
@@ -123,6 +125,7 @@ impl fmt::Display for Timer {
             Self::Heartbeat => "heartbeat",
             Self::Held => "held back",
             Self::Absence => "absence",
+            Self::ForgetDeletions => "forget deletions",
         })
     }
 }

@@ -49,6 +49,8 @@ pub(crate) enum Alarm {
     Held(StreamId),
     /// A name that the session asked for has had its time to come into being (M127).
     Absence(Key),
+    /// Deletions have been remembered for long enough (M231).
+    Horizon,
 }
 
 impl Alarms {
@@ -166,6 +168,7 @@ impl Alarm {
             Self::ViewIdle(_) => Timer::ViewIdle,
             Self::Held(_) => Timer::Held,
             Self::Absence(_) => Timer::Absence,
+            Self::Horizon => Timer::ForgetDeletions,
         }
     }
 }

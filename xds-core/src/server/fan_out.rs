@@ -54,6 +54,9 @@ impl Server {
                 self.close(stream, CloseReason::Behind);
             }
             self.subscriptions.sweep_ghosts(arena, limit);
+            if newest > 0 {
+                self.remember_deletions(arena);
+            }
             self.subscriptions.store.release_arena(arena);
             self.tend_heartbeats(arena);
         }

@@ -53,6 +53,7 @@ mod features;
 mod gate;
 mod heartbeats;
 mod held;
+mod horizon;
 mod idle_views;
 mod intake;
 mod layers;
@@ -111,6 +112,7 @@ use self::{
     bucket::Bucket,
     convergence::Waits,
     debounce::Debounced,
+    horizon::Horizon,
     lifecycle::Phase,
     nodes::Nodes,
     outbox::Outbox,
@@ -148,6 +150,7 @@ pub struct Server {
     held_back: Debounced,
     out: Outbox,
     alarms: Alarms,
+    horizon: Horizon,
     /// The alarms of arenas.
     heartbeats: BTreeMap<Slot, Time>,
     stats: ServerStats,
@@ -174,6 +177,7 @@ impl Server {
             held_back: Debounced::default(),
             out: Outbox::default(),
             alarms: Alarms::default(),
+            horizon: Horizon::default(),
             heartbeats: BTreeMap::new(),
             stats: ServerStats::default(),
             stats_by_type: StatsByType::default(),
@@ -265,6 +269,7 @@ impl Server {
                 Alarm::Debounced => self.tell_held_back(),
                 Alarm::ViewIdle(view) => self.drop_idle_view(view),
                 Alarm::Held(stream) => self.held_too_long(stream),
+                Alarm::Horizon => self.forget_old_deletions(),
                 Alarm::Absence(session) => self.grace_is_over(session.slot()),
             }
         }

@@ -257,7 +257,38 @@ impl Subscriptions {
         let kept = newest.max(limit / 2);
         *forgotten += state.graves().saturating_sub(kept) as u64;
         state.trim_graves(kept);
-        let state = &*state;
+        self.who_lags_behind(arena)
+    }
+
+    /// Forgets deletions up to a position, but for those that are held back from whoever has not been told. Tells
+    /// whom that leaves behind.
+    pub(crate) fn forget_deletions_until(
+        &mut self,
+        arena: Slot,
+        until: Stamp,
+        forgotten: &mut u64,
+    ) -> Vec<StreamId> {
+        let Some(state) = self.store.arena(arena) else { return Vec::new() };
+        let wildcards: Vec<Slot> = state.wildcards.iter().map(|(_, &session)| session).collect();
+        let mut told = Stamp::MAX;
+        for session in wildcards {
+            let Some(mut turn) = self.turn(session) else { continue };
+            let seen = |turn: &Turn<'_>| turn.session.seen_graves(turn.arena);
+            if seen(&turn).is_some_and(|seen| seen < until)
+                && turn.session.is_kept_from_deletions(turn.arena)
+            {
+                turn.let_graves_linger();
+            }
+            told = told.min(seen(&turn).unwrap_or(Stamp::MAX));
+        }
+        let Some(state) = self.store.arena_mut(arena) else { return Vec::new() };
+        *forgotten += state.graves_between(told, until) as u64;
+        state.forget_graves(until);
+        self.who_lags_behind(arena)
+    }
+
+    fn who_lags_behind(&self, arena: Slot) -> Vec<StreamId> {
+        let Some(state) = self.store.arena(arena) else { return Vec::new() };
         let lagging = |&session: &Slot| {
             let session = self.sessions.at(session)?;
             session.lags_behind(state).then_some(session.stream)

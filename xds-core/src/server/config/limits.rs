@@ -58,6 +58,9 @@ pub struct ServerLimits {
     /// Deletions remembered per type for incremental clients that have not been told of them; default
     /// 10,000. A client that is further behind is closed, and comes back to say what it has (M231).
     pub deletions_per_type: usize,
+    /// How long they are, and up to an eighth more; default 10 minutes, `None` for as long as it takes. What the
+    /// server itself holds back from a client ([`AckGated`](super::AckGated)) is no reason to close it.
+    pub deletions_for: Option<Duration>,
     /// Messages of the application that may wait for a client to read; default 64.
     pub asides_per_stream: usize,
     /// Names told of each rejected response; default 16.
@@ -103,6 +106,7 @@ impl Default for ServerLimits {
             resources: 10_000_000,
             aliases_per_resource: 1_000,
             deletions_per_type: 10_000,
+            deletions_for: Some(Duration::from_secs(600)),
             asides_per_stream: 64,
             rejected_names: 16,
             keep_rejections: Duration::from_secs(600),

@@ -48,6 +48,12 @@ impl Session {
         self.variant == Variant::Incremental || self.needs_ghosts(arena)
     }
 
+    /// Whether it is for others, or for what else there is, that the client is not told what is gone.
+    pub(crate) fn is_kept_from_deletions(&self, arena: &Arena) -> bool {
+        let waits = self.staging == Staging::Lingering && self.lets_linger(arena);
+        self.needs_ghosts(arena) || waits && !self.is_waiting()
+    }
+
     /// Whether responses may have to repeat what is deleted.
     pub(super) fn needs_ghosts(&self, arena: &Arena) -> bool {
         self.lets_linger(arena) && self.sends(arena) == Sends::FullState
@@ -57,7 +63,7 @@ impl Session {
 impl Turn<'_> {
     /// A response goes out that does not tell what is gone: what the wildcard has lost since the last
     /// one is remembered.
-    pub(super) fn let_graves_linger(&mut self) {
+    pub(crate) fn let_graves_linger(&mut self) {
         let Some(wildcard) = self.session.wildcard else { return };
         let lost: Vec<Slot> = {
             let knows = self.session.knows(&wildcard);

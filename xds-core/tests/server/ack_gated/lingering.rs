@@ -213,6 +213,64 @@ fn no_more_lingers_than_is_remembered() {
     );
 }
 
+/// M147, M231: what the server holds back from a client is not the client's being slow, however long it takes.
+#[test]
+fn what_lingers_lingers_for_as_long_as_it_takes() {
+    let forever = "wait 7200s";
+    run(&[
+        (
+            "M147 M231",
+            settled_incrementally(&format!(
+                "
+                set cds -a b=1; rds r=2
+                d< cds changed b=1
+                d> cds ack
+                d< rds changed r=2
+                set cds -b
+                {forever}
+                d<
+                d> rds ack
+                d< cds changed -a -b
+                d> cds ack
+                d<
+                "
+            )),
+        ),
+        (
+            "M147 M231",
+            settled(&format!(
+                "
+                set rds r=2
+                < rds changed r=2
+                set cds -a
+                {forever}
+                set cds b=1
+                < cds changed a=1 b=1
+                > cds
+                > rds r
+                < cds changed b=1
+                "
+            )),
+        ),
+        (
+            "M147 M231",
+            settled_incrementally(&format!(
+                "
+                set rds r=2
+                d< rds changed r=2
+                set cds -a
+                {forever}
+                set cds b=1
+                d< cds changed b=1
+                d> cds ack
+                d> rds ack
+                d< cds changed -a
+                "
+            )),
+        ),
+    ]);
+}
+
 /// What a client has from another view it may route to, whatever has come and gone in this one since.
 #[test]
 fn a_moved_client_keeps_what_it_routes_to_when_it_rejects_what_is_from_before() {

@@ -1,6 +1,7 @@
 //! Clients that come back with what they have, and those that fall behind what is remembered.
 
 use crate::support::{Rig, run_all};
+use core::time::Duration;
 use xds_core::server::{CloseReason, ServerConfig, ServerLimits, ServerOutput, StatusCode};
 
 /// M116-M126: what a client says it has it is not sent again, and what is gone it is told.
@@ -173,6 +174,49 @@ fn who_is_too_far_behind_is_sent_away() {
         3close",
     );
     assert_eq!(rig.server.stats().names, 1, "what nobody has to be told is forgotten (M243)");
+    println!("covers: M231 M243");
+}
+
+/// M231: deletions are remembered for a time, too, however few there are.
+#[test]
+fn who_is_behind_for_too_long_is_sent_away() {
+    let mut limits = ServerLimits::default();
+    limits.deletions_for = Some(Duration::from_secs(80));
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run(
+        "
+        set cds a=1 b=1 c=1
+        d> cds
+        d< cds first a=1 b=1 c=1
+        2d> cds
+        2d< cds first a=1 b=1 c=1
+        2d> cds ack
+        set cds -a
+        2d< cds changed -a
+        2d> cds ack
+        wait 50s
+        set cds -b
+        2d< cds changed -b
+        2d> cds ack
+        wait 39s
+        open",
+    );
+    rig.run("wait 1s");
+    let (behind, up_to_date) = (rig.stream(1), rig.stream(2));
+    let effects = rig.effects();
+    assert!(effects.contains(&ServerOutput::Close(behind, CloseReason::Behind)));
+    assert!(!effects.contains(&ServerOutput::Close(up_to_date, CloseReason::Behind)));
+    // What it would have had to be told of, of two.
+    assert_eq!(rig.server.stats().forgotten_deletions, 1);
+    rig.run(
+        "
+        3d> cds has:a=1 has:b=1 has:c=1
+        3d< cds first -a -b
+        3d> cds ack
+        wait 50s",
+    );
+    assert_eq!(rig.server.stats().names, 1, "what everybody was told is forgotten as well");
+    assert_eq!(rig.server.poll_timeout(), None, "there is nothing to wait for any more");
     println!("covers: M231 M243");
 }
 

@@ -52,6 +52,12 @@ impl Arena {
         self.trim_graves(self.graves.len() - known);
     }
 
+    /// How many deletions of those after `from` and up to `to` are remembered.
+    pub(crate) fn graves_between(&self, from: Stamp, to: Stamp) -> usize {
+        let up_to = |position| self.graves.partition_point(|grave| grave.stamp <= position);
+        up_to(to).saturating_sub(up_to(from))
+    }
+
     /// How many deletions are remembered.
     pub(crate) fn graves(&self) -> usize {
         self.graves.len()
