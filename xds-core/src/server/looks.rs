@@ -167,6 +167,33 @@ mod tests {
         println!("covers: IS25 M97");
     }
 
+    /// IS25: all members are owed already. Once they were sent, they are sent again.
+    #[test]
+    fn to_ask_for_a_glob_again_costs_what_the_message_says() {
+        let below = |name: &str| {
+            format!("xdstp://authority/envoy.config.endpoint.v3.ClusterLoadAssignment/{name}")
+        };
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            let mut transaction = Transaction::new();
+            for name in names(count) {
+                transaction.set(TYPE, &*below(&name), vec![1]);
+            }
+            pair.server.apply(transaction, pair.now).unwrap();
+            let glob = || vec![below("*")];
+            assert!(pair.subscribe(glob()) >= count as u64, "they are counted");
+            let looks = (0..3).map(|_| pair.subscribe(glob())).collect();
+            for _ in 0..2 {
+                assert_eq!(pair.receive().unwrap().resources, count);
+                pair.subscribe(Vec::new());
+                assert!(pair.receive().is_none());
+                assert!(pair.subscribe(glob()) >= count as u64, "M97");
+            }
+            looks
+        });
+        println!("covers: IS25 M97 M138");
+    }
+
     /// IS25: what the client had by name is remembered until it has read the rest, and not gone through meanwhile.
     #[test]
     fn to_list_everything_again_costs_what_the_message_says() {

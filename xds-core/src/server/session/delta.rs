@@ -79,6 +79,7 @@ impl Turn<'_> {
             }
             self.session.legacy = Legacy::Left;
             for (name, version) in request.initial_versions() {
+                self.session.with_rare(|rare| rare.owed_globs.globs.clear());
                 self.session.past = Past::up_to(0);
                 let name = canonical(name, self.arena);
                 self.trust_version(&name, version);
@@ -133,7 +134,7 @@ impl Turn<'_> {
         if !is_alias && !self.is_asked_for(resource) && !self.grant_grace(edge, now) {
             self.make_due(edge, cause);
         }
-        self.cover_members(resource, cause);
+        self.owe_members(resource, cause);
     }
 
     fn unsubscribe(&mut self, name: &str, cause: Cause) {

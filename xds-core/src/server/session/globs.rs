@@ -48,6 +48,23 @@ impl Turn<'_> {
         }
     }
 
+    /// The same for who asks for them, perhaps once more before any were sent: then they are due already, which
+    /// need not be found out for each (IS25).
+    pub(super) fn owe_members(&mut self, name: Slot, cause: Cause) {
+        if self.arena.is_glob(name) {
+            let after = self.session.newest_nonce();
+            let owed = &mut self.session.rare_mut().owed_globs;
+            if owed.after != after {
+                owed.globs.clear();
+                owed.after = after;
+            }
+            if !owed.globs.insert(name) {
+                return;
+            }
+        }
+        self.cover_members(name, cause);
+    }
+
     /// The same, for what nothing is known of yet.
     pub(super) fn cover_new_members(&mut self, name: Slot, cause: Cause) {
         for member in self.members_of(name) {

@@ -239,6 +239,9 @@ impl Turn<'_> {
         let resource = edge.resource;
         self.uncount(edge.standing);
         self.session.drop_brought(resource);
+        self.session.with_rare(|rare| {
+            rare.owed_globs.globs.remove(&resource);
+        });
         let Some(entry) = self.arena.at_mut(resource) else { return };
         self.edges.disconnect(
             slot,

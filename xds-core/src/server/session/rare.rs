@@ -1,12 +1,16 @@
 //! What hardly any session has.
 
-use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+    vec::Vec,
+};
 use core::num::NonZeroU64;
 
 use super::{brought::Brought, edge::Edge, isolate::Isolation, window::Sent};
 use crate::{
     server::store::{history::Stamp, version::StatedVersion},
-    slab::Key,
+    slab::{Key, Slot},
     text::{ResourceName, Version},
     time::Time,
     wire::request::Parameters,
@@ -40,6 +44,7 @@ pub(super) struct Rare {
     /// The full state that the client rejected last.
     pub(super) rejected_state: Option<StatedVersion>,
     pub(super) isolation: Option<Box<Isolation>>,
+    pub(super) owed_globs: OwedGlobs,
     /// Whether the client is known to send dynamic parameters.
     pub(super) parameters: Parameters,
     /// What stated versions of the application read.
@@ -55,6 +60,14 @@ pub(super) struct Telling {
     pub(super) partly: Option<Stamp>,
     /// The number of the last one so far.
     pub(super) last: u64,
+}
+
+/// Globs whose members are all due, since the client asked for them and has been sent nothing after that.
+#[derive(Debug, Default)]
+pub(super) struct OwedGlobs {
+    pub(super) globs: BTreeSet<Slot>,
+    /// The number of the newest response then.
+    pub(super) after: u64,
 }
 
 /// What a client has, and has no claim to any more.

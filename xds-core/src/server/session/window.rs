@@ -209,6 +209,7 @@ impl Rare {
             && self.entered.is_none()
             && self.rejected_state.is_none()
             && self.isolation.is_none()
+            && self.owed_globs.globs.is_empty()
             && self.parameters == Parameters::None
             && self.texts.is_empty()
     }
