@@ -63,7 +63,6 @@ impl Client {
             return Some(Notice::Behind);
         };
         let (has_changed, has_ambient) = (watch.take_changed(), watch.take_ambient());
-        let was_told = core::mem::take(&mut watch.told_ambient);
         let type_index = watch.type_index;
         let known = self.types.get(type_index)?;
         let authority = known.interest.subscriptions.at(subscription)?.authority;
@@ -79,20 +78,24 @@ impl Client {
                 .unavailable(type_index, authority, Some(&entry.name))
                 .or_else(|| error.cloned()),
         };
+        let watch = self.watches.get_mut(id)?;
         match (resource, error) {
             (Some(resource), error) if has_changed => {
                 // The value says that all is well. If it is not, that comes next (IC14).
+                watch.note_well();
                 if error.is_some() {
                     self.watches.tell(id, News::Ambient, &mut self.outbox, &mut None);
                 }
                 Some(Notice::Changed(Ok(resource)))
             }
             (Some(_), error) if has_ambient => {
-                self.watches.get_mut(id)?.told_ambient = error.is_some();
-                (error.is_some() || was_told).then_some(Notice::Ambient(error))
+                watch.note_beside(error.as_ref()).then_some(Notice::Ambient(error))
             }
             (Some(_), _) => None,
-            (None, error) => error.filter(|_| has_changed).map(|error| Notice::Changed(Err(error))),
+            (None, error) => {
+                let error = error.filter(|error| has_changed && watch.note_instead(error))?;
+                Some(Notice::Changed(Err(error)))
+            }
         }
     }
 
@@ -167,20 +170,19 @@ impl Client {
         };
         let watch = self.watches.get_mut(id)?;
         if watch.take_changed() {
-            watch.told_ambient = false;
             if is_received {
+                watch.note_well();
                 if error.is_some() {
                     watch.expect_ambient();
                 }
                 return Some(Change::Collection(Ok(())));
             }
             if let Some(error) = error {
-                return Some(Change::Collection(Err(error)));
+                return watch.note_instead(&error).then_some(Change::Collection(Err(error)));
             }
         }
         if watch.take_ambient() && is_received {
-            let was_told = core::mem::replace(&mut watch.told_ambient, error.is_some());
-            let is_news = error.is_some() || was_told;
+            let is_news = watch.note_beside(error.as_ref());
             return is_news.then_some(Change::CollectionAmbient(error));
         }
         None

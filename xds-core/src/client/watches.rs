@@ -5,7 +5,11 @@
 
 use alloc::{boxed::Box, vec::Vec};
 
-use super::{cursor::Cursor, outbox::Outbox};
+use super::{
+    cursor::Cursor,
+    error::{WatchError, WatchErrorKind},
+    outbox::Outbox,
+};
 use crate::{
     id::{ChannelId, WatchId},
     slab::{Slab, Slot},
@@ -25,8 +29,7 @@ pub(crate) struct Watch {
     pending: Pending,
     /// Whether the watch stands in the outbox.
     queued: bool,
-    /// Whether the watcher was last told that something is wrong beside its resource.
-    pub(crate) told_ambient: bool,
+    told: Told,
     /// The channels whose reading waits for this watcher: a resource may come from one server after
     /// another, and a wildcard watch hears of what any of them sent.
     owes: Vec<ChannelId>,
@@ -112,6 +115,18 @@ struct Pending {
     behind: bool,
 }
 
+/// What a watcher was last told is wrong with its resource, or with the collection.
+#[derive(Debug, Default, PartialEq)]
+enum Told {
+    /// Nothing, or that all is well.
+    #[default]
+    Nothing,
+    /// It has a value, and this beside it.
+    Beside(Box<WatchError>),
+    /// It has no value, for this reason.
+    Instead(Box<WatchError>),
+}
+
 /// One kind of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
@@ -137,7 +152,7 @@ impl Watches {
             target,
             pending: Pending::default(),
             queued: false,
-            told_ambient: false,
+            told: Told::Nothing,
             owes: Vec::new(),
             taken: 0,
         };
@@ -314,5 +329,32 @@ impl Watch {
 
     pub(crate) fn expect_ambient(&mut self) {
         self.pending.ambient = true;
+    }
+
+    /// Notes that the watcher is told a value.
+    pub(crate) fn note_well(&mut self) {
+        self.told = Told::Nothing;
+    }
+
+    /// Notes that the watcher is told what is wrong beside the value, or that nothing is. False if it was told
+    /// that last.
+    pub(crate) fn note_beside(&mut self, error: Option<&WatchError>) -> bool {
+        match error {
+            Some(error) => self.note_wrong(error, Told::Beside(Box::new(error.clone()))),
+            None => matches!(core::mem::take(&mut self.told), Told::Beside(_)),
+        }
+    }
+
+    /// Notes that the watcher is told why there is no value. False if it was told that last.
+    pub(crate) fn note_instead(&mut self, error: &WatchError) -> bool {
+        self.note_wrong(error, Told::Instead(Box::new(error.clone())))
+    }
+
+    /// That a server fails is told for each time that it does (IC27), all else if it has changed.
+    fn note_wrong(&mut self, error: &WatchError, told: Told) -> bool {
+        let is_trouble = matches!(error.kind(), WatchErrorKind::Unavailable(_));
+        let is_news = is_trouble || self.told != told;
+        self.told = told;
+        is_news
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::{
     Time, WatchId,
-    client::{Change, Notice, Resource, WatchErrorKind},
+    client::{Change, Notice, Resource, WatchError, WatchErrorKind},
 };
 
 use super::{Event, Oracle, Report, Rule};
@@ -29,6 +29,10 @@ const ASKED_ANEW: Rule = Rule::new(
 const NO_REPETITION: Rule = Rule::new(
     "IC16",
     "a value is not told again unless something else was told or held in between",
+);
+const SAME_WORD: Rule = Rule::new(
+    "IC16",
+    "what is wrong with a resource is not told again unless something else was told in between",
 );
 const CLEARED_ONCE: Rule =
     Rule::new("IC28", "an error beside a value is cleared only if it stands");
@@ -61,6 +65,8 @@ struct Told {
     held: BTreeMap<Text, Held>,
     /// The value that was told last, in use or not, and how many responses there had been by then, and when.
     last: BTreeMap<Text, (Resource, u64, Time)>,
+    /// What was told last to be wrong, by name, and whether it was told beside a value. The collection has no name.
+    wrong: BTreeMap<Text, (WatchError, bool)>,
     collection: Option<Ambient>,
     was_missing: bool,
     /// Nothing may be known of its resource as long as no more responses than these were read.
@@ -116,9 +122,29 @@ impl Told {
         *ambient = if is_wrong { Ambient::Wrong } else { Ambient::Well };
     }
 
+    /// Takes down that something is told to be wrong, or that nothing is any more. That a server fails may be told
+    /// each time that it does.
+    fn wrong(&mut self, name: &str, error: Option<(&WatchError, bool)>, report: &mut Report) {
+        let Some((error, is_beside)) = error else { return drop(self.wrong.remove(name)) };
+        let told = (error.clone(), is_beside);
+        let is_trouble = matches!(error.kind(), WatchErrorKind::Unavailable(_));
+        let last = self.wrong.insert(name.into(), told);
+        let is_again = last.is_some_and(|last| last == (error.clone(), is_beside));
+        report.ensure(is_trouble || !is_again, SAME_WORD, || format!("{error} is told again"));
+    }
+
     fn hear(&mut self, notice: &Notice, responses: u64, now: Time, report: &mut Report) {
         self.notices += 1;
         report.ensure(self.notices <= 2, NEWEST_ONLY, || format!("{notice:?} comes on top"));
+        let own = self.name.clone().unwrap_or_default();
+        match notice {
+            Notice::Changed(Ok(_)) => self.wrong(&own, None, report),
+            Notice::Changed(Err(error)) => self.wrong(&own, Some((error, false)), report),
+            Notice::Ambient(error) => {
+                self.wrong(&own, error.as_ref().map(|error| (error, true)), report);
+            }
+            _ => {}
+        }
         match notice {
             Notice::Changed(Ok(resource)) => {
                 let own = self.name.as_deref();
@@ -150,6 +176,14 @@ impl Told {
     }
 
     fn step(&mut self, change: &Change, responses: u64, now: Time, report: &mut Report) {
+        match change {
+            Change::Collection(Ok(())) => self.wrong("", None, report),
+            Change::Collection(Err(error)) => self.wrong("", Some((error, false)), report),
+            Change::CollectionAmbient(error) => {
+                self.wrong("", error.as_ref().map(|error| (error, true)), report);
+            }
+            _ => {}
+        }
         match change {
             Change::Resource { result: Ok(resource), .. } => {
                 self.value(resource, responses, now, report);
@@ -202,6 +236,7 @@ impl Oracle for Watching {
             OWN_NAME,
             VALUE_FIRST,
             NO_REPETITION,
+            SAME_WORD,
             CLEARED_ONCE,
             SAME_TRUTH,
             NEWEST_ONLY,
@@ -295,5 +330,61 @@ impl Watching {
     fn forget_notices(&mut self, client: usize) {
         let of_client = self.watches.iter_mut().filter(|((owner, _), _)| *owner == client);
         of_client.for_each(|(_, told)| told.notices = 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use xds_core::TypeUrl;
+
+    use super::*;
+    use crate::{
+        Application, Config, Options, oracle::testing::judgement, run_seed, storm::settle,
+    };
+
+    /// Takes down what is told to be wrong.
+    #[derive(Clone, Default)]
+    struct Ear(Arc<Mutex<Vec<WatchError>>>);
+
+    impl Application for Ear {
+        fn notified(&mut self, _: WatchId, _: &TypeUrl, _: Option<&str>, notice: &Notice) {
+            if let Notice::Changed(Err(error)) = notice {
+                self.0.lock().expect("nobody panics with it").push(error.clone());
+            }
+        }
+    }
+
+    /// What is told of a resource that does not exist.
+    fn missing() -> WatchError {
+        let ear = Ear::default();
+        let heard = ear.clone();
+        let config = Config::new(|world: &mut World| {
+            world.watch(0, 0, Some("r0"));
+            settle(world);
+        });
+        let config = config.with_options(|options| *options = Options::default());
+        run_seed(0, &config.with_application(move |_| Box::new(ear.clone())));
+        let heard = heard.0.lock().expect("nobody panics with it");
+        heard.first().cloned().expect("it is missing")
+    }
+
+    #[test]
+    fn what_is_told_twice_to_be_missing_is_found_out() {
+        let error = missing();
+        let found = judgement(move |world, _, report| {
+            let mut oracle = Watching::default();
+            let (watch, _) = world.watches(0).next().expect("there is one");
+            let begun =
+                Event::Watched { client: 0, watch, kind: 0, name: Some("r0"), is_first: true };
+            oracle.on_event(&begun, world, report);
+            let notice = &Notice::Changed(Err(error.clone()));
+            oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+            assert!(report.breach.is_none(), "it is told once");
+            oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+        });
+        assert_eq!(found, Some("IC16"));
+        println!("covers: IC16");
     }
 }
