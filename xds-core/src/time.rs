@@ -76,6 +76,8 @@ pub enum Timer {
     Reconnect,
     /// A subscribed resource or collection has not arrived in time (gRFC A57).
     DoesNotExist,
+    /// A management server that was in trouble has kept a stream for a while without a word.
+    Silence,
     /// A resource has not been renewed within its time to live.
     TimeToLive,
     /// A request that had to wait may be sent.
@@ -112,6 +114,7 @@ impl fmt::Display for Timer {
             Self::QueuedOutput => "queued output",
             Self::Reconnect => "reconnect",
             Self::DoesNotExist => "does not exist",
+            Self::Silence => "silence",
             Self::TimeToLive => "time to live",
             Self::RequestRate => "request rate",
             Self::Poll => "poll",

@@ -113,9 +113,6 @@ impl AtRest {
     }
 }
 
-/// The code of trouble with a server.
-const UNAVAILABLE: i32 = 14;
-
 /// Clusters, endpoints and listeners. That endpoints are gone is nothing that the state of the world could say.
 const TYPES: u32 = 3;
 const ENDPOINTS: usize = 1;
@@ -184,16 +181,14 @@ fn rests(seed: u64, variant: Variant, before: fn(&mut World)) -> Vec<AtRest> {
     std::mem::take(&mut *seen.lock().expect("nobody panics with it"))
 }
 
-/// What a watch was told, but for whether its server is well: that is told with the first response, and not every
-/// variant has anything to say to who comes back. So it makes no difference why there is no value, as silence may
-/// be the only sign that a resource does not exist.
+/// What a watch was told. It makes no difference why there is no value, as silence may be the only sign that a
+/// resource does not exist.
 fn alike(told: &Beliefs, watch: WatchId) -> Option<BTreeMap<String, Belief>> {
     let mut told = told.get(&watch)?.clone();
     for belief in told.values_mut() {
-        belief.error = match belief.value {
-            None => belief.error.map(|_| 0),
-            Some(_) => belief.error.filter(|code| *code != UNAVAILABLE),
-        };
+        if belief.value.is_none() {
+            belief.error = belief.error.map(|_| 0);
+        }
     }
     Some(told)
 }

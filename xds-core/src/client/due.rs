@@ -10,6 +10,7 @@ use super::{
     features::ServerFeature,
     interest::Collection,
     machine::Machine,
+    silence,
     status::EntryState,
     timers::{Armed, Subject},
     upstream::{Channel, Lane, Link},
@@ -36,7 +37,9 @@ impl Client {
                 .idle_since
                 .zip(self.config.profile.idle_close)
                 .map(|(since, after)| Deadline { at: since.after(after), why: Timer::Idle });
-            [does_not_exist, idle].into_iter().flatten().min_by_key(|due| (due.at, due.why))
+            let silence = silence::end_of_trouble(lane, channel);
+            let all = [does_not_exist, idle, silence].into_iter().flatten();
+            all.min_by_key(|due| (due.at, due.why))
         };
         let earliest = self.upstreams.lanes.iter().filter_map(earliest);
         let apart =
@@ -62,6 +65,7 @@ impl Client {
             while let Some((upstream, armed)) = self.due_timer(lane, now) {
                 self.conclude_missing(upstream, armed);
             }
+            self.end_trouble_of_the_silent(lane, now);
             let is_idle_for_too_long = self
                 .upstreams
                 .on_lane(lane)

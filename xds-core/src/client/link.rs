@@ -152,13 +152,19 @@ impl Client {
         server.tally.responded();
         let Some(answering) = self.upstreams.lanes.get_mut(lane) else { return };
         (answering.has_answered, answering.failures) = (true, 0);
-        if answering.error.take().is_some_and(|error| self.is_reported(&error)) {
+        self.end_trouble(lane);
+        self.prefer(lane, now);
+    }
+
+    /// The server of a lane is well: whoever was told otherwise hears of it (X16).
+    pub(super) fn end_trouble(&mut self, lane: usize) {
+        let error = self.upstreams.lanes.get_mut(lane).and_then(|lane| lane.error.take());
+        if error.is_some_and(|error| self.is_reported(&error)) {
             for authority in 0..self.upstreams.authorities.len() {
                 let relying = self.relying_on(lane, authority);
                 self.tell_of_the_server(authority, &relying);
             }
         }
-        self.prefer(lane, now);
     }
 
     pub(super) fn on_malformed(&mut self, id: ChannelId, error: ChannelError, now: Time) {
@@ -283,7 +289,7 @@ impl Client {
 
     /// Whether watchers are told. That a file is of no use is not about a connection, and nothing else ends
     /// the wait for what would be in it (FS-02).
-    fn is_reported(&self, error: &ChannelError) -> bool {
+    pub(super) fn is_reported(&self, error: &ChannelError) -> bool {
         let is_of_a_file = matches!(error, ChannelError::Unreadable(_));
         is_of_a_file || self.config.profile.connectivity_errors == ConnectivityErrors::Reported
     }

@@ -72,6 +72,7 @@ mod resource_type;
 mod responses;
 mod review;
 mod sent;
+mod silence;
 mod sotw;
 mod static_resources;
 mod status;

@@ -238,6 +238,7 @@ impl Client {
         now: Time,
     ) {
         self.arm_timers(id, type_index, rendered, now);
+        self.await_silence(id, type_index, now);
         if rendered.wildcard == WildcardStep::Subscribed {
             self.await_leftovers(id, type_index, now);
         }

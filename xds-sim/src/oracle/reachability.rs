@@ -1,15 +1,19 @@
-//! What watchers hear of their server when it cannot be reached, and when it can be again.
+//! What watchers hear of their server when it cannot be reached, and when it can be again: because it answers, or
+//! because it has been silent for as long as it is waited for a resource.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use xds_core::{
-    WatchId,
+    Time, WatchId,
     client::{ChannelError, Notice, WatchErrorKind},
 };
 
 use super::{End, Event, Oracle, Report, Rule};
 use crate::{
-    options::{Options, ProfileName, Streams, Transport},
+    options::{Feature, Options, ProfileName, Streams, Transport},
     world::{LinkId, Watch, World},
 };
 
@@ -19,8 +23,12 @@ const TOLD: Rule = Rule::new(
 );
 const ONCE: Rule =
     Rule::new("IC27", "who was told that a server cannot be reached is not told the same again");
-const CLEARED: Rule =
-    Rule::new("IC28", "trouble beside a value is told to be over once the server answers");
+const CLEARED: Rule = Rule::new(
+    "IC28",
+    "trouble beside a value is told to be over once the server answers, or keeps silent for long enough",
+);
+const NOT_BEFORE: Rule =
+    Rule::new("IC28", "trouble beside a value is not told to be over while it goes on");
 
 /// Who relies on one server: client, and the one type that the stream carries.
 type Place = (usize, Option<usize>);
@@ -35,6 +43,8 @@ pub(super) struct Reachability {
     /// What each watch was told last, if that was trouble.
     told: BTreeMap<(usize, WatchId), Told>,
     responded: BTreeSet<LinkId>,
+    /// When the first request was sent on a stream on which nothing has come.
+    asked: BTreeMap<LinkId, Time>,
 }
 
 #[derive(Debug)]
@@ -67,6 +77,7 @@ impl Reachability {
     }
 
     fn ended(&mut self, link: LinkId, end: End, world: &World) {
+        self.asked.remove(&link);
         let has_responded = self.responded.remove(&link);
         let is_trouble = matches!(end, End::Refused | End::ByServer) && !has_responded;
         let place = place(link, world);
@@ -80,8 +91,24 @@ impl Reachability {
     }
 
     fn answers(&mut self, link: LinkId, world: &World) {
-        let place = place(link, world);
         self.responded.insert(link);
+        self.asked.remove(&link);
+        self.recovers(place(link, world), world);
+    }
+
+    /// A client has looked at the time: those that say nothing may have done so for long enough.
+    fn woken(&mut self, client: usize, world: &World) {
+        let patience = match world.options().features.contains(Feature::TransientTimer) {
+            true => Duration::from_secs(30),
+            false => Duration::from_secs(15),
+        };
+        let of_client = self.asked.iter().filter(|(link, _)| world.link(**link).client == client);
+        let silent = of_client.filter(|(_, since)| since.after(patience) <= world.now());
+        let places: Vec<Place> = silent.map(|(link, _)| place(*link, world)).collect();
+        places.into_iter().for_each(|place| self.recovers(place, world));
+    }
+
+    fn recovers(&mut self, place: Place, world: &World) {
         if self.failing.remove(&place) {
             let of_place = self.told.values_mut().filter(|told| told.place == place);
             of_place.for_each(|told| told.is_over = true);
@@ -109,6 +136,10 @@ impl Reachability {
             return;
         }
         let before = self.told.remove(&key);
+        if let Notice::Ambient(None) = notice {
+            let goes_on = before.as_ref().is_some_and(|told| !told.is_over);
+            report.ensure(!goes_on, NOT_BEFORE, || format!("client-{client} {id}"));
+        }
         let (error, is_beside_value) = match notice {
             Notice::Changed(Err(error)) => (error, false),
             Notice::Ambient(Some(error)) => (error, true),
@@ -137,21 +168,26 @@ impl Reachability {
         report.ensure(standing.is_none(), CLEARED, || format!("{standing:?}"));
     }
 
-    fn forget(&mut self, client: usize) {
+    fn forget(&mut self, client: usize, world: &World) {
         self.failing.retain(|(owner, _)| *owner != client);
         self.owed.retain(|(owner, _)| *owner != client);
         self.told.retain(|(owner, _), _| *owner != client);
+        self.asked.retain(|link, _| world.link(*link).client != client);
     }
 }
 
 impl Oracle for Reachability {
     fn rules(&self) -> &'static [Rule] {
-        &[TOLD, ONCE, CLEARED]
+        &[TOLD, ONCE, CLEARED, NOT_BEFORE]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match *event {
             Event::EndedAtClient { link, end } => self.ended(link, end, world),
+            Event::Requested { link, .. } if !self.responded.contains(&link) => {
+                self.asked.entry(link).or_insert_with(|| world.now());
+            }
+            Event::ClientWoken { client } => self.woken(client, world),
             Event::Reading { link, .. } => self.answers(link, world),
             Event::Notified { client, watch, notice } => {
                 self.notified(client, watch, notice, world, report);
@@ -161,7 +197,9 @@ impl Oracle for Reachability {
                 self.told.remove(&(client, watch));
             }
             Event::ClientDrained { client } => self.drained(client, report),
-            Event::ClientRestarted { client } | Event::ShutDown { client } => self.forget(client),
+            Event::ClientRestarted { client } | Event::ShutDown { client } => {
+                self.forget(client, world)
+            }
             _ => {}
         }
     }
@@ -216,6 +254,32 @@ mod tests {
             assert!(report.breach.is_none(), "it goes on");
             oracle.answers(link, world);
             oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, Some("IC28"));
+    }
+
+    #[test]
+    fn trouble_of_the_silent_that_is_not_taken_back_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = troubled(world, link);
+            oracle.asked.insert(link, world.now());
+            oracle.on_event(&Event::ClientWoken { client: 0 }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+            assert!(report.breach.is_none(), "it has been silent for a moment only");
+            world.advance(Duration::from_secs(15));
+            oracle.on_event(&Event::ClientWoken { client: 0 }, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        });
+        assert_eq!(found, Some("IC28"));
+    }
+
+    #[test]
+    fn trouble_that_is_taken_back_too_early_is_found_out() {
+        let found = judgement(|world, link, report| {
+            let mut oracle = troubled(world, link);
+            let (watch, _) = world.watches(0).next().expect("there is one");
+            let notice = &Notice::Ambient(None);
+            oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
         });
         assert_eq!(found, Some("IC28"));
     }

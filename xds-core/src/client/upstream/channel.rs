@@ -24,6 +24,8 @@ pub(crate) struct Channel {
     pub(crate) started: Time,
     /// When the first sound response arrived (S1.005).
     pub(crate) responded: Option<Time>,
+    /// When a server that was in trouble, and says nothing, is well again.
+    pub(crate) trouble_ends: Option<Time>,
     /// Whether the server was told who the client is now.
     pub(crate) node_sent: bool,
     /// The type of the last request.
@@ -87,6 +89,7 @@ impl Channel {
             is_open: false,
             started: now,
             responded: None,
+            trouble_ends: None,
             node_sent: false,
             last_rendered: None,
             has_stated_held: false,

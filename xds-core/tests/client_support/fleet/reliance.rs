@@ -46,7 +46,10 @@ impl World {
             {
                 self.is_asked_or_waited_for(behind, kind, name)?;
                 self.reached.note(Situation::TurnedToTheNext, true);
-            } else if is_in_trouble && behind.is_none_or(|behind| self.is_left_alone(behind)) {
+            } else if is_in_trouble
+                && !self.has_been_silent(place)
+                && behind.is_none_or(|behind| self.is_left_alone(behind))
+            {
                 prop_assert!(watcher.knows_of_trouble(), "{:?} is not told (IC27)", watcher);
             }
         }
@@ -110,6 +113,15 @@ impl World {
     }
 
     /// Whether nobody can have turned to the server of a place.
+    /// Whether a server has said nothing on a stream for so long that its trouble may be over (X16).
+    fn has_been_silent(&self, place: Place) -> bool {
+        let (patience, _) = self.patience();
+        self.peer_at(place).is_some_and(|peer| {
+            let is_silent = peer.is_open && peer.first_response.is_none();
+            is_silent && peer.opened.after(patience) <= self.now
+        })
+    }
+
     fn is_left_alone(&self, place: Place) -> bool {
         self.peer_at(place).is_none() && self.pause_before(place) <= self.now
     }
