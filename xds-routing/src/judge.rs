@@ -88,6 +88,8 @@ pub(crate) struct Judge<'a> {
     omitted: usize,
     /// Expressions that were compiled, so that equal ones are compiled once.
     expressions: Vec<FullMatch>,
+    /// How often one was asked for.
+    asked_expressions: usize,
 }
 
 /// How many faults a rejection lists.
@@ -95,7 +97,14 @@ const LISTED: usize = 10;
 
 impl<'a> Judge<'a> {
     pub(crate) const fn new(rules: &'a Rules) -> Self {
-        Self { rules, path: String::new(), fields: Vec::new(), omitted: 0, expressions: Vec::new() }
+        Self {
+            rules,
+            path: String::new(),
+            fields: Vec::new(),
+            omitted: 0,
+            expressions: Vec::new(),
+            asked_expressions: 0,
+        }
     }
 
     /// Works on a field of what is being worked on.
@@ -145,6 +154,7 @@ impl<'a> Judge<'a> {
 
     /// An expression, compiled; `None` if it is at fault.
     pub(crate) fn expression(&mut self, pattern: &str) -> Option<FullMatch> {
+        self.asked_expressions += 1;
         let place = self.expressions.binary_search_by(|known| known.pattern().cmp(pattern));
         let place = match place {
             Ok(known) => return self.expressions.get(known).cloned(),
@@ -165,6 +175,11 @@ impl<'a> Judge<'a> {
                 None
             }
         }
+    }
+
+    /// How often an expression was asked for so far.
+    pub(crate) const fn asked_expressions(&self) -> usize {
+        self.asked_expressions
     }
 
     /// Whether nothing was wrong so far.

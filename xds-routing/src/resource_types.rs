@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     TypeUrl,
-    client::{Context, Rejection, ResourceType, Value},
+    client::{Context, Held, Rejection, ResourceType, Value},
     types,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 macro_rules! resource_type {
     (
         $(#[$doc:meta])* $name:ident of $value:ident,
-        $url:ident, $schema:ty, $judge:ident
+        $url:ident, $schema:ty, $judge:ident $(, $after:ident)?
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
@@ -60,6 +60,21 @@ macro_rules! resource_type {
             ) -> Result<Option<Value>, Rejection> {
                 Ok(Some(Value::new($value::from_bytes(resource, &self.rules)?)))
             }
+
+            $(
+                fn validate_after(
+                    &self,
+                    held: Held<'_>,
+                    resource: &Bytes,
+                    context: &Context<'_>,
+                ) -> Result<Option<Value>, Rejection> {
+                    let Some(value) = held.value.downcast::<$value>() else {
+                        return self.validate(resource, context);
+                    };
+                    let held = (held.bytes, &*value);
+                    Ok(Some(Value::new($value::$after(held, resource, &self.rules)?)))
+                }
+            )?
         }
 
         impl $value {
@@ -97,7 +112,8 @@ resource_type! {
 resource_type! {
     /// Route configurations; their value is a [`RouteConfiguration`].
     RouteConfigurations of RouteConfiguration,
-    ROUTE_CONFIGURATION, config::route::v3::RouteConfiguration, judge_route_configuration
+    ROUTE_CONFIGURATION, config::route::v3::RouteConfiguration, judge_route_configuration,
+    from_bytes_after
 }
 
 resource_type! {

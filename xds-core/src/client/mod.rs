@@ -111,7 +111,7 @@ pub use self::{
         AnswerTiming, ConnectivityErrors, DataErrorPolicy, Duplicates, Fallback, Federation,
         NackVersion, Profile, ReadGate, RejectionUnit, ReportedErrors, TimerStart, WildcardForm,
     },
-    resource_type::{Context, OpaqueType, Rejection, ResourceType, Value, Verdict},
+    resource_type::{Context, Held, OpaqueType, Rejection, ResourceType, Value, Verdict},
     static_resources::InvalidStaticResource,
     status::{ClientStats, EntryState, FailedUpdate, ResourceStatus},
     tally::TypeStats,

@@ -26,7 +26,7 @@ use super::{
     judge::Judge,
     naming::Naming,
     profile::ReportedErrors,
-    resource_type::{Rejection, Value},
+    resource_type::{Held, Rejection, Value},
     status::EntryState,
     unwrap::{Body, Unusable, Unwrapped, Wrapper},
 };
@@ -369,10 +369,15 @@ impl Judge<'_> {
 
     /// What is to be made of a changed resource: what was said of it from outside, if anything was.
     pub(crate) fn verdict_on(&self, slot: Slot, bytes: &Bytes) -> Result<Option<Value>, Rejection> {
-        self.cache
-            .get(slot)
-            .and_then(|entry| self.settlement.verdict(entry.name.as_str()))
-            .unwrap_or_else(|| self.resource_type.validate(bytes, &self.context))
+        let entry = self.cache.get(slot);
+        if let Some(said) = entry.and_then(|entry| self.settlement.verdict(entry.name.as_str())) {
+            return said;
+        }
+        let held = entry.and_then(|entry| Some(Held::new(entry.bytes.as_ref()?, entry.value()?)));
+        match held {
+            Some(held) => self.resource_type.validate_after(held, bytes, &self.context),
+            None => self.resource_type.validate(bytes, &self.context),
+        }
     }
 
     /// The entry of a name that is wanted. Under a wildcard or a glob every name of its kind is; otherwise

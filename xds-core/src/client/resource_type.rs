@@ -52,6 +52,22 @@ pub trait ResourceType: fmt::Debug + Send + Sync {
         let _ = (resource, context);
         Ok(None)
     }
+
+    /// The same of a resource that would take the place of one that is in use. A type may take over what it has
+    /// decoded of that; it must come to what [`validate`](Self::validate) does, which it is by default.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`validate`](Self::validate).
+    fn validate_after(
+        &self,
+        held: Held<'_>,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        let _ = held;
+        self.validate(resource, context)
+    }
 }
 
 /// A type that is shared is the type.
@@ -78,6 +94,15 @@ impl<T: ResourceType + ?Sized> ResourceType for Arc<T> {
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
         (**self).validate(resource, context)
+    }
+
+    fn validate_after(
+        &self,
+        held: Held<'_>,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        (**self).validate_after(held, resource, context)
     }
 }
 
@@ -107,6 +132,24 @@ impl<'a> Context<'a> {
     #[must_use]
     pub const fn new(server: &'a ManagementServer, profile: &'a Profile) -> Self {
         Self { server, profile }
+    }
+}
+
+/// A resource that is in use: one that its type has judged to be valid.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Held<'a> {
+    /// Its bytes.
+    pub bytes: &'a Bytes,
+    /// What it was decoded to.
+    pub value: &'a Value,
+}
+
+impl<'a> Held<'a> {
+    /// These bytes, decoded to this value.
+    #[must_use]
+    pub const fn new(bytes: &'a Bytes, value: &'a Value) -> Self {
+        Self { bytes, value }
     }
 }
 

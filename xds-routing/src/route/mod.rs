@@ -7,10 +7,12 @@
 //! | which calls a route is for | `matches.rs` |
 //! | what to do with them | `action.rs`, `retry.rs`, `weights.rs` |
 //! | judging all of it | `validate.rs` and the `judge` functions beside each value |
+//! | judging what is new in it | `renew.rs`, [`RouteConfiguration::from_bytes_after`] |
 
 mod action;
 mod domains;
 mod matches;
+mod renew;
 mod retry;
 mod validate;
 mod weights;
@@ -159,6 +161,8 @@ pub struct Route {
     pub action: Action,
     /// Settings of HTTP filters (A39).
     pub overrides: FilterOverrides,
+    /// Whether expressions of it count among those that a resource may have.
+    pub(crate) has_expressions: bool,
 }
 
 /// A route that no call will ever take.

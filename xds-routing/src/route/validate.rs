@@ -10,6 +10,7 @@ use super::{
     action::{Action, Plugins, judge_forward},
     domains::DomainIndex,
     matches::judge_match,
+    renew::Plan,
     retry::{RetryPolicy, judge_retry},
 };
 use crate::{
@@ -26,10 +27,21 @@ pub(crate) fn judge_route_configuration(
     schema: &schema::RouteConfiguration,
     judge: &mut Judge<'_>,
 ) -> Option<RouteConfiguration> {
+    judge_with(schema, &[], judge)
+}
+
+/// Judges what there is besides routes that are taken over. A host without a plan takes none over.
+pub(super) fn judge_with(
+    schema: &schema::RouteConfiguration,
+    plans: &[Plan<'_>],
+    judge: &mut Judge<'_>,
+) -> Option<RouteConfiguration> {
     let plugins = judge_plugins(&schema.cluster_specifier_plugins, judge);
     let mut virtual_hosts = Vec::new();
     for (index, host) in schema.virtual_hosts.iter().enumerate() {
-        let host = judge.element("virtual_hosts", index, |judge| judge_host(host, &plugins, judge));
+        let plan = plans.get(index);
+        let host =
+            judge.element("virtual_hosts", index, |judge| judge_host(host, plan, &plugins, judge));
         virtual_hosts.extend(host);
     }
     let overrides = judge_overrides(&schema.typed_per_filter_config, judge)?;
@@ -72,6 +84,7 @@ fn judge_plugins(schema: &[schema::ClusterSpecifierPlugin], judge: &mut Judge<'_
 
 fn judge_host(
     host: &schema::VirtualHost,
+    plan: Option<&Plan<'_>>,
     plugins: &Plugins,
     judge: &mut Judge<'_>,
 ) -> Option<VirtualHost> {
@@ -96,7 +109,17 @@ fn judge_host(
         Routing::Full => 0,
         Routing::LastRoute => judge_last(&host.routes, judge),
     };
-    for (index, route) in host.routes.iter().enumerate().skip(first) {
+    let mut anew = host.routes.iter();
+    let count = plan.map_or(host.routes.len(), Vec::len);
+    for index in 0..count {
+        if let Some(held) = plan.and_then(|plan| *plan.get(index)?) {
+            routes.push(held.clone());
+            continue;
+        }
+        let Some(route) = anew.next() else { break };
+        if index < first {
+            continue;
+        }
         let judged = judge
             .element("routes", index, |judge| judge_route(route, retry.as_ref(), plugins, judge));
         match judged {
@@ -148,6 +171,7 @@ fn judge_route(
         return Ok(None);
     };
     let is_read = judge.rules.routing == Routing::Full;
+    let expressions = judge.asked_expressions();
     // Before anything else, since the rest of such a route may be for others than gRPC (X33).
     if is_read && !matches.query_parameters.is_empty() {
         return Err(WhyPassedOver::QueryParameters);
@@ -170,6 +194,7 @@ fn judge_route(
         matches,
         action,
         overrides,
+        has_expressions: judge.asked_expressions() != expressions,
     }))
 }
 

@@ -6,6 +6,7 @@ mod clusters;
 mod endpoints;
 mod hostile;
 mod listeners;
+mod renewed;
 mod routes;
 mod servers;
 #[path = "../support/mod.rs"]

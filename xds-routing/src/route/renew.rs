@@ -1,0 +1,152 @@
+//! Judges a route configuration that takes the place of one in use, without judging again what is in both.
+//!
+//! What becomes of a route depends on its bytes, on the rules, and on two things beside it: the plugins of the
+//! configuration and the retry policy of its virtual host. So where all that is beside the routes has the same
+//! bytes, a route with the same bytes is taken over. An expression is the exception, since a resource may have only
+//! so many of them: routes with one are judged again.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use prost::{
+    Message as _,
+    encoding::{
+        DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field,
+    },
+};
+
+use super::{Route, RouteConfiguration, VirtualHost, validate::judge_with};
+use crate::{
+    judge::{InvalidResource, Judge},
+    proto::envoy::config::route::v3 as schema,
+    rules::{Routing, Rules},
+};
+
+const VIRTUAL_HOSTS: u32 = 2;
+const ROUTES: u32 = 3;
+
+/// The routes of a virtual host as they come: one of the configuration in use, or `None` for the next one that
+/// is to be judged.
+pub(super) type Plan<'a> = Vec<Option<&'a Route>>;
+
+impl RouteConfiguration {
+    /// Decodes and judges a resource as [`from_bytes`](Self::from_bytes) does, beside one that was judged by the
+    /// same rules before, with its bytes: routes that are in both are taken over.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it, field by field.
+    pub fn from_bytes_after(
+        held: (&Bytes, &Self),
+        resource: &Bytes,
+        rules: &Rules,
+    ) -> Result<Self, InvalidResource> {
+        match plan(held, resource, rules) {
+            Some((schema, plans)) => {
+                let mut judge = Judge::new(rules);
+                let value = judge_with(&schema, &plans, &mut judge);
+                judge.finish(value)
+            }
+            None => Self::from_bytes(resource, rules),
+        }
+    }
+}
+
+/// The configuration without the routes that are taken over, and where these belong; `None` if there is nothing
+/// to take over.
+fn plan<'a>(
+    (bytes, held): (&Bytes, &'a RouteConfiguration),
+    resource: &Bytes,
+    rules: &Rules,
+) -> Option<(schema::RouteConfiguration, Vec<Plan<'a>>)> {
+    if rules.routing != Routing::Full {
+        return None;
+    }
+    let (old, new) = (split(bytes, VIRTUAL_HOSTS)?, split(resource, VIRTUAL_HOSTS)?);
+    if old.rest != new.rest || old.parts.len() != held.virtual_hosts.len() {
+        return None;
+    }
+    let (mut reduced, mut plans) = (new.rest, Vec::new());
+    for (index, part) in new.parts.iter().enumerate() {
+        let host = split(part, ROUTES)?;
+        let before = old.parts.get(index).zip(held.virtual_hosts.get(index));
+        let before = before.and_then(|(part, held)| Some((split(part, ROUTES)?, held)));
+        let plan = match before {
+            Some((before, held)) if before.rest == host.rest => plan_host(&before, held, &host),
+            _ => alloc::vec![None; host.parts.len()],
+        };
+        let mut content = host.rest;
+        for (route, _) in host.parts.iter().zip(&plan).filter(|(_, taken)| taken.is_none()) {
+            append(ROUTES, route, &mut content);
+        }
+        append(VIRTUAL_HOSTS, &content, &mut reduced);
+        plans.push(plan);
+    }
+    let schema = schema::RouteConfiguration::decode(reduced.as_slice()).ok()?;
+    Some((schema, plans))
+}
+
+fn plan_host<'a>(old: &Split<'_>, held: &'a VirtualHost, new: &Split<'_>) -> Plan<'a> {
+    let (count, count_before) = (new.parts.len(), old.parts.len());
+    let known = by_position(held, count_before);
+    let taken = |at: usize, bytes: &[u8]| {
+        let is_same = old.parts.get(at).is_some_and(|old| *old == bytes);
+        known.get(at).copied().flatten().filter(|route| is_same && !route.has_expressions)
+    };
+    let find = |(index, bytes): (usize, &&[u8])| {
+        // Counted from either end, so that one that comes or goes between them moves nothing.
+        let from_end = (index + count_before).checked_sub(count);
+        taken(index, bytes).or_else(|| taken(from_end?, bytes))
+    };
+    new.parts.iter().enumerate().map(find).collect()
+}
+
+/// The routes of a virtual host by their place in the resource; none for those that are passed over.
+fn by_position(host: &VirtualHost, count: usize) -> Plan<'_> {
+    if host.routes.len() + host.passed_over.len() != count {
+        return Vec::new();
+    }
+    let (mut routes, mut passed_over) = (host.routes.iter(), host.passed_over.iter().peekable());
+    let next = |index| match passed_over.next_if(|passed| passed.route == index) {
+        Some(_) => None,
+        None => routes.next(),
+    };
+    (0..count).map(next).collect()
+}
+
+/// A message taken apart.
+struct Split<'a> {
+    /// The contents of one repeated field.
+    parts: Vec<&'a [u8]>,
+    /// All other fields, as they are.
+    rest: Vec<u8>,
+}
+
+/// `None` if it does not read as a message, which decoding it tells best.
+fn split(message: &[u8], number: u32) -> Option<Split<'_>> {
+    let (mut parts, mut rest) = (Vec::new(), Vec::new());
+    let mut left = message;
+    while !left.is_empty() {
+        let field = left;
+        let (found, wire_type) = decode_key(&mut left).ok()?;
+        if found == number {
+            if wire_type != WireType::LengthDelimited {
+                return None;
+            }
+            let length = usize::try_from(decode_varint(&mut left).ok()?).ok()?;
+            let (part, after) = left.split_at_checked(length)?;
+            parts.push(part);
+            left = after;
+        } else {
+            skip_field(wire_type, found, &mut left, DecodeContext::default()).ok()?;
+            rest.extend_from_slice(field.get(..field.len().checked_sub(left.len())?)?);
+        }
+    }
+    Some(Split { parts, rest })
+}
+
+fn append(number: u32, content: &[u8], message: &mut Vec<u8>) {
+    encode_key(number, WireType::LengthDelimited, message);
+    encode_varint(content.len() as u64, message);
+    message.extend_from_slice(content);
+}

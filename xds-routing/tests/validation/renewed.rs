@@ -1,0 +1,146 @@
+//! A route configuration that takes the place of another is judged as if there had been none.
+
+use bytes::Bytes;
+use proptest::{collection::vec, prelude::*};
+use prost::Message as _;
+use xds_core::{
+    client::{Context, Held, ManagementServer, Profile, ResourceType as _, Value},
+    proto::UInt32Value,
+};
+use xds_routing::{
+    RouteConfigurations, Rules,
+    proto::envoy::config::route::v3::{
+        ClusterSpecifierPlugin, QueryParameterMatcher, RetryPolicy, Route,
+        RouteConfiguration as Schema, RouteMatch, VirtualHost,
+    },
+    route::RouteConfiguration,
+};
+
+use crate::support::*;
+
+/// One of a few routes: good ones, such as are passed over, with expressions, and bad ones.
+fn any_route() -> impl Strategy<Value = Route> {
+    prop_oneof![
+        6 => (0..4_u8).prop_map(|it| route(path(&format!("/s/{it}")), cluster("a"))),
+        2 => (0..3_u32).prop_map(|it| route(prefix("/"), weighted(&[("a", it + 1), ("b", 1)]))),
+        2 => (0..4_u8).prop_map(|it| route(safe_regex(&format!("/{it}.*")), cluster("a"))),
+        1 => Just(Route {
+            r#match: Some(RouteMatch {
+                query_parameters: vec![QueryParameterMatcher::default()],
+                ..prefix("/")
+            }),
+            ..route(prefix("/"), cluster("a"))
+        }),
+        1 => Just(route(prefix("/"), plugin("p"))),
+        1 => Just(route(RouteMatch::default(), cluster("a"))),
+    ]
+}
+
+fn plugin(
+    name: &str,
+) -> xds_routing::proto::envoy::config::route::v3::route_action::ClusterSpecifier {
+    xds_routing::proto::envoy::config::route::v3::route_action::ClusterSpecifier::ClusterSpecifierPlugin(
+        name.into(),
+    )
+}
+
+fn any_host() -> impl Strategy<Value = VirtualHost> {
+    (vec(any_route(), 0..6), 0..4_u32).prop_map(|(routes, retries)| VirtualHost {
+        retry_policy: (retries > 0).then(|| RetryPolicy {
+            retry_on: "unavailable".into(),
+            num_retries: Some(UInt32Value { value: retries }),
+            ..RetryPolicy::default()
+        }),
+        ..host(&["*"], routes)
+    })
+}
+
+/// What may happen to a configuration between two versions of it.
+#[derive(Clone, Debug)]
+enum Edit {
+    Replace(usize, usize, Route),
+    Insert(usize, usize, Route),
+    Remove(usize, usize),
+    Host(usize, VirtualHost),
+    Plugin,
+}
+
+fn any_edit() -> impl Strategy<Value = Edit> {
+    let at = || (0..3_usize, 0..6_usize);
+    prop_oneof![
+        3 => (at(), any_route()).prop_map(|((host, at), route)| Edit::Replace(host, at, route)),
+        2 => (at(), any_route()).prop_map(|((host, at), route)| Edit::Insert(host, at, route)),
+        2 => at().prop_map(|(host, at)| Edit::Remove(host, at)),
+        1 => (0..3_usize, any_host()).prop_map(|(at, host)| Edit::Host(at, host)),
+        1 => Just(Edit::Plugin),
+    ]
+}
+
+fn apply(edit: Edit, schema: &mut Schema) {
+    let hosts = &mut schema.virtual_hosts;
+    match edit {
+        Edit::Replace(host, at, route) => {
+            if let Some(old) = hosts.get_mut(host).and_then(|it| it.routes.get_mut(at)) {
+                *old = route;
+            }
+        }
+        Edit::Insert(host, at, route) => {
+            if let Some(host) = hosts.get_mut(host) {
+                host.routes.insert(at.min(host.routes.len()), route);
+            }
+        }
+        Edit::Remove(host, at) => {
+            if let Some(host) = hosts.get_mut(host).filter(|it| at < it.routes.len()) {
+                host.routes.remove(at);
+            }
+        }
+        Edit::Host(at, host) => match hosts.get_mut(at) {
+            Some(old) => *old = host,
+            None => hosts.push(host),
+        },
+        // Optional and unknown, so that routes with it are passed over.
+        Edit::Plugin => schema.cluster_specifier_plugins.push(ClusterSpecifierPlugin {
+            extension: Some(xds_routing::proto::envoy::config::core::v3::TypedExtensionConfig {
+                name: "p".into(),
+                typed_config: Some(xds_core::proto::Any {
+                    type_url: "type.googleapis.com/unknown".into(),
+                    ..xds_core::proto::Any::default()
+                }),
+            }),
+            is_optional: true,
+        }),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_before_changes_no_verdict(
+        hosts in vec(any_host(), 0..3),
+        edits in vec(any_edit(), 0..4),
+        flaw in proptest::option::of((any::<proptest::sample::Index>(), any::<u8>())),
+        most_expressions in 1..4_usize,
+    ) {
+        let mut rules = Rules::default();
+        rules.expressions.count = most_expressions;
+        let mut schema = routes("routes", hosts);
+        let bytes = Bytes::from(schema.encode_to_vec());
+        edits.into_iter().for_each(|edit| apply(edit, &mut schema));
+        let mut next = schema.encode_to_vec();
+        if let Some((at, byte)) = flaw {
+            let at = at.index(next.len());
+            next[at] = byte;
+        }
+        let next = Bytes::from(next);
+        let Ok(held) = RouteConfiguration::from_bytes(&bytes, &rules) else { return Ok(()) };
+        let expected = RouteConfiguration::from_bytes(&next, &rules);
+        let found = RouteConfiguration::from_bytes_after((&bytes, &held), &next, &rules);
+        prop_assert_eq!(&found, &expected);
+        // As a client asks for it.
+        let (server, profile) = (ManagementServer::new("server"), Profile::grpc());
+        let (context, value) = (Context::new(&server, &profile), Value::new(held));
+        let known = RouteConfigurations::new(rules);
+        let found = known.validate_after(Held::new(&bytes, &value), &next, &context);
+        let found = found.map(|it| it.and_then(|it| it.downcast::<RouteConfiguration>()).unwrap());
+        prop_assert_eq!(found.as_deref().ok(), expected.as_ref().ok());
+    }
+}
