@@ -24,6 +24,10 @@ impl Server {
 
     /// Sets the alarm of an arena to the next heartbeat, whatever became of the arena (M168).
     pub(super) fn tend_heartbeats(&mut self, arena: Slot) {
+        // What layers had before anybody subscribed to the type above them.
+        for (arena, resource, touch) in self.subscriptions.store.take_shown() {
+            self.plan_heartbeats(arena, resource, touch);
+        }
         let now = self.clock.now();
         let armed = self.heartbeats.get(&arena).copied();
         let beats = self.subscriptions.store.arena_mut(arena).map(|arena| &mut arena.beats);

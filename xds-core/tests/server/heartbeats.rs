@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::support::{Rig, run_all, run_all_with};
-use xds_core::server::{HeartbeatFraction, Observation, ServerConfig};
+use xds_core::server::{Admission, HeartbeatFraction, Observation, ServerConfig};
 
 #[test]
 fn clients_that_announce_it_are_told_the_ttl_and_others_are_not() {
@@ -391,4 +391,42 @@ fn is_late_after_half_the_time(t: &str, subscribe: &str, ack: &str) {
     assert_eq!(late(&mut rig), [(rig.nonce(1, "eds"), Duration::from_secs(5))]);
     rig.run("wait 10s");
     assert_eq!(late(&mut rig), [], "it is said once");
+}
+
+/// IS27: what layers had before anybody subscribed above them is renewed like what is set later; also for who
+/// comes after the last one left, and for who is moved there.
+#[test]
+fn what_layers_had_before_is_renewed() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    for (t, subscribe, ack) in [("t", "a", "a"), ("t", "*", "*"), ("td", "+a", "ack")] {
+        let client = |first: u32, cause: &str| {
+            format!(
+                "
+                {first}{t}< eds {cause} a~10s=1
+                {first}{t}> eds {ack}
+                wait 5s
+                {first}{t}< eds heartbeat a~10s
+                {first}{t}> eds {ack}
+                wait 5s
+                {first}{t}< eds heartbeat a~10s
+                {first}close"
+            )
+        };
+        let comes = |number: u32| {
+            format!("\n{number}{t}> eds {subscribe}\nassign {number} v{}", client(number, "first"))
+        };
+        let mut rig = Rig::new(config.clone());
+        rig.run("set @base eds a~10s=1 b=1\nset @base eds -b\nlayers v own base");
+        rig.run(&comes(1));
+        rig.run(&comes(2));
+        // Moved from a view where there is nothing.
+        rig.run(&format!("3{t}> eds {subscribe}\nassign 3 empty\nwait 100s"));
+        if t == "td" {
+            rig.run("3td< eds first -a\n3td> eds ack");
+        }
+        rig.run("assign 3 v");
+        rig.run(&client(3, if t == "td" { "changed" } else { "first" }));
+    }
+    println!("covers: M159 M161 M170 IS27");
 }

@@ -67,6 +67,8 @@ pub(crate) struct Store {
     resources: usize,
     /// Views of which it may have changed who sees them, with their time if they are gone.
     noted: Vec<(Key, Option<Time>)>,
+    /// Arenas that were opened showing what layers have, and the resources that they show.
+    shown: Vec<(Slot, Slot, Touch)>,
 }
 
 /// What a transaction left to tell subscribers about.
@@ -127,6 +129,7 @@ impl Store {
             clock: Stamp::START,
             resources: 0,
             noted: Vec::new(),
+            shown: Vec::new(),
         };
         store.default_view = store.open_view(&ViewName::default()).unwrap_or(Slot::NONE);
         store
@@ -319,10 +322,17 @@ impl Store {
         let view = self.views.at_mut(view)?;
         view.insert(type_url, slot, &self.arenas);
         if !view.layers.is_empty() {
-            // Nobody is there to be told.
-            self.show_layers(slot, config, &mut Touched::default());
+            // Nobody is there to be told, but what it shows may have to be renewed.
+            let mut touched = Touched::default();
+            self.show_layers(slot, config, &mut touched);
+            self.shown.append(&mut touched.resources);
         }
         Some(slot)
+    }
+
+    /// What arenas show that were opened over layers since this was asked last.
+    pub(crate) fn take_shown(&mut self) -> Vec<(Slot, Slot, Touch)> {
+        core::mem::take(&mut self.shown)
     }
 
     /// Frees an arena that has neither resources nor sessions, so that made-up types leave nothing
