@@ -6,7 +6,6 @@ use super::{
     Server,
     config::ClientLimits,
     event::{CloseReason, StatusCode},
-    store::snapshot::Snapshot,
 };
 use crate::{id::StreamId, slab::Slot, text::ViewName, time::Time};
 
@@ -162,10 +161,13 @@ impl Server {
                 }
             }
         }
-        // Neither breaks a rule.
         match self.subscriptions.store.view(slot).is_some_and(|it| !it.layers.is_empty()) {
+            // Which breaks no rule.
             true => drop(self.set_layers(view, &[], now)),
-            false => drop(self.set_snapshot(view, Snapshot::new(), now)),
+            false => {
+                let touched = self.subscriptions.store.empty_view(slot, &self.config);
+                self.tell(touched);
+            }
         }
         self.watch_views();
     }

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use crate::support::Rig;
+use crate::support::{Rig, every_type};
 use xds_core::{
     Timer,
-    server::{Admission, ServerConfig, ServerOutput},
+    server::{Admission, ServerConfig, ServerOutput, VersionMode},
 };
 
 fn rig() -> Rig {
@@ -88,4 +88,21 @@ fn views_are_kept_by_default() {
     rig.run("set @v cds a=1\nwait 100000s");
     assert_eq!(rig.server.stats().views, 2);
     assert_eq!(rig.server.poll_timeout(), None);
+}
+
+/// M221: whoever says what versions are, a view that is said to be dropped is gone.
+#[test]
+fn views_with_versions_of_the_application_go_too() {
+    for versions in [VersionMode::Caller, VersionMode::Label, VersionMode::Counter] {
+        let mut config = every_type(|it| it.versions = versions);
+        config.idle_views = Some(Duration::from_secs(60));
+        let mut rig = Rig::new(config);
+        let stated = if versions == VersionMode::Counter { "" } else { "v:1" };
+        rig.run(&format!("set @v cds {stated} a=1\nwait 60s"));
+        assert_eq!(dropped(&mut rig), ["v"]);
+        let stats = rig.server.stats();
+        assert_eq!((stats.views, stats.resources, stats.payloads), (1, 0, 0));
+        assert_eq!(rig.server.poll_timeout(), None);
+    }
+    println!("covers: M221 M243");
 }

@@ -9,6 +9,7 @@ pub(crate) mod beats;
 pub(crate) mod body;
 mod check;
 pub(crate) mod contents;
+mod dropping;
 mod entry;
 pub(crate) mod globs;
 pub(crate) mod history;
@@ -151,8 +152,26 @@ impl Store {
             view.fate = Fate::Stays;
         }
 
-        let sequence = self.sequence + 1;
         let mut touched = Touched::default();
+        let (changed, removed) = self.make(view, &changes, config, &mut touched);
+        let sequence = self.sequence + 1;
+        self.take_versions(view, transaction, sequence, &mut touched);
+        if !touched.arenas.is_empty() {
+            self.sequence = sequence;
+        }
+        self.release_view(view);
+        Ok((Applied { sequence: self.sequence, changed, removed }, touched))
+    }
+
+    /// Makes changes that were found to be good; says how many resources changed, and how many are gone.
+    pub(super) fn make(
+        &mut self,
+        view: Slot,
+        changes: &[&Change],
+        config: &ServerConfig,
+        touched: &mut Touched,
+    ) -> (usize, usize) {
+        let sequence = self.sequence + 1;
         let (mut changed, mut removed) = (0, 0);
         for change in changes {
             let Some(arena_slot) = self.arena_for(view, change, config) else { continue };
@@ -181,14 +200,9 @@ impl Store {
             *count += 1;
             self.resources = self.resources + arena.held() - held;
             touched.add(arena_slot, arena, sequence, (slot, touch));
-            self.show_above(arena_slot, name, sequence, &mut touched);
+            self.show_above(arena_slot, name, sequence, touched);
         }
-        self.take_versions(view, transaction, sequence, &mut touched);
-        if !touched.arenas.is_empty() {
-            self.sequence = sequence;
-        }
-        self.release_view(view);
-        Ok((Applied { sequence: self.sequence, changed, removed }, touched))
+        (changed, removed)
     }
 
     /// Whether a transaction can be applied; and then its view, if that exists, and the changes that count.
@@ -251,53 +265,6 @@ impl Store {
         let Some(view) = self.views.at_mut(slot) else { return };
         view.streams -= 1;
         self.settle_fate(slot);
-    }
-
-    /// Somebody less sees the view: a doomed one goes with the last.
-    fn settle_fate(&mut self, slot: Slot) {
-        let is_over = |view: &View| view.fate == Fate::Doomed && !view.is_seen();
-        if self.views.at(slot).is_some_and(is_over) {
-            self.clear_view(slot);
-        }
-        self.note_view(slot);
-        self.release_view(slot);
-    }
-
-    /// Lets a view go as soon as nobody sees it. Says whether anybody does; if not, it is still there.
-    pub(crate) fn doom_view(&mut self, slot: Slot) -> bool {
-        let Some(view) = self.views.at_mut(slot).filter(|view| view.is_seen()) else {
-            return false;
-        };
-        view.fate = Fate::Doomed;
-        true
-    }
-
-    /// Removes all resources of a view that nobody sees.
-    fn clear_view(&mut self, slot: Slot) {
-        self.drop_layers(slot);
-        let arenas = self.views.at(slot).map(|view| view.arenas().to_vec()).unwrap_or_default();
-        for arena_slot in arenas {
-            let Some(arena) = self.arenas.at_mut(arena_slot) else { continue };
-            let names: Vec<_> = arena.held_names().cloned().collect();
-            for name in names {
-                self.clock = self.clock.next();
-                if arena.remove(&name, self.clock, &mut self.pool).is_some() {
-                    self.resources -= 1;
-                }
-            }
-            self.release_arena(arena_slot);
-        }
-    }
-
-    /// Frees a view without resources and streams.
-    fn release_view(&mut self, slot: Slot) {
-        if slot == self.default_view || !self.views.at(slot).is_some_and(View::is_idle) {
-            return;
-        }
-        self.note_view(slot);
-        if let Some(view) = self.views.remove(slot) {
-            self.view_names.remove(view.name.as_str(), slot);
-        }
     }
 
     /// The arena of a type, made if there is none. `None` only if no slot is left.
