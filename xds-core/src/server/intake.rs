@@ -156,6 +156,8 @@ impl Server {
         let listed = request.name_count.max(request.version_count);
         let fits = |added: usize| subscribed + added <= limit && held + added <= most;
         match stream.via.variant() {
+            // Nobody has more names than that to unsubscribe.
+            Variant::Incremental if request.unsubscribed_count > most => false,
             Variant::StateOfTheWorld => others + listed <= limit && held <= most,
             Variant::Incremental if fits(listed) => true,
             Variant::Incremental => {

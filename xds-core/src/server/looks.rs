@@ -46,10 +46,10 @@ mod tests {
     use crate::{
         Frame,
         id::StreamId,
-        proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node},
+        proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
         server::{
-            Cause, ResourceOptions, Server, ServerConfig, ServerTransmit, StreamEvent, Transaction,
-            Variant, Via,
+            AckGated, Cause, OrderingPolicy, ResourceOptions, Server, ServerConfig, ServerTransmit,
+            StreamEvent, Transaction, Variant, Via,
         },
         time::{Time, Timer},
         types::CLUSTER_LOAD_ASSIGNMENT as TYPE,
@@ -67,8 +67,12 @@ mod tests {
 
     impl Pair {
         fn new(variant: Variant) -> Self {
+            Self::with(ServerConfig::default(), variant)
+        }
+
+        fn with(config: ServerConfig, variant: Variant) -> Self {
             let now = Time::ZERO;
-            let mut server = Server::new(ServerConfig::default(), 1, now);
+            let mut server = Server::new(config, 1, now);
             let stream = server.accept(Via::Aggregated(variant), now).unwrap();
             let features = vec![String::from("xds.config.supports-resource-ttl")];
             let node =
@@ -93,11 +97,26 @@ mod tests {
         }
 
         fn subscribe(&mut self, names: Vec<String>) -> u64 {
+            self.change(names, Vec::new())
+        }
+
+        fn change(&mut self, names: Vec<String>, dropped: Vec<String>) -> u64 {
             let request = DeltaDiscoveryRequest {
                 node: mem::take(&mut self.node),
                 type_url: TYPE.to_string(),
                 resource_names_subscribe: names,
+                resource_names_unsubscribe: dropped,
                 response_nonce: self.nonce.clone(),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec())
+        }
+
+        fn reject(&mut self) -> u64 {
+            let request = DeltaDiscoveryRequest {
+                type_url: TYPE.to_string(),
+                response_nonce: self.nonce.clone(),
+                error_detail: Some(Status { code: 3, ..Default::default() }),
                 ..Default::default()
             };
             self.say(request.encode_to_vec())
@@ -194,6 +213,35 @@ mod tests {
         println!("covers: IS25 M97 M138");
     }
 
+    /// IS25: who leaves the wildcard is told what only that covered once it is read; a message that at the same
+    /// time lets go of a name costs no more.
+    #[test]
+    fn to_come_and_go_costs_what_the_message_says() {
+        for reads in [false, true] {
+            costs_the_same(|count| {
+                let mut pair = Pair::new(Variant::Incremental);
+                pair.set(count);
+                if reads {
+                    pair.subscribe(vec![String::from("n1")]);
+                    while pair.receive().is_some() {
+                        pair.subscribe(Vec::new());
+                    }
+                }
+                let both = || vec![String::from("n1"), String::from("*")];
+                (0..4).map(|_| pair.change(both(), both())).collect()
+            });
+        }
+        // With as many names as there are resources.
+        costs_the_same(|count| {
+            let mut pair = Pair::new(Variant::Incremental);
+            pair.set(count);
+            pair.subscribe(names(count));
+            let both = || vec![String::from("n1"), String::from("*")];
+            (0..4).map(|_| pair.change(both(), both())).collect()
+        });
+        println!("covers: IS25 M93");
+    }
+
     /// IS25: what the client had by name is remembered until it has read the rest, and not gone through meanwhile.
     #[test]
     fn to_list_everything_again_costs_what_the_message_says() {
@@ -207,6 +255,31 @@ mod tests {
             (0..3).map(|_| pair.list(all())).collect()
         });
         println!("covers: IS25 M31");
+    }
+
+    /// IS25: where types wait for each other's answers, what is rejected is remembered, and not gone through again with
+    /// each rejection.
+    #[test]
+    fn to_reject_costs_what_was_sent() {
+        costs_the_same(|count| {
+            let ordering = OrderingPolicy::AckGated(AckGated::default());
+            let config = ServerConfig { ordering, ..ServerConfig::default() };
+            let mut pair = Pair::with(config, Variant::Incremental);
+            pair.set(1);
+            pair.subscribe(all());
+            assert_eq!(pair.receive().unwrap().cause, Cause::First);
+            pair.subscribe(Vec::new());
+            let mut reject = |name: String| {
+                let mut transaction = Transaction::new();
+                transaction.set(TYPE, name, vec![2]);
+                pair.server.apply(transaction, pair.now).unwrap();
+                assert_eq!(pair.receive().unwrap().cause, Cause::Changed);
+                pair.reject()
+            };
+            (0..count).for_each(|n| assert!(reject(format!("r{n}")) > 0));
+            (0..3).map(|n| reject(format!("later{n}"))).collect()
+        });
+        println!("covers: IS25");
     }
 
     /// M169: what is renewed is looked at, not what is there.

@@ -4,7 +4,7 @@
 //! sent again until it changes, and the client lacks it all the while, whatever else it accepts; and then
 //! until it has accepted what it has changed to.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
 use super::store::{
     arena::{Arena, Resource},
@@ -18,6 +18,8 @@ use crate::{slab::Slot, text::ResourceName};
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     resources: BTreeMap<Stamp, (Slot, ResourceName)>,
+    /// Where each of them is among these.
+    places: BTreeMap<Slot, Stamp>,
     /// The response that was added last.
     newest: u64,
 }
@@ -29,22 +31,42 @@ impl Refused {
             return;
         }
         self.newest = nonce;
-        self.resources.retain(|_, it| find(arena, it).is_some());
-        let known: BTreeSet<Slot> = self.resources.values().map(|(slot, _)| *slot).collect();
-        let slots = arena.slots_between(from, to).filter(|slot| !known.contains(slot));
-        self.resources.extend(slots.filter_map(|slot| {
-            let resource = arena.at(slot)?;
+        for slot in arena.slots_between(from, to) {
+            let Some(resource) = arena.at(slot) else { continue };
+            if let Some(since) = self.places.get(&slot) {
+                if self.resources.get(since).is_some_and(|it| find(arena, it).is_some()) {
+                    continue;
+                }
+                self.resources.remove(since);
+            }
             // What was sent up to there had it as it was before, unless it changed while it waited to be sent.
             let was_sent_before = resource.before <= from;
             let since = if was_sent_before { resource.stamp } else { resource.born() };
-            Some((since, (slot, resource.name.clone())))
-        }));
+            self.resources.insert(since, (slot, resource.name.clone()));
+            self.places.insert(slot, since);
+        }
+        self.sweep(arena);
     }
 
     /// The same was accepted.
     pub(crate) fn remove(&mut self, arena: &Arena, (from, to): (Stamp, Stamp)) {
-        let is_accepted = |stamp| from < stamp && stamp <= to;
-        self.resources.retain(|_, it| find(arena, it).is_some_and(|it| !is_accepted(it.stamp)));
+        if self.resources.is_empty() {
+            return;
+        }
+        for slot in arena.slots_between(from, to) {
+            if let Some(since) = self.places.remove(&slot) {
+                self.resources.remove(&since);
+            }
+        }
+    }
+
+    /// Lets go of what is there no longer, as soon as that is most of it: then it costs as much as it came to.
+    fn sweep(&mut self, arena: &Arena) {
+        if self.resources.len() <= arena.existing().saturating_mul(2) {
+            return;
+        }
+        self.resources.retain(|_, it| find(arena, it).is_some());
+        self.places = self.resources.iter().map(|(&since, it)| (it.0, since)).collect();
     }
 
     /// Whether there is anything that it rejected of what was set up to `to`.

@@ -16,6 +16,8 @@ pub(crate) struct Request<'a> {
     pub(crate) error_detail: Option<&'a [u8]>,
     /// How many names there are that the server may have to remember.
     pub(crate) name_count: usize,
+    /// How many names there are that the client wants no longer.
+    pub(crate) unsubscribed_count: usize,
     /// How many names come with versions that the client has.
     pub(crate) version_count: usize,
     pub(crate) longest_name: usize,
@@ -107,6 +109,7 @@ impl<'a> Request<'a> {
             nonce: "",
             error_detail: None,
             name_count: 0,
+            unsubscribed_count: 0,
             version_count: 0,
             longest_name: 0,
             spelling: Spelling::Names,
@@ -130,7 +133,10 @@ impl<'a> Request<'a> {
             n if n == numbers.nonce => self.nonce = field.string()?,
             n if n == numbers.error_detail => self.error_detail = Some(field.block()?),
             n if n == numbers.subscribe => self.count(field.string()?),
-            n if n == numbers.unsubscribe => self.measure(field.string()?),
+            n if n == numbers.unsubscribe => {
+                self.unsubscribed_count += 1;
+                self.measure(field.string()?);
+            }
             n if n == numbers.subscribe_locators => {
                 self.spelling = Spelling::Locators;
                 let name = self.locator(field.block()?)?;
@@ -138,6 +144,7 @@ impl<'a> Request<'a> {
             }
             n if n == numbers.unsubscribe_locators => {
                 let name = self.locator(field.block()?)?;
+                self.unsubscribed_count += 1;
                 self.measure(name);
             }
             n if n == numbers.initial_versions => {
@@ -264,6 +271,7 @@ mod tests {
         assert_eq!(request.unsubscribed().collect::<Vec<_>>(), ["b", "m"]);
         assert_eq!(request.initial_versions().collect::<Vec<_>>(), [("i", "7")]);
         assert_eq!((request.name_count, request.version_count, request.longest_name), (2, 1, 3));
+        assert_eq!(request.unsubscribed_count, 2);
         assert_eq!((request.error_detail, request.spelling), (None, Spelling::Locators));
         assert_eq!(request.parameters, Parameters::None);
         let cut = [0x2a, 2, 0x0a, 5];

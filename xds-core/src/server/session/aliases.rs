@@ -5,7 +5,7 @@
 //! name. Of the alias there is something to say only if it stands for nothing. State-of-the-world clients
 //! know no aliases: to them it is a name that there is no resource of.
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
 use super::{
@@ -101,9 +101,7 @@ impl Turn<'_> {
         }
         let at = self.arena.clock();
         let bereft = &mut self.session.rare_mut().bereft;
-        if !bereft.names.contains(&name) {
-            bereft.names = bereft.names.iter().cloned().chain([name]).collect();
-        }
+        bereft.names.insert(name);
         bereft.at = at;
     }
 
@@ -112,7 +110,7 @@ impl Turn<'_> {
         let mut bereft = Bereft::default();
         self.session.with_rare(|rare| bereft = mem::take(&mut rare.bereft));
         self.tells_losses = !bereft.names.is_empty();
-        self.add_farewell(bereft.names.into());
+        self.add_farewell(bereft.names);
     }
 
     /// Where the client is told that a name is gone which is an alias now, what it stands for goes along,
@@ -156,10 +154,19 @@ impl Turn<'_> {
     }
 
     /// The client unsubscribes a name that it did not subscribe to. That of a resource, or another alias
-    /// of it, ends the subscriptions by whatever name (S0.191, S0.194).
-    pub(super) fn drop_by_other_name(&mut self, name: &str, cause: Cause) {
+    /// of it, ends the subscriptions by whatever name (S0.191, S0.194): all at once, so that the resources `dropped` by
+    /// the same message need not be looked at again.
+    pub(super) fn drop_by_other_name(
+        &mut self,
+        name: &str,
+        cause: Cause,
+        dropped: &mut BTreeSet<Slot>,
+    ) {
         let own = self.arena.find(name).filter(|&slot| self.arena.payload(slot).is_some());
         let Some(resource) = own.or_else(|| self.arena.by_alias(name)) else { return };
+        if !dropped.insert(resource) {
+            return;
+        }
         let aliases: Vec<Slot> = self.edges_by_alias(resource).collect();
         for edge in aliases {
             self.drop_alias(edge, resource, cause);

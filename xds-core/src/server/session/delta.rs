@@ -3,6 +3,7 @@
 //! What a request adds is always answered, whatever the client is thought to have (M96, M97, IS7), and
 //! changes count whatever the nonce (M110, IS3). Additions come before removals (M98).
 
+use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
 use super::{
@@ -71,7 +72,11 @@ impl Turn<'_> {
                     self.subscribe(name, cause, now);
                 }
             }
-            changes += request.unsubscribed().map(|name| self.unsubscribe(name, cause)).count();
+            let mut dropped = BTreeSet::new();
+            for name in request.unsubscribed() {
+                changes += 1;
+                self.unsubscribe(name, cause, &mut dropped);
+            }
         }
         if is_first {
             if changes == 0 && self.session.legacy == Legacy::Possible {
@@ -137,7 +142,7 @@ impl Turn<'_> {
         self.owe_members(resource, cause);
     }
 
-    fn unsubscribe(&mut self, name: &str, cause: Cause) {
+    fn unsubscribe(&mut self, name: &str, cause: Cause, dropped: &mut BTreeSet<Slot>) {
         if self.ignores_names() {
             return;
         }
@@ -151,7 +156,7 @@ impl Turn<'_> {
         let named = self.arena.find(&name).and_then(|slot| self.edges.find(self.slot, slot));
         match named.filter(|&slot| self.standing(slot) == Some(Standing::Named)) {
             Some(edge) => self.drop_own_name(edge, &name, cause),
-            None => self.drop_by_other_name(&name, cause),
+            None => self.drop_by_other_name(&name, cause, dropped),
         }
     }
 
@@ -305,19 +310,26 @@ impl Turn<'_> {
             *count += 1;
         }
         self.uncount(before);
+        if standing.is_subscribed() {
+            self.session.with_rare(|rare| {
+                rare.apart.remove(&slot);
+            });
+        } else {
+            self.session.rare_mut().apart.insert(slot);
+        }
     }
 
     /// Drops what hung on the wildcard.
     fn drop_unnamed(&mut self) {
-        let mut slot = self.session.edges.first();
-        while self.session.remembered > 0
-            && let Some(edge) = self.edges.at(slot)
-        {
-            let next = self.edges.next(Chain::Session, slot);
-            if !edge.standing.is_subscribed() {
-                self.disconnect(slot);
-            }
-            slot = next;
+        for slot in self.apart() {
+            self.disconnect(slot);
         }
+    }
+
+    /// The edges to what the client does not subscribe to. Among all the others they are not looked for: a message
+    /// of two names can make one and let it go (IS25).
+    pub(super) fn apart(&self) -> Vec<Slot> {
+        let rare = self.session.rare.as_deref();
+        rare.map(|rare| rare.apart.iter().copied().collect()).unwrap_or_default()
     }
 }

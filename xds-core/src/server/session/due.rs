@@ -34,7 +34,12 @@ impl Session {
     /// Whether the client waits for an answer, whatever changed.
     fn is_urgent(&self) -> bool {
         let is_owed = self.wildcard.is_some_and(|wildcard| wildcard.owed.is_some());
-        is_owed || self.haste == Haste::Urgent || !self.farewell().is_empty()
+        is_owed || self.haste == Haste::Urgent || self.owes_farewell()
+    }
+
+    /// What is due is told although changes are held back.
+    pub(crate) fn hasten(&mut self) {
+        self.haste = Haste::Urgent;
     }
 
     fn owes_heartbeats(&self) -> bool {
@@ -59,7 +64,7 @@ impl Session {
     pub(crate) fn has_additions(&self, arena: &Arena) -> bool {
         self.due.is_ready()
             || self.first == First::Owed
-            || !self.farewell().is_empty()
+            || self.owes_farewell()
             || self.bereft().is_some() && !self.lets_linger(arena)
             || self.wildcard.as_ref().is_some_and(|wildcard| self.is_behind(wildcard, arena))
     }

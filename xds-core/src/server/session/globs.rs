@@ -143,14 +143,12 @@ impl Turn<'_> {
 
     /// An incremental client is told that it has no claim to these any more, unless the wildcard covers
     /// them.
-    pub(super) fn add_farewell(&mut self, mut names: Vec<ResourceName>) {
+    pub(super) fn add_farewell(&mut self, names: impl IntoIterator<Item = ResourceName>) {
         let is_told = self.session.variant == Variant::Incremental;
-        if names.is_empty() || !is_told || self.session.wildcard.is_some() {
+        let mut names = names.into_iter().peekable();
+        if names.peek().is_none() || !is_told || self.session.wildcard.is_some() {
             return;
         }
-        names.extend_from_slice(self.session.farewell());
-        names.sort_unstable();
-        names.dedup();
-        self.session.rare_mut().farewell = names.into();
+        self.session.rare_mut().farewell.extend(names);
     }
 }

@@ -4,7 +4,7 @@
 //! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use super::{
     CatchUp, First, Leftovers, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
@@ -213,15 +213,15 @@ impl Turn<'_> {
 
     /// The client has caught up with the wildcard: what it had before no longer matters.
     pub(super) fn forget_remembered(&mut self) {
-        let mut slot = self.session.edges.first();
-        while self.session.remembered > 0
-            && let Some(edge) = self.edges.at(slot)
-        {
+        if self.session.remembered == 0 {
+            return;
+        }
+        for slot in self.apart() {
+            let Some(edge) = self.edges.at(slot) else { continue };
             let standing = edge.standing;
             // Not yet, or there was no room for it.
             let is_to_be_told = edge.is_withheld()
                 || edge.due.is_some() && self.arena.payload(edge.resource).is_none();
-            let next = self.edges.next(Chain::Session, slot);
             match standing {
                 // It still has to be told that this is gone.
                 Standing::Remembered if is_to_be_told => {
@@ -230,14 +230,21 @@ impl Turn<'_> {
                 Standing::Remembered => self.disconnect(slot),
                 _ => {}
             }
-            slot = next;
         }
     }
 
     pub(super) fn disconnect(&mut self, slot: Slot) {
         let Some(edge) = self.edges.at(slot) else { return };
-        let resource = edge.resource;
-        self.uncount(edge.standing);
+        let (resource, standing) = (edge.resource, edge.standing);
+        if !standing.is_subscribed() {
+            self.session.with_rare(|rare| {
+                rare.apart.remove(&slot);
+            });
+        }
+        self.session.with_rare(|rare| {
+            rare.too_long.remove(&resource);
+        });
+        self.uncount(standing);
         self.session.drop_brought(resource);
         self.session.with_rare(|rare| {
             rare.owed_globs.globs.remove(&resource);
@@ -258,7 +265,7 @@ impl Turn<'_> {
         if self.session.follows_graves(self.arena) {
             self.arena.join_mourners();
             self.session.with_rare(|rare| {
-                rare.farewell = Box::default();
+                rare.farewell = BTreeSet::new();
                 rare.bereft = Bereft::default();
             });
         }

@@ -108,16 +108,10 @@ impl Turn<'_> {
 
     /// The wildcard is left, and what lingered of it with it.
     pub(super) fn drop_lingering(&mut self) {
-        let mut slot = self.session.edges.last();
-        while self.session.rare.as_deref().is_some_and(|rare| rare.lingering > 0)
-            && let Some(edge) = self.edges.at(slot)
-        {
-            let is_lingering = edge.standing == Standing::Lingering;
-            let previous = self.edges.previous(Chain::Session, slot);
-            if is_lingering {
+        for slot in self.apart() {
+            if self.standing(slot) == Some(Standing::Lingering) {
                 self.disconnect(slot);
             }
-            slot = previous;
         }
     }
 

@@ -25,11 +25,15 @@ pub(super) struct Rare {
     /// What of all that it rejected the client may lack.
     pub(super) lacks: Lacks,
     /// What only a wildcard covered that an incremental client has left, to be told as removed (M93).
-    pub(super) farewell: Box<[ResourceName]>,
+    pub(super) farewell: BTreeSet<ResourceName>,
     /// The same of what an incremental client lost with an alias, until that may be told (M147).
     pub(super) bereft: Bereft,
     /// What is gone takes several responses to be told.
     pub(super) telling: Option<Telling>,
+    /// The edges to what the client does not subscribe to.
+    pub(super) apart: BTreeSet<Slot>,
+    /// Resources that the client names and is told to be too long for it, as they are.
+    pub(super) too_long: BTreeSet<Slot>,
     /// How many edges linger.
     pub(super) lingering: u32,
     /// What of that is from another view.
@@ -73,7 +77,7 @@ pub(super) struct OwedGlobs {
 /// What a client has, and has no claim to any more.
 #[derive(Debug, Default)]
 pub(super) struct Bereft {
-    pub(super) names: Box<[ResourceName]>,
+    pub(super) names: BTreeSet<ResourceName>,
     /// When it lost the last of them.
     pub(super) at: Stamp,
 }
@@ -104,7 +108,7 @@ pub(super) enum Beside {
 /// What a client had by name before it subscribed to everything.
 #[derive(Debug)]
 pub(super) struct Entered {
-    pub(super) had: Box<[ResourceName]>,
+    pub(super) had: BTreeSet<ResourceName>,
     /// The number of the newest response then.
     pub(super) after: u64,
 }

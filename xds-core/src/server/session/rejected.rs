@@ -390,7 +390,7 @@ impl Turn<'_> {
             })
         };
         let is_covered = |wildcard: Wildcard| {
-            let mut sent = self.arena.slots_between(from, wildcard.cursor);
+            let mut sent = self.arena.slots_back(from, wildcard.cursor);
             sent.any(|slot| !accepted_by_name(slot))
         };
         self.session.wildcard.is_some_and(is_covered) || self.named_in(span).next().is_some()

@@ -1,7 +1,7 @@
 //! What an incremental response consists of: resources that are new to the client, and names of what is
 //! gone or never was.
 
-use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use core::mem;
 
 use super::{
@@ -80,7 +80,7 @@ impl Turn<'_> {
     fn shares_bytes(&self, wildcard: &Wildcard) -> bool {
         self.session.due.is_empty()
             && !self.isolates()
-            && self.session.farewell().is_empty()
+            && !self.session.owes_farewell()
             && self.session.spelling == Spelling::Names
             && wildcard.catch_up == CatchUp::Everything
             && (self.arena.newest_grave() <= wildcard.told
@@ -112,29 +112,44 @@ impl Turn<'_> {
     /// Names what only the wildcard covered that the client has left, unless it has been named since
     /// (M93); as much of it as fits.
     fn say_farewell(&mut self, parts: &mut Parts) -> bool {
-        let mut names = Box::default();
+        let mut names = BTreeSet::new();
         self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
-        let count = names.len();
         let mut is_told = |name: &ResourceName| {
             let slot = self.arena.find(name.as_str());
             let has_edge = slot.and_then(|slot| self.edges.find(self.slot, slot)).is_some();
             has_edge || parts.remove(name, self.session.spelling) == Room::Taken
         };
-        let told = names.iter().position(|name| !is_told(name)).unwrap_or(count);
-        if told < count {
-            self.session.rare_mut().farewell = names.into_vec().split_off(told).into();
+        let count = names.len();
+        while let Some(name) = names.pop_first() {
+            if !is_told(&name) {
+                names.insert(name);
+                break;
+            }
+        }
+        let told = count - names.len();
+        if !names.is_empty() {
+            self.session.rare_mut().farewell = names;
         }
         told > 0
     }
 
-    /// Prepares a farewell to everything that the client has from the wildcard alone.
+    /// Prepares a farewell to everything that the client has from the wildcard alone. Costs what there is of the type
+    /// if the wildcard was ever sent anything, and otherwise what the client has besides.
     pub(super) fn prepare_farewell(&mut self) {
         if self.arena.config.wildcard_exit != WildcardExit::Farewell {
             return;
         }
         let Some(wildcard) = self.session.wildcard else { return };
         let known = wildcard.reached;
-        if known == Stamp::START && self.session.remembered == 0 {
+        let name_of = |slot: Slot| Some(self.arena.at(slot)?.name.clone());
+        if known == Stamp::START {
+            let apart = self.session.rare.iter().flat_map(|rare| &rare.apart);
+            let edges = apart.filter_map(|&slot| self.edges.at(slot));
+            let names = edges.filter(|edge| edge.sent != 0).filter_map(|it| name_of(it.resource));
+            let names: BTreeSet<_> = names.collect();
+            if !names.is_empty() {
+                self.session.rare_mut().farewell = names;
+            }
             return;
         }
         let covered_by_wildcard_alone = |&slot: &Slot| {
@@ -146,8 +161,7 @@ impl Turn<'_> {
             }
         };
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);
-        let names = slots.filter_map(|slot| Some(self.arena.at(slot)?.name.clone()));
-        let names: Box<[_]> = names.collect();
+        let names: BTreeSet<_> = slots.filter_map(name_of).collect();
         if !names.is_empty() {
             self.session.rare_mut().farewell = names;
         }

@@ -17,7 +17,7 @@ use crate::{
         store::{arena::Arena, version::StatedVersion},
     },
     slab::Slot,
-    text::{Nonce, ResourceName},
+    text::Nonce,
     time::Time,
     wire::request::Parameters,
 };
@@ -156,8 +156,9 @@ impl Session {
         entered.filter(|entered| accepted <= entered.after)
     }
 
-    pub(super) fn farewell(&self) -> &[ResourceName] {
-        self.rare.as_deref().map_or(&[], |rare| &rare.farewell)
+    /// Whether an incremental client is to be told what it has left with its wildcard, or with a glob.
+    pub(super) fn owes_farewell(&self) -> bool {
+        self.rare.as_deref().is_some_and(|rare| !rare.farewell.is_empty())
     }
 
     pub(super) fn bereft(&self) -> Option<&Bereft> {
@@ -199,6 +200,8 @@ impl Rare {
         self.earlier.is_empty()
             && self.suspects.is_none()
             && self.lacks == Lacks::Resources
+            && self.apart.is_empty()
+            && self.too_long.is_empty()
             && self.farewell.is_empty()
             && self.bereft.names.is_empty()
             && self.telling.is_none()

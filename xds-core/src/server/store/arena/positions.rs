@@ -40,6 +40,18 @@ impl Arena {
         slots.take_while(move |&slot| self.at(slot).is_some_and(|it| it.stamp <= to))
     }
 
+    /// The same, the newest first: to find whether there is any costs what was set after `to`.
+    pub(crate) fn slots_back(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = Slot> {
+        let is_after = move |slot: &Slot| {
+            self.at(*slot).is_some_and(|it| it.payload.is_some() && it.stamp > from)
+        };
+        let is_before = move |slot: &Slot| self.at(*slot).is_some_and(|it| it.stamp <= to);
+        let slots = core::iter::successors(Some(self.resources.last()), |&slot| {
+            Some(self.resources.previous(slot))
+        });
+        slots.take_while(is_after).filter(is_before)
+    }
+
     /// The endpoints of clusters that were set after `from` and up to `to`.
     pub(crate) fn endpoints_between(&self, from: Stamp, to: Stamp) -> Vec<ResourceName> {
         let clusters = self.set_after(from).take_while(|cluster| cluster.stamp <= to);
