@@ -209,6 +209,10 @@ pub fn observation(observation: &Observation) -> Option<String> {
             let name = type_name(type_url.as_str());
             format!("server sends {stream} {bytes} bytes of {name} at once")
         }
+        Observation::ResourceTooLong { stream, type_url, name, bytes } => {
+            let ty = type_name(type_url.as_str());
+            format!("server tells {stream} that {ty} {name} is too long with {bytes} bytes")
+        }
         Observation::Connected { .. }
         | Observation::Identified { .. }
         | Observation::Subscribed { .. }

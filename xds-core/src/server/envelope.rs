@@ -26,7 +26,7 @@ pub(crate) fn seal(
     const TYPE_URL: u32 = 4;
     const NONCE: u32 = 5;
 
-    let Rendered { body, errors, version, cause } = rendered;
+    let Rendered { body, errors, version, cause, .. } = rendered;
     let nonce = match via.visit() {
         Visit::Stays if !zoo::is(Bug::VersionAsNonce) => nonce_of(nonce),
         // With the stream of a fetch the number would be forgotten; the next request says of what it is the

@@ -386,13 +386,28 @@ pub enum Observation {
         /// The configured time.
         after: Duration,
     },
-    /// A response in full state is longer than the limit for responses and was sent whole (M83).
+    /// A response is longer than the limit for responses and was sent all the same: a full state, which cannot be
+    /// split (M83), or a resource of a client that subscribes to everything, which cannot be told an error instead
+    /// (IS26).
     Oversize {
         /// The stream.
         stream: StreamId,
         /// The type.
         type_url: TypeUrl,
         /// The length of its resources in bytes.
+        bytes: usize,
+    },
+    /// A resource is longer than a response to this client may be
+    /// ([`ClientLimits::response_bytes`](super::ClientLimits::response_bytes)). The client, which names it, was told the
+    /// error `RESOURCE_EXHAUSTED` instead (IS26, TP3).
+    ResourceTooLong {
+        /// The stream.
+        stream: StreamId,
+        /// The type.
+        type_url: TypeUrl,
+        /// The resource.
+        name: ResourceName,
+        /// Its length in bytes.
         bytes: usize,
     },
     /// The stream is gone, and all that was held for it.
@@ -422,6 +437,7 @@ impl Observation {
             | Self::AnswerOverdue { stream, .. }
             | Self::Held { stream, .. }
             | Self::Oversize { stream, .. }
+            | Self::ResourceTooLong { stream, .. }
             | Self::Disconnected { stream } => *stream,
         }
     }

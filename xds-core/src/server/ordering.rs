@@ -5,7 +5,7 @@ use core::num::NonZeroU64;
 
 use super::{
     Server,
-    config::{OrderingPolicy, SotwResponse, Warming},
+    config::{OrderingPolicy, Warming},
     envelope::seal,
     event::{Cause, Observation, ServerTransmit, Via},
     gate::{self, Gate, Next},
@@ -14,7 +14,7 @@ use super::{
     stream::{Seat, Stream, Writable},
     subscriptions::Subscriptions,
 };
-use crate::{frame::Frame, id::StreamId, service::Variant, slab::Slot};
+use crate::{frame::Frame, id::StreamId, slab::Slot};
 
 /// The order of a stream's types.
 #[derive(Debug)]
@@ -131,21 +131,22 @@ impl Server {
             self.stats.response_bytes += frame.len() as u64;
             return Some(transmit);
         }
-        let (seat, rendered, nonce) = self.take_next(id)?;
+        let (seat, mut rendered, nonce) = self.take_next(id)?;
         let stream = self.streams.get_mut(id.0)?;
         let limit = stream.limits(&self.config.limits).response_bytes;
         stream.nonces = nonce.get();
         self.stats.note_response(rendered.cause);
         let arena = self.subscriptions.store.arena(seat.arena)?;
         let type_url = arena.type_url.clone();
+        for (name, bytes) in core::mem::take(&mut rendered.too_long) {
+            let type_url = type_url.clone();
+            self.out.observe(Observation::ResourceTooLong { stream: id, type_url, name, bytes });
+        }
         let transmit = seal(frame, &stream.via, type_url, nonce, rendered);
         self.stats.response_bytes += frame.len() as u64;
         self.stats_by_type.note_response(seat.rank, frame.len());
 
-        if frame.body.len() > limit
-            && stream.via.variant() == Variant::StateOfTheWorld
-            && arena.config.sotw_response != SotwResponse::Changes
-        {
+        if frame.body.len() > limit {
             self.out.observe(Observation::Oversize {
                 stream: id,
                 type_url: transmit.type_url.clone(),

@@ -1,7 +1,9 @@
 //! Errors instead of single resources (TP3).
 
 use crate::support::{Rig, run_all, url};
-use xds_core::server::{StatusCode, Transaction, TransactionError};
+use xds_core::server::{
+    Observation, ServerConfig, ServerLimits, StatusCode, Transaction, TransactionError,
+};
 
 /// M171-M179: told once to who names the resource, beside what is good, until the resource is sent.
 #[test]
@@ -217,4 +219,63 @@ fn errors_are_bounded_and_freed() {
     assert_eq!((rig.server.stats().resources, rig.server.stats().names), (0, 0));
     assert_eq!(rig.server.stats().types, 0);
     println!("covers: M218 M243");
+}
+
+/// IS26: a client that takes no such response would come back for it for ever. Who names the resource is told so, the
+/// application as well, and all others are sent as ever.
+#[test]
+fn a_resource_too_long_for_any_response_is_an_error() {
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = 200;
+    let config = ServerConfig::default().with_limits(limits);
+    let long = "x".repeat(300);
+    let told = |rig: &mut Rig| {
+        let observations = rig.observations().into_iter();
+        let told = observations.filter_map(|observation| match observation {
+            Observation::ResourceTooLong { name, bytes, .. } => Some((name.to_string(), bytes)),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    for (d, ty, subscribe, ack) in
+        [("d", "eds", "+a +b", "ack"), ("", "eds", "a b", "a b"), ("d", "cds", "+a +b", "ack")]
+    {
+        let mut rig = Rig::new(config.clone());
+        rig.run(&format!("set {ty} a={long} b=1\n{d}> {ty} {subscribe}"));
+        let mut got = Vec::new();
+        while let Some(received) = rig.receive(1) {
+            got.extend(received.resources());
+            rig.run(&format!("{d}> {ty} {ack}"));
+        }
+        got.sort();
+        assert_eq!(got, ["!a=8", "b=1"]);
+        assert_eq!(told(&mut rig), [("a".into(), 302)]);
+        // Once; and what it changes to is sent.
+        rig.run(&format!("{d}<\nset {ty} b=2\n{d}< {ty} changed b=2\n{d}> {ty} {ack}"));
+        rig.run(&format!("set {ty} a=2\n{d}< {ty} changed a=2\n{d}> {ty} {ack}"));
+        rig.run(&format!("set {ty} a={long}\n{d}< {ty} changed !a=8\n{d}> {ty} {ack}\n{d}<"));
+        if d == "d" {
+            rig.run(&format!("set {ty} -a\nd< {ty} changed -a\nd> {ty} ack\nd<"));
+            rig.run(&format!("set {ty} a={long}\nd< {ty} changed !a=8\nd> {ty} ack"));
+            rig.run(&format!("set {ty} -a\nd< {ty} changed -a\nd> {ty} ack\nd<"));
+        }
+        rig.run("close");
+    }
+    println!("covers: IS26 M83");
+}
+
+/// M160, IS26: what was told to be too long is not renewed; and who asks for everything as well has it, alone.
+#[test]
+fn what_is_too_long_is_not_had() {
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = 200;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    let long = "x".repeat(300);
+    rig.run(&format!("set eds a~10s={long}\ntd> eds +a\ntd< eds first !a=8\ntd> eds ack"));
+    rig.run("wait 60s\ntd<");
+    rig.observations();
+    rig.run(&format!("td> eds +*\ntd< eds resubscribed a~10s={long}\ntd> eds ack"));
+    let is_told = |it: &Observation| matches!(it, Observation::Oversize { bytes: 300.., .. });
+    assert!(rig.observations().iter().any(is_told));
+    println!("covers: IS26 M161");
 }

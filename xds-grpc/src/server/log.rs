@@ -129,7 +129,11 @@ impl Log {
             ),
             Observation::Oversize { type_url, bytes, .. } => warn!(
                 %node, stream = %id, "type" = %Type(type_url.as_str()), bytes,
-                "a complete state exceeds the limit for responses and is sent whole"
+                "a response exceeds the limit and is sent whole"
+            ),
+            Observation::ResourceTooLong { type_url, name, bytes, .. } => warn!(
+                %node, stream = %id, "type" = %Type(type_url.as_str()), %name, bytes,
+                "a resource exceeds the limit for responses: who names it is told so instead"
             ),
             _ => debug!(%node, stream = %id, ?observation),
         }

@@ -81,7 +81,10 @@ pub struct ServerLimits {
     pub resource_bytes: usize,
     /// Bytes of resources, names of what is gone, and errors together in one response; default 4 MiB less
     /// 16 KiB, which fits gRPC's default for what a client takes. What exceeds it is sent in several
-    /// responses, one behind the other's ACK; a single one that is longer goes alone. The resources of a
+    /// responses, one behind the other's ACK. Of a single resource that is itself longer, who names it is told an
+    /// error instead ([`Observation::ResourceTooLong`](super::super::Observation::ResourceTooLong)), until it changes;
+    /// to who subscribes to everything it goes alone, which is reported, as it is of a state that is too long
+    /// ([`Observation::Oversize`](super::super::Observation::Oversize)). The resources of a
     /// full state cannot be split: a state that is too long is reported instead (M83), and each part of the
     /// errors beside one comes with all of it (M177).
     pub response_bytes: usize,

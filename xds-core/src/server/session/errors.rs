@@ -2,11 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::Turn;
+use super::{Session, Turn};
 use crate::{
     server::{
         event::StatusCode,
-        store::{body::Room, transaction::ResourceError},
+        store::{
+            body::{Parts, Room},
+            transaction::ResourceError,
+        },
         wants::Want,
     },
     service::Variant,
@@ -45,22 +48,55 @@ fn encode_error(variant: Variant, name: &ResourceName, error: &ResourceError) ->
     bytes
 }
 
+impl Session {
+    /// Whether the client, which names the resource, was told that it is too long for it.
+    pub(super) fn is_told_too_long(&self, resource: Slot) -> bool {
+        self.rare.as_deref().is_some_and(|rare| rare.too_long.contains(&resource))
+    }
+}
+
 impl Turn<'_> {
     /// The error that stands for a resource, if this client is to be told it: who has subscribed to
     /// everything is sent what exists (M178), and that there is nothing is a removal where there are such
     /// (M179). Where the type is served like that, what does not exist has an error (M39).
-    pub(super) fn error_of(&self, resource: Slot) -> Option<&ResourceError> {
-        let resource = self.arena.at(resource)?;
+    pub(super) fn error_of(&self, slot: Slot) -> Option<&ResourceError> {
+        let resource = self.arena.at(slot)?;
         let exists = resource.payload.is_some();
         let is_covered = self.session.wildcard.is_some() && exists;
         let is_removal = self.session.variant == Variant::Incremental && !exists;
         // The application may be making it.
         let is_missing = !exists && !is_removal && resource.want != Want::Asked;
+        let is_too_long = exists && !is_covered && self.session.is_told_too_long(slot);
         resource
             .error
             .as_deref()
             .filter(|error| !(is_covered || is_removal && error.code == StatusCode::NotFound))
             .or_else(|| self.arena.missing_error().filter(|_| is_missing))
+            .or_else(|| self.arena.length_error().filter(|_| is_too_long))
+    }
+
+    /// Adds what is told of a resource instead of it, if anything is, unless there is no room: the error that stands
+    /// for it, or that it is longer than any response to this client may be (IS26). To leave it out without a word
+    /// would leave the client waiting, and to send it would end the stream of one that takes no more.
+    pub(super) fn push_error_into(&mut self, slot: Slot, parts: &mut Parts) -> Option<Room> {
+        let resource = self.arena.at(slot)?;
+        let length = resource.payload.as_ref().map_or(0, |payload| payload.value.len());
+        let is_too_long =
+            resource.error.is_none() && self.session.wildcard.is_none() && length > parts.limit();
+        if is_too_long {
+            let name = resource.name.clone();
+            self.arena.note_too_long();
+            self.session.rare_mut().too_long.insert(slot);
+            let room = self.push_error(slot, |bytes| parts.set_aside(bytes));
+            if room == Some(Room::Taken) {
+                self.too_long.push((name, length));
+            }
+            return room;
+        }
+        self.session.with_rare(|rare| {
+            rare.too_long.remove(&slot);
+        });
+        self.push_error(slot, |bytes| parts.set_aside(bytes))
     }
 
     /// Adds the error that stands for a resource, if there is one, unless there is no room for so many bytes.

@@ -228,6 +228,8 @@ enum Haste {
 pub(crate) struct Turn<'a> {
     /// What goes into the response that is being made.
     errors: Errors,
+    /// And what they say to be too long, in bytes.
+    too_long: Vec<(ResourceName, usize)>,
     /// Whether it tells that something is gone in full state, where that cannot be seen.
     tells_deletions: bool,
     /// Whether it tells of what the client has no claim to any more (M136).
@@ -391,7 +393,8 @@ impl Session {
     /// it does not have.
     fn holds(&self, edge: &Edge) -> bool {
         let rejected = self.suspects().is_some_and(|suspects| suspects.have(edge));
-        edge.sent != 0 && edge.due.is_none() && !rejected
+        let is_another = rejected || self.is_told_too_long(edge.resource);
+        edge.sent != 0 && edge.due.is_none() && !is_another
     }
 
     /// Whether the client has been sent the resource as it is now, by name. `own` is the session's slot.
@@ -431,10 +434,11 @@ impl<'a> Turn<'a> {
         edges: &'a mut Edges,
         wants: &'a mut Wants,
     ) -> Self {
-        let (errors, kept) = (Errors::default(), Vec::new());
+        let (errors, too_long, kept) = (Errors::default(), Vec::new(), Vec::new());
         let (tells_deletions, tells_losses, absences) = (false, false, 0);
         Self {
             errors,
+            too_long,
             tells_deletions,
             tells_losses,
             absences,

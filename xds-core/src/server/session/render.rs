@@ -3,6 +3,7 @@
 //! This is the moment at which a response counts as sent (M73): whatever changed before is in it,
 //! whatever was unsubscribed before is not (M67).
 
+use alloc::vec::Vec;
 use core::{mem, num::NonZeroU64};
 
 use super::{
@@ -24,7 +25,7 @@ use crate::{
         },
     },
     slab::Slot,
-    text::Version,
+    text::{ResourceName, Version},
     time::Time,
     zoo::{self, Bug},
 };
@@ -34,6 +35,8 @@ use crate::{
 pub(crate) struct Rendered {
     pub(crate) body: Body,
     pub(crate) errors: Errors,
+    /// What is told to be too long, in bytes.
+    pub(crate) too_long: Vec<(ResourceName, usize)>,
     pub(crate) version: Version,
     pub(crate) cause: Cause,
 }
@@ -151,7 +154,8 @@ impl Turn<'_> {
         }
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
-        Rendered { body, errors: mem::take(&mut self.errors), version: self.print(version), cause }
+        let (errors, too_long) = (mem::take(&mut self.errors), mem::take(&mut self.too_long));
+        Rendered { body, errors, too_long, version: self.print(version), cause }
     }
 
     /// Adds what was set behind the wildcard's cursor, as far as it fits; says how far that is.
@@ -185,7 +189,7 @@ impl Turn<'_> {
             let has_had_it = edge.sent != 0;
             // Errors are for who names the resource, not for who has to be told that it is gone (M178).
             let error = match standing.is_subscribed() {
-                true => self.push_error(at, |bytes| parts.set_aside(bytes)),
+                true => self.push_error_into(at, parts),
                 false => None,
             };
             if error == Some(Room::Full) {
@@ -198,7 +202,7 @@ impl Turn<'_> {
             if error == Some(Room::Taken) {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
-                if self.arena.payload(at).is_none() {
+                if self.arena.payload(at).is_none() || self.session.is_told_too_long(at) {
                     // Should that be over, the client is to be told.
                     self.edges.set_sent(&mut self.session.edges, slot, nonce);
                 }

@@ -202,7 +202,8 @@ impl Turn<'_> {
         self.session.put_on_way(sent, self.arena);
         self.session.counts.responses.add_one();
         let version = self.print(version);
-        Some(Rendered { body, errors: Errors::default(), version, cause: Cause::Heartbeat })
+        let (errors, too_long) = (Errors::default(), Vec::new());
+        Some(Rendered { body, errors, too_long, version, cause: Cause::Heartbeat })
     }
 
     /// The state once more, if the client has accepted it.

@@ -64,6 +64,8 @@ pub(crate) struct Arena {
     pub(crate) config: TypeConfig,
     /// What may be told of names that do not exist.
     not_found: Option<Box<ResourceError>>,
+    /// What is told of a resource that a client cannot take, once there was any.
+    too_long: Option<Box<ResourceError>>,
     pub(crate) version: TypeVersion,
     /// The sessions that subscribe to everything, in the order in which they began to.
     pub(crate) wildcards: Slab<Slot>,
@@ -140,6 +142,7 @@ impl Arena {
         });
         Self {
             not_found,
+            too_long: None,
             view,
             type_url,
             config,
@@ -187,6 +190,19 @@ impl Arena {
     pub(crate) fn missing_error(&self) -> Option<&ResourceError> {
         let is_told = self.config.missing == Missing::NotFound || self.existing == 0;
         self.not_found.as_deref().filter(|_| is_told)
+    }
+
+    /// There is a resource that is too long for a client.
+    pub(crate) fn note_too_long(&mut self) {
+        self.too_long.get_or_insert_with(|| {
+            let message = "the resource is longer than a response may be".into();
+            Box::new(ResourceError { code: StatusCode::ResourceExhausted, message })
+        });
+    }
+
+    /// The error of such a resource.
+    pub(crate) fn length_error(&self) -> Option<&ResourceError> {
+        self.too_long.as_deref()
     }
 
     /// Stores a resource; `None` if it is stored like that already (M104, M68).

@@ -320,6 +320,11 @@ impl Parts {
         (self.into_body(), kept)
     }
 
+    /// What it may take in bytes, but for a single one.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     fn has_room(&self, more: usize) -> bool {
         let used = self.only.as_ref().map_or(self.bytes.len(), Bytes::len) + self.beside;
         used == 0 || used.saturating_add(more) <= self.limit

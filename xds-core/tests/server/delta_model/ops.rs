@@ -68,7 +68,8 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
 }
 
 pub(super) fn config() -> impl Strategy<Value = ServerConfig> {
-    let limits = prop_oneof![Just(4 << 20), Just(1), Just(90)];
+    // A resource fits by itself, and hardly anything beside it.
+    let limits = prop_oneof![Just(4 << 20), Just(8), Just(90)];
     let recovery = prop_oneof![
         Just(NackRecovery::ResendBatch),
         Just(NackRecovery::Minimal),
