@@ -3,10 +3,14 @@
 //! Only telling is put off. What a client is due is kept as ever, so that it is sent the newest when it is
 //! told, and at once if it asks for something meanwhile.
 
-use alloc::collections::BTreeSet;
+use alloc::{collections::BTreeSet, vec::Vec};
 
-use super::{Server, alarms::Alarm, store::arena::Pace, subscriptions::Subscriptions};
+use super::{
+    Server, alarms::Alarm, gate, ordering::Order, session::Session, store::arena::Pace,
+    subscriptions::Subscriptions,
+};
 use crate::{
+    id::StreamId,
     slab::{Key, Slot},
     time::Time,
 };
@@ -61,12 +65,38 @@ impl Server {
         self.alarms.set(ends, Alarm::Debounced);
     }
 
+    /// A client that asked for something is told it in spite of a burst, and with it what else of the type changed.
+    /// What goes before that and changed in the same burst is told as well, lest it go behind (M144, IS17). Costs the
+    /// types of the stream.
+    pub(super) fn hasten_what_goes_first(&mut self, id: StreamId) {
+        if self.held_back.burst.is_none() {
+            return;
+        }
+        let Some(stream) = self.streams.get(id.0) else { return };
+        if !matches!(stream.order, Order::Rank) {
+            return;
+        }
+        let mut due = Vec::new();
+        for seat in stream.sessions.iter().rev() {
+            let rank = usize::from(seat.rank);
+            let goes_first =
+                due.iter().any(|&rank_due| gate::goes_before(rank_due).contains(&rank));
+            if goes_first && self.subscriptions.is_held_back(seat.session) {
+                let session = self.subscriptions.sessions.at_mut(seat.session);
+                session.into_iter().for_each(Session::hasten);
+            }
+            if self.subscriptions.is_due(seat.session) {
+                due.push(seat.rank);
+            }
+        }
+    }
+
     /// The burst is over.
     pub(super) fn tell_held_back(&mut self) {
         let Debounced { arenas, sessions, .. } = core::mem::take(&mut self.held_back);
         let store = &mut self.subscriptions.store;
         let arenas = arenas.into_iter().filter(|&key| store.arena_key(key.slot()) == Some(key));
-        let arenas: alloc::vec::Vec<_> = arenas.map(Key::slot).collect();
+        let arenas: Vec<_> = arenas.map(Key::slot).collect();
         for &arena in &arenas {
             if let Some(arena) = self.subscriptions.store.arena_mut(arena) {
                 arena.pace = Pace::AtOnce;

@@ -184,6 +184,7 @@ impl Server {
     /// The response that is next. A session may turn out to have nothing to say after all; then it is the
     /// turn of the one behind it.
     fn take_next(&mut self, id: StreamId) -> Option<(Seat, Rendered, NonZeroU64)> {
+        self.hasten_what_goes_first(id);
         let stream = self.streams.get_mut(id.0)?;
         let limit = stream.limits(&self.config.limits).response_bytes;
         let (nonce, now) = (NonZeroU64::MIN.saturating_add(stream.nonces), self.clock.now());

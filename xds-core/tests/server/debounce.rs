@@ -118,6 +118,69 @@ fn a_burst_is_told_once() {
     );
 }
 
+/// IS17, M144: who asks while changes are held back is told what changed of that type, but no sooner than what this
+/// may refer to.
+#[test]
+fn who_asks_is_told_clusters_before_what_routes_to_them() {
+    run_all_with(
+        &debounced(),
+        &[
+            (
+                "M225 M144 IS17 S0.161",
+                "
+                set cds a=1; rds r=1
+                wait 100ms
+                > cds
+                > rds r
+                < cds first a=1
+                < rds first r=1
+                > cds
+                > rds r
+                set cds b=1; rds r=2 s=1
+                <
+                > rds r s
+                < cds changed a=1 b=1
+                < rds changed r=2 s=1
+                > cds
+                > rds r s
+                <
+                wait 100ms
+                <",
+            ),
+            (
+                "M225 M144 IS17 S0.161",
+                "
+                set cds a=1; rds r=1; eds x=1
+                wait 100ms
+                d> cds
+                d> rds +r
+                d> eds +x
+                d< cds first a=1
+                d< eds first x=1
+                d< rds first r=1
+                d> cds ack
+                d> rds ack
+                d> eds ack
+                d> rds +s                       # and before this is answered
+                set cds b=1 -a; rds r=2 s=1; eds x=2
+                d< cds changed b=1
+                d< eds changed x=2
+                d< rds changed r=2 s=1
+                d> cds ack
+                d> rds ack
+                d> eds ack
+                set cds b=2; eds x=3 y=1        # endpoints refer to nothing
+                d> eds +y
+                d< eds changed x=3 y=1
+                d> eds ack
+                d<
+                wait 100ms
+                d< cds changed b=2 -a",
+            ),
+        ],
+    );
+}
+
 /// M225: clients are woken once, however much was changed, and the server asks to be woken exactly once.
 #[test]
 fn a_burst_wakes_once() {

@@ -15,7 +15,7 @@ mod waits;
 
 use alloc::collections::BTreeSet;
 
-pub(crate) use self::waits::may_refer_to;
+pub(crate) use self::waits::{goes_before, may_refer_to};
 use self::{
     endpoints::{Asks, Patience, Taken},
     marks::{Marks, Shots},

@@ -41,3 +41,8 @@ impl Waits {
 pub(crate) const fn may_refer_to(rank: u8) -> &'static [usize] {
     Waits::of(rank as usize).to_be_told
 }
+
+/// What goes before resources of a type that are set.
+pub(crate) const fn goes_before(rank: u8) -> &'static [usize] {
+    Waits::of(rank as usize).to_be_sent
+}
