@@ -69,8 +69,8 @@ impl Server {
             self.subscriptions.store.leave_view(before);
         }
         self.watch_views();
-        for (arena, session) in left {
-            self.leave_waits(arena, session);
+        for (_, session) in left {
+            self.leave_waits(session);
             self.hold_first_answer(session);
             self.forgive(session);
             self.note_progress(session, 0);

@@ -2,7 +2,8 @@
 //!
 //! What is asked for is a type in a view and the number of a transaction ([`Applied`](super::Applied)).
 //! A client has accepted it when it has accepted a response with everything of it, or of
-//! what replaced it since, that it subscribes to. One that subscribes to nothing of it has as well.
+//! what replaced it since, that it subscribes to. One that subscribes to nothing of it has as well. The clients of a
+//! view are also those of views that have it as a layer.
 //!
 //! Counting costs a step for each stream, when asked. Being told costs that once, and then a look at each
 //! answer on the type in the view, as long as somebody waits.
@@ -15,7 +16,7 @@ use alloc::{
 
 use thiserror::Error;
 
-use super::{Server, event::ServerOutput};
+use super::{Server, event::ServerOutput, stream::Stream};
 use crate::{
     id::StreamId,
     slab::Slot,
@@ -92,7 +93,8 @@ struct Wait {
 
 impl Server {
     /// How far the change of this number ([`Applied::sequence`](super::Applied::sequence)), and every one
-    /// before it, has got with the clients of a type in a view. A number that was not given out yet stands
+    /// before it, has got with the clients of a type in a view, be it that they see it as a layer: who is shown none of
+    /// the change because another layer hides it has nothing to accept. A number that was not given out yet stands
     /// for the newest.
     #[must_use]
     pub fn convergence(&self, view: &ViewName, type_url: &str, sequence: u64) -> Convergence {
@@ -102,7 +104,7 @@ impl Server {
         let arena = store.find_view(view).and_then(|view| store.find_arena(view, type_url));
         let Some(arena) = arena else { return convergence };
         for (slot, state) in self.streams.iter() {
-            let Some(session) = state.session_on(arena) else { continue };
+            let Some(session) = self.session_above(state, arena) else { continue };
             let Some(lag) = self.lag(session, sequence) else {
                 convergence.accepted += 1;
                 continue;
@@ -139,7 +141,8 @@ impl Server {
         if is_new && self.waits.waits.len() >= limit {
             return Err(TooManyWaits { limit });
         }
-        let on_arena = self.streams.iter().filter_map(|(_, state)| state.session_on(arena));
+        let on_arena =
+            self.streams.iter().filter_map(|(_, state)| self.session_above(state, arena));
         let lagging = on_arena.filter(|&session| self.lag(session, sequence).is_some()).collect();
         let wait = Wait { view: view.clone(), type_url: type_url.into(), lagging };
         if wait.lagging.is_empty() {
@@ -193,26 +196,54 @@ impl Server {
         let Some(arena) = self.subscriptions.sessions.at(session).map(|it| it.arena) else {
             return;
         };
-        for sequence in self.waits.on(arena) {
-            let lags = self.lag(session, sequence).is_some();
-            let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) else { continue };
-            if lags {
-                wait.lagging.insert(session);
-            } else {
-                wait.lagging.remove(&session);
-                self.end_wait(arena, sequence);
+        for arena in self.subscriptions.store.shown_in(arena) {
+            for sequence in self.waits.on(arena) {
+                let lags = self.lag(session, sequence).is_some();
+                let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) else { continue };
+                if lags {
+                    wait.lagging.insert(session);
+                } else {
+                    wait.lagging.remove(&session);
+                    self.end_wait(arena, sequence);
+                }
             }
         }
     }
 
-    /// The session is no longer on the arena.
-    pub(super) fn leave_waits(&mut self, arena: Slot, session: Slot) {
-        for sequence in self.waits.on(arena) {
-            if let Some(wait) = self.waits.waits.get_mut(&(arena, sequence)) {
-                wait.lagging.remove(&session);
-            }
+    /// The session is no longer where it was. Costs a step for each wait.
+    pub(super) fn leave_waits(&mut self, session: Slot) {
+        let left = self.waits.waits.iter_mut();
+        let left: Vec<_> =
+            left.filter_map(|(&at, wait)| wait.lagging.remove(&session).then_some(at)).collect();
+        for (arena, sequence) in left {
             self.end_wait(arena, sequence);
         }
+    }
+
+    /// A view has other layers: who sees it is waited for no longer where it is not concerned any more.
+    pub(super) fn review_layers(&mut self) {
+        let store = &self.subscriptions.store;
+        let sessions = &self.subscriptions.sessions;
+        for (&(arena, _), wait) in &mut self.waits.waits {
+            wait.lagging.retain(|&session| {
+                let on = sessions.at(session).map(|session| session.arena);
+                on.is_some_and(|on| store.shown_in(on).contains(&arena))
+            });
+        }
+        let places: Vec<_> = self.waits.waits.keys().copied().collect();
+        for (arena, sequence) in places {
+            self.end_wait(arena, sequence);
+        }
+    }
+
+    /// The session of a stream that sees an arena: on it, or on one of layers that shows it.
+    fn session_above(&self, stream: &Stream, arena: Slot) -> Option<Slot> {
+        let above = self.subscriptions.store.arena(arena).map(|arena| &arena.above);
+        stream.session_on(arena).or_else(|| {
+            let above = above.filter(|above| !above.is_empty())?;
+            let seat = stream.sessions.iter().find(|seat| above.contains(&seat.arena))?;
+            Some(seat.session)
+        })
     }
 
     fn end_wait(&mut self, arena: Slot, sequence: u64) {

@@ -29,6 +29,7 @@ impl Server {
         self.clock.advance(now);
         let touched = self.subscriptions.store.set_layers(view, layers, &self.config)?;
         self.tell(touched);
+        self.review_layers();
         self.watch_views();
         Ok(())
     }

@@ -149,7 +149,7 @@ impl Server {
             }
             self.alarms.replace(self.grace_alarm(seat.session), None);
             self.keep_rejection(seat.session);
-            self.leave_waits(seat.arena, seat.session);
+            self.leave_waits(seat.session);
             self.subscriptions.close(seat);
             self.tend_heartbeats(seat.arena);
         }

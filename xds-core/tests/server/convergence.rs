@@ -422,3 +422,43 @@ fn who_waits_no_longer_makes_room() {
     rig.run("< cds first a=2\n> cds\nuntold");
     println!("covers: IS24");
 }
+
+/// IS29, M224: who sees a view as a layer has to accept what changes there, unless it is not shown to it.
+#[test]
+fn clients_above_a_layer_count() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    rig.run("set cds a=1\nset @own cds b=1\n> cds\n2> cds\n3> cds");
+    let layers = [ViewName::from("own"), ViewName::default()];
+    for view in ["v", "w"] {
+        rig.server.set_layers(&view.into(), &layers, rig.now).expect("good layers");
+    }
+    rig.run("assign 1 v\nassign 2 w");
+    let id = rig.stream(3);
+    rig.server.assign(id, &ViewName::default(), rig.now);
+    rig.run("< cds first a=1 b=1\n> cds\n2< cds first a=1 b=1\n2> cds\n3< cds first a=1\n3> cds");
+    let now = rig.set("cds a=2").sequence;
+    rig.run(&format!("lag cds {now} pending 1 2 3\ntell cds {now}\nuntold"));
+    rig.run(&format!(
+        "< cds changed a=2 b=1\n3< cds changed a=2\n3> cds\nlag cds {now} pending 1 2"
+    ));
+    rig.run(&format!(
+        "> cds\nlag cds {now} pending 2\nuntold\n2< cds changed a=2 b=1\n2> cds nack"
+    ));
+    rig.run(&format!("lag cds {now} rejected 2\nuntold"));
+    // It sees that no longer.
+    rig.server.set_layers(&"w".into(), &layers[..1], rig.now).expect("good layers");
+    rig.drain();
+    rig.run(&format!("told cds {now}\nlag cds {now}"));
+    // What is hidden.
+    rig.run("set @own cds a=7\n< cds changed a=7 b=1\n> cds");
+    let now = rig.set("cds a=3").sequence;
+    rig.run(&format!("lag cds {now} pending 3\ntell cds {now}\n3close\ntold cds {now}"));
+    // And who leaves, or moves.
+    let now = rig.set("cds c=1").sequence;
+    rig.run(&format!(
+        "lag cds {now} pending 1\ntell cds {now}\nuntold\nassign 1 elsewhere\ntold cds {now}"
+    ));
+    println!("covers: IS29 M224");
+}

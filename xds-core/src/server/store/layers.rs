@@ -268,6 +268,16 @@ impl Store {
         }
     }
 
+    /// An arena, and those below it that it shows.
+    pub(crate) fn shown_in(&self, slot: Slot) -> Vec<Slot> {
+        let mut shown = Vec::from([slot]);
+        let Some(arena) = self.arenas.at(slot) else { return shown };
+        let layers = self.views.at(arena.view).map(|view| &*view.layers).unwrap_or_default();
+        let type_url = arena.type_url.as_str();
+        shown.extend(layers.iter().filter_map(|&layer| self.find_arena(layer, type_url)));
+        shown
+    }
+
     fn layers_of(&self, view: Slot) -> Vec<Slot> {
         self.views.at(view).map(|view| view.layers.clone()).unwrap_or_default()
     }
