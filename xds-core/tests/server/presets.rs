@@ -268,3 +268,22 @@ fn without_the_loops_of_go_control_plane() {
         ],
     );
 }
+
+/// M69: go-control-plane's snapshots come with versions.
+#[test]
+fn snapshots_of_go_control_plane_have_versions() {
+    let mut rig = Rig::new(ServerConfig::go_control_plane_like());
+    rig.run(
+        "
+        set cds a=1                 # and without one they are made of content, as ever
+        > cds
+        < cds first a=1
+        > cds
+        set cds v:7 a=2
+        < cds changed v:7 a=2
+        > cds
+        set cds v:8 a=3
+        < cds changed v:8 a=3",
+    );
+    println!("covers: M69");
+}

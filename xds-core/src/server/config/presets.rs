@@ -2,8 +2,8 @@
 
 use super::{
     AbsenceGrace, AnswerOverdue, LegacyWildcard, Missing, NackRecovery, NodeChanged,
-    ReconnectTrust, Removals, RequireNode, ServerConfig, SotwResponse, TypeConfig, Warming,
-    WildcardExit,
+    ReconnectTrust, Removals, RequireNode, ServerConfig, SotwResponse, TypeConfig, VersionMode,
+    Warming, WildcardExit,
 };
 use crate::types;
 
@@ -24,6 +24,7 @@ use crate::types;
 /// | returning client with the current version (M41, M42) | not answered, for everything in full state | | | | not answered |
 /// | rejected resources, unchanged (M107) | ride along once | | | never again | never again |
 /// | endpoints after clusters (M151) | sent again | | not sent again | | not sent again |
+/// | versions of types (M69, M72) | made of content | | | | the application's, where it gives any |
 /// | no answer from the client (M65) | observed after 30 s | | | | waited for |
 impl ServerConfig {
     /// For proxies: they warm clusters, reject responses whole, and must not lose an extension
@@ -61,7 +62,8 @@ impl ServerConfig {
     /// followed where a client may depend on it, not where it violates the protocol: a rejected response
     /// is not sent again and again, a name comes once however often it is covered, what a client asks
     /// for again it is sent, a request for a part of what there is is answered, and so is one that has an
-    /// empty nonce; one with a made-up nonce is not.
+    /// empty nonce; one with a made-up nonce is not. Since the cache may give a version to any resources, a client that
+    /// comes back with one is not taken at its word: as with [`VersionMode::Label`].
     #[must_use]
     pub fn go_control_plane_like() -> Self {
         let config =
@@ -74,6 +76,7 @@ impl ServerConfig {
             it.reconnect_trust = ReconnectTrust::SameNames;
             it.nack_recovery = NackRecovery::Minimal;
             it.answer_overdue = AnswerOverdue::Wait;
+            it.versions = VersionMode::Label;
         })
     }
 }

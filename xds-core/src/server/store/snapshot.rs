@@ -10,7 +10,10 @@ use super::{
     options::ResourceOptions,
     transaction::{Transaction, TransactionError},
 };
-use crate::text::{ResourceName, TypeUrl, Version, ViewName};
+use crate::{
+    text::{ResourceName, TypeUrl, Version, ViewName},
+    xdstp,
+};
 
 /// All resources of a view, for [`Server::set_snapshot`](super::super::Server::set_snapshot).
 ///
@@ -51,6 +54,8 @@ impl Snapshot {
         options: ResourceOptions,
     ) -> &mut Self {
         let (type_url, name) = (type_url.into(), name.into());
+        // As in a transaction, by whatever name: what is malformed is refused when it is applied.
+        let name = xdstp::canonical(&name).unwrap_or(name);
         let resources = self.resources.entry(type_url.clone()).or_default();
         if resources.insert(name.clone(), (payload.into(), options)).is_some() {
             self.duplicate.get_or_insert((type_url, name));
