@@ -61,6 +61,7 @@ impl Server {
         if let Some(gate) = state.order.gate() {
             gate.start_over(seats, &self.subscriptions);
         }
+        self.nodes.unlatch(state.node_id(), state.latched_bytes());
         let latched = core::mem::take(&mut state.latched);
         // What is held back now has not waited yet.
         self.stop_holding(stream);

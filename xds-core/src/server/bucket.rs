@@ -12,12 +12,17 @@ pub(crate) struct Bucket(Time);
 impl Bucket {
     /// Takes a token, whether or not there is one.
     pub(crate) fn take(&mut self, rate: Rate, now: Time) {
-        self.0 = self.0.max(now).after(rate.interval());
+        self.take_some(1, rate, now);
     }
 
-    /// Puts a token back that need not have been taken.
-    pub(crate) fn put_back(&mut self, rate: Rate) {
-        let interval = rate.interval().as_nanos();
+    /// Takes so many tokens, whether or not there are as many.
+    pub(crate) fn take_some(&mut self, count: u32, rate: Rate, now: Time) {
+        self.0 = self.0.max(now).after(rate.interval().saturating_mul(count));
+    }
+
+    /// Puts so many tokens back that need not have been taken.
+    pub(crate) fn put_back(&mut self, count: u32, rate: Rate) {
+        let interval = rate.interval().saturating_mul(count).as_nanos();
         let before = u128::from(self.0.as_nanos()).saturating_sub(interval);
         self.0 = Time::from_nanos(u64::try_from(before).unwrap_or(u64::MAX));
     }
@@ -69,7 +74,7 @@ mod tests {
         assert!(!bucket.has_one(RATE, at(1_099)));
         assert_eq!(bucket.next(RATE), at(1_100));
         assert!(bucket.has_one(RATE, at(1_100)));
-        bucket.put_back(RATE);
+        bucket.put_back(1, RATE);
         assert!(bucket.has_one(RATE, at(1_000)));
         assert!(bucket.has_one(RATE, at(9_000)), "no more than full");
         bucket.take(RATE, at(9_000));
@@ -87,13 +92,25 @@ mod tests {
     }
 
     #[test]
+    fn several_tokens_are_as_many_at_a_time() {
+        let (mut one, mut other) = (Bucket::default(), Bucket::default());
+        one.take_some(2, RATE, at(0));
+        (0..2).for_each(|_| other.take(RATE, at(0)));
+        assert_eq!(one.next(RATE), other.next(RATE));
+        assert!(one.has_one(RATE, at(0)));
+        one.put_back(2, RATE);
+        assert_eq!(one.next(RATE), Bucket::default().next(RATE));
+        one.take_some(u32::MAX, Rate { per_second: 1, burst: u32::MAX }, at(0));
+    }
+
+    #[test]
     fn rates_of_nothing_and_the_end_of_time_do_no_harm() {
         let none = Rate { per_second: 0, burst: 0 };
         let mut bucket = Bucket(Time::from_nanos(u64::MAX));
         bucket.take(none, Time::ZERO);
         assert!(!bucket.has_one(none, Time::ZERO) && bucket.is_overdrawn(none, Time::ZERO));
         let mut empty = Bucket::default();
-        empty.put_back(none);
+        empty.put_back(1, none);
         assert!(empty.has_one(none, Time::ZERO));
         let most = Rate { per_second: u32::MAX, burst: u32::MAX };
         empty.take(most, Time::ZERO);

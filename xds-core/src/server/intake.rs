@@ -40,10 +40,10 @@ impl Server {
             .transpose()
             .map_err(CloseReason::Malformed)?;
         self.identify(id, &request)?;
-        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let Some(stream) = self.streams.get(id.0) else { return Ok(()) };
         check_lengths(&request, &limits)?;
         let Some(view) = stream.view else {
-            return stream.latch(id, message, &self.config.limits, &mut self.out);
+            return self.latch(id, message);
         };
         let via = stream.via.clone();
         let type_url = via.type_of(request.type_url)?;
@@ -91,7 +91,7 @@ impl Server {
             && !is_rejection
             && self.subscriptions.names(session).0 >= names;
         if !matches!(answered, Answered::Nothing) {
-            self.forgive_request(id);
+            self.forgive_request(id, message.len());
         }
         self.note_answer(id, session, answered);
         self.note_progress(
@@ -118,6 +118,18 @@ impl Server {
             self.announce_all(id);
         }
         Ok(())
+    }
+
+    /// Puts a request aside.
+    fn latch(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
+        let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        stream.latch(id, message, &self.config.limits, &mut self.out)?;
+        let node = stream.node().cloned().unwrap_or_default();
+        let limit = self.config.limits.latched_bytes_per_node;
+        match self.nodes.latch(&node, message.len()) > limit {
+            true => Err(CloseReason::TooManyLatchedBytes { limit }),
+            false => Ok(()),
+        }
     }
 
     /// Dynamic parameters are not looked at: a locator is its name, which somebody should know (M36).
@@ -177,6 +189,11 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
         let was_known = stream.node().is_some();
         stream.identify(id, request, &self.config, &self.node_hasher, &mut self.out)?;
+        if !was_known && let Some(node) = stream.node() {
+            let latched = stream.latched_bytes();
+            self.nodes.unlatch("", latched);
+            self.nodes.latch(node, latched);
+        }
         // Who waits to be let in is counted then, by limits that are known by then.
         if !was_known && stream.node().is_some() && stream.view.is_some() {
             return self.join_node(id);

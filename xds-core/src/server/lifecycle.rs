@@ -134,6 +134,7 @@ impl Server {
         self.stop_holding(id);
         let Some(gone) = self.streams.remove(id.0.slot()) else { return };
         self.stats.note_gone(&gone.via);
+        self.nodes.unlatch(gone.node_id(), gone.latched_bytes());
         if gone.view.is_some() {
             self.nodes.leave(gone.node_id());
         }

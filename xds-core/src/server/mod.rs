@@ -237,7 +237,7 @@ impl Server {
             return;
         }
         match event {
-            StreamEvent::Message(_, message) => match self.charge_request(stream) {
+            StreamEvent::Message(_, message) => match self.charge_request(stream, message.len()) {
                 Ok(()) => self.take_message(stream, &message),
                 Err(reason) => self.close(stream, reason),
             },

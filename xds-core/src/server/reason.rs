@@ -81,6 +81,12 @@ pub enum CloseReason {
         /// The configured limit.
         limit: usize,
     },
+    /// More bytes of requests of one node wait for a view than the server holds back.
+    #[error("more than {limit} bytes of requests of one node before it is known what it may see")]
+    TooManyLatchedBytes {
+        /// The configured limit in bytes.
+        limit: usize,
+    },
     /// Requests come faster than the server reads them, though it stopped reading (M242).
     #[error("more than {per_second} requests per second")]
     RequestRate {
@@ -156,6 +162,7 @@ impl CloseReason {
             | Self::TooManyNames { .. }
             | Self::TooManyTypes { .. }
             | Self::TooManyRequests { .. }
+            | Self::TooManyLatchedBytes { .. }
             | Self::RequestRate { .. }
             | Self::TooManyStreamsOfNode { .. }
             | Self::TooManyViews { .. } => StatusCode::ResourceExhausted,

@@ -271,9 +271,9 @@ impl ServerStats {
             CloseReason::TooManyNames { .. } | CloseReason::TooManyTypes { .. } => {
                 &mut closed.subscriptions
             }
-            CloseReason::TooManyRequests { .. } | CloseReason::RequestRate { .. } => {
-                &mut closed.requests
-            }
+            CloseReason::TooManyRequests { .. }
+            | CloseReason::TooManyLatchedBytes { .. }
+            | CloseReason::RequestRate { .. } => &mut closed.requests,
             CloseReason::TooManyStreamsOfNode { .. } => &mut closed.streams_per_node,
             CloseReason::TooManyViews { .. } => &mut closed.views,
             CloseReason::Refused { .. } => &mut closed.refused,

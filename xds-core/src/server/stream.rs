@@ -185,6 +185,11 @@ impl Stream {
         Ok(())
     }
 
+    /// How long the requests are that wait until it has a view.
+    pub(crate) fn latched_bytes(&self) -> usize {
+        self.latched.iter().map(Bytes::len).sum()
+    }
+
     /// The id of the client's node; empty if it has given none.
     pub(crate) fn node_id(&self) -> &str {
         self.node.as_ref().map_or("", |node| &node.id)

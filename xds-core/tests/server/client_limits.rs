@@ -233,3 +233,52 @@ fn who_comes_back_with_all_it_may_have_can_answer() {
     );
     println!("covers: M116 M242");
 }
+
+/// IS24: to unsubscribe takes as long as to subscribe, so that it is bounded by as many names. Nobody has more.
+#[test]
+fn names_to_unsubscribe_are_counted() {
+    let mut limits = ServerLimits::default();
+    limits.names_per_stream = 2;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    // As many as may be remembered.
+    rig.run("set eds a=1\nd> eds +a +b -c -d -a -b\nopen\nd> eds +a\nd< eds first a=1\nd> eds ack -a -a");
+    rig.run("open\nd> eds -a -a -a -a -a");
+    assert_eq!(rig.take_close(1), Some(CloseReason::TooManyNames { limit: 2 }));
+    rig.run("2d> eds loc:a -loc:a -loc:a -loc:a -loc:a -loc:a\n2closed 8");
+    println!("covers: IS24 M242");
+}
+
+/// IS24: a request as long as many takes as much time, so that it counts as many; and as none, if it answers.
+#[test]
+fn long_requests_count_as_several() {
+    let mut limits = ServerLimits::default();
+    limits.requests = Some(Rate { per_second: 1, burst: 10 });
+    limits.request_unit_bytes = 1_000;
+    let list = |count: usize| {
+        let names: Vec<_> = (0..count).map(|n| format!("{n:0>98}")).collect();
+        format!("> eds {}", names.join(" "))
+    };
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    rig.run("set eds a=1");
+    let one = rig.stream(1);
+    // About 4,000 bytes: four or five requests of ten.
+    rig.run(&list(40));
+    assert!(rig.server.wants_read(one));
+    rig.run(&list(41));
+    assert!(rig.server.wants_read(one) || rig.server.stats().throttled == 1);
+    rig.run(&list(40));
+    assert!(!rig.server.wants_read(one));
+    rig.run("wait 1s");
+    rig.run(&list(41));
+    rig.run(&list(40));
+    assert_eq!(rig.take_close(1), Some(CloseReason::RequestRate { per_second: 1 }));
+    // One alone may be as long as it likes.
+    rig.run(&format!("2{}\n2open", list(1_000)));
+    // Answers cost nothing.
+    let names = &list(40)[6..];
+    rig.run(&format!("3> eds a {names}\n3< eds first a=1\n3> eds a {names}"));
+    for n in 2..20 {
+        rig.run(&format!("set eds a={n}\n3< eds changed a={n}\n3> eds a {names}\n3open"));
+    }
+    println!("covers: IS24 M242");
+}

@@ -1,12 +1,12 @@
 //! Views: who sees what, decided by the application, and moved while the stream goes on.
 
-use crate::support::{Rig, payload, transaction_in, url};
+use crate::support::{Rig, every_type, payload, request_of, transaction_in, url};
 use bytes::Bytes;
 use xds_core::{
     ViewName,
     server::{
         Admission, CloseReason, DropView, ServerConfig, ServerLimits, ServerOutput, Snapshot,
-        StatusCode, TransactionError,
+        StatusCode, TransactionError, VersionMode,
     },
 };
 
@@ -361,4 +361,99 @@ fn a_moved_client_is_sent_what_it_rejected() {
         d<",
     );
     println!("covers: M223 M107");
+}
+
+/// M213: the resources of a dropped view are removed, whoever says what versions are; and what is made of the view
+/// later has the versions that are given then.
+#[test]
+fn dropping_a_view_needs_no_version() {
+    for (versions, first) in
+        [(VersionMode::Caller, "v:1"), (VersionMode::Label, "v:1"), (VersionMode::Content, "")]
+    {
+        let mut config = every_type(|it| it.versions = versions);
+        config.admission = Admission::Asked;
+        let mut rig = Rig::new(config);
+        rig.run(&format!(
+            "
+            set @v cds {first} a=1
+            > cds
+            2d> cds +a +b
+            assign 1 v
+            assign 2 v
+            < cds first {first} a=1
+            > cds
+            2d< cds first {first} a=1 -b
+            2d> cds ack"
+        ));
+        rig.server.drop_view(&view("v"), DropView::RemoveAll, rig.now);
+        rig.drain();
+        assert_eq!(rig.server.stats().resources, 0);
+        rig.run(&format!(
+            "
+            < cds changed v:0000000000000000
+            > cds
+            2d< cds changed v:0000000000000000 -a
+            2d> cds ack
+            set @v cds {first} a=2
+            < cds changed {first} a=2
+            > cds
+            2d< cds changed {first} a=2
+            2d> cds ack
+            <
+            2d<"
+        ));
+    }
+    println!("covers: M213 M72");
+}
+
+/// IS24: what waits until it is decided who is let in is bounded, however many streams a node opens for it; and free
+/// again when that is decided, or the stream is gone.
+#[test]
+fn what_waits_is_bounded_by_node() {
+    let mut config = asked();
+    config.limits.latched_bytes_per_node = 400;
+    let mut rig = Rig::new(config);
+    let ask = |rig: &mut Rig, stream: u32, node: &str| {
+        let id = rig.stream(stream);
+        let mut request = request_of(node, "eds");
+        request.resource_names = vec!["n".repeat(100)];
+        rig.message(id, &request);
+    };
+    ask(&mut rig, 1, "greedy");
+    ask(&mut rig, 2, "greedy");
+    ask(&mut rig, 3, "greedy");
+    let reason = CloseReason::TooManyLatchedBytes { limit: 400 };
+    assert_eq!(rig.take_close(3), Some(reason.clone()));
+    assert_eq!(reason.code(), StatusCode::ResourceExhausted);
+    // Others are let in, and it is when there is room again.
+    ask(&mut rig, 4, "modest");
+    rig.run("4open\n1close");
+    ask(&mut rig, 5, "greedy");
+    rig.run("5open");
+    rig.assign(2, "v");
+    ask(&mut rig, 6, "greedy");
+    rig.run("6open");
+    ask(&mut rig, 7, "greedy");
+    assert_eq!(rig.take_close(7), Some(reason));
+    println!("covers: IS24 M9");
+}
+
+/// M219, M141: two spellings of one structured name are one name, in a snapshot as in a transaction.
+#[test]
+fn a_name_is_the_same_however_it_is_spelled() {
+    let (one, other) = ("xdstp://a/t/x?b=1&a=2", "xdstp://a/t/x?a=2&b=1");
+    let mut rig = Rig::default();
+    let mut snapshot = Snapshot::new();
+    snapshot.insert("t", one, payload("x", "1")).insert("t", other, payload("x", "2"));
+    let refused = rig.server.set_snapshot(&ViewName::default(), snapshot, rig.now);
+    let refused = refused.expect_err("twice");
+    assert!(matches!(&refused, TransactionError::DuplicateName { .. }), "{refused}");
+    for (name, changed) in [(one, 1), (other, 0)] {
+        let mut snapshot = Snapshot::new();
+        snapshot.insert("t", name, payload("x", "1"));
+        let applied = rig.server.set_snapshot(&ViewName::default(), snapshot, rig.now);
+        let applied = applied.expect("a good snapshot");
+        assert_eq!((applied.changed, applied.removed), (changed, 0), "M216");
+    }
+    println!("covers: M141 M216 M219");
 }

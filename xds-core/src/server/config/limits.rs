@@ -27,6 +27,9 @@ pub struct ServerLimits {
     /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice
     /// as many come at once nevertheless, it closes the stream.
     pub requests: Option<Rate>,
+    /// Bytes of a request that count as one in [`requests`](Self::requests): a longer one counts as several, as long
+    /// lists of names cost what they have, but never as more than may come at once; default 16 KiB.
+    pub request_unit_bytes: usize,
     /// How fast rejections of one stream are observed; default 1 per second, 20 at once (M241). All of
     /// them are counted.
     pub observed_nacks: Option<Rate>,
@@ -51,6 +54,9 @@ pub struct ServerLimits {
     pub views: usize,
     /// Requests held back on a stream until a view is assigned to it; default 64.
     pub latched_requests: usize,
+    /// Bytes of the requests held back like that on all streams of nodes with the same id; default 64 MiB. Who gives
+    /// no id shares them with all others who give none.
+    pub latched_bytes_per_node: usize,
     /// Resources in the store, over all types and views; default 10,000,000.
     pub resources: usize,
     /// Aliases of one resource; default 1,000.
@@ -106,6 +112,8 @@ impl Default for ServerLimits {
             request_bytes: usize::MAX,
             views: 100_000,
             latched_requests: 64,
+            latched_bytes_per_node: 64 << 20,
+            request_unit_bytes: 16 << 10,
             resources: 10_000_000,
             aliases_per_resource: 1_000,
             deletions_per_type: 10_000,
