@@ -98,10 +98,10 @@ fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
     for part in ["\nVIOLATION IL7 at t=", "\nshrunk from ", "\nas a test:\n", "fn il7_seed_0() {"] {
         assert!(ended.stdout.contains(part), "{part}\n{}", ended.stdout);
     }
-    let ever = ended.stdout.lines().find_map(|line| line.strip_prefix("  ever: xds sim replay "));
-    let ever = ever.expect("how to have it again");
-    let tape = ever.strip_prefix(&format!("--options \"{options}\" --tape "));
-    let tape = tape.unwrap_or_else(|| panic!("{ever}"));
+    let again = ended.stdout.lines().find_map(|line| line.strip_prefix("again: xds sim replay "));
+    let again = again.expect("how to have it again");
+    let tape = again.strip_prefix(&format!("--options \"{options}\" --tape "));
+    let tape = tape.unwrap_or_else(|| panic!("{again}"));
     let again = sim(&["replay", "--options", options, "--tape", tape, "--last", "5"]);
     assert_eq!((again.code, &*again.stderr), (Some(1), "xds: the run breaks IL7"));
 

@@ -1,7 +1,7 @@
 //! Making runs, one by one or many, and saying what went wrong in one.
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
     env, fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -35,10 +35,24 @@ pub struct Config {
     /// How hard [`check`] tries to make a failure small.
     pub effort: Effort,
     scenario: Scenario,
+    /// Which function the scenario is.
+    scenario_type: TypeId,
     fixed: Option<Options>,
     adjust: Option<Adjust>,
     pub(crate) control_plane: Option<Make<dyn ControlPlane>>,
     pub(crate) application: Option<Make<dyn Application>>,
+}
+
+/// What it takes to have a run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remake {
+    /// Its tape: it is a [storm](storm()) that drew its options.
+    Tape,
+    /// Its options and what follows them on the tape: it is a storm whose options the [`Config`] says.
+    Options,
+    /// The [`Config`] as well: it has a scenario, a control plane or an application of the user's own.
+    Config,
 }
 
 /// Whether runs are judged.
@@ -67,6 +81,7 @@ impl Config {
             runs: 1_000,
             judge: Judge::Everything,
             effort: Effort::default(),
+            scenario_type: type_of(&scenario),
             scenario: Arc::new(scenario),
             fixed: None,
             adjust: None,
@@ -119,6 +134,18 @@ impl Config {
         self
     }
 
+    /// What it takes to have one of the runs again.
+    fn remake(&self) -> Remake {
+        let is_own = self.scenario_type != type_of(&storm)
+            || self.control_plane.is_some()
+            || self.application.is_some();
+        match self.fixed.is_some() || self.adjust.is_some() {
+            _ if is_own => Remake::Config,
+            true => Remake::Options,
+            false => Remake::Tape,
+        }
+    }
+
     /// What the environment says of the runs: `XDS_SIM_SEED` is the first seed, `XDS_SIM_RUNS` how many
     /// runs there are. What is not a number is passed over.
     #[must_use]
@@ -143,6 +170,11 @@ impl Config {
         }
         options
     }
+}
+
+/// Functions and closures have a type each.
+fn type_of<T: 'static>(_: &T) -> TypeId {
+    TypeId::of::<T>()
 }
 
 impl Failure {
@@ -201,6 +233,8 @@ pub struct Failure {
     pub spans: Vec<Span>,
     /// With how many of the choices the options were drawn, which come first.
     pub drawn: usize,
+    /// What it takes to have the run again.
+    pub remake: Remake,
     /// What happened.
     pub trace: Trace,
 }
@@ -300,6 +334,7 @@ fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> 
         tape,
         spans: ended.choices.spans().to_vec(),
         drawn,
+        remake: config.remake(),
         trace: trace.clone(),
     });
     let outcome = Outcome {
@@ -327,7 +362,9 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 /// If a rule is broken in one of them, or the scenario panics: with the seed, the options, the rule, and the
 /// smallest run that breaks it.
 pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
-    let config = Config { scenario: Arc::new(scenario), ..config.clone() }.with_environment();
+    let scenario_type = type_of(&scenario);
+    let config = Config { scenario_type, scenario: Arc::new(scenario), ..config.clone() };
+    let config = config.with_environment();
     let mut report = Report::default();
     if let Ok(text) = env::var("XDS_SIM_TAPE") {
         let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));

@@ -1,15 +1,24 @@
 //! A failed run as a person wants to read it, and as a test.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, thread};
 
 use super::printable::printable;
-use crate::check::Failure;
+use crate::check::{Failure, Remake};
 
 /// How many of the last events are shown.
 const LAST_EVENTS: usize = 30;
 
 /// How far a line of a generated test goes.
 const WIDTH: usize = 92;
+
+/// The place for what only the user has.
+const OWN_CONFIG: &str = r#"// >>> YOURS: the configuration with which it was found, with its scenario, control plane and application.
+fn config() -> Config {
+    todo!("Config::new(...).with_control_plane(...).with_application(...)")
+}
+// <<<
+
+"#;
 
 impl Failure {
     /// What went wrong, as text: seed, options, the rule, the last events, and how to have it again.
@@ -49,19 +58,41 @@ impl Failure {
         out.push('\n');
         out.push_str(&self.trace.to_text(LAST_EVENTS));
         out.push('\n');
-        let _ = writeln!(out, "again: xds sim replay --tape {}", self.tape);
-        let _ = writeln!(out, "   or: XDS_SIM_TAPE={} cargo test", self.tape);
+        out.push_str(&self.how_to_have_it_again());
+        out
+    }
+
+    /// What to type. The command line knows storms only, and draws their options unless it is told them.
+    fn how_to_have_it_again(&self) -> String {
+        let mut out = String::new();
         let (options, rest) = (self.options.differences(), self.tape_after_options());
-        let _ = writeln!(out, "  ever: xds sim replay --options \"{options}\" --tape {rest}");
+        let by_options = format!("xds sim replay --options \"{options}\" --tape {rest}");
+        // Writing to a string cannot fail.
+        let _ = match self.remake {
+            Remake::Tape => {
+                let _ = writeln!(out, "again: xds sim replay --tape {}", self.tape);
+                writeln!(out, " ever: {by_options}")
+            }
+            Remake::Options => writeln!(out, "again: {by_options}"),
+            Remake::Config => writeln!(
+                out,
+                "again: the test below, with the scenario, control plane and application of this run"
+            ),
+        };
+        // A test has a thread that is named after it.
+        let current = thread::current();
+        let test = current.name().filter(|name| *name != "main").unwrap_or("NAME_OF_THE_TEST");
+        let _ = writeln!(out, "   or: XDS_SIM_TAPE={} cargo test {test} -- --exact", self.tape);
         out
     }
 
     /// The run as a test in Rust: a file for `tests/` of a crate that has this one among its
     /// dev-dependencies. It passes as soon as the rule is kept.
     ///
-    /// It replays the run with the default configuration but for its options, which are written out so that it stays
-    /// the same run when there are more of them: as [`storm`](crate::storm()) and `xds sim` make it. Whose
-    /// runs have another one puts it there.
+    /// The options are written out so that it stays the same run when there are more of them. A
+    /// [`storm`](crate::storm()) is complete with that. Where the run had a scenario, a control plane or an application
+    /// of the user's own, the test has a marked place for the configuration with these, and fails until it is there:
+    /// a storm of the same choices would say nothing.
     #[must_use]
     pub fn to_test(&self) -> String {
         let violation = &self.violation;
@@ -84,16 +115,24 @@ impl Failure {
         out.push_str("/// The choices of the run after these.\n");
         let tape = self.tape_after_options();
         let _ = writeln!(out, "const TAPE: &str = {};\n", literal(&tape.to_string()));
+        let config = match self.remake {
+            Remake::Config => {
+                out.push_str(OWN_CONFIG);
+                "config()"
+            }
+            Remake::Tape | Remake::Options => "Config::default()",
+        };
         let _ = writeln!(out, "#[test]\nfn {}() {{", self.test_name());
-        out.push_str(
+        let _ = write!(
+            out,
             "    let options: Options = OPTIONS.parse().expect(\"options\");
     let tape: Tape = TAPE.parse().expect(\"a tape\");
-    let outcome = replay(&tape, &Config::default().with_fixed_options(options));
-    if let Some(failure) = outcome.violation {
-        panic!(\"{}\", failure.to_text(None));
-    }
-}
-",
+    let outcome = replay(&tape, &{config}.with_fixed_options(options));
+    if let Some(failure) = outcome.violation {{
+        panic!(\"{{}}\", failure.to_text(None));
+    }}
+}}
+"
         );
         out
     }

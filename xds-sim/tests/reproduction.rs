@@ -1,0 +1,59 @@
+//! The tests that are made of failures fail for as long as there is the bug, and pass when it is mended.
+//!
+//! One file of its own, and one test: the bug that is let loose is loose in the whole process.
+
+use xds_core::zoo::{Bug, let_loose};
+use xds_sim::{Config, Options, Tape, replay, run_seed, shrink};
+
+/// The bug of which `generated.rs` was made: it is found soon, and its run is short.
+const BUG: Bug = Bug::VersionOfRejected;
+
+/// The text of a constant.
+fn constant(source: &str, name: &str) -> String {
+    let (_, rest) = source.split_once(&format!("const {name}: &str =")).expect("the constant");
+    let (literal, _) = rest.split_once(";\n").expect("its end");
+    literal.trim().trim_matches('"').split("\\\n").map(str::trim_start).collect()
+}
+
+/// All but the run itself, which may be of an older version: any tape is a run.
+fn frame(source: &str) -> String {
+    let source = source.replace("\r\n", "\n");
+    let (_, code) = source.split_once("\nuse ").expect("code after the comment");
+    let (start, rest) = code.split_once("const OPTIONS: &str =").expect("options");
+    let (_, between) = rest.split_once(";\n").expect("the end of the options");
+    let (between, rest) = between.split_once("const TAPE: &str =").expect("a tape");
+    let (_, end) = rest.split_once(";\n").expect("the end of the tape");
+    let name = |line: &str| line.starts_with("fn ic");
+    let lines = format!("{start}{between}{end}");
+    lines.lines().filter(|line| !name(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// What the run of the checked-in test breaks, if anything.
+fn broken_by_generated(source: &str) -> Option<&'static str> {
+    let options: Options = constant(source, "OPTIONS").parse().expect("options");
+    let tape: Tape = constant(source, "TAPE").parse().expect("a tape");
+    let outcome = replay(&tape, &Config::default().with_fixed_options(options));
+    outcome.violation.map(|failure| failure.violation.invariant)
+}
+
+#[test]
+fn a_generated_test_fails_for_as_long_as_there_is_the_bug() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/generated.rs");
+    let there = || std::fs::read_to_string(file).expect("a file of the checkout");
+    let config = Config::default();
+    let_loose(Some(BUG));
+    let found = (0..200).find_map(|seed| run_seed(seed, &config).violation);
+    let found = found.expect("the bug is found within 200 seeds");
+    let mut smallest = shrink(&found, &config, &mut |_| ());
+    smallest.seed = found.seed;
+    let source = smallest.to_test();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(file, &source).expect("the checkout can be written");
+    }
+    let there = there();
+    let loose = broken_by_generated(&there);
+    let_loose(None);
+    assert_eq!(frame(&source), frame(&there), "UPDATE=1 renews tests/generated.rs");
+    assert!(loose.is_some(), "the bug is loose, and its test does not fail");
+    assert_eq!(broken_by_generated(&there), None, "and passes without it");
+}
