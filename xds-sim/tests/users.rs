@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use xds_sim::{Config, Failure, Options, Tape, World, replay, run_seed, storm};
+use bytes::Bytes;
+use xds_core::{Time, TypeUrl, server::Via};
+use xds_sim::{
+    Config, ControlPlane, Failure, Options, Reply, Tape, World, replay, run_seed, storm,
+};
 
 fn failure_of(config: &Config) -> Failure {
     let broken = (0..20).find_map(|seed| run_seed(seed, config).violation);
@@ -57,4 +61,38 @@ fn the_command_line_is_told_the_options_where_they_were_not_drawn() {
     let fixed = Config::default().with_fixed_options(options.parse().expect("options"));
     let again = replay(&tape, &fixed).violation.expect("it fails again");
     assert_eq!(again.violation.invariant, failure.violation.invariant);
+}
+
+/// A control plane that never comes to an end with a stream.
+struct Babbler {
+    stream: Option<u64>,
+    reply: fn(u64) -> Reply,
+}
+
+impl ControlPlane for Babbler {
+    fn opened(&mut self, stream: u64, _: &Via, _: Time) {
+        self.stream = Some(stream);
+    }
+    fn request(&mut self, _: u64, _: &Bytes, _: Time) {}
+    fn closed(&mut self, _: u64, _: Time) {}
+    fn changed(&mut self, _: &TypeUrl, _: &str, _: Option<&Bytes>, _: Time) {}
+    fn poll(&mut self) -> Option<Reply> {
+        self.stream.map(self.reply)
+    }
+}
+
+#[test]
+fn a_control_plane_that_always_has_something_to_say_is_told() {
+    let replies: [fn(u64) -> Reply; 2] = [
+        |stream| Reply::Send(stream + 1_000, Bytes::new()),
+        |stream| Reply::End(stream, 14, "again".into()),
+    ];
+    for reply in replies {
+        let config = Config::default()
+            .with_control_plane(move |_| Box::new(Babbler { stream: None, reply }));
+        let violation = failure_of(&config).violation;
+        assert_eq!(violation.invariant, "IC38", "{violation:?}");
+        assert!(violation.what.contains("the control plane of server-0"), "{violation:?}");
+    }
+    println!("covers: IC38");
 }

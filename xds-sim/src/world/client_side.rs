@@ -40,7 +40,7 @@ impl World {
         loop {
             while let Some(output) = self.clients[at].core.poll_output() {
                 self.obey(at, output);
-                if self.is_over() {
+                if !self.may_take_more(Party::Client(at)) {
                     return;
                 }
             }
@@ -147,6 +147,9 @@ impl World {
         while let Some(transmit) =
             self.clients[client].core.poll_transmit(channel, self.now, &mut frame)
         {
+            if !self.may_take_more(Party::Client(client)) {
+                return;
+            }
             if self.options.transport == Transport::Files {
                 if transmit.cause == RequestCause::Subscription {
                     self.read_file(link);
@@ -217,7 +220,7 @@ impl World {
         self.emit(&Event::Read { link, response: message.response() });
         while let Some(output) = self.clients[at].core.poll_output() {
             self.obey(at, output);
-            if self.is_over() {
+            if !self.may_take_more(Party::Client(at)) {
                 return;
             }
         }
@@ -320,6 +323,9 @@ impl World {
         };
         let type_url = self.types[kind].clone();
         while let Some(change) = self.clients[at].core.next_change(watch) {
+            if !self.may_take_more(Party::Client(at)) {
+                return;
+            }
             self.emit(&Event::Changed { client: at, watch, change: &change });
             let node = &mut self.clients[at];
             let Some(known) = node.watches.get_mut(&watch) else { break };

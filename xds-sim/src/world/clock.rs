@@ -5,13 +5,17 @@ use std::{cmp::Reverse, time::Duration};
 use xds_core::Time;
 
 use super::{
-    Party, World,
-    parts::{Item, Scheduled},
+    Party, World, names,
+    parts::{Item, Plane, Scheduled},
 };
 use crate::{options::Ties, oracle, situations::Situation};
 
 /// More events than this at one instant are a busy loop.
 const ENDLESS: u32 = 20_000;
+
+/// More outputs than this at one instant are, too: thousands of watches of several clients are told of as many changes
+/// in runs that are sound.
+const ENDLESS_OUTPUTS: u32 = 1_000_000;
 
 impl World {
     /// Lets time pass, jumping from one thing that is due to the next.
@@ -65,7 +69,7 @@ impl World {
     pub(super) fn pass_to(&mut self, at: Time) {
         if at > self.now {
             self.now = at;
-            self.events_at_instant = 0;
+            (self.events_at_instant, self.outputs_at_instant) = (0, 0);
         }
     }
 
@@ -76,6 +80,24 @@ impl World {
         if self.events_at_instant > ENDLESS {
             self.break_rule(&oracle::HONEST_TIMEOUTS, "no end of work at one instant".into());
         }
+    }
+
+    /// Counts something that was taken out of a state machine or of a control plane, whose loops are none of events.
+    /// False if there is no end of it, or the run is over: nothing more is to be taken then.
+    pub(super) fn may_take_more(&mut self, party: Party) -> bool {
+        self.outputs_at_instant += 1;
+        if self.outputs_at_instant > ENDLESS_OUTPUTS {
+            let who = match party {
+                Party::Client(at) => names::client(at),
+                Party::Server(at) => match self.servers[at].core {
+                    Plane::Core(_) => names::server(at),
+                    Plane::Own(_) => format!("the control plane of {}", names::server(at)),
+                },
+            };
+            let what = format!("{who} always has something to do at one instant");
+            self.break_rule(&oracle::HONEST_TIMEOUTS, what);
+        }
+        !self.is_over()
     }
 
     pub(super) fn next_timer(&self) -> Option<(Time, Party)> {

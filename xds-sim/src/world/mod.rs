@@ -88,6 +88,7 @@ pub struct World {
     phase: Phase,
     events: u64,
     events_at_instant: u32,
+    outputs_at_instant: u32,
 }
 
 /// What is left of a world.
@@ -179,6 +180,7 @@ impl World {
             phase: Phase::WarmUp,
             events: 0,
             events_at_instant: 0,
+            outputs_at_instant: 0,
         }
     }
 

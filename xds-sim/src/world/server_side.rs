@@ -81,7 +81,7 @@ impl World {
                 },
                 _ => {}
             }
-            if self.is_over() {
+            if !self.may_take_more(Party::Server(at)) {
                 return;
             }
         }
@@ -101,7 +101,7 @@ impl World {
                 }
                 None => return,
             }
-            if self.is_over() {
+            if !self.may_take_more(Party::Server(at)) {
                 return;
             }
         }
@@ -125,7 +125,7 @@ impl World {
             && core.poll_transmit(stream, now, &mut frame).is_some()
         {
             self.send_response(link, frame.to_bytes());
-            if self.is_over() {
+            if !self.may_take_more(Party::Server(server)) {
                 return;
             }
         }
@@ -168,7 +168,9 @@ impl World {
     /// Hands a server the requests that have arrived, as far as it wants to read.
     pub(super) fn read_requests(&mut self, link: LinkId) {
         let at = self.links[link.at()].server;
-        while let Some(stream) = self.links[link.at()].stream {
+        while !self.is_over()
+            && let Some(stream) = self.links[link.at()].stream
+        {
             if let (Some(server), StreamKey::Core(stream)) = (self.core(at), stream)
                 && !server.wants_read(stream)
             {

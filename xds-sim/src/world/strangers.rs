@@ -12,7 +12,7 @@ use xds_core::{
 };
 
 use super::{
-    MOST_NAMES, World,
+    MOST_NAMES, Party, World,
     message::{Response, read_response},
     parts::{Plane, StreamKey},
 };
@@ -259,6 +259,9 @@ impl World {
         while let Some(core) = self.core(server)
             && core.poll_transmit(stream, now, &mut frame).is_some()
         {
+            if !self.may_take_more(Party::Server(server)) {
+                return;
+            }
             let mut of_server = self.strangers.iter_mut();
             let Some(stranger) = of_server.find(|it| (it.server, it.stream) == (server, stream))
             else {
