@@ -148,11 +148,13 @@ pub enum Situation {
     Redirected,
     /// A server that is polled answers with a body of another type.
     ForeignBody,
+    /// A verdict from outside comes later than the response and rejects it.
+    RefusedFromOutside,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 72] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -224,6 +226,7 @@ impl Situation {
         Self::HundredThousandRemoved,
         Self::Redirected,
         Self::ForeignBody,
+        Self::RefusedFromOutside,
     ];
 
     /// The situation in a few words.
@@ -301,6 +304,7 @@ impl Situation {
             Self::HundredThousandRemoved => "a hundred thousand names removed",
             Self::Redirected => "poll redirected",
             Self::ForeignBody => "poll answered with another type of content",
+            Self::RefusedFromOutside => "rejected by a late verdict from outside",
         }
     }
 }

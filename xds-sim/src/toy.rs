@@ -16,7 +16,8 @@ pub struct Toy {
     #[prost(string, tag = "1")]
     pub name: String,
     /// What the resource says. A text that starts with `bad` makes it invalid, and one that starts with
-    /// `privileged` does unless the server is trusted.
+    /// `privileged` does unless the server is trusted. One that starts with `contested` is valid, but refused by
+    /// whoever has the last word from outside.
     #[prost(string, tag = "2")]
     pub text: String,
 }
@@ -32,6 +33,22 @@ impl Toy {
     #[must_use]
     pub fn text_of(bytes: &[u8]) -> String {
         Self::decode(bytes).map_or_else(|_| "(undecodable)".into(), |toy| toy.text)
+    }
+}
+
+/// How texts of resources begin that are invalid, and of those that are refused from outside.
+const BAD: &str = "bad";
+const CONTESTED: &str = "contested";
+
+impl Toy {
+    /// Whether somebody outside refuses the resource, whose validation finds nothing wrong with it.
+    pub(crate) fn is_refused_from_outside(bytes: &[u8]) -> bool {
+        Self::text_of(bytes).starts_with(CONTESTED)
+    }
+
+    /// Whether clients refuse the resource, for whatever reason.
+    pub(crate) fn is_refused(bytes: &[u8]) -> bool {
+        Self::text_of(bytes).starts_with(BAD) || Self::is_refused_from_outside(bytes)
     }
 }
 
@@ -69,7 +86,7 @@ impl ResourceType for ToyType {
     fn validate(&self, bytes: &Bytes, context: &Context<'_>) -> Result<Option<Value>, Rejection> {
         let toy = Toy::decode(&**bytes)
             .map_err(|why| Rejection::new(format!("cannot be decoded: {why}")))?;
-        if toy.text.starts_with("bad") {
+        if toy.text.starts_with(BAD) {
             return Err(Rejection::new(format!("text: {} is not allowed", toy.text)));
         }
         let is_trusted = context.server.features.contains(ServerFeature::TrustedXdsServer);

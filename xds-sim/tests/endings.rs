@@ -9,7 +9,9 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{Time, TypeUrl, WatchId, client::Notice, proto, types};
 use xds_sim::{
-    Application, Config, ControlPlane, Options, Reply, World, options::ProfileName, run_seed,
+    Application, Config, ControlPlane, Options, Reply, Situation, Toy, World, check,
+    options::{Action, ProfileName, Verdicts},
+    run_seed, storm,
     storm::settle,
 };
 
@@ -112,4 +114,45 @@ fn every_watch_ends_with_its_client() {
     assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
     assert_eq!(ended.lock().expect("nobody panics with it").len(), 3);
     println!("covers: IC39");
+}
+
+/// What is valid, and new, is refused all the same: the client says so when it knows, and uses what it had.
+#[test]
+fn a_verdict_that_comes_late_rejects() {
+    for profile in [ProfileName::Grpc, ProfileName::Envoy] {
+        let config = Config::new(|world: &mut World| {
+            world.watch(0, 0, Some("r0"));
+            world.set(0, "r0", "good");
+            world.advance(Duration::from_secs(5));
+            world.set(0, "r0", "contested");
+            world.advance(Duration::from_millis(100));
+            assert_eq!(world.client(0).stats().nacks, 0, "nobody knows yet");
+            world.advance(Duration::from_secs(5));
+            assert_eq!(world.client(0).stats().nacks, 1);
+            let in_use = world.client(0).status().next().and_then(|it| it.bytes.cloned());
+            assert_eq!(in_use, Some(Toy::bytes("r0", "good")));
+            settle(world);
+        });
+        let config = config.with_options(move |options| {
+            *options = Options::default();
+            (options.types, options.profile, options.verdicts) = (1, profile, Verdicts::Soon);
+        });
+        let outcome = run_seed(0, &config);
+        assert!(outcome.violation.is_none(), "{}", outcome.violation.unwrap().to_text(None));
+        assert_eq!(outcome.situations.hits(Situation::RefusedFromOutside), 1);
+    }
+    println!("covers: IC3 IC20");
+}
+
+/// Storms in which much is refused late break no rule.
+#[test]
+fn storms_of_late_verdicts_break_no_rule() {
+    for verdicts in [Verdicts::Soon, Verdicts::Late] {
+        let config = Config::default().with_runs(400).with_options(move |options| {
+            options.verdicts = verdicts;
+            options.actions = options.actions.with(Action::SetBad);
+        });
+        let report = check(&config, storm);
+        assert!(report.situations.hits(Situation::RefusedFromOutside) > 100);
+    }
 }

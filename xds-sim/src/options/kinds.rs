@@ -103,7 +103,8 @@ kinds! {
         WatchAgain = "watch-again",
         /// An operator deletes a resource.
         Delete = "delete",
-        /// An operator sets a resource that clients find invalid.
+        /// An operator sets a resource that clients find invalid, or that is refused from outside where the last word is
+        /// there.
         SetBad = "set-bad",
         /// An operator sets a resource back to what it was before.
         SetBack = "set-back",

@@ -28,7 +28,7 @@
 //! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
 //! | resources that are watched by another name | [`Action::WatchAlias`] |
 //! | features that clients and servers have or lack | [`Options::features`] |
-//! | verdicts from outside | [`Options::verdicts`] |
+//! | verdicts from outside, which come late and reject | [`Options::verdicts`], [`Action::SetBad`] |
 //! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
 //! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
 //! | files that are gone, cut off or forbidden, or change unheard | [`Fault::BadFile`], [`Fault::LostEvent`] |

@@ -6,7 +6,7 @@ use xds_core::{WatchId, server::StatusCode};
 
 use crate::{
     Situation, Toy,
-    options::{Action, Fault, Lie, Order, ProfileName, Transport},
+    options::{Action, Fault, Lie, Order, ProfileName, Transport, Verdicts},
     storm::lie,
     world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, alias_of, message::Text},
 };
@@ -167,7 +167,11 @@ impl Operation {
                 }
             }
             Action::Delete => world.delete(kind, name),
-            Action::SetBad => world.set_anew(kind, name, "bad"),
+            Action::SetBad => {
+                let is_contested =
+                    world.options().verdicts != Verdicts::AtOnce && self.nth % 2 == 1;
+                world.set_anew(kind, name, if is_contested { "contested" } else { "bad" });
+            }
             Action::SetForAWhile => {
                 let ttl = TTLS[self.nth as usize % TTLS.len()];
                 let text = if self.nth / 8 % 4 == 3 { "bad" } else { "good" };
@@ -328,7 +332,7 @@ pub(super) fn make_good(world: &mut World) {
         let is_due = |(name, bytes): &(&Text, &bytes::Bytes)| {
             let Beside { ttl, error } = world.truth_beside(kind, name);
             let will_pass = error == Some(StatusCode::Unavailable);
-            is_whole || ttl.is_some() || will_pass || Toy::text_of(bytes).starts_with("bad")
+            is_whole || ttl.is_some() || will_pass || Toy::is_refused(bytes)
         };
         let due = world.truth()[kind].iter().filter(is_due);
         let due: Vec<Text> = due.map(|(name, _)| name.clone()).collect();

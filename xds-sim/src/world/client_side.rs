@@ -3,8 +3,8 @@
 use std::{rc::Rc, time::Duration};
 
 use xds_core::{
-    ChannelId, Frame, UpdateId, WatchId,
-    client::{Call, Change, ChannelEvent, Notice, Output, RequestCause, WatchErrorKind},
+    ChannelId, Frame, ResourceName, UpdateId, WatchId,
+    client::{Call, Change, ChannelEvent, Notice, Output, Rejection, RequestCause, WatchErrorKind},
     service::Variant,
 };
 
@@ -16,6 +16,7 @@ use super::{
     texts,
 };
 use crate::{
+    Toy,
     options::Transport,
     oracle::Event,
     situations::Situation,
@@ -68,10 +69,13 @@ impl World {
                 }
             }
             Output::Notify(watch, notice) => self.notify(at, watch, &notice),
-            Output::Update(update, _) => {
+            Output::Update(update, new) => {
                 let incarnation = self.clients[at].incarnation;
                 let done = self.now.after(self.options.verdicts.delay().unwrap_or_default());
-                self.schedule(done, Item::Settle { client: at, incarnation, update });
+                let resources = new.resources.into_iter();
+                let refused = resources.filter(|it| Toy::is_refused_from_outside(&it.bytes));
+                let refused = refused.map(|resource| resource.name).collect();
+                self.schedule(done, Item::Settle { client: at, incarnation, update, refused });
             }
             other => {
                 let what = format!("a world has no use for {other:?}");
@@ -288,19 +292,39 @@ impl World {
         }
     }
 
-    /// Somebody outside has come to a verdict: nothing is wrong with what is new.
-    pub(super) fn settle_update(&mut self, at: usize, incarnation: u32, update: UpdateId) {
+    /// Somebody outside has come to a verdict on what is new.
+    pub(super) fn settle_update(
+        &mut self,
+        at: usize,
+        incarnation: u32,
+        update: UpdateId,
+        refused: Vec<ResourceName>,
+    ) {
         if self.clients[at].incarnation != incarnation {
             return;
         }
         let now = self.now;
         let lane = self.clients[at].lane;
-        self.recorder
-            .local(now, lane, b"verdict", || What::new(Sort::Note, "verdict from outside"));
+        let said = if refused.is_empty() { "verdict" } else { "refused" };
+        self.recorder.local(now, lane, said.as_bytes(), || {
+            let names: Vec<&str> = refused.iter().map(ResourceName::as_str).collect();
+            let what = match &*names {
+                [] => "verdict from outside".into(),
+                names => format!("refused from outside: {}", names.join(", ")),
+            };
+            What::new(Sort::Note, what).about(names)
+        });
+        let is_refused = !refused.is_empty();
+        let why = || Rejection::new("refused from outside".to_owned());
+        let refused = refused.into_iter().map(|name| (name, why()));
+        let nacks = self.clients[at].core.stats().nacks;
         // What it was about may be gone with its stream.
-        match self.clients[at].core.settle(update, [], now) {
+        match self.clients[at].core.settle(update, refused, now) {
             Ok(()) => self.note(Situation::VerdictFromOutside),
             Err(_) => self.note(Situation::VerdictForNothing),
+        }
+        if is_refused && self.clients[at].core.stats().nacks > nacks {
+            self.note(Situation::RefusedFromOutside);
         }
         self.drain_client(at);
     }

@@ -136,9 +136,9 @@ impl World {
                 self.count_event();
                 self.handled(client, incarnation, watch);
             }
-            Item::Settle { client, incarnation, update } => {
+            Item::Settle { client, incarnation, update, refused } => {
                 self.count_event();
-                self.settle_update(client, incarnation, update);
+                self.settle_update(client, incarnation, update, refused);
             }
             Item::Undo(undo) => self.undo(undo),
         }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use xds_core::{
-    ChannelId, Client, StreamId, Time, TypeUrl, UpdateId, WatchId,
+    ChannelId, Client, ResourceName, StreamId, Time, TypeUrl, UpdateId, WatchId,
     server::{Server, StatusCode},
     service::Variant,
 };
@@ -400,6 +400,7 @@ pub(super) enum Item {
         client: usize,
         incarnation: u32,
         update: UpdateId,
+        refused: Vec<ResourceName>,
     },
     Undo(Undo),
 }
