@@ -126,6 +126,11 @@ fn what_is_no_run_is_wrong_usage() {
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
         (&["run", "--seeds", "0"], "0 is not in"),
         (&["run", "--options", "colour=red"], "is no option of a run"),
+        (&["run", "--options", "servers=0"], "servers=0, and it has to be from 1 to 3"),
+        (
+            &["replay", "--seed", "1", "--options", "types=9"],
+            "types=9, and it has to be from 1 to 4",
+        ),
     ] {
         let ended = sim(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.stderr);

@@ -1,19 +1,18 @@
 //! Making runs, one by one or many, and saying what went wrong in one.
 
-use std::{
-    any::{Any, TypeId},
-    env, fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{any::TypeId, env, fmt, sync::Arc};
+
+use xds_core::Time;
 
 use crate::{
     options::Options,
+    oracle::Rule,
     shrink::{Effort, shrink},
     situations::Situations,
     storm::storm,
     tape::{Choices, Span, Tape},
-    trace::{Keep, Trace, Violation},
+    trace::{Header, Keep, Recorder, Trace, Violation},
+    within::{self, Ended, Who},
     world::{Application, ControlPlane, World},
 };
 
@@ -147,10 +146,17 @@ impl Config {
     }
 
     /// What the environment says of the runs: `XDS_SIM_SEED` is the first seed, `XDS_SIM_RUNS` how many
-    /// runs there are. What is not a number is passed over.
+    /// runs there are; a number may be hexadecimal, as `0x5eed`.
+    ///
+    /// # Panics
+    ///
+    /// If one of them is no number: other runs than the ones that were meant would say nothing.
     #[must_use]
     pub fn with_environment(mut self) -> Self {
-        let number = |name| env::var(name).ok().and_then(|text| text.trim().parse().ok());
+        let number = |name| {
+            let text = env::var(name).ok()?;
+            Some(number_of(&text).unwrap_or_else(|| panic!("{name}={text} is no number")))
+        };
         self.runs = number("XDS_SIM_RUNS").unwrap_or(self.runs);
         if let Some(seed) = number("XDS_SIM_SEED") {
             self.first_seed = seed;
@@ -160,6 +166,10 @@ impl Config {
     }
 
     /// The options of a run, which may be the first answers of its tape.
+    ///
+    /// # Panics
+    ///
+    /// If the caller has changed them to what is [no run](Options::check).
     pub(crate) fn options(&self, choices: &mut Choices) -> Options {
         let mut options = match &self.fixed {
             Some(fixed) => fixed.clone(),
@@ -168,7 +178,19 @@ impl Config {
         if let Some(adjust) = &self.adjust {
             adjust(&mut options);
         }
+        if let Err(error) = options.check() {
+            panic!("{error}");
+        }
         options
+    }
+}
+
+/// A number as people write it.
+fn number_of(text: &str) -> Option<u64> {
+    let text = text.trim().replace('_', "");
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
     }
 }
 
@@ -312,12 +334,19 @@ struct Ran {
 fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> Ran {
     let options = config.options(&mut choices);
     let drawn = choices.taken().len();
-    let mut world = World::new(options, choices, config, keep);
-    let scenario = catch_unwind(AssertUnwindSafe(|| {
-        (config.scenario)(&mut world);
-    }));
-    if let Err(panic) = scenario {
-        world.note_panic(&text_of(panic.as_ref()));
+    let before = (options.clone(), choices.to_tape());
+    let world = within::catch(Who::World, || World::new(options, choices, config, keep));
+    let mut world = match world {
+        Ended::Well(world) => world,
+        Ended::Stopped => return without_world(seed, before, config, Who::World, "it ends".into()),
+        Ended::Panicked(who, what) => return without_world(seed, before, config, who, what),
+    };
+    let ended = within::catch(Who::Scenario, || (config.scenario)(&mut world));
+    if let Ended::Panicked(who, what) = ended {
+        world.note_panic(who, what);
+    }
+    if let Ended::Panicked(who, what) = within::catch(Who::World, || world.finish_run()) {
+        world.note_panic(who, what);
     }
     let ended = world.end();
     let mut trace = ended.trace;
@@ -349,9 +378,39 @@ fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> 
     Ran { outcome, trace, broken }
 }
 
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
+/// A run that came to nothing: what it is made of could not be made.
+fn without_world(
+    seed: Option<u64>,
+    (options, tape): (Options, Tape),
+    config: &Config,
+    who: Who,
+    what: String,
+) -> Ran {
+    let Rule { id: invariant, sentence: rule } = who.rule();
+    let violation = Violation { invariant, rule, what, at: Time::ZERO, number: 0 };
+    let mut header = Header::new(seed, vec![options.to_string()]);
+    header.tape = Some(tape.to_string());
+    let trace = Recorder::new(Keep::Nothing).finish(header, Some(violation.clone()));
+    let failure = Failure {
+        seed,
+        options: options.clone(),
+        violation,
+        tape: tape.clone(),
+        spans: Vec::new(),
+        drawn: usize::MAX, // All of the tape.
+        remake: config.remake(),
+        trace: trace.clone(),
+    };
+    let outcome = Outcome {
+        seed,
+        options,
+        events: 0,
+        hash: 0,
+        tape: tape.clone(),
+        situations: Situations::default(),
+        violation: Some(failure),
+    };
+    Ran { outcome, trace, broken: Some(tape) }
 }
 
 /// Makes many runs of a scenario: for tests. `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the
@@ -359,10 +418,15 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 ///
 /// # Panics
 ///
-/// If a rule is broken in one of them, or the scenario panics: with the seed, the options, the rule, and the
-/// smallest run that breaks it.
+/// If a rule is broken in one of them, or somebody panics: with the seed, the options, the rule, and the smallest run
+/// that breaks it. If the configuration was [made for another scenario](Config::new), or the environment says what is
+/// no number or no tape.
 pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
     let scenario_type = type_of(&scenario);
+    assert!(
+        [scenario_type, type_of(&storm)].contains(&config.scenario_type),
+        "the configuration has a scenario of its own, and another one is given: Config::default() has none to lose"
+    );
     let config = Config { scenario_type, scenario: Arc::new(scenario), ..config.clone() };
     let config = config.with_environment();
     let mut report = Report::default();
@@ -388,5 +452,24 @@ impl Report {
         self.runs += 1;
         self.events += outcome.events;
         self.situations.add(&outcome.situations);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number_of;
+
+    #[test]
+    fn seeds_are_numbers_as_people_write_them() {
+        for (text, number) in [
+            ("7", Some(7)),
+            (" 0x5eed ", Some(0x5eed)),
+            ("1_000", Some(1_000)),
+            ("0x", None),
+            ("seven", None),
+            ("-1", None),
+        ] {
+            assert_eq!(number_of(text), number, "{text}");
+        }
     }
 }

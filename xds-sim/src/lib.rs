@@ -62,6 +62,7 @@ pub mod tape;
 mod toy;
 pub mod trace;
 pub mod wire_text;
+mod within;
 pub mod world;
 
 pub use check::{

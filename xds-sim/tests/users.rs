@@ -1,16 +1,30 @@
 //! What users bring into a world: it is theirs that is tried out, and it is said whose fault something is.
 
-use std::time::Duration;
+use std::{
+    env,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::Command,
+    time::Duration,
+};
 
 use bytes::Bytes;
-use xds_core::{Time, TypeUrl, server::Via};
+use xds_core::{Time, TypeUrl, WatchId, client::Notice, server::Via};
 use xds_sim::{
-    Config, ControlPlane, Failure, Options, Reply, Tape, World, replay, run_seed, storm,
+    Application, Config, ControlPlane, Failure, Options, Reply, Tape, World, check, replay,
+    run_seed, storm,
 };
 
 fn failure_of(config: &Config) -> Failure {
     let broken = (0..20).find_map(|seed| run_seed(seed, config).violation);
     broken.expect("it breaks a rule within twenty seeds")
+}
+
+/// What [`check`] says of what is wrong.
+fn told(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(|| check(config, scenario)));
+    let panic = panic.expect_err("something is wrong");
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("it is told in words")
 }
 
 fn mine(world: &mut World) {
@@ -95,4 +109,110 @@ fn a_control_plane_that_always_has_something_to_say_is_told() {
         assert!(violation.what.contains("the control plane of server-0"), "{violation:?}");
     }
     println!("covers: IC38");
+}
+
+#[test]
+fn numbers_of_which_there_is_no_run_are_refused() {
+    for (word, field) in [
+        ("servers=0", "servers"),
+        ("servers=4", "servers"),
+        ("names=0", "names"),
+        ("clients=0", "clients"),
+        ("types=9", "types"),
+        ("types=0", "types"),
+        ("views=3", "views"),
+        ("operations=4000000000", "operations"),
+        ("jitter=90000s", "jitter"),
+        ("latency=99999999999999s", "latency"),
+    ] {
+        let error = word.parse::<Options>().expect_err(word).to_string();
+        assert!(error.contains(field), "{word}: {error}");
+    }
+    let text = "types=9 actions={empty}".parse::<Options>().expect_err("nine").to_string();
+    assert!(text.contains("from 1 to 4"), "{text}");
+    let text = told(&Config::default().with_options(|it| it.servers = 0), storm);
+    assert!(text.contains("servers=0") && text.contains("from 1 to 3"), "{text}");
+}
+
+#[test]
+fn an_assertion_of_the_scenario_is_the_scenarios() {
+    let config = Config::new(|world: &mut World| {
+        world.advance(Duration::from_secs(1));
+        assert!(world.client_count() > 9, "too few clients");
+    });
+    let violation = failure_of(&config).violation;
+    assert_eq!(violation.invariant, "scenario", "{violation:?}");
+    assert!(violation.what.contains("too few clients"), "{violation:?}");
+    assert!(violation.what.contains("tests/users.rs"), "it says where: {violation:?}");
+}
+
+/// An application that cannot hear anything.
+struct Fragile;
+
+impl Application for Fragile {
+    fn notified(&mut self, _: WatchId, _: &TypeUrl, _: Option<&str>, _: &Notice) {
+        panic!("not now");
+    }
+}
+
+#[test]
+fn a_panic_of_an_application_is_the_applications() {
+    let config = Config::default().with_application(|_| Box::new(Fragile));
+    let violation = failure_of(&config).violation;
+    assert_eq!(violation.invariant, "application", "{violation:?}");
+    assert!(violation.what.contains("not now"), "{violation:?}");
+}
+
+#[test]
+fn a_panic_while_a_world_is_made_is_told_with_its_seed() {
+    let config =
+        Config::default().with_application(|_| -> Box<dyn Application> { panic!("no way") });
+    let failure = failure_of(&config);
+    assert_eq!(failure.violation.invariant, "application", "{:?}", failure.violation);
+    assert_eq!(failure.seed, Some(0));
+}
+
+#[test]
+fn of_two_scenarios_none_is_dropped() {
+    let text = told(&Config::new(mine).with_runs(2), storm);
+    assert!(text.contains("scenario"), "{text}");
+    assert!(told(&Config::default().with_runs(1), mine).contains("VIOLATION MINE"));
+    assert!(told(&Config::new(mine).with_runs(1), mine).contains("VIOLATION MINE"));
+}
+
+#[test]
+fn a_scenario_that_waits_for_what_never_comes_ends_with_the_run() {
+    let violation = failure_of(&Config::new(|world: &mut World| {
+        world.fail("MINE", "It must not begin.", "it began");
+        while world.client(0).status().count() == 0 {
+            world.advance(Duration::from_secs(1));
+        }
+    }));
+    assert_eq!(violation.violation.invariant, "MINE");
+    let endless = failure_of(&Config::new(|world: &mut World| {
+        while world.client(0).status().count() == 0 {
+            world.advance(Duration::from_secs(1));
+        }
+    }));
+    assert_eq!(endless.violation.invariant, "scenario");
+}
+
+/// Another process, as the environment is everybody's.
+#[test]
+fn what_the_environment_says_is_done_or_refused() {
+    const CHILD: &str = "XDS_SIM_TEST_CHILD";
+    if env::var(CHILD).is_ok() {
+        let config = Config::default().with_environment();
+        println!("seed {} runs {}", config.first_seed, config.runs);
+        return;
+    }
+    let say = |seed: &str| {
+        let mut command = Command::new(env::current_exe().expect("a test has a file"));
+        command.args(["--exact", "what_the_environment_says_is_done_or_refused", "--nocapture"]);
+        let output = command.env(CHILD, "1").env("XDS_SIM_SEED", seed).output().expect("it starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    };
+    assert!(say("0x5eed").contains("seed 24301 runs 1"));
+    assert!(say("seed").contains("XDS_SIM_SEED=seed is no number"), "{}", say("seed"));
 }

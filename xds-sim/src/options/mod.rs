@@ -59,7 +59,7 @@ use std::time::Duration;
 use xds_core::client::{DataErrorPolicy, ReadGate};
 
 pub use kinds::{Action, Actions, Fault, Faults, Feature, Features, Lie, Lies};
-pub use text::UnknownOption;
+pub use text::InvalidOption;
 pub use xds_core::{client::Streams, service::Variant};
 
 use crate::tape::Choices;

@@ -10,12 +10,28 @@ use super::{
     Verdicts, Versions,
 };
 
-/// A word that says no option.
+/// Why there is no run with an option.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{word:?} is no option of a run")]
-pub struct UnknownOption {
-    /// The word.
-    pub word: String,
+#[non_exhaustive]
+pub enum InvalidOption {
+    /// A word says none.
+    #[error("{word:?} is no option of a run")]
+    Unknown {
+        /// The word.
+        word: String,
+    },
+    /// It is less than the least there can be, or more than the most.
+    #[error("{field}={value}, and it has to be from {least} to {most}")]
+    OutOfRange {
+        /// Which one.
+        field: &'static str,
+        /// What it is.
+        value: String,
+        /// The least.
+        least: String,
+        /// The most.
+        most: String,
+    },
 }
 
 impl fmt::Display for Options {
@@ -65,17 +81,32 @@ impl fmt::Display for Options {
 /// assert_eq!(options.to_string().parse(), Ok(options));
 /// ```
 impl FromStr for Options {
-    type Err = UnknownOption;
+    type Err = InvalidOption;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut options = Self::default();
         for word in text.split_whitespace() {
             let pair = word.split_once('=');
             pair.and_then(|(key, value)| options.set(key, value))
-                .ok_or_else(|| UnknownOption { word: word.into() })?;
+                .ok_or_else(|| InvalidOption::Unknown { word: word.into() })?;
         }
+        options.check()?;
         Ok(options)
     }
+}
+
+fn in_range<T: PartialOrd>(
+    field: &'static str,
+    value: T,
+    least: T,
+    most: T,
+    text: impl Fn(&T) -> String,
+) -> Result<(), InvalidOption> {
+    if least <= value && value <= most {
+        return Ok(());
+    }
+    let (value, least, most) = (text(&value), text(&least), text(&most));
+    Err(InvalidOption::OutOfRange { field, value, least, most })
 }
 
 /// The one that is printed like this.
@@ -107,7 +138,50 @@ fn set_of<T: Copy, S: FromIterator<T>>(
     words.map(|word| all.iter().copied().find(|it| word_of(*it) == word)).collect()
 }
 
+/// How many clients, names of a type and operations there are at most: runs have to fit into memory and come to an
+/// end.
+const MOST_CLIENTS: u32 = 100;
+const MOST_NAMES: u32 = 10_000;
+const MOST_OPERATIONS: u32 = 100_000;
+
+/// How long anything takes at most. Sums of a few of these are no trouble for any clock.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 impl Options {
+    /// Whether there are runs with these options.
+    ///
+    /// # Errors
+    ///
+    /// A number is less than the least there can be, or more than the most.
+    ///
+    /// ```
+    /// use xds_sim::Options;
+    ///
+    /// let mut options = Options::default();
+    /// options.servers = 4;
+    /// let error = options.check().unwrap_err();
+    /// assert_eq!(error.to_string(), "servers=4, and it has to be from 1 to 3");
+    /// ```
+    pub fn check(&self) -> Result<(), InvalidOption> {
+        let numbers = [
+            ("clients", self.clients, 1, MOST_CLIENTS),
+            ("servers", self.servers, 1, 3),
+            ("types", self.types, 1, 4),
+            ("names", self.names, 1, MOST_NAMES),
+            ("operations", self.operations, 0, MOST_OPERATIONS),
+            ("views", self.views, 1, 2),
+        ];
+        for (field, value, least, most) in numbers {
+            in_range(field, value, least, most, u32::to_string)?;
+        }
+        let times =
+            [("latency", self.latency), ("jitter", self.jitter), ("clock_grain", self.clock_grain)];
+        for (field, value) in times {
+            in_range(field, value, Duration::ZERO, LONGEST, |time| format!("{time:?}"))?;
+        }
+        Ok(())
+    }
+
     /// The line in which they are printed without what is as by [default](Self::default).
     ///
     /// ```
@@ -188,8 +262,8 @@ mod tests {
     #[test]
     fn what_is_no_option_is_told() {
         for word in ["clients", "clients=", "colour=red", "faults={gremlins}", "latency=5"] {
-            let told = word.parse::<Options>().map_err(|it| it.word);
-            assert_eq!(told, Err(word.into()));
+            let told = word.parse::<Options>();
+            assert_eq!(told, Err(InvalidOption::Unknown { word: word.into() }));
         }
     }
 }

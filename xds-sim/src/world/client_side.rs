@@ -21,11 +21,13 @@ use crate::{
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
+    within::{Who, turn_of},
 };
 
 impl World {
     pub(super) fn fire_client(&mut self, at: usize) {
         if !self.is_starved(Party::Client(at)) {
+            let _turn = turn_of(Who::Core(Party::Client(at), "is told of the time"));
             self.clients[at].core.handle_timeout(self.now);
             self.emit(&Event::ClientWoken { client: at });
         }
@@ -38,6 +40,7 @@ impl World {
             self.clients[at].deadline = None;
             return;
         }
+        let _turn = turn_of(Who::Core(Party::Client(at), "is drained"));
         loop {
             while let Some(output) = self.clients[at].core.poll_output() {
                 self.obey(at, output);
@@ -147,6 +150,7 @@ impl World {
         }
         let (client, channel, server) = (it.client, it.channel, it.server);
         let (variant, only) = (it.variant, it.only);
+        let _turn = turn_of(Who::Core(Party::Client(client), "writes requests"));
         let mut frame = Frame::default();
         while let Some(transmit) =
             self.clients[client].core.poll_transmit(channel, self.now, &mut frame)
@@ -215,6 +219,7 @@ impl World {
         if let Some(response) = message.response() {
             self.emit(&Event::Reading { link, response });
         }
+        let _turn = turn_of(Who::Core(Party::Client(at), "reads a response"));
         let event = ChannelEvent::Message(channel, message.bytes.clone());
         let strange = self.clients[at].core.stats().unsolicited;
         self.clients[at].core.handle_event(event, self.now);
@@ -247,6 +252,7 @@ impl World {
         let node = &mut self.clients[at];
         if let (Some(application), Some(known)) = (&mut node.application, node.watches.get(&watch))
         {
+            let _turn = turn_of(Who::Application);
             application.notified(watch, &type_url, known.name.as_deref(), notice);
         }
         if is_busy {
@@ -317,6 +323,7 @@ impl World {
         let is_refused = !refused.is_empty();
         let why = || Rejection::new("refused from outside".to_owned());
         let refused = refused.into_iter().map(|name| (name, why()));
+        let _turn = turn_of(Who::Core(Party::Client(at), "is told a verdict"));
         let nacks = self.clients[at].core.stats().nacks;
         // What it was about may be gone with its stream.
         match self.clients[at].core.settle(update, refused, now) {
@@ -346,6 +353,7 @@ impl World {
             return;
         };
         let type_url = self.types[kind].clone();
+        let _turn = turn_of(Who::Core(Party::Client(at), "tells what has changed"));
         while let Some(change) = self.clients[at].core.next_change(watch) {
             if !self.may_take_more(Party::Client(at)) {
                 return;
@@ -360,6 +368,7 @@ impl World {
             }
             let lane = known.lane;
             if let Some(application) = &mut node.application {
+                let _turn = turn_of(Who::Application);
                 application.changed(watch, &type_url, &change);
             }
             self.recorder.local(self.now, lane, &texts::digest_of_change(&change), || {

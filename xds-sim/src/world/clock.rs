@@ -8,14 +8,22 @@ use super::{
     Party, World, names,
     parts::{Item, Plane, Scheduled},
 };
-use crate::{options::Ties, oracle, situations::Situation};
+use crate::{
+    options::Ties,
+    oracle,
+    situations::Situation,
+    within::{self, Who, turn_of},
+};
 
 /// More events than this at one instant are a busy loop.
 const ENDLESS: u32 = 20_000;
 
+/// A scenario that lets time pass more often than this waits for something that never comes.
+const ENDLESS_WAITS: u32 = 100_000;
+
 /// More outputs than this at one instant are, too: thousands of watches of several clients are told of as many changes
 /// in runs that are sound.
-const ENDLESS_OUTPUTS: u32 = 1_000_000;
+const ENDLESS_OUTPUTS: u32 = 200_000;
 
 impl World {
     /// Lets time pass, jumping from one thing that is due to the next.
@@ -24,7 +32,19 @@ impl World {
     }
 
     /// Does everything that is to be done up to this time.
+    ///
+    /// Where a rule was broken before, the run is over: this does not come back then, and neither does a scenario
+    /// that waits for what never comes.
     pub fn run_until(&mut self, end: Time) {
+        self.waits += 1;
+        if self.waits > ENDLESS_WAITS {
+            let what = "it waits without end".into();
+            self.break_rule(&Who::Scenario.rule(), what);
+        }
+        if self.is_over() {
+            within::stop();
+        }
+        let _turn = turn_of(Who::World);
         while !self.is_over() && self.step(end) {}
         if end > self.now {
             self.pass_to(end);

@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 use xds_core::{Client, WatchId, client::Interest};
 
 use super::{
-    World,
+    Party, World,
     message::Text,
     names,
     parts::{Act, Item, Watch},
@@ -15,6 +15,7 @@ use crate::{
     oracle::Event,
     situations::Situation,
     trace::{LaneKind, Sort, What},
+    within::{Who, turn_of},
 };
 
 /// Applications.
@@ -39,6 +40,7 @@ impl World {
             Some(name) if names::is_glob(name) => Interest::Glob(name),
             Some(name) => Interest::Name(name),
         };
+        let _turn = turn_of(Who::Core(Party::Client(client), "begins a watch"));
         let watch = node.core.watch(self.types.get(kind)?, interest, now).ok()?;
         let wanted = name.as_deref().unwrap_or("*");
         let label = format!("{}/{} {wanted}", names::client(client), watch);
@@ -100,8 +102,10 @@ impl World {
         let now = self.now;
         let Some(node) = self.clients.get_mut(client) else { return };
         let Some(known) = node.watches.remove(&watch) else { return };
+        let _turn = turn_of(Who::Core(Party::Client(client), "ends a watch"));
         node.core.unwatch(watch, now);
         if let Some(application) = &mut node.application {
+            let _turn = turn_of(Who::Application);
             application.unwatched(watch);
         }
         let is_last = !node.watches.values().any(|other| other.kind == known.kind);
@@ -161,9 +165,11 @@ impl World {
         }
         let node = &mut self.clients[client];
         node.is_shut_down = true;
+        let _turn = turn_of(Who::Core(Party::Client(client), "shuts down"));
         node.core.shut_down(now);
         for (watch, known) in mem::take(&mut node.watches) {
             if let Some(application) = &mut node.application {
+                let _turn = turn_of(Who::Application);
                 application.unwatched(watch);
             }
             self.recorder.local(now, known.lane, b"unwatch", || What::new(Sort::Watch, "ends"));
@@ -191,6 +197,7 @@ impl World {
         node.core = Client::new(config, seed, self.now);
         let watches = mem::take(&mut node.watches);
         if let Some(application) = &mut node.application {
+            let _turn = turn_of(Who::Application);
             application.restarted();
         }
         self.recorder.local(self.now, node.lane, b"restart", || What::new(Sort::Note, "restarts"));
@@ -203,6 +210,7 @@ impl World {
 
     /// A client's driver calls it although nothing is due.
     pub fn wake_client(&mut self, client: usize) {
+        let _turn = turn_of(Who::Core(Party::Client(client), "is told of the time"));
         self.clients[client].core.handle_timeout(self.now);
         self.drain_client(client);
     }

@@ -82,6 +82,7 @@ impl World {
         self.strike(&lanes, "the server ends the stream");
         let now = self.now;
         self.close_by_server(server, key, 0, "");
+        let _turn = self.turn_of_server(server, "is told of the end of a stream");
         match (&mut self.servers[server].core, key) {
             (Plane::Core(core), StreamKey::Core(stream)) => {
                 core.handle_event(StreamEvent::Closed(stream), now);

@@ -14,7 +14,7 @@ use prost::Message as _;
 use xds_core::{client::ChannelEvent, proto};
 
 use super::{
-    FileState, LinkId, World,
+    FileState, LinkId, Party, World,
     message::Message,
     parts::{Item, Undo},
     texts,
@@ -23,6 +23,7 @@ use crate::{
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
+    within::{Who, turn_of},
 };
 
 /// How long nothing may happen to a file before it is read.
@@ -163,6 +164,10 @@ impl World {
                 });
                 self.links[link.at()].to_client.inbox.clear();
                 self.emit(&Event::FindsUnreadable { link });
+                let _turn = turn_of(Who::Core(
+                    Party::Client(client),
+                    "is told of a file that is unreadable",
+                ));
                 let event = ChannelEvent::Malformed(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
                 self.emit(&Event::Unreadable { link });

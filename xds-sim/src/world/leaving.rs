@@ -18,6 +18,7 @@ impl World {
     /// anew when the last one has ended. A control plane of the user's own starts anew at once.
     pub fn go_away(&mut self, server: usize, over: Duration) {
         let now = self.now;
+        let _turn = self.turn_of_server(server, "goes away");
         let Plane::Core(core) = &mut self.servers[server].core else {
             return self.restart_server(server);
         };

@@ -49,6 +49,7 @@ use crate::{
     situations::{Situation, Situations},
     tape::Choices,
     trace::{Header, Keep, LaneKind, Phase, Recorder, Trace, Violation},
+    within::{Who, turn_of},
 };
 
 /// The types of a world, of which the options take the first ones.
@@ -89,6 +90,8 @@ pub struct World {
     events: u64,
     events_at_instant: u32,
     outputs_at_instant: u32,
+    /// How often the scenario has let time pass.
+    waits: u32,
 }
 
 /// What is left of a world.
@@ -126,7 +129,10 @@ impl World {
                 seed + at as u64,
                 Time::ZERO,
             ),
-            application: config.application.as_ref().map(|make| make(at)),
+            application: config.application.as_ref().map(|make| {
+                let _turn = turn_of(Who::Application);
+                make(at)
+            }),
             lane: recorder.lane(LaneKind::Client, &names::client(at), None),
             view: at % (options.views.max(1) as usize),
             deadline: None,
@@ -181,12 +187,16 @@ impl World {
             events: 0,
             events_at_instant: 0,
             outputs_at_instant: 0,
+            waits: 0,
         }
     }
 
     fn plane(config: &Config, options: &Options, at: usize, incarnation: u32, now: Time) -> Plane {
         match &config.control_plane {
-            Some(make) => Plane::Own(make(at)),
+            Some(make) => {
+                let _turn = turn_of(Who::ControlPlane);
+                Plane::Own(make(at))
+            }
             None => {
                 let seed = u64::from(incarnation) << 8 | at as u64;
                 Plane::Core(Box::new(Server::new(
@@ -198,12 +208,15 @@ impl World {
         }
     }
 
-    pub(crate) fn end(mut self) -> Ended {
-        let header = Header::new(None, vec![self.options.to_string()]);
+    /// Tells the oracles that the run is over, which may have something to say of it.
+    pub(crate) fn finish_run(&mut self) {
         if self.violation.is_none() {
-            // What the oracles have come to is told with the end.
             self.emit(&Event::Ended);
         }
+    }
+
+    pub(crate) fn end(self) -> Ended {
+        let header = Header::new(None, vec![self.options.to_string()]);
         let hash = self.recorder.hash();
         Ended {
             hash,
@@ -237,6 +250,7 @@ impl World {
         if self.phase != Phase::Converge {
             return;
         }
+        let _turn = turn_of(Who::Application);
         let disagrees = self.clients.iter().find_map(|node| {
             let truth = |type_url: &TypeUrl, name: &str| {
                 let kind = self.types.iter().position(|known| known == type_url)?;
@@ -265,8 +279,9 @@ impl World {
         self.violation.get_or_insert(violation);
     }
 
-    pub(crate) fn note_panic(&mut self, text: &str) {
-        self.break_rule(&oracle::NO_PANIC, text.into());
+    /// Says that somebody panicked.
+    pub(crate) fn note_panic(&mut self, who: Who, text: String) {
+        self.break_rule(&who.rule(), text);
     }
 
     fn emit(&mut self, event: &Event<'_>) {
@@ -275,6 +290,7 @@ impl World {
         }
         let mut oracles = mem::take(&mut self.oracles);
         let mut report = Report::default();
+        let _turn = turn_of(Who::Oracle);
         for oracle in &mut oracles {
             oracle.on_event(event, self, &mut report);
         }

@@ -9,7 +9,7 @@ use xds_core::{
 };
 
 use super::{
-    LinkId, World,
+    LinkId, Party, World,
     files::Look,
     message::Message,
     parts::{Answer, Item, Pipe, Reach, StreamKey},
@@ -19,6 +19,7 @@ use crate::{
     oracle::{End, Event},
     situations::Situation,
     trace::{Sort, What},
+    within::{Who, turn_of},
 };
 
 /// A narrow network delivers what there is at multiples of this, in nanoseconds.
@@ -181,6 +182,7 @@ impl World {
         self.recorder.local(self.now, lane, b"open", || {
             What::new(Sort::Transport, format!("{channel} is open"))
         });
+        let _turn = turn_of(Who::Core(Party::Client(client), "opens a channel"));
         self.clients[client].core.handle_event(ChannelEvent::Opened(channel), self.now);
         self.emit(&Event::Opened { link });
         self.drain_client(client);
@@ -204,6 +206,7 @@ impl World {
             ChannelError::Unreachable(_) => End::Refused,
             _ => End::ByServer,
         };
+        let _turn = turn_of(Who::Core(Party::Client(client), "is told of the end of a channel"));
         let core = &mut self.clients[client].core;
         let ignored = core.stats().ignored_events;
         core.handle_event(ChannelEvent::Closed(channel, error), self.now);

@@ -11,7 +11,7 @@ use xds_core::{
 };
 
 use super::{
-    BadAnswer, LinkId, Reach, World,
+    BadAnswer, LinkId, Party, Reach, World,
     message::Message,
     parts::{Answer, Item},
 };
@@ -19,6 +19,7 @@ use crate::{
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
+    within::{Who, turn_of},
 };
 
 /// How long a gateway lets a request wait: longer than a server holds its first answer back, so that a client that has
@@ -193,11 +194,15 @@ impl World {
                 self.recorder.local(self.now, lane, b"unchanged", || {
                     What::new(Sort::Transport, format!("{channel}: nothing new"))
                 });
+                let _turn =
+                    turn_of(Who::Core(Party::Client(client), "is told that nothing has changed"));
                 let event = ChannelEvent::Unchanged(channel);
                 self.clients[client].core.handle_event(event, self.now);
                 self.emit(&Event::Unchanged { link });
             }
             Answer::Unusable(why) => {
+                let _turn =
+                    turn_of(Who::Core(Party::Client(client), "is told of an answer that is none"));
                 let event = ChannelEvent::Malformed(channel, why.into());
                 self.clients[client].core.handle_event(event, self.now);
             }

@@ -14,11 +14,17 @@ use super::{
     parts::{Party, Plane, StreamKey},
     texts,
 };
-use crate::{options::Transport, oracle::Event, situations::Situation};
+use crate::{
+    options::Transport,
+    oracle::Event,
+    situations::Situation,
+    within::{Turn, Who, turn_of},
+};
 
 impl World {
     pub(super) fn fire_server(&mut self, at: usize) {
         if !self.is_starved(Party::Server(at)) {
+            let _turn = self.turn_of_server(at, "is told of the time");
             match &mut self.servers[at].core {
                 Plane::Core(server) => server.handle_timeout(self.now),
                 Plane::Own(plane) => plane.handle_timeout(self.now),
@@ -27,12 +33,21 @@ impl World {
         self.drain_server(at);
     }
 
+    /// Whoever serves has the word.
+    pub(super) fn turn_of_server(&self, at: usize, what: &'static str) -> Turn {
+        turn_of(match self.servers[at].core {
+            Plane::Core(_) => Who::Core(Party::Server(at), what),
+            Plane::Own(_) => Who::ControlPlane,
+        })
+    }
+
     /// Takes what a server hands out.
     pub(super) fn drain_server(&mut self, at: usize) {
         if self.is_starved(Party::Server(at)) {
             self.servers[at].deadline = None;
             return;
         }
+        let _turn = self.turn_of_server(at, "is drained");
         match &self.servers[at].core {
             Plane::Core(_) => self.drain_core(at),
             Plane::Own(_) => self.drain_own(at),
@@ -121,6 +136,7 @@ impl World {
         }
         let (server, Some(StreamKey::Core(stream))) = (it.server, it.stream) else { return };
         let (now, mut frame) = (self.now, Frame::default());
+        let _turn = self.turn_of_server(server, "writes responses");
         while let Some(core) = self.core(server)
             && core.poll_transmit(stream, now, &mut frame).is_some()
         {
@@ -182,6 +198,7 @@ impl World {
             if let Some(request) = message.request() {
                 self.emit(&Event::Arrived { link, request });
             }
+            let _turn = self.turn_of_server(at, "reads a request");
             match (&mut self.servers[at].core, stream) {
                 (Plane::Core(server), StreamKey::Core(stream)) => {
                     server.handle_event(StreamEvent::Message(stream, bytes), now);
@@ -204,6 +221,7 @@ impl World {
     pub(super) fn accept(&mut self, at: usize, via: &Via) -> Option<StreamKey> {
         let (now, stream) = (self.now, self.next_stream);
         self.next_stream += 1;
+        let _turn = self.turn_of_server(at, "takes a stream");
         match &mut self.servers[at].core {
             Plane::Core(server) => server.accept(via.clone(), now).ok().map(StreamKey::Core),
             Plane::Own(plane) => {
@@ -220,6 +238,7 @@ impl World {
         it.to_server.inbox.clear();
         self.servers[at].links.retain(|(known, _)| *known != key);
         let now = self.now;
+        let _turn = self.turn_of_server(at, "is told of the end of a stream");
         match (&mut self.servers[at].core, key) {
             (Plane::Core(server), StreamKey::Core(stream)) => {
                 server.handle_event(StreamEvent::Closed(stream), now);

@@ -128,6 +128,7 @@ impl World {
             return;
         }
         let now = self.now;
+        let _turn = self.turn_of_server(server, "takes a change");
         let mut transaction = match self.options.views {
             0 | 1 => Transaction::new(),
             _ => Transaction::in_view(names::view(view)),

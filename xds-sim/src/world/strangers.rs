@@ -143,6 +143,7 @@ impl World {
     fn hear_stranger(&mut self, server: usize, stream: StreamId, message: Bytes) {
         self.count_event();
         let now = self.now;
+        let _turn = self.turn_of_server(server, "reads a request of a stranger");
         let Some(core) = self.core(server) else { return };
         let before = core.stats().malformed_requests;
         core.handle_event(StreamEvent::Message(stream, message), now);

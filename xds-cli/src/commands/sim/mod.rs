@@ -4,7 +4,7 @@ mod artifacts;
 mod many;
 mod progress;
 
-use std::{fs, panic, path::Path};
+use std::{fs, path::Path};
 
 use clap::ColorChoice;
 use xds_sim::{Config, Failure as Broken, Outcome, record_seed, record_tape, shrink, trace::Trace};
@@ -21,15 +21,11 @@ use crate::{
 };
 
 pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure> {
-    // A panic of the cores is a finding like others, told with the run that led to it.
-    panic::set_hook(Box::new(|_| {}));
-    let result = match command {
+    match command {
         SimCommand::Run(args) => many::run(args, color),
         SimCommand::Replay(args) => replay(args),
         SimCommand::Shrink(args) => shrink_one(args),
-    };
-    drop(panic::take_hook());
-    result
+    }
 }
 
 fn replay(args: ReplayArgs) -> Result<(), Failure> {
