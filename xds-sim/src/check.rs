@@ -2,22 +2,23 @@
 
 use std::{any::TypeId, env, fmt, sync::Arc};
 
-use xds_core::Time;
-
 use crate::{
     options::Options,
-    oracle::Rule,
+    oracle::Oracle,
+    run::run,
     shrink::{Effort, shrink},
     situations::Situations,
     storm::storm,
     tape::{Choices, Span, Tape},
-    trace::{Header, Keep, Recorder, Trace, Violation},
-    within::{self, Ended, Who},
+    trace::{Keep, Trace, Violation},
     world::{Application, ControlPlane, World},
 };
 
 /// What is made anew for each client or server of a run: it is given the position.
 type Make<T> = Arc<dyn Fn(usize) -> Box<T> + Send + Sync>;
+
+/// What makes a judge for runs of a kind.
+type Judges = Arc<dyn Fn(&Options) -> Box<dyn Oracle> + Send + Sync>;
 
 type Scenario = Arc<dyn Fn(&mut World) + Send + Sync>;
 type Adjust = Arc<dyn Fn(&mut Options) + Send + Sync>;
@@ -33,13 +34,15 @@ pub struct Config {
     pub judge: Judge,
     /// How hard [`check`] tries to make a failure small.
     pub effort: Effort,
-    scenario: Scenario,
+    pub(crate) scenario: Scenario,
     /// Which function the scenario is.
     scenario_type: TypeId,
     fixed: Option<Options>,
     adjust: Option<Adjust>,
     pub(crate) control_plane: Option<Make<dyn ControlPlane>>,
     pub(crate) application: Option<Make<dyn Application>>,
+    pub(crate) oracles: Vec<Judges>,
+    situations: Vec<&'static str>,
 }
 
 /// What it takes to have a run again.
@@ -86,6 +89,8 @@ impl Config {
             adjust: None,
             control_plane: None,
             application: None,
+            oracles: Vec::new(),
+            situations: Vec::new(),
         }
     }
 
@@ -133,11 +138,70 @@ impl Config {
         self
     }
 
+    /// Lets an oracle of the caller's judge runs beside ours. It is made anew for each run, of which it is told the
+    /// options.
+    ///
+    /// ```
+    /// use xds_sim::{
+    ///     Config, World, check,
+    ///     options::{Streams, Transport},
+    ///     oracle::{Event, Oracle, Report, Rule},
+    ///     sometimes, storm,
+    /// };
+    ///
+    /// const FEW: Rule = Rule::new("few-streams", "a client has three streams at a time, at most");
+    ///
+    /// struct FewStreams;
+    ///
+    /// impl Oracle for FewStreams {
+    ///     fn rules(&self) -> &'static [Rule] {
+    ///         &[FEW]
+    ///     }
+    ///
+    ///     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+    ///         let Event::Opened { link } = event else { return };
+    ///         let client = world.link(*link).client;
+    ///         let streams = world.links(client).count();
+    ///         report.ensure(streams <= 3, FEW, || format!("client-{client} has {streams}"));
+    ///         if streams > 1 {
+    ///             sometimes("a client has several streams");
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let config = Config::default()
+    ///     .with_runs(100)
+    ///     .with_options(|it| {
+    ///         (it.transport, it.streams) = (Transport::Streams, Streams::Aggregated);
+    ///     })
+    ///     .with_oracle(|_| Box::new(FewStreams))
+    ///     .with_situation("a client has several streams");
+    /// check(&config, storm);
+    /// ```
+    #[must_use]
+    pub fn with_oracle(
+        mut self,
+        make: impl Fn(&Options) -> Box<dyn Oracle> + Send + Sync + 'static,
+    ) -> Self {
+        self.oracles.push(Arc::new(make));
+        self
+    }
+
+    /// Says that the runs have to come to a situation, at least one of them once: one that is counted with
+    /// [`sometimes`](crate::sometimes()), or one of [ours](crate::Situation::as_str). [`check`] fails if they
+    /// do not, unless the environment has it make other runs.
+    #[must_use]
+    pub fn with_situation(mut self, name: &'static str) -> Self {
+        self.situations.push(name);
+        self
+    }
+
     /// What it takes to have one of the runs again.
-    fn remake(&self) -> Remake {
+    pub(crate) fn remake(&self) -> Remake {
         let is_own = self.scenario_type != type_of(&storm)
             || self.control_plane.is_some()
-            || self.application.is_some();
+            || self.application.is_some()
+            || !self.oracles.is_empty();
         match self.fixed.is_some() || self.adjust.is_some() {
             _ if is_own => Remake::Config,
             true => Remake::Options,
@@ -323,102 +387,13 @@ pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(T
     (failure.violation.invariant == invariant).then_some((failure.tape, failure.spans))
 }
 
-/// A run that was made.
-struct Ran {
-    outcome: Outcome,
-    trace: Trace,
-    /// Its choices, if it went wrong.
-    broken: Option<Tape>,
-}
-
-fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> Ran {
-    let options = config.options(&mut choices);
-    let drawn = choices.taken().len();
-    let before = (options.clone(), choices.to_tape());
-    let world = within::catch(Who::World, || World::new(options, choices, config, keep));
-    let mut world = match world {
-        Ended::Well(world) => world,
-        Ended::Stopped => return without_world(seed, before, config, Who::World, "it ends".into()),
-        Ended::Panicked(who, what) => return without_world(seed, before, config, who, what),
-    };
-    let ended = within::catch(Who::Scenario, || (config.scenario)(&mut world));
-    if let Ended::Panicked(who, what) = ended {
-        world.note_panic(who, what);
-    }
-    if let Ended::Panicked(who, what) = within::catch(Who::World, || world.finish_run()) {
-        world.note_panic(who, what);
-    }
-    let ended = world.end();
-    let mut trace = ended.trace;
-    trace.header.seed = seed;
-    let tape = ended.choices.to_tape();
-    if ended.violation.is_some() || seed.is_none() {
-        trace.header.tape = Some(tape.to_string());
-    }
-    let broken = ended.violation.is_some().then(|| tape.clone());
-    let failure = ended.violation.zip(broken.clone()).map(|(violation, tape)| Failure {
-        seed,
-        options: ended.options.clone(),
-        violation,
-        tape,
-        spans: ended.choices.spans().to_vec(),
-        drawn,
-        remake: config.remake(),
-        trace: trace.clone(),
-    });
-    let outcome = Outcome {
-        seed,
-        options: ended.options,
-        events: ended.events,
-        hash: ended.hash,
-        tape,
-        situations: ended.situations,
-        violation: failure,
-    };
-    Ran { outcome, trace, broken }
-}
-
-/// A run that came to nothing: what it is made of could not be made.
-fn without_world(
-    seed: Option<u64>,
-    (options, tape): (Options, Tape),
-    config: &Config,
-    who: Who,
-    what: String,
-) -> Ran {
-    let Rule { id: invariant, sentence: rule } = who.rule();
-    let violation = Violation { invariant, rule, what, at: Time::ZERO, number: 0 };
-    let mut header = Header::new(seed, vec![options.to_string()]);
-    header.tape = Some(tape.to_string());
-    let trace = Recorder::new(Keep::Nothing).finish(header, Some(violation.clone()));
-    let failure = Failure {
-        seed,
-        options: options.clone(),
-        violation,
-        tape: tape.clone(),
-        spans: Vec::new(),
-        drawn: usize::MAX, // All of the tape.
-        remake: config.remake(),
-        trace: trace.clone(),
-    };
-    let outcome = Outcome {
-        seed,
-        options,
-        events: 0,
-        hash: 0,
-        tape: tape.clone(),
-        situations: Situations::default(),
-        violation: Some(failure),
-    };
-    Ran { outcome, trace, broken: Some(tape) }
-}
-
 /// Makes many runs of a scenario: for tests. `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` in the
 /// environment choose other runs than the configuration says.
 ///
 /// # Panics
 ///
-/// If a rule is broken in one of them, or somebody panics: with the seed, the options, the rule, and the smallest run
+/// If none of them comes to a [situation](Config::with_situation) that they have to come to. If a rule is broken in
+/// one of them, or somebody panics: with the seed, the options, the rule, and the smallest run
 /// that breaks it. If the configuration was [made for another scenario](Config::new), or the environment says what is
 /// no number or no tape.
 pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
@@ -428,6 +403,7 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
         "the configuration has a scenario of its own, and another one is given: Config::default() has none to lose"
     );
     let config = Config { scenario_type, scenario: Arc::new(scenario), ..config.clone() };
+    let runs = config.runs;
     let config = config.with_environment();
     let mut report = Report::default();
     if let Ok(text) = env::var("XDS_SIM_TAPE") {
@@ -438,6 +414,13 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
     for seed in config.first_seed..config.first_seed.saturating_add(config.runs) {
         report.add(run_seed(seed, &config), &config);
     }
+    let situations = config.situations.iter();
+    let missing: Vec<_> = situations.filter(|it| report.situations.hits_of(it) == 0).collect();
+    assert!(
+        missing.is_empty() || config.runs < runs,
+        "{} runs never came to what they have to come to: {missing:?}",
+        report.runs
+    );
     report
 }
 

@@ -43,6 +43,9 @@
 //! check(&Config::default().with_runs(20), scenario);
 //! ```
 //!
+//! What else has to hold is said by an [`Oracle`](oracle::Oracle) of one's own
+//! ([`Config::with_oracle`]), and what runs have to come to by [`sometimes`] and [`Config::with_situation`].
+//!
 //! [`check`](check()) takes `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` from the environment.
 //!
 //! [`script`] runs protocol scenarios written as text, whose printed answers are the expectation, on a
@@ -53,6 +56,7 @@
 pub mod check;
 pub mod options;
 pub mod oracle;
+mod run;
 pub mod script;
 pub mod shrink;
 pub mod situations;
@@ -74,4 +78,5 @@ pub use situations::{Situation, Situations};
 pub use storm::storm;
 pub use tape::Tape;
 pub use toy::{Toy, ToyType};
+pub use within::sometimes;
 pub use world::{Application, ControlPlane, Reply, World};

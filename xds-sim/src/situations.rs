@@ -1,6 +1,6 @@
 //! Situations that runs have to come to, or the rules about them were shown of nothing.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// A situation that is rare enough to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -319,11 +319,12 @@ impl fmt::Display for Situation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Situations {
     hits: [u64; Situation::ALL.len()],
+    own: BTreeMap<&'static str, u64>,
 }
 
 impl Default for Situations {
     fn default() -> Self {
-        Self { hits: [0; Situation::ALL.len()] }
+        Self { hits: [0; Situation::ALL.len()], own: BTreeMap::new() }
     }
 }
 
@@ -337,6 +338,25 @@ impl Situations {
     #[must_use]
     pub fn hits(&self, situation: Situation) -> u64 {
         self.hits[situation as usize]
+    }
+
+    /// Those of the user's own that were [counted](crate::sometimes), by name.
+    pub fn own(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.own.iter().map(|(name, hits)| (*name, *hits))
+    }
+
+    /// How often a situation of this name was come to, of the user's own or not.
+    #[must_use]
+    pub fn hits_of(&self, name: &str) -> u64 {
+        let ours = self.iter().find(|(situation, _)| situation.as_str() == name);
+        self.own.get(name).copied().or_else(|| ours.map(|(_, hits)| hits)).unwrap_or_default()
+    }
+
+    /// Adds situations of the user's own.
+    pub(crate) fn add_own(&mut self, reached: BTreeMap<&'static str, u64>) {
+        for (name, hits) in reached {
+            *self.own.entry(name).or_default() += hits;
+        }
     }
 
     /// Every situation with how often it was come to.
@@ -354,6 +374,7 @@ impl Situations {
         for (hits, more) in self.hits.iter_mut().zip(other.hits) {
             *hits += more;
         }
+        self.add_own(other.own.clone());
     }
 }
 

@@ -1,11 +1,12 @@
-//! Whose code is running, so that a panic is told as whose it is.
+//! Whose code is running, so that a panic is told as whose it is, and what users count in their own.
 //!
 //! All of it is of the thread that makes a run.
 
 use std::{
     any::Any,
     cell::{Cell, RefCell},
-    fmt,
+    collections::BTreeMap,
+    fmt, mem,
     panic::{self, AssertUnwindSafe},
     sync::Once,
     thread,
@@ -74,6 +75,7 @@ thread_local! {
     /// Whether a run is made, and where it panicked.
     static RUN: Cell<bool> = const { Cell::new(false) };
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static REACHED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// Somebody has the word until this is dropped. A panic leaves it as it is, for who catches it.
@@ -152,4 +154,39 @@ fn listen() {
             }
         }));
     });
+}
+
+/// Counts a situation of the user's own, by name: in a scenario, an application, a control plane or an oracle. Outside
+/// of a run nothing happens.
+///
+/// A situation that [`Config::with_situation`](crate::Config::with_situation) names has to be come to in one run of
+/// those that [`check`](crate::check()) makes, at least: otherwise what was to be shown about it was shown of
+/// nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use xds_sim::{Config, World, check, sometimes, storm::settle};
+///
+/// let scenario = |world: &mut World| {
+///     world.watch(0, 0, Some("r0"));
+///     if world.choices().chance("restart", 500) {
+///         world.restart_server(0);
+///         sometimes("the server restarts before it was asked");
+///     }
+///     world.advance(Duration::from_secs(1));
+///     settle(world);
+/// };
+/// let config = Config::default().with_situation("the server restarts before it was asked");
+/// let report = check(&config.with_runs(20), scenario);
+/// assert!(report.situations.own().all(|(_, hits)| hits > 0));
+/// ```
+pub fn sometimes(name: &'static str) {
+    if RUN.get() {
+        REACHED.with_borrow_mut(|reached| *reached.entry(name).or_default() += 1);
+    }
+}
+
+/// What was counted since the last time.
+pub(crate) fn take_reached() -> BTreeMap<&'static str, u64> {
+    REACHED.with_borrow_mut(mem::take)
 }

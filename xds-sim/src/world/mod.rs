@@ -120,7 +120,13 @@ impl World {
             TYPES.iter().take(options.types as usize).map(|&url| url.into()).collect();
         let seed = u64::from(choices.below("seed of cores", 1 << 16));
         let oracles = match config.judge {
-            Judge::Everything => oracle::all(&options),
+            Judge::Everything => {
+                let own = config.oracles.iter().map(|make| {
+                    let _turn = turn_of(Who::Oracle);
+                    make(&options)
+                });
+                oracle::all(&options).into_iter().chain(own).collect()
+            }
             Judge::Nothing => Vec::new(),
         };
         let clients = (0..options.clients as usize).map(|at| ClientNode {

@@ -1,0 +1,107 @@
+//! Making one run.
+
+use xds_core::Time;
+
+use crate::{
+    check::{Config, Failure, Outcome},
+    options::Options,
+    oracle::Rule,
+    situations::Situations,
+    tape::{Choices, Tape},
+    trace::{Header, Keep, Recorder, Trace, Violation},
+    within::{self, Ended, Who},
+    world::World,
+};
+
+/// A run that was made.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) trace: Trace,
+    /// Its choices, if it went wrong.
+    pub(crate) broken: Option<Tape>,
+}
+
+/// Makes a run.
+pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep: Keep) -> Ran {
+    drop(within::take_reached());
+    let options = config.options(&mut choices);
+    let drawn = choices.taken().len();
+    let before = (options.clone(), choices.to_tape());
+    let world = within::catch(Who::World, || World::new(options, choices, config, keep));
+    let mut world = match world {
+        Ended::Well(world) => world,
+        Ended::Stopped => return without_world(seed, before, config, Who::World, "it ends".into()),
+        Ended::Panicked(who, what) => return without_world(seed, before, config, who, what),
+    };
+    let ended = within::catch(Who::Scenario, || (config.scenario)(&mut world));
+    if let Ended::Panicked(who, what) = ended {
+        world.note_panic(who, what);
+    }
+    if let Ended::Panicked(who, what) = within::catch(Who::World, || world.finish_run()) {
+        world.note_panic(who, what);
+    }
+    let mut ended = world.end();
+    ended.situations.add_own(within::take_reached());
+    let mut trace = ended.trace;
+    trace.header.seed = seed;
+    let tape = ended.choices.to_tape();
+    if ended.violation.is_some() || seed.is_none() {
+        trace.header.tape = Some(tape.to_string());
+    }
+    let broken = ended.violation.is_some().then(|| tape.clone());
+    let failure = ended.violation.zip(broken.clone()).map(|(violation, tape)| Failure {
+        seed,
+        options: ended.options.clone(),
+        violation,
+        tape,
+        spans: ended.choices.spans().to_vec(),
+        drawn,
+        remake: config.remake(),
+        trace: trace.clone(),
+    });
+    let outcome = Outcome {
+        seed,
+        options: ended.options,
+        events: ended.events,
+        hash: ended.hash,
+        tape,
+        situations: ended.situations,
+        violation: failure,
+    };
+    Ran { outcome, trace, broken }
+}
+
+/// A run that came to nothing: what it is made of could not be made.
+fn without_world(
+    seed: Option<u64>,
+    (options, tape): (Options, Tape),
+    config: &Config,
+    who: Who,
+    what: String,
+) -> Ran {
+    let Rule { id: invariant, sentence: rule } = who.rule();
+    let violation = Violation { invariant, rule, what, at: Time::ZERO, number: 0 };
+    let mut header = Header::new(seed, vec![options.to_string()]);
+    header.tape = Some(tape.to_string());
+    let trace = Recorder::new(Keep::Nothing).finish(header, Some(violation.clone()));
+    let failure = Failure {
+        seed,
+        options: options.clone(),
+        violation,
+        tape: tape.clone(),
+        spans: Vec::new(),
+        drawn: usize::MAX, // All of the tape.
+        remake: config.remake(),
+        trace: trace.clone(),
+    };
+    let outcome = Outcome {
+        seed,
+        options,
+        events: 0,
+        hash: 0,
+        tape: tape.clone(),
+        situations: Situations::default(),
+        violation: Some(failure),
+    };
+    Ran { outcome, trace, broken: Some(tape) }
+}
