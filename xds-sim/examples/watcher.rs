@@ -4,15 +4,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use xds_core::{
-    TypeUrl, WatchId,
-    client::{DataErrorPolicy, Notice},
-};
-use xds_sim::{
-    Application, Config, check,
-    options::{Action, Actions, Lies, ProfileName},
-    storm,
-};
+use xds_core::{TypeUrl, WatchId, client::Notice};
+use xds_sim::{Application, Config, Options, check, storm};
 
 /// What is to be tried out: what each watch led to.
 #[derive(Default)]
@@ -47,11 +40,8 @@ impl Application for Clusters {
 
 /// Makes the runs.
 pub(crate) fn main() {
-    let config = Config::default().with_runs(300).with_options(|options| {
-        (options.types, options.lies, options.profile) = (1, Lies::NONE, ProfileName::Grpc);
-        options.data_errors = DataErrorPolicy::DropCached;
-        options.actions = Actions::NONE.with(Action::Unwatch).with(Action::Delete);
-    });
+    // In plain worlds, what an application holds in the end is what is true.
+    let config = Config::default().with_runs(300).with_options(Options::plain);
     let config = config.with_application(|_| Box::new(Clusters::default()));
     let report = check(&config, storm);
     println!("{} runs, {} events: the table was always right", report.runs, report.events);

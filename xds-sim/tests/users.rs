@@ -1,6 +1,7 @@
 //! What users bring into a world: it is theirs that is tried out, and it is said whose fault something is.
 
 use std::{
+    collections::BTreeMap,
     env,
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
@@ -25,24 +26,17 @@ fn told(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) 
     let panic = catch_unwind(AssertUnwindSafe(|| check(config, scenario)));
     let panic = panic.expect_err("something is wrong");
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .expect("it is told in words")
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("it is told in words")
 }
 
 fn mine(world: &mut World) {
     storm(world);
-    world.fail(
-        "MINE",
-        "Nobody comes to the end of this scenario.",
-        "it has come to the end",
-    );
+    world.fail("MINE", "Nobody comes to the end of this scenario.", "it has come to the end");
 }
 
 /// The text of a constant in a generated test.
 fn constant(source: &str, name: &str) -> String {
-    let (_, rest) = source
-        .split_once(&format!("const {name}: &str ="))
-        .expect(name);
+    let (_, rest) = source.split_once(&format!("const {name}: &str =")).expect(name);
     let (literal, _) = rest.split_once(";\n").expect("its end");
     let literal = literal.trim().trim_matches('"');
     literal.split("\\\n").map(str::trim_start).collect()
@@ -67,14 +61,8 @@ fn what_is_printed_of_a_users_run_is_not_said_to_be_a_storm() {
     let again = run_again(&source, &config).expect("it fails again with its own configuration");
     assert_eq!(again.violation.invariant, "MINE");
     let text = failure.to_text(None);
-    assert!(
-        !text.contains("xds sim replay"),
-        "the command line knows nothing of it:\n{text}"
-    );
-    assert!(
-        text.contains(&format!("XDS_SIM_TAPE={} cargo test", failure.tape)),
-        "{text}"
-    );
+    assert!(!text.contains("xds sim replay"), "the command line knows nothing of it:\n{text}");
+    assert!(text.contains(&format!("XDS_SIM_TAPE={} cargo test", failure.tape)), "{text}");
 }
 
 #[test]
@@ -82,10 +70,7 @@ fn the_command_line_is_told_the_options_where_they_were_not_drawn() {
     let config = Config::default().with_options(|it| it.clock_grain = Duration::from_secs(1_000));
     let failure = failure_of(&config);
     let text = failure.to_text(None);
-    assert!(
-        !text.contains("replay --tape"),
-        "its options would be drawn:\n{text}"
-    );
+    assert!(!text.contains("replay --tape"), "its options would be drawn:\n{text}");
     let (options, tape) = (failure.options.differences(), failure.tape_after_options());
     let again = format!("again: xds sim replay --options \"{options}\" --tape {tape}");
     assert!(text.contains(&again), "{again}\n{text}");
@@ -119,18 +104,11 @@ fn a_control_plane_that_always_has_something_to_say_is_told() {
         |stream| Reply::End(stream, 14, "again".into()),
     ];
     for reply in replies {
-        let config = Config::default().with_control_plane(move |_| {
-            Box::new(Babbler {
-                stream: None,
-                reply,
-            })
-        });
+        let config = Config::default()
+            .with_control_plane(move |_| Box::new(Babbler { stream: None, reply }));
         let violation = failure_of(&config).violation;
         assert_eq!(violation.invariant, "IC38", "{violation:?}");
-        assert!(
-            violation.what.contains("the control plane of server-0"),
-            "{violation:?}"
-        );
+        assert!(violation.what.contains("the control plane of server-0"), "{violation:?}");
     }
     println!("covers: IC38");
 }
@@ -152,16 +130,10 @@ fn numbers_of_which_there_is_no_run_are_refused() {
         let error = word.parse::<Options>().expect_err(word).to_string();
         assert!(error.contains(field), "{word}: {error}");
     }
-    let text = "types=9 actions={empty}"
-        .parse::<Options>()
-        .expect_err("nine")
-        .to_string();
+    let text = "types=9 actions={empty}".parse::<Options>().expect_err("nine").to_string();
     assert!(text.contains("from 1 to 4"), "{text}");
     let text = told(&Config::default().with_options(|it| it.servers = 0), storm);
-    assert!(
-        text.contains("servers=0") && text.contains("from 1 to 3"),
-        "{text}"
-    );
+    assert!(text.contains("servers=0") && text.contains("from 1 to 3"), "{text}");
 }
 
 #[test]
@@ -173,10 +145,7 @@ fn an_assertion_of_the_scenario_is_the_scenarios() {
     let violation = failure_of(&config).violation;
     assert_eq!(violation.invariant, "scenario", "{violation:?}");
     assert!(violation.what.contains("too few clients"), "{violation:?}");
-    assert!(
-        violation.what.contains("tests/users.rs"),
-        "it says where: {violation:?}"
-    );
+    assert!(violation.what.contains("tests/users.rs"), "it says where: {violation:?}");
 }
 
 /// An application that cannot hear anything.
@@ -201,11 +170,7 @@ fn a_panic_while_a_world_is_made_is_told_with_its_seed() {
     let config =
         Config::default().with_application(|_| -> Box<dyn Application> { panic!("no way") });
     let failure = failure_of(&config);
-    assert_eq!(
-        failure.violation.invariant, "application",
-        "{:?}",
-        failure.violation
-    );
+    assert_eq!(failure.violation.invariant, "application", "{:?}", failure.violation);
     assert_eq!(failure.seed, Some(0));
 }
 
@@ -245,25 +210,13 @@ fn what_the_environment_says_is_done_or_refused() {
     }
     let say = |seed: &str| {
         let mut command = Command::new(env::current_exe().expect("a test has a file"));
-        command.args([
-            "--exact",
-            "what_the_environment_says_is_done_or_refused",
-            "--nocapture",
-        ]);
-        let output = command
-            .env(CHILD, "1")
-            .env("XDS_SIM_SEED", seed)
-            .output()
-            .expect("it starts");
+        command.args(["--exact", "what_the_environment_says_is_done_or_refused", "--nocapture"]);
+        let output = command.env(CHILD, "1").env("XDS_SIM_SEED", seed).output().expect("it starts");
         String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr)
     };
     assert!(say("0x5eed").contains("seed 24301 runs 1"));
-    assert!(
-        say("seed").contains("XDS_SIM_SEED=seed is no number"),
-        "{}",
-        say("seed")
-    );
+    assert!(say("seed").contains("XDS_SIM_SEED=seed is no number"), "{}", say("seed"));
 }
 
 const FEW: Rule = Rule::new("few-responses", "a run has three responses at most");
@@ -282,9 +235,7 @@ impl Oracle for FewResponses {
     fn on_event(&mut self, event: &Event<'_>, _: &World, report: &mut Report) {
         if let Event::Responded { .. } = event {
             self.responses += 1;
-            report.ensure(self.responses <= 3, FEW, || {
-                format!("{} responses", self.responses)
-            });
+            report.ensure(self.responses <= 3, FEW, || format!("{} responses", self.responses));
         }
     }
 }
@@ -296,11 +247,7 @@ fn an_oracle_of_ones_own_judges_and_its_run_can_be_had_again() {
     assert_eq!(failure.violation.invariant, "few-responses");
     let again = run_again(&failure.to_test(), &config).expect("it fails again");
     assert_eq!(again.violation.invariant, "few-responses");
-    assert!(
-        !failure.to_text(None).contains("xds sim replay"),
-        "{}",
-        failure.to_text(None)
-    );
+    assert!(!failure.to_text(None).contains("xds sim replay"), "{}", failure.to_text(None));
 }
 
 #[test]
@@ -315,13 +262,48 @@ fn a_situation_that_no_run_comes_to_is_a_failure() {
     };
     let config = Config::default().with_runs(100).with_situation("seven");
     let report = check(&config, scenario);
-    assert!(
-        (1..50).contains(&report.situations.hits_of("seven")),
-        "{report:?}"
-    );
+    assert!((1..50).contains(&report.situations.hits_of("seven")), "{report:?}");
     let text = told(&config.clone().with_situation("eleven"), scenario);
     assert!(text.contains("[\"eleven\"]"), "{text}");
     let expired = Situation::Expired.as_str();
     assert!(told(&config.with_situation(expired), scenario).contains(expired));
     sometimes("outside of a run it counts nothing");
+}
+
+/// A table that is never told what is gone.
+#[derive(Default)]
+struct Hoarder {
+    by_watch: BTreeMap<WatchId, (TypeUrl, String, Bytes)>,
+}
+
+impl Application for Hoarder {
+    fn notified(&mut self, watch: WatchId, url: &TypeUrl, name: Option<&str>, notice: &Notice) {
+        if let (Notice::Changed(Ok(resource)), Some(name)) = (notice, name) {
+            let value = (url.clone(), name.into(), resource.bytes.clone());
+            self.by_watch.insert(watch, value);
+        }
+    }
+
+    fn unwatched(&mut self, watch: WatchId) {
+        self.by_watch.remove(&watch);
+    }
+
+    fn restarted(&mut self) {
+        self.by_watch.clear();
+    }
+
+    fn agrees_with(&self, truth: &dyn Fn(&TypeUrl, &str) -> Option<Bytes>) -> Result<(), String> {
+        let held = self.by_watch.values();
+        let mut wrong = held.filter(|(url, name, bytes)| truth(url, name).as_ref() != Some(bytes));
+        wrong.next().map_or(Ok(()), |(_, name, _)| Err(format!("{name} is held")))
+    }
+}
+
+#[test]
+fn a_watcher_that_is_wrong_is_found_out() {
+    let config = Config::default().with_options(Options::plain);
+    let config = config.with_application(|_| Box::<Hoarder>::default());
+    let violation = failure_of(&config).violation;
+    assert_eq!(violation.invariant, "application", "{violation:?}");
+    assert!(violation.what.ends_with("is held"), "{violation:?}");
 }

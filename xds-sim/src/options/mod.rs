@@ -360,6 +360,38 @@ impl Options {
         self
     }
 
+    /// Leaves out all because of which an application is right to believe something else than what is true, or has to
+    /// look twice: what is left is clusters that come, change and go, watched by name, under every fault of the network
+    /// and of servers. For [`Config::with_options`](crate::Config::with_options), and applications that
+    /// [compare](crate::Application::agrees_with) what they hold with what is true.
+    ///
+    /// | left out | because |
+    /// |---|---|
+    /// | all types but clusters | nobody is told that endpoints or routes are gone, in the state-of-the-world variant: they go with what refers to them |
+    /// | [`DataErrorPolicy::KeepCached`] | a client that keeps what is gone has it, and says so beside the value |
+    /// | [`ProfileName::Envoy`] | it keeps what is gone, and refuses a response whole for one bad resource |
+    /// | [`Lie`]s | who was lied to believes it |
+    /// | [`Action::SetError`] | who was told an error has that and not the resource |
+    /// | [`Action::SetForAWhile`] | what was not renewed in time is gone for the client alone |
+    /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchWhenTold`] | a watch of many is told in [`Application::changed`](crate::Application::changed), of one by one |
+    /// | [`Action::WatchAlias`] | the other name of a resource is nothing that is true by itself |
+    /// | [`Action::Move`], [`Action::SetBad`] | a client that is moved, or refuses, has the old state for a while |
+    pub fn plain(&mut self) {
+        (self.types, self.lies, self.profile) = (1, Lies::NONE, ProfileName::Grpc);
+        self.data_errors = DataErrorPolicy::DropCached;
+        let plain = [
+            Action::Unwatch,
+            Action::WatchAgain,
+            Action::Delete,
+            Action::SetBack,
+            Action::Storm,
+            Action::Empty,
+            Action::SlowWatcher,
+            Action::WatchMany,
+        ];
+        self.actions = plain.into_iter().filter(|it| self.actions.contains(*it)).collect();
+    }
+
     /// Whether clients drop what their servers report to be bad or gone.
     #[must_use]
     pub fn drops_cached(&self) -> bool {

@@ -34,6 +34,11 @@ pub trait Application {
     /// Everything works, and the servers have these resources: `truth` answers with the bytes of one by type
     /// and name.
     ///
+    /// An application may be right and hold something else: whoever was told an error, or watches what nobody is
+    /// told the end of, has what it was told. Runs with [`Options::plain`](crate::Options::plain) have
+    /// nothing of that, and its documentation says of each thing why; without it, an application compares what
+    /// it knows to be comparable.
+    ///
     /// # Errors
     ///
     /// What is wrong with the application's view.
