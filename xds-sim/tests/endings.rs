@@ -156,3 +156,33 @@ fn storms_of_late_verdicts_break_no_rule() {
         assert!(report.situations.hits(Situation::RefusedFromOutside) > 100);
     }
 }
+
+/// A control plane of the user's is not asked whether there is room: what it sends waits for it.
+#[test]
+fn a_blocked_transport_holds_up_a_control_plane_of_ones_own() {
+    let config = Config::new(|world: &mut World| {
+        let has = |world: &World| {
+            let entry = world.client(0).status().next();
+            entry.and_then(|it| it.bytes.map(|bytes| Toy::text_of(bytes)))
+        };
+        world.watch(0, 0, Some("r0"));
+        world.set(0, "r0", "first");
+        world.advance(Duration::from_secs(1));
+        assert_eq!(has(world).as_deref(), Some("first"));
+        let link = world.open_links()[0];
+        world.block_responses(link, Duration::from_secs(10));
+        world.set(0, "r0", "is lost");
+        world.set(0, "r0", "third");
+        world.advance(Duration::from_secs(5));
+        assert_eq!(has(world).as_deref(), Some("first"));
+        world.advance(Duration::from_secs(10));
+        assert_eq!(has(world).as_deref(), Some("third"));
+    });
+    let config = config.with_options(|options| {
+        *options = Options::default();
+        options.types = 1;
+    });
+    let config = config.with_control_plane(|_| Box::<Forgetful>::default());
+    let failure = run_seed(0, &config).violation;
+    assert!(failure.is_none(), "{}", failure.unwrap().to_text(None));
+}

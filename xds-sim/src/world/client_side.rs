@@ -1,6 +1,6 @@
 //! The drivers of clients, and the watchers behind them.
 
-use std::{rc::Rc, time::Duration};
+use std::{collections::VecDeque, rc::Rc, time::Duration};
 
 use xds_core::{
     ChannelId, Frame, ResourceName, UpdateId, WatchId,
@@ -115,6 +115,7 @@ impl World {
             last_seen: None,
             is_watching: false,
             stream: None,
+            held: VecDeque::new(),
             has_spoken: false,
             to_client: Pipe::default(),
             to_server: Pipe::default(),

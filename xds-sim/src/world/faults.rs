@@ -260,6 +260,7 @@ impl World {
         self.finish(&lanes, direction.what_is_blocked());
         let Link { client, server, .. } = self.links[link.at()];
         match direction {
+            Direction::ToClient if !self.links[link.at()].held.is_empty() => self.send_held(link),
             _ if !is_waiting => {}
             Direction::ToServer => {
                 self.send_requests(link);

@@ -1,6 +1,6 @@
 //! What is under way, and what becomes of it.
 
-use std::{rc::Rc, time::Duration};
+use std::{mem, rc::Rc, time::Duration};
 
 use xds_core::{
     ChannelId, Time,
@@ -74,7 +74,11 @@ impl World {
     }
 
     pub(super) fn send_to_client(&mut self, link: LinkId, message: Rc<Message>) {
-        let pipe = &mut self.links[link.at()].to_client;
+        let it = &mut self.links[link.at()];
+        if it.to_client.is_blocked && matches!(it.stream, Some(StreamKey::Own(_))) {
+            return it.held.push_back(message);
+        }
+        let pipe = &mut it.to_client;
         if pipe.is_silent {
             self.recorder.lost(self.now, message.id, "half-open");
             return;
@@ -83,6 +87,13 @@ impl World {
         let size = message.bytes.len();
         let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_client);
         self.schedule(at, Item::Response(link, message));
+    }
+
+    /// A transport has room again, or takes the rest of a stream that ends.
+    pub(super) fn send_held(&mut self, link: LinkId) {
+        for message in mem::take(&mut self.links[link.at()].held) {
+            self.send_to_client(link, message);
+        }
     }
 
     /// Something happens that was put off until now.
@@ -253,6 +264,7 @@ impl World {
         let it = &mut self.links[link.at()];
         it.stream = None;
         it.to_server.inbox.clear();
+        self.send_held(link);
         self.emit(&Event::EndedAtServer { link });
         if self.options.transport == Transport::Polls {
             let turn = self.links[link.at()].turn;

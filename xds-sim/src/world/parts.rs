@@ -294,6 +294,9 @@ pub struct Link {
     /// Whether its client watches its file.
     pub(super) is_watching: bool,
     pub(super) stream: Option<StreamKey>,
+    /// What a control plane of the user's has sent while the transport takes nothing: it is not asked whether there is
+    /// room.
+    pub(super) held: VecDeque<Rc<Message>>,
     /// Whether its server has sent anything on it.
     pub(super) has_spoken: bool,
     pub(super) to_client: Pipe,
