@@ -84,7 +84,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::EmptyListAfterNames,
         what: "after names, an empty list is still meant as the wildcard",
         shipped: "envoy #21416",
-        limit: 100,
+        limit: 500,
     },
     Exhibit {
         bug: Bug::AbsenceDeletesEndpoints,
@@ -138,7 +138,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::HoldNeverReleased,
         what: "a server that waits for another type to be accepted waits for ever",
         shipped: "go-control-plane #752, #875, #426",
-        limit: 500,
+        limit: 2_000,
     },
     Exhibit {
         bug: Bug::FallbackThoughCached,
