@@ -1,6 +1,6 @@
 //! Connections to endpoints.
 
-use core::time::Duration;
+use core::{pin::Pin, time::Duration};
 use std::sync::Arc;
 
 use hyper::client::conn::http2::{self, SendRequest};
@@ -9,13 +9,19 @@ use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
+    select,
     task::AbortHandle,
     time::timeout,
 };
 use tonic::body::Body;
 use xds_routing::SocketAddress;
 
-use crate::{race::first_of, tls::ClusterTls};
+use crate::{
+    race::first_of,
+    settings::{AwaitingSettings, awaiting_settings},
+    status,
+    tls::ClusterTls,
+};
 
 /// What became of a connection.
 #[derive(Debug)]
@@ -35,7 +41,7 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// Connects to the first of these addresses that answers. Aborting it ends the attempt, and not a
+    /// Connects to the first of these addresses that answers, and waits for its SETTINGS. Aborting it ends the attempt, and not a
     /// connection that came of it.
     pub(crate) fn start(
         self,
@@ -75,11 +81,20 @@ impl Dial {
                 socket.map_err(|why| format!("{address}: {why}"))
             }
         });
+        let (socket, settings) = awaiting_settings(connected.await?);
         let handshake = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .adaptive_window(true)
-            .handshake(TokioIo::new(connected.await?));
-        handshake.await.map_err(|why| why.to_string())
+            .handshake(TokioIo::new(socket));
+        let (requests, connection) = handshake.await.map_err(|why| status::with_causes(&why))?;
+        let mut connection = Box::pin(connection);
+        // The handshake says what we have to say, whoever listens.
+        let end = select! {
+            Ok(()) = settings => return Ok((requests, connection)),
+            end = &mut connection => end,
+        };
+        let why = end.err().map(|why| format!(": {}", status::with_causes(&why)));
+        Err(format!("connection closed before SETTINGS came{}", why.unwrap_or_default()))
     }
 
     async fn connect_to(&self, address: &SocketAddress) -> Result<Box<dyn Io>, String> {
@@ -97,7 +112,8 @@ trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-type Connection = http2::Connection<TokioIo<Box<dyn Io>>, Body, TokioExecutor>;
+type Connection =
+    Pin<Box<http2::Connection<TokioIo<AwaitingSettings<Box<dyn Io>>>, Body, TokioExecutor>>>;
 
 /// A name of DNS may stand for several addresses.
 async fn open(address: &SocketAddress) -> Result<TcpStream, String> {

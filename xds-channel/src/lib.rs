@@ -75,6 +75,7 @@ mod driver;
 mod metadata;
 mod race;
 mod replay;
+mod settings;
 mod status;
 mod tls;
 

@@ -1,12 +1,20 @@
 //! Which endpoints get calls first: priorities and places, over real connections.
 
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 use tonic::Code;
+use xds_channel::ChannelOptions;
 use xds_core::types;
 use xds_routing::proto::envoy::config::endpoint::v3::{ClusterLoadAssignment, LocalityLbEndpoints};
 
 use crate::{
     support::*,
-    world::{Backend, Change, World, check, eds, nobody, place},
+    world::{Backend, Change, World, check, eds, nobody, place, soon},
 };
 
 /// The endpoints of `c`, in these places.
@@ -88,4 +96,63 @@ async fn places_have_their_share_by_weight() {
     // A quarter, within four standard deviations; the rest in turn.
     assert!(one.abs_diff(200) <= 49, "{one}");
     assert!(two.abs_diff(three) <= 1, "{two} {three}");
+}
+
+/// What becomes of a connection that is taken by somebody who does not speak HTTP/2.
+#[derive(Clone, Copy, Debug)]
+enum Stranger {
+    Closes,
+    IsSilent,
+    /// Speaks another protocol.
+    AnswersOtherwise,
+}
+
+async fn stranger(how: Stranger) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            match how {
+                Stranger::Closes => {}
+                Stranger::IsSilent => kept.push(socket),
+                Stranger::AnswersOtherwise => {
+                    let _ = socket.read(&mut [0; 1_024]).await;
+                    let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+                    kept.push(socket);
+                }
+            }
+        }
+    });
+    address
+}
+
+/// An endpoint is there once its SETTINGS are, and an attempt that ends before has failed.
+#[tokio::test]
+async fn who_takes_a_connection_and_does_not_speak_http2_is_not_there() {
+    for how in [Stranger::Closes, Stranger::IsSilent, Stranger::AnswersOtherwise] {
+        let world = World::new().await;
+        let second = Backend::new().await;
+        let first = stranger(how).await;
+        let near = || place("near", 0, 1, &[first]);
+        begin(&world, vec![near()]).await;
+        // Far beyond the test: the next priority is tried because this one fails, not because it takes long.
+        let mut options = ChannelOptions::new("node-1");
+        options.times.failover = Duration::from_secs(600);
+        options.connect_timeout = match how {
+            Stranger::IsSilent => Duration::from_millis(200),
+            Stranger::Closes | Stranger::AnswersOtherwise => Duration::from_secs(600),
+        };
+        let mut client = world.health_with(options);
+        let status = check(&mut client, &[]).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{how:?}: {status}");
+        let message = status.message();
+        assert!(message.starts_with("no endpoint of cluster `c`: conn"), "{how:?}: {message}");
+        world.apply(at(vec![near(), place("far", 1, 1, &[second.address])]).0).await;
+        soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
+        for _ in 0..10 {
+            check(&mut client, &[]).await.expect("an answer");
+        }
+        assert_eq!(second.calls(), 11, "{how:?}");
+    }
 }
