@@ -5,7 +5,7 @@ use alloc::string::String;
 use thiserror::Error;
 use xds_core::{
     ResourceName,
-    client::{ErrorCategory, InvalidWatch, WatchError},
+    client::{ErrorCategory, InvalidWatch, WatchError, WatchErrorKind},
 };
 
 use super::{MAX_AGGREGATE_DEPTH, ResolutionNote};
@@ -30,6 +30,12 @@ impl DependencyError {
     /// Whether it says nothing of the resource but that nothing can be said at the moment.
     pub(super) fn is_transient(&self) -> bool {
         matches!(self, Self::Watch(error) if error.kind().category() == ErrorCategory::Transient)
+    }
+
+    /// Whether nobody has answered, since the server is away.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        let Self::Watch(error) = self else { return false };
+        matches!(error.kind(), WatchErrorKind::Unavailable(_))
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::{
     vec::Vec,
 };
 
-use xds_core::{ResourceName, client::WatchError};
+use xds_core::{ResourceName, client::WatchError, xdstp::Authority};
 
 pub(super) use self::aggregates::Leafless;
 use super::{
@@ -33,6 +33,8 @@ pub(super) struct Graph {
     aggregates: BTreeSet<ResourceName>,
     /// How often something was told of a cluster.
     told: u64,
+    /// Who answers for the newest routes.
+    pub(super) home: Option<Authority>,
     pub(super) changed: Changed,
 }
 
@@ -122,7 +124,9 @@ impl Graph {
         self.nodes.get(name).is_some_and(Node::is_settled)
     }
 
-    /// Whether it is settled, and not by mere trouble on the way to it or to what it is made of.
+    /// Whether it is settled, and not by mere trouble on the way to it or to what it is made of: that ends with the
+    /// next answer, be it an error, or with none in time. Only who answers for the routes is waited for; a
+    /// cluster that others answer for fails alone (A74).
     pub(super) fn is_certain(&self, name: &ResourceName) -> bool {
         self.nodes.contains_key(name) && self.are_certain(name)
     }
@@ -134,12 +138,16 @@ impl Graph {
             let Some(node) = self.nodes.get(name).filter(|_| seen.insert(name)) else { continue };
             let is_certain = match &node.in_use {
                 None => false,
-                Some(Err(error)) => !error.is_transient(),
+                Some(Err(error)) => !self.may_come(name, error),
                 Some(Ok(cluster)) => {
                     waiting.extend(members(&cluster.discovery));
                     match &cluster.discovery {
                         Discovery::Eds(service) => {
-                            self.endpoints.get(service).is_some_and(|it| it.followed.is_certain())
+                            match self.endpoints(service).and_then(|it| it.value.as_ref()) {
+                                None => false,
+                                Some(Ok(_)) => true,
+                                Some(Err(error)) => !self.may_come(service, error),
+                            }
                         }
                         Discovery::LogicalDns(_) | Discovery::Aggregate(_) => true,
                     }
@@ -150,6 +158,11 @@ impl Graph {
             }
         }
         true
+    }
+
+    /// Whether nothing is known of what cannot be had but that who answers for it and for the routes is away.
+    fn may_come(&self, name: &ResourceName, error: &DependencyError) -> bool {
+        error.is_out_of_reach() && Authority::of(name.as_str()).ok() == self.home
     }
 
     /// The aggregates among these that are certain.

@@ -256,6 +256,7 @@ impl DependencyManager {
     fn renew(&mut self) {
         let replaced = self.next.take();
         self.graph.changed.links_cut |= replaced.is_some();
+        self.graph.home = self.root.home();
         let is_usable = matches!(self.in_use, Some(Ok(_)));
         match self.root.newest(&self.authority, &self.node_id) {
             None => {}

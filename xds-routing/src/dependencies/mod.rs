@@ -43,7 +43,12 @@
 //! | no such cluster | a [`ClusterError`] in its place: calls to it fail |
 //! | no endpoints | a [`LeafConfiguration`] without; the note of the cluster says why |
 //! | an error beside something that stays in use | part of the [`ResolutionNote`] of each cluster that it concerns |
-//! | trouble on the way to what is new, while the old one can be used | nothing yet: the old one stays |
+//! | whoever answers for the routes is away, and new ones lead to clusters that are not known | nothing yet: the old routes stay |
+//! | new routes of another name, or new endpoints of another name, that cannot be had at the moment | nothing yet: the old ones stay |
+//!
+//! An error of one cluster fails that cluster alone. So new routes come into use as soon as there is an answer for each
+//! of their clusters, which may be an error or none in time; for those that another authority answers for, that it is
+//! away is enough.
 //!
 //! The status of a call that fails for any of that is UNAVAILABLE, whatever the server said (A54, S3.096-S3.098).
 //!

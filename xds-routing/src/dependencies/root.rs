@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use xds_core::{ResourceName, client::WatchError};
+use xds_core::{ResourceName, client::WatchError, xdstp::Authority};
 
 use super::{
     ConfigurationError, DependencyError, DependencyKind, ResolutionNote, followed::Followed,
@@ -118,6 +118,13 @@ impl RootState {
             host,
             clusters: clusters.unwrap_or_default(),
         }))
+    }
+
+    /// Who answers for the newest routes.
+    pub(super) fn home(&self) -> Option<Authority> {
+        let listener = self.listener.value.as_ref().and_then(|it| it.as_ref().ok());
+        let name = self.routes_name.as_ref().or(listener.map(|listener| listener.name()));
+        name.and_then(|name| Authority::of(name.as_str()).ok())
     }
 
     /// Whether it is mere trouble on the way that keeps the newest routes from being known.

@@ -53,7 +53,11 @@ impl Follower for ClientDependencies {
 
 /// A client that has the four types.
 pub(crate) fn client_config(variant: Variant, profile: Profile) -> ClientConfig {
-    let server = ManagementServer::new("server").with_variant(variant);
+    client_of(ManagementServer::new("server").with_variant(variant), profile)
+}
+
+/// A client of this server that has the four types.
+pub(crate) fn client_of(server: ManagementServer, profile: Profile) -> ClientConfig {
     ClientConfig::new(Node::new("node-1"), server)
         .with_profile(profile)
         .with_type(Listeners::default())
@@ -76,8 +80,16 @@ impl Rig {
     }
 
     pub(crate) fn with_server(variant: Variant, profile: Profile, config: ServerConfig) -> Self {
+        Self::with_client(variant, client_config(variant, profile), config)
+    }
+
+    pub(crate) fn with_client(
+        variant: Variant,
+        client: ClientConfig,
+        config: ServerConfig,
+    ) -> Self {
         let manager = DependencyManager::new("l", "shop.example.com", "node-1");
-        Self::connect(variant, client_config(variant, profile), config, |client, now| {
+        Self::connect(variant, client, config, |client, now| {
             ClientDependencies::new(manager, client, now)
         })
     }

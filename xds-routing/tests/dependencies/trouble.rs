@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use xds_core::{
-    client::{DataErrorPolicy, Profile},
-    server::{ServerConfig, StatusCode},
+    client::{
+        Authority, DataErrorPolicy, ManagementServer, Profile, ServerFeature, ServerFeatures,
+    },
+    server::{AbsenceGrace, ServerConfig, StatusCode},
     types,
 };
 use xds_routing::dependencies::{Children, ConfigurationError, Endpoints};
 
-use crate::rig::{Rig, VARIANTS};
+use crate::rig::{Rig, VARIANTS, client_config, client_of};
 
 const WAIT: Duration = Duration::from_secs(15);
 
@@ -297,4 +299,77 @@ fn names_that_cannot_be_watched_are_errors_of_their_own() {
     });
     let told = rig.last();
     assert!(told.contains("*=(cannot be watched: \"*\" is not a resource name)"), "{told}");
+}
+
+/// What a server says of one cluster, or does not say in time, holds up no others, and no routes.
+#[test]
+fn an_answer_of_any_kind_ends_the_wait_for_a_cluster() {
+    let feature: ServerFeatures =
+        [ServerFeature::ResourceTimerIsTransientError].into_iter().collect();
+    for variant in VARIANTS {
+        let server = ManagementServer::new("server").with_variant(variant).with_features(feature);
+        let mut config = ServerConfig::default();
+        config.type_defaults.full_state.absence_grace = AbsenceGrace::Never;
+        config.type_defaults.others.absence_grace = AbsenceGrace::Never;
+        let mut rig = Rig::with_client(variant, client_of(server, Profile::grpc()), config);
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a"]).whole("a", &[1]);
+        });
+        assert_eq!(rig.last(), "[a] a=1");
+        rig.set(|it| {
+            it.routes("r", &["a", "typo"]);
+        });
+        assert!(rig.told().is_empty(), "it may come");
+        rig.advance(WAIT * 2);
+        let told = rig.last();
+        assert!(told.starts_with("[a typo] a=1 typo=(cds typo: no answer within 30 s"), "{told}");
+
+        // The same of endpoints, and of what an aggregate is made of.
+        rig.set(|it| {
+            it.routes("r", &["a", "lost"]).cluster("lost");
+        });
+        rig.advance(WAIT * 2);
+        assert_eq!(rig.last(), "[a lost] a=1 lost=none");
+        rig.set(|it| {
+            it.routes("r", &["a", "all"]).aggregate("all", &["typo", "a"]);
+        });
+        rig.advance(WAIT * 2);
+        let told = rig.last();
+        assert!(told.starts_with("[a all] a=1 all=<a> typo=(cds typo: no answer"), "{told}");
+
+        // A server that says why it does not tell has answered.
+        rig.set(|it| {
+            it.routes("r", &["a", "b"]).error(types::CLUSTER, "b", StatusCode::Unavailable);
+        });
+        let told = rig.last();
+        assert!(told.starts_with("[a b] a=1 b=(cds b: the server reports status 14"), "{told}");
+    }
+    println!("covers: B44");
+}
+
+/// An authority that cannot be reached keeps what it answers for, and not the routes of another one.
+#[test]
+fn a_cluster_of_a_dead_authority_fails_alone() {
+    for variant in VARIANTS {
+        let dead = Authority::new("dead")
+            .with_server(ManagementServer::new("nobody").with_variant(variant));
+        let client = client_config(variant, Profile::grpc()).with_authority(dead);
+        let mut rig = Rig::with_client(variant, client, ServerConfig::default());
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a"]).whole("a", &[1]);
+        });
+        assert_eq!(rig.last(), "[a] a=1");
+        let lost = "xdstp://dead/envoy.config.cluster.v3.Cluster/c";
+        rig.set(|it| {
+            it.routes("r", &["a", lost]);
+        });
+        rig.advance(WAIT);
+        let told = rig.last();
+        assert!(told.starts_with(&format!("[a {lost}] a=1 {lost}=(cds {lost}: ")), "{told}");
+        rig.set(|it| {
+            it.routes("r", &["a", "b", lost]).whole("b", &[2]);
+        });
+        assert!(rig.last().starts_with(&format!("[a b {lost}] a=1 b=2 ")));
+    }
+    println!("covers: B44");
 }

@@ -156,7 +156,8 @@ impl<F: Follower> Network<F> {
     fn obey_client(&mut self, output: Output) {
         let now = self.now;
         match output {
-            Output::Open(channel, _) if self.is_down => {
+            // Who has this for a name is never there.
+            Output::Open(channel, call) if self.is_down || &*call.server.uri == "nobody" => {
                 let why = ChannelError::Unreachable("down".into());
                 self.client.handle_event(ChannelEvent::Closed(channel, why), now);
             }
