@@ -22,7 +22,7 @@ use xds_routing::{
     balancer::{
         Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, Picker, leaves,
     },
-    dependencies::{ClusterConfiguration, Configuration},
+    dependencies::{ClusterConfiguration, FollowedClusters},
     router::Failure,
 };
 
@@ -146,17 +146,17 @@ impl Cluster {
         }
     }
 
-    /// Takes what a configuration says of the cluster.
-    pub(crate) fn configure(&mut self, configuration: &Configuration, now: Time) {
+    /// Takes what is known of the cluster.
+    pub(crate) fn configure(&mut self, clusters: &FollowedClusters, now: Time) {
         // One that calls keep may not be followed yet, if it was let go and is asked for again.
-        if !configuration.clusters().contains_key(&self.name) {
+        if !clusters.by_name().contains_key(&self.name) {
             return;
         }
-        let cluster = match configuration.cluster(&self.name) {
+        let cluster = match clusters.cluster(&self.name) {
             Ok(cluster) => Arc::clone(cluster),
             Err(failure) => return self.fail(failure, now),
         };
-        let leaves = leaves(configuration, &cluster);
+        let leaves = leaves(clusters, &cluster);
         let is_same = |(new, old): (&&Arc<_>, &Arc<_>)| Arc::ptr_eq(new, old);
         let is_news = self.configuration.is_none()
             || leaves.len() != self.leaves.len()
@@ -170,7 +170,7 @@ impl Cluster {
             if tls != self.dial.tls {
                 self.begin_anew(tls);
             }
-            self.balancer.configure(configuration, &self.name, now)
+            self.balancer.configure(clusters, &self.name, now)
         });
         match configured {
             Ok(()) => {

@@ -16,7 +16,7 @@ use xds_handle::ClientHandle;
 use xds_routing::{
     Random,
     balancer::ConnectionId,
-    dependencies::{Configuration, DependencyManager, HandleDependencies},
+    dependencies::{Configuration, DependencyManager, FollowedClusters, HandleDependencies},
     router::Router,
 };
 
@@ -122,7 +122,11 @@ impl Driver {
             select! {
                 configuration = self.dependencies.next() => match configuration {
                     Some(Ok(configuration)) => self.configure(&configuration),
-                    Some(Err(why)) => self.fail(&why.to_string()),
+                    Some(Err(why)) => {
+                        let clusters = self.dependencies.manager().clusters();
+                        self.fail(&why.to_string());
+                        self.configure_clusters(&clusters);
+                    }
                     None => {
                         self.fail("the xDS client has ended");
                         return;
@@ -144,18 +148,23 @@ impl Driver {
 
     /// Takes a configuration: clusters first, so that routes never lead where nothing is.
     fn configure(&mut self, configuration: &Configuration) {
-        let now = self.clock.now();
         let router = configuration.router();
         let mut holds = BTreeMap::new();
         for name in router.clusters() {
             let hold = self.hold(&name);
             holds.insert(name, hold);
         }
-        for (cluster, _) in self.clusters.values_mut() {
-            cluster.configure(configuration, now);
-        }
+        self.configure_clusters(configuration.followed());
         let table = Table { router, clusters: holds };
         self.routing.send_replace(Routing::Known(Arc::new(table)));
+    }
+
+    /// Calls that were decided may need some where there are no routes any more.
+    fn configure_clusters(&mut self, clusters: &FollowedClusters) {
+        let now = self.clock.now();
+        for (cluster, _) in self.clusters.values_mut() {
+            cluster.configure(clusters, now);
+        }
     }
 
     fn hold(&mut self, name: &ResourceName) -> Arc<Hold> {

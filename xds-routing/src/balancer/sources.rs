@@ -11,7 +11,7 @@ use xds_core::{ResourceName, Time, proto::Locality as LocalityName};
 use super::Balancer;
 use crate::{
     cluster::Cluster,
-    dependencies::{Children, ClusterConfiguration, Configuration, Endpoints},
+    dependencies::{Children, ClusterConfiguration, Endpoints, FollowedClusters},
     endpoint::{ClusterLoadAssignment, Endpoint, Health, Locality},
     router::Failure,
     scalars::SocketAddress,
@@ -20,33 +20,33 @@ use crate::{
 /// The clusters that calls to one go to: itself, or those that it is made of, in their order.
 #[must_use]
 pub fn leaves<'a>(
-    configuration: &'a Configuration,
+    clusters: &'a FollowedClusters,
     cluster: &'a Arc<ClusterConfiguration>,
 ) -> Vec<&'a Arc<ClusterConfiguration>> {
     match &cluster.children {
         Children::Leaf(_) => Vec::from([cluster]),
         Children::Aggregate(names) => {
-            let clusters = names.iter().filter_map(|name| configuration.cluster(name).ok());
-            clusters.filter(|leaf| matches!(leaf.children, Children::Leaf(_))).collect()
+            let found = names.iter().filter_map(|name| clusters.cluster(name).ok());
+            found.filter(|leaf| matches!(leaf.children, Children::Leaf(_))).collect()
         }
     }
 }
 
 impl Balancer {
-    /// Takes what a configuration says of a cluster, as [`update`](Self::update) does.
+    /// Takes what is known of a cluster, as [`update`](Self::update) does.
     ///
     /// # Errors
     ///
     /// How calls to it fail: it cannot be used, or asks for a policy that is not here.
     pub fn configure(
         &mut self,
-        configuration: &Configuration,
+        clusters: &FollowedClusters,
         cluster: &ResourceName,
         now: Time,
     ) -> Result<(), Failure> {
-        let cluster = configuration.cluster(cluster)?;
+        let cluster = clusters.cluster(cluster)?;
         let mut sources: Vec<(Arc<Cluster>, Arc<ClusterLoadAssignment>)> = Vec::new();
-        for leaf in leaves(configuration, cluster) {
+        for leaf in leaves(clusters, cluster) {
             let Children::Leaf(found) = &leaf.children else { continue };
             let endpoints = match &found.endpoints {
                 Endpoints::Known(endpoints) => Arc::clone(endpoints),

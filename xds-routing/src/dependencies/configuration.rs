@@ -24,9 +24,52 @@ pub struct Configuration {
     pub(super) routes: Arc<RouteConfiguration>,
     /// The virtual host's index.
     pub(super) host: usize,
+    pub(super) followed: FollowedClusters,
+}
+
+/// Clusters with their endpoints, or the reasons why there are none: those of a [`Configuration`], or those that are
+/// kept while there is none ([`DependencyManager::clusters`](super::DependencyManager::clusters)). It is cheap to
+/// clone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FollowedClusters {
     pub(super) clusters: Arc<ClusterMap>,
     /// What is wrong beside the listener and the routes.
     pub(super) note: ResolutionNote,
+}
+
+impl FollowedClusters {
+    /// All of them by name: those that routes lead to, those that are subscribed to, and what they are made
+    /// of. A cluster that is subscribed to and neither there nor known to be missing is not among them yet.
+    #[must_use]
+    pub fn by_name(
+        &self,
+    ) -> &BTreeMap<ResourceName, Result<Arc<ClusterConfiguration>, ClusterError>> {
+        &self.clusters
+    }
+
+    /// The cluster of this name.
+    ///
+    /// # Errors
+    ///
+    /// How a call to it fails: it is not known, or cannot be used (B26).
+    pub fn cluster(&self, name: &ResourceName) -> Result<&Arc<ClusterConfiguration>, Failure> {
+        match self.clusters.get(name) {
+            Some(Ok(cluster)) => Ok(cluster),
+            Some(Err(why)) => {
+                let note = why.note().unwrap_or(&self.note).to_string();
+                let why = why.to_string();
+                Err(Failure::NoCluster { cluster: name.clone(), why, note })
+            }
+            None => Err(Failure::UnknownCluster(name.clone())),
+        }
+    }
+
+    /// What is known to be wrong beside the listener and the routes, for the messages of calls that fail before a
+    /// cluster is decided for.
+    #[must_use]
+    pub const fn note(&self) -> &ResolutionNote {
+        &self.note
+    }
 }
 
 /// Clusters by name.
@@ -64,30 +107,27 @@ impl Configuration {
         Router::of_host(Arc::clone(&self.routes), self.host, self.connections())
     }
 
-    /// All clusters by name: those that routes lead to, those that are subscribed to, and what they are made
-    /// of. A cluster that is subscribed to and neither there nor known to be missing is not among them yet.
+    /// The clusters: those that routes lead to, those that are subscribed to, and what they are made of.
+    #[must_use]
+    pub const fn followed(&self) -> &FollowedClusters {
+        &self.followed
+    }
+
+    /// All clusters [by name](FollowedClusters::by_name).
     #[must_use]
     pub fn clusters(
         &self,
     ) -> &BTreeMap<ResourceName, Result<Arc<ClusterConfiguration>, ClusterError>> {
-        &self.clusters
+        self.followed.by_name()
     }
 
-    /// The cluster of this name.
+    /// The [cluster](FollowedClusters::cluster) of this name.
     ///
     /// # Errors
     ///
     /// How a call to it fails: it is not known, or cannot be used (B26).
     pub fn cluster(&self, name: &ResourceName) -> Result<&Arc<ClusterConfiguration>, Failure> {
-        match self.clusters.get(name) {
-            Some(Ok(cluster)) => Ok(cluster),
-            Some(Err(why)) => {
-                let note = why.note().unwrap_or(&self.note).to_string();
-                let why = why.to_string();
-                Err(Failure::NoCluster { cluster: name.clone(), why, note })
-            }
-            None => Err(Failure::UnknownCluster(name.clone())),
-        }
+        self.followed.cluster(name)
     }
 }
 

@@ -14,7 +14,8 @@ use xds_core::{
 
 use super::{
     Children, ClusterConfiguration, ClusterError, Configuration, ConfigurationError, Dependency,
-    DependencyError, DependencyKind, Endpoints, LeafConfiguration, ResolutionNote,
+    DependencyError, DependencyKind, Endpoints, FollowedClusters, LeafConfiguration,
+    ResolutionNote,
     configuration::ClusterMap,
     followed::News,
     graph::{Graph, Leafless},
@@ -219,9 +220,16 @@ impl DependencyManager {
             listener: Arc::clone(&root.listener),
             routes: Arc::clone(&root.routes),
             host: root.host,
-            clusters: Arc::clone(&self.clusters),
-            note: self.note(None, Vec::new()),
+            followed: self.clusters(),
         }))
+    }
+
+    /// The clusters in use: those of the [configuration](Self::configuration); where there is none, those that are
+    /// [subscribed](Self::subscribe) to.
+    #[must_use]
+    pub fn clusters(&self) -> FollowedClusters {
+        let note = self.note(None, Vec::new());
+        FollowedClusters { clusters: Arc::clone(&self.clusters), note }
     }
 
     /// Whether there is something newer than what is in use, which waits for what it needs.
@@ -323,10 +331,6 @@ impl DependencyManager {
             // Also where no cluster can be used, whose failures say it all the same.
             self.has_news |= matches!(self.in_use, Some(Ok(_)));
         }
-        if !matches!(self.in_use, Some(Ok(_))) {
-            self.clusters = Arc::default();
-            return;
-        }
         match members {
             true => self.recompose(&changed),
             false => self.refresh(changed),
@@ -363,8 +367,9 @@ impl DependencyManager {
 
     /// Makes the map of clusters anew: others may belong to it.
     fn recompose(&mut self, changed: &BTreeSet<ResourceName>) {
-        let Some(Ok(root)) = &self.in_use else { return };
-        let members = self.graph.reach(root.clusters.iter().chain(self.subscriptions.keys()));
+        let root = self.in_use.as_ref().and_then(|it| it.as_ref().ok());
+        let routed = root.map(|root| &root.clusters).into_iter().flatten();
+        let members = self.graph.reach(routed.chain(self.subscriptions.keys()));
         let mut clusters = ClusterMap::new();
         for name in members {
             let entry = match self.clusters.get(name) {

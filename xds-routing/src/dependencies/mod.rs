@@ -58,6 +58,9 @@
 //! clusters with [`subscribe`](DependencyManager::subscribe) until it has let go of them as often with
 //! [`unsubscribe`](DependencyManager::unsubscribe). The same serves a plugin that names clusters by itself. What
 //! neither routes nor subscriptions lead to is dropped, and no longer watched.
+//!
+//! That goes on while there is no configuration, since a call that was decided does not need one: the clusters are
+//! [those of the manager](DependencyManager::clusters) then, and the error is told again when they change.
 
 mod configuration;
 mod error;
@@ -82,7 +85,10 @@ pub(crate) use self::handle_watches::{HandleWatches, WatchNews};
 pub use self::on_handle::HandleDependencies;
 pub(crate) use self::watches::Watches;
 pub use self::{
-    configuration::{Children, ClusterConfiguration, Configuration, Endpoints, LeafConfiguration},
+    configuration::{
+        Children, ClusterConfiguration, Configuration, Endpoints, FollowedClusters,
+        LeafConfiguration,
+    },
     error::{ClusterError, ConfigurationError, DependencyError},
     manager::{DependencyManager, DependencyOutput},
     note::ResolutionNote,

@@ -12,7 +12,7 @@ use xds_routing::{
     ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations,
     dependencies::{
         Children, ClientDependencies, ClusterConfiguration, Configuration, ConfigurationError,
-        DependencyManager, Endpoints,
+        DependencyManager, Endpoints, FollowedClusters,
     },
 };
 
@@ -94,6 +94,13 @@ impl Rig {
         })
     }
 
+    /// The clusters in use, also where there is no configuration.
+    pub(crate) fn followed(&self) -> String {
+        let mut text = String::new();
+        write_clusters(&mut text, &self.follower.manager().clusters());
+        text
+    }
+
     /// Changes what the server has, all at once, and lets everybody hear of it.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut Store)) {
         let mut store = Store(Transaction::new());
@@ -146,7 +153,12 @@ pub(crate) fn shorten(outcome: &Outcome) -> String {
     let routed: BTreeSet<ResourceName> = configuration.virtual_host().clusters();
     let routed: Vec<&str> = routed.iter().map(ResourceName::as_str).collect();
     let mut text = format!("[{}]", routed.join(" "));
-    for (name, entry) in configuration.clusters() {
+    write_clusters(&mut text, configuration.followed());
+    text
+}
+
+fn write_clusters(text: &mut String, clusters: &FollowedClusters) {
+    for (name, entry) in clusters.by_name() {
         write!(text, " {name}=").unwrap();
         match entry {
             Err(error) => write!(text, "({error})"),
@@ -169,7 +181,6 @@ pub(crate) fn shorten(outcome: &Outcome) -> String {
         }
         .unwrap();
     }
-    text
 }
 
 /// A change of what the server has.

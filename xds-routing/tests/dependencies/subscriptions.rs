@@ -1,6 +1,11 @@
 //! Clusters that are needed though routes do not lead to them.
 
-use crate::rig::{Rig, VARIANTS};
+use xds_core::{server::StatusCode, types};
+
+use crate::{
+    rig::{Rig, VARIANTS},
+    trouble::dropping,
+};
 
 #[test]
 fn a_cluster_that_calls_hold_stays() {
@@ -97,4 +102,47 @@ fn a_subscription_outlives_the_listener() {
     assert_eq!(rig.client.watch_count(), 0);
     rig.subscribe("b");
     assert_eq!(rig.client.watch_count(), 0, "it is over");
+}
+
+/// A call that was decided needs its cluster, whatever becomes of the listener or the routes meanwhile.
+#[test]
+fn a_cluster_that_calls_hold_stays_up_to_date_without_routes() {
+    for variant in VARIANTS {
+        for gone in [types::LISTENER, types::ROUTE_CONFIGURATION] {
+            let mut rig = Rig::with_profile(variant, dropping());
+            rig.set(|it| {
+                it.listener("r").routes("r", &["a", "b"]).whole("a", &[1]).whole("b", &[2]);
+            });
+            rig.subscribe("a");
+            rig.told();
+            rig.set(|it| {
+                let name = if gone == types::LISTENER { "l" } else { "r" };
+                it.remove(gone, name);
+            });
+            // Of routes, a server of the state of the world cannot say that they are gone.
+            if gone == types::ROUTE_CONFIGURATION {
+                rig.set(|it| {
+                    it.error(gone, "r", StatusCode::NotFound);
+                });
+            }
+            assert!(rig.last().starts_with("error: "));
+            assert_eq!(rig.followed(), " a=1");
+            rig.set(|it| {
+                it.endpoints("a", &[7]);
+            });
+            assert!(rig.last().starts_with("error: "), "whoever uses the cluster is told");
+            assert_eq!(rig.followed(), " a=7");
+            rig.set(|it| {
+                it.listener("r").routes("r", &["a"]);
+            });
+            assert_eq!(rig.last(), "[a] a=7");
+            rig.set(|it| {
+                it.remove(types::LISTENER, "l");
+            });
+            rig.unsubscribe("a");
+            assert_eq!(rig.followed(), "");
+            assert_eq!(rig.watched(), "lds:l");
+        }
+    }
+    println!("covers: B26 B44");
 }

@@ -15,7 +15,7 @@ use crate::rig::{Rig, VARIANTS, client_config, client_of};
 
 const WAIT: Duration = Duration::from_secs(15);
 
-fn dropping() -> Profile {
+pub(crate) fn dropping() -> Profile {
     let mut profile = Profile::grpc();
     profile.data_errors = DataErrorPolicy::DropCached;
     profile
