@@ -3,7 +3,7 @@
 use core::{
     future::Future as _,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 use std::sync::Arc;
 
@@ -14,14 +14,18 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::Status;
 use xds_routing::balancer::CallPermit;
 
-use crate::{driver::Hold, status};
+use crate::{
+    driver::Hold,
+    status::{self, Waiting},
+};
 
-/// The body of a response. The call is under way until it is dropped: its cluster and its connection stay.
+/// The body of a response. The call is under way until its end, or until it is dropped: its cluster and its
+/// connection stay.
 #[derive(Debug)]
 pub struct CallBody {
     body: Limited<Incoming>,
-    _permit: CallPermit,
-    _hold: Arc<Hold>,
+    /// `None` once it has ended.
+    kept: Option<(CallPermit, Arc<Hold>)>,
 }
 
 impl CallBody {
@@ -31,7 +35,19 @@ impl CallBody {
         permit: CallPermit,
         hold: Arc<Hold>,
     ) -> Self {
-        Self { body: Limited::new(body, deadline), _permit: permit, _hold: hold }
+        let body = Limited::new(body, deadline);
+        Self { kept: (!body.body.is_end_stream()).then_some((permit, hold)), body }
+    }
+}
+
+/// The status of a call that ends before its server has said how (S3.090).
+fn failure(end: Option<hyper::Error>, note: String) -> Status {
+    match end {
+        Some(error) => {
+            let why = status::noted(status::with_causes(&error), note);
+            Status::new(status::code_of(&error), why)
+        }
+        None => status::late(Waiting::Noted(note)),
     }
 }
 
@@ -43,9 +59,17 @@ impl Body for CallBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let of_connection =
-            |error| Status::new(status::code_of(&error), status::with_causes(&error));
-        self.body.poll_frame(cx).map_err(|end| end.map_or_else(status::late, of_connection))
+        if self.kept.is_none() {
+            return Poll::Ready(None);
+        }
+        let polled = ready!(self.body.poll_frame(cx));
+        let note = || self.kept.as_ref().map(|(_, hold)| hold.note()).unwrap_or_default();
+        let polled = polled.map(|frame| frame.map_err(|end| failure(end, note())));
+        let goes_on = matches!(&polled, Some(Ok(frame)) if !frame.is_trailers());
+        if !goes_on || self.body.body.is_end_stream() {
+            self.kept = None;
+        }
+        Poll::Ready(polled)
     }
 
     fn is_end_stream(&self) -> bool {

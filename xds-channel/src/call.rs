@@ -24,7 +24,7 @@ use crate::{
     driver::{Hold, Routing, Table},
     metadata::{Metadata, set_timeout, stated_timeout},
     replay::Replay,
-    status,
+    status::{self, Waiting},
 };
 
 /// Whether a call waits for what is not there.
@@ -48,7 +48,7 @@ pub(crate) async fn call(
     // The body of a request may not be looked at by two threads, which a future that holds it could be.
     let (mut parts, body) = request.into_parts();
     let deciding = decide(&shared, &parts, patience);
-    let (hold, limit) = within(at(stated), deciding).await?;
+    let (hold, limit) = within(at(stated), deciding, || shared.waiting()).await?;
     let deadline = at(limit);
     address(&shared, &mut parts)?;
     let outgoing = Outgoing {
@@ -58,18 +58,34 @@ pub(crate) async fn call(
         trial: Trial::First,
         refused_by: None,
     };
-    let (response, permit) = within(deadline, send(&shared, &hold, outgoing, patience)).await?;
+    let sending = send(&shared, &hold, outgoing, patience);
+    let (response, permit) = within(deadline, sending, || hold.waiting()).await?;
     Ok(response.map(|body| CallBody::new(body, deadline, permit, hold)))
 }
 
-/// Gives a call its time.
+/// Gives a call its time. If that is up, it says what it waited for.
 async fn within<T>(
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, Status>>,
+    waiting: impl FnOnce() -> Waiting,
 ) -> Result<T, Status> {
     match deadline {
-        Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| Err(status::late())),
+        Some(deadline) => {
+            let worked = timeout_at(deadline, work).await;
+            worked.unwrap_or_else(|_| Err(status::late(waiting())))
+        }
         None => work.await,
+    }
+}
+
+impl Shared {
+    /// How routes are at the moment.
+    fn waiting(&self) -> Waiting {
+        match &*self.routing.borrow() {
+            Routing::Failing(why) => Waiting::Failing(why.to_string()),
+            Routing::Known(table) => Waiting::Noted(table.note.to_string()),
+            Routing::Unknown => Waiting::Noted(status::bare_note(&self.node_id)),
+        }
     }
 }
 
@@ -84,14 +100,16 @@ async fn decide(
         let routing = watched.borrow_and_update().clone();
         match routing {
             Routing::Known(table) => {
-                return by_table(shared, &table, request).map_err(|why| status::of(&why));
+                let decided = by_table(shared, &table, request);
+                return decided.map_err(|why| status::of(&why, &table.note));
             }
             Routing::Failing(why) if patience == Patience::FailFast => {
                 return Err(Status::unavailable(&*why));
             }
             Routing::Failing(_) | Routing::Unknown => {}
         }
-        watched.changed().await.map_err(|_| status::ended())?;
+        let changed = watched.changed().await;
+        changed.map_err(|_| status::ended(status::bare_note(&shared.node_id)))?;
     }
 }
 
@@ -166,7 +184,7 @@ async fn send(
         match state {
             ClusterState::Unknown => {}
             ClusterState::Failing(why) if patience == Patience::FailFast => {
-                return Err(status::of(&why));
+                return Err(status::of(&why, hold.note()));
             }
             ClusterState::Failing(_) => {}
             ClusterState::Picking(picking) => {
@@ -189,7 +207,7 @@ async fn send(
                 }
             }
         }
-        watched.changed().await.map_err(|_| status::ended())?;
+        watched.changed().await.map_err(|_| status::ended(hold.note()))?;
     }
 }
 
@@ -208,7 +226,8 @@ fn pick(
     outgoing: &mut Outgoing,
     patience: Patience,
 ) -> Result<Option<Found>, Status> {
-    let fail = |why: &str| Err(status::of(&picking.cluster.failure(why)));
+    let cluster = &picking.cluster;
+    let fail = |why: &str| Err(status::of(&cluster.failure(why), &cluster.note));
     let mut picked = picking.picker.pick_for(outgoing.trial, &mut shared.random());
     // Not the one that refused it, if another one can be had.
     for _ in 1..picking.connections.len() {
@@ -251,7 +270,7 @@ async fn try_send(
     let Found { id, mut connection, scheme, permit } = found;
     let Some(request) = outgoing.request(scheme) else {
         let why = cluster.failure("an endpoint refused the call, of which too much was sent");
-        return Err(status::of(&why));
+        return Err(status::of(&why, &cluster.note));
     };
     match connection.try_send_request(request).await {
         Ok(response) => {

@@ -16,7 +16,9 @@ use xds_handle::ClientHandle;
 use xds_routing::{
     Random,
     balancer::ConnectionId,
-    dependencies::{Configuration, DependencyManager, FollowedClusters, HandleDependencies},
+    dependencies::{
+        Configuration, DependencyManager, FollowedClusters, HandleDependencies, ResolutionNote,
+    },
     router::Router,
 };
 
@@ -25,6 +27,7 @@ use crate::{
     certificates::{Provider, Providers},
     cluster::{Clock, Cluster, ClusterState},
     dial::ConnectionNews,
+    status::{self, Waiting},
 };
 
 /// Where calls go.
@@ -42,6 +45,8 @@ pub(crate) enum Routing {
 pub(crate) struct Table {
     pub(crate) router: Router,
     pub(crate) clusters: BTreeMap<ResourceName, Arc<Hold>>,
+    /// For calls that fail before a cluster is decided for.
+    pub(crate) note: ResolutionNote,
 }
 
 /// Keeps a cluster for the routes that lead to it, and for calls that were decided for it (B26).
@@ -50,6 +55,30 @@ pub(crate) struct Hold {
     name: ResourceName,
     pub(crate) state: watch::Receiver<ClusterState>,
     news: mpsc::UnboundedSender<News>,
+    node_id: Arc<str>,
+}
+
+impl Hold {
+    /// How the cluster is at the moment.
+    pub(crate) fn waiting(&self) -> Waiting {
+        match &*self.state.borrow() {
+            ClusterState::Failing(why) => {
+                Waiting::Failing(why.message(status::bare_note(&self.node_id)))
+            }
+            ClusterState::Picking(picking) => Waiting::Noted(picking.cluster.note.to_string()),
+            ClusterState::Unknown => Waiting::Noted(status::bare_note(&self.node_id)),
+        }
+    }
+
+    /// What is known to be wrong around the cluster, or whose it is (S3.091).
+    pub(crate) fn note(&self) -> String {
+        let known = match &*self.state.borrow() {
+            ClusterState::Failing(why) => why.note().map(Into::into),
+            ClusterState::Picking(picking) => Some(picking.cluster.note.to_string()),
+            ClusterState::Unknown => None,
+        };
+        known.unwrap_or_else(|| status::bare_note(&self.node_id))
+    }
 }
 
 impl Drop for Hold {
@@ -76,6 +105,7 @@ pub(crate) struct Driver {
     clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
     /// Whom the channel is for.
     host: Arc<str>,
+    node_id: Arc<str>,
     routing: watch::Sender<Routing>,
     news: mpsc::UnboundedReceiver<News>,
     own_news: mpsc::UnboundedSender<News>,
@@ -96,6 +126,7 @@ impl Driver {
         let driver = Self {
             dependencies: HandleDependencies::new(manager, client),
             providers: Arc::new(providers.collect()),
+            node_id: options.node_id.as_str().into(),
             options,
             clock: Clock(Instant::now()),
             random: Random::new(seed ^ 1),
@@ -124,11 +155,12 @@ impl Driver {
                     Some(Ok(configuration)) => self.configure(&configuration),
                     Some(Err(why)) => {
                         let clusters = self.dependencies.manager().clusters();
-                        self.fail(&why.to_string());
+                        self.fail(&why.message(clusters.note()));
                         self.configure_clusters(&clusters);
                     }
                     None => {
-                        self.fail("the xDS client has ended");
+                        let clusters = self.dependencies.manager().clusters();
+                        self.fail(&status::noted("the xDS client has ended", clusters.note()));
                         return;
                     }
                 },
@@ -155,7 +187,8 @@ impl Driver {
             holds.insert(name, hold);
         }
         self.configure_clusters(configuration.followed());
-        let table = Table { router, clusters: holds };
+        let note = configuration.followed().note().clone();
+        let table = Table { router, clusters: holds, note };
         self.routing.send_replace(Routing::Known(Arc::new(table)));
     }
 
@@ -180,8 +213,12 @@ impl Driver {
                 Cluster::new(name, &self.host, &self.options, &self.providers, seed, news);
             (cluster, Weak::new())
         });
-        let hold = Hold { name: name.clone(), state: cluster.state(), news: self.own_news.clone() };
-        let hold = Arc::new(hold);
+        let hold = Arc::new(Hold {
+            name: name.clone(),
+            state: cluster.state(),
+            news: self.own_news.clone(),
+            node_id: Arc::clone(&self.node_id),
+        });
         *weak = Arc::downgrade(&hold);
         hold
     }

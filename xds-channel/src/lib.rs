@@ -35,13 +35,14 @@
 //! | it is sent; if the connection ends before that, it waits for another | this crate |
 //! | if the server says that it has done nothing with it, it is sent once more, by another connection if there is one | this crate |
 //!
-//! Its cluster is there until it has been answered, whatever routes say meanwhile. Connections are made when
+//! Its cluster is there until it has been answered to the end, whatever routes say meanwhile. Connections are made when
 //! a route leads to a cluster, and end with the last call on them when none does any more.
 //!
 //! # How calls fail
 //!
 //! With UNAVAILABLE and a message that says why, with what is known to be wrong between client and management
-//! server, or with the client's node (S3.090-S3.095). What a management server said is in the message and
+//! server, or with the client's node (S3.090-S3.095); so does a call whose time is up (DEADLINE_EXCEEDED), and one
+//! that ends with its connection or stream after its response began. What a management server said is in the message and
 //! never the status (A54, S3.096-S3.098); INTERNAL is for a cluster nobody knows of, which would be a bug. A call with the
 //! extension [`WaitForReady`] waits where another would fail because something is not there.
 //!
@@ -175,6 +176,7 @@ pub struct XdsChannel {
 struct Shared {
     routing: watch::Receiver<Routing>,
     authority: Authority,
+    node_id: Arc<str>,
     random: Mutex<Random>,
 }
 
@@ -203,12 +205,13 @@ impl XdsChannel {
         let authority = authority_of(name).ok_or_else(invalid)?;
         let listener = options.listener.clone().unwrap_or_else(|| ResourceName::from(name));
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
+        let node_id = Arc::from(options.node_id.as_str());
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let (driver, routing) =
             Driver::new(manager, client.clone(), authority.host(), options, seed);
         tokio::spawn(driver.run());
         let random = Mutex::new(Random::new(seed));
-        Ok(Self { shared: Arc::new(Shared { routing, authority, random }) })
+        Ok(Self { shared: Arc::new(Shared { routing, authority, node_id, random }) })
     }
 }
 

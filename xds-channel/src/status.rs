@@ -1,22 +1,47 @@
 //! Statuses of calls. What management servers say is never one (A54).
 
+use core::fmt::Display;
 use std::error::Error as _;
 
 use h2::Reason;
 use tonic::{Code, Status};
 use xds_routing::router::Failure;
 
-pub(crate) fn of(failure: &Failure) -> Status {
-    Status::new(Code::from_i32(failure.code()), failure.to_string())
+/// The note is for failures that have none themselves.
+pub(crate) fn of(failure: &Failure, note: impl Display) -> Status {
+    Status::new(Code::from_i32(failure.code()), failure.message(note))
 }
 
-pub(crate) fn late() -> Status {
-    Status::deadline_exceeded("the call took longer than it may")
+/// Whose configuration it is, where no more is known (S3.095).
+pub(crate) fn bare_note(node_id: &str) -> String {
+    format!("xDS node ID: {node_id}")
+}
+
+pub(crate) fn noted(why: impl Display, note: impl Display) -> String {
+    format!("{why} (resolution note: {note})")
+}
+
+/// Time is up, while this was how things were.
+pub(crate) fn late(how: Waiting) -> Status {
+    let late = "the call took longer than it may";
+    Status::deadline_exceeded(match how {
+        Waiting::Failing(why) => format!("{late}: {why}"),
+        Waiting::Noted(note) => noted(late, note),
+    })
+}
+
+/// What a call has to say of how things are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// Calls that do not wait fail with that, which has a note.
+    Failing(String),
+    /// Nothing but this note.
+    Noted(String),
 }
 
 /// There is no driver any more.
-pub(crate) fn ended() -> Status {
-    Status::unavailable("the channel has ended")
+pub(crate) fn ended(note: impl Display) -> Status {
+    Status::unavailable(noted("the channel has ended", note))
 }
 
 /// What the end of a stream or connection means, by gRPC's table of HTTP/2's reasons. That table is for streams

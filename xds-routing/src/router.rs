@@ -7,11 +7,12 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
-    string::String,
+    format,
+    string::{String, ToString as _},
     sync::Arc,
     vec::Vec,
 };
-use core::time::Duration;
+use core::{fmt, time::Duration};
 
 use thiserror::Error;
 use xds_core::ResourceName;
@@ -84,6 +85,28 @@ impl Failure {
             | Self::UnsupportedAction(_)
             | Self::NoCluster { .. }
             | Self::NoEndpoint { .. } => UNAVAILABLE,
+        }
+    }
+
+    /// What is known to be wrong beside it, or whose configuration it is, if it says that itself.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Self::NoCluster { note, .. } | Self::NoEndpoint { note, .. } => Some(note),
+            Self::NoVirtualHost { .. }
+            | Self::NoRoute(_)
+            | Self::UnsupportedAction(_)
+            | Self::UnknownCluster(_) => None,
+        }
+    }
+
+    /// The message of the call's status: with this note, which is that of
+    /// [all clusters](crate::dependencies::FollowedClusters::note), unless it has one itself (S3.090, S3.095).
+    #[must_use]
+    pub fn message(&self, note: impl fmt::Display) -> String {
+        match self.note() {
+            Some(_) => self.to_string(),
+            None => format!("{self} (resolution note: {note})"),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Calls that are given up, and channels that are while calls are under way.
 
-use core::time::Duration;
+use core::{future::poll_fn, pin::Pin, time::Duration};
 
+use http_body::Body as _;
 use tokio::time::sleep;
-use tonic::Code;
-use tonic_health::pb::HealthCheckRequest;
+use tonic::{Code, body::Body};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tower_service::Service as _;
+use xds_channel::ChannelOptions;
 use xds_core::types;
 use xds_routing::proto::envoy::config::{
     cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds},
@@ -42,7 +45,7 @@ async fn a_call_that_is_given_up_lets_go_of_all_it_had() {
     let change = Change::new().routes(to("given-up")).endpoints("given-up", &[door.address]);
     world.apply(change.cluster_as(narrow).0).await;
     let client = world.health();
-    let call = |client: &tonic_health::pb::health_client::HealthClient<_>| {
+    let call = |client: &HealthClient<_>| {
         let mut client = client.clone();
         tokio::spawn(async move { client.check(HealthCheckRequest::default()).await.map(drop) })
     };
@@ -125,4 +128,44 @@ async fn nothing_is_left_of_a_channel() {
         }
     })
     .await;
+}
+
+/// Who keeps an answer that was read to its end keeps nothing else: its call does not count, nor its cluster.
+#[tokio::test]
+async fn a_call_ends_with_its_answer() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let one = Thresholds { max_requests: number(1), ..Thresholds::default() };
+    let narrow = Cluster {
+        circuit_breakers: Some(CircuitBreakers { thresholds: vec![one] }),
+        ..eds("read")
+    };
+    let change = Change::new().routes(to("read")).endpoints("read", &[backend.address]);
+    world.apply(change.cluster_as(narrow).0).await;
+    let mut channel = world.channel_with(ChannelOptions::new("node-1"));
+    let request = http::Request::post("/grpc.health.v1.Health/Check")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Body::new(String::from("\0\0\0\0\0")))
+        .unwrap();
+    let mut answer = soon(channel.call(request)).await.expect("an answer").into_body();
+    let mut frames = 0;
+    while let Some(frame) = soon(poll_fn(|cx| Pin::new(&mut answer).poll_frame(cx))).await {
+        frames += 1;
+        // With its trailers all of it is there.
+        if frame.expect("a frame").is_trailers() {
+            break;
+        }
+    }
+    assert!(frames > 1, "a message and how it ended");
+    check(&mut HealthClient::new(channel.clone()), &[]).await.expect("there is room");
+    world.apply(Change::new().routes(to("other")).at("other", &[backend.address]).0).await;
+    soon(async {
+        while is_followed(&world, "read").await {
+            sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    drop(answer);
+    println!("covers: B26 B27a");
 }

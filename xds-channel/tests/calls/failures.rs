@@ -28,7 +28,7 @@ fn to(name: &str) -> Vec<Route> {
     vec![route(prefix(""), cluster(name))]
 }
 
-fn aggregate(name: &str, members: &[&str]) -> Cluster {
+pub(crate) fn aggregate(name: &str, members: &[&str]) -> Cluster {
     let clusters = members.iter().map(|&member| member.into()).collect();
     Cluster {
         name: name.into(),
@@ -218,4 +218,16 @@ async fn an_endpoint_that_goes_loses_no_call_that_it_has_not_seen() {
         check(&mut client, &[]).await.expect("an answer");
     }
     assert!(second.calls() >= 200 - 2, "{}", second.calls());
+}
+
+/// A call without a route says whose configuration it is.
+#[tokio::test]
+async fn no_route_has_a_note() {
+    let world = World::new().await;
+    let note = "(resolution note: xDS node ID: node-1)";
+    world.apply(Change::new().routes(vec![route(path("/s/m"), cluster("c"))]).cluster("c").0).await;
+    let message = failure(&world).await;
+    assert!(message.starts_with("no route of virtual host"), "{message}");
+    assert!(message.ends_with(note), "{message}");
+    println!("covers: S3.095 S3.098");
 }

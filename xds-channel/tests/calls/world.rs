@@ -94,10 +94,13 @@ impl World {
         self.health_with(ChannelOptions::new("node-1"))
     }
 
-    pub(crate) fn health_with(&self, mut options: ChannelOptions) -> HealthClient<XdsChannel> {
+    pub(crate) fn health_with(&self, options: ChannelOptions) -> HealthClient<XdsChannel> {
+        HealthClient::new(self.channel_with(options))
+    }
+
+    pub(crate) fn channel_with(&self, mut options: ChannelOptions) -> XdsChannel {
         options.seed = Some(1);
-        let channel = XdsChannel::new(&self.client, "xds:///shop", options);
-        HealthClient::new(channel.expect("a target"))
+        XdsChannel::new(&self.client, "xds:///shop", options).expect("a target")
     }
 
     pub(crate) async fn apply(&self, change: Transaction) {

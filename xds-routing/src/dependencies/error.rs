@@ -1,6 +1,9 @@
 //! Why something cannot be had.
 
-use alloc::string::String;
+use alloc::{
+    format,
+    string::{String, ToString as _},
+};
 
 use thiserror::Error;
 use xds_core::{
@@ -69,6 +72,21 @@ pub enum ConfigurationError {
         /// What is known to be wrong beside listener and routes, else whose configuration it is (S3.095).
         note: String,
     },
+}
+
+impl ConfigurationError {
+    /// The message of the status of calls: beside the error what else is wrong, or whose configuration it is, by
+    /// the [note](super::FollowedClusters::note) of the [clusters](super::DependencyManager::clusters) (S3.090, S3.095).
+    #[must_use]
+    pub fn message(&self, note: &ResolutionNote) -> String {
+        let (Self::Listener(error) | Self::Routes(error)) = self else { return self.to_string() };
+        let rest = note.beside(error);
+        match error {
+            // It names the node itself.
+            DependencyError::Watch(_) if rest.is_bare() => self.to_string(),
+            _ => format!("{self} (resolution note: {rest})"),
+        }
+    }
 }
 
 /// Why a cluster cannot be used. Calls to it fail with that; the status is UNAVAILABLE (S3.098).

@@ -34,6 +34,18 @@ impl ResolutionNote {
         &self.node_id
     }
 
+    /// What is left of it beside this error.
+    pub(super) fn beside(&self, error: &DependencyError) -> Self {
+        let DependencyError::Watch(known) = error else { return self.clone() };
+        let errors = self.errors.iter().filter(|error| *error != known).cloned();
+        Self { errors: errors.collect(), ..self.clone() }
+    }
+
+    /// Whether there is nothing to tell but whose configuration it is.
+    pub(super) fn is_bare(&self) -> bool {
+        self.missing.is_none() && self.errors.is_empty()
+    }
+
     /// Why there are no endpoints.
     #[must_use]
     pub const fn missing(&self) -> Option<&DependencyError> {
