@@ -27,6 +27,9 @@ pub enum DependencyError {
     /// It came, and is not valid. Only of a client that does not know the type, and so has not judged it.
     #[error("invalid: {0}")]
     Invalid(#[from] InvalidResource),
+    /// It came, and has no endpoints. Only [part of a note](ResolutionNote::missing): it is in use like any other.
+    #[error("eds {0}: has no localities")]
+    NoLocalities(ResourceName),
 }
 
 impl DependencyError {

@@ -425,7 +425,11 @@ impl DependencyManager {
                 let known = self.graph.endpoints(service);
                 of_endpoints = known.and_then(|known| known.ambient.clone());
                 match known.and_then(|known| known.value.as_ref()) {
-                    Some(Ok(endpoints)) => Endpoints::Known(Arc::clone(endpoints)),
+                    Some(Ok(endpoints)) => {
+                        let is_empty = endpoints.priorities.is_empty();
+                        missing = is_empty.then(|| DependencyError::NoLocalities(service.clone()));
+                        Endpoints::Known(Arc::clone(endpoints))
+                    }
                     Some(Err(error)) => {
                         missing = Some(error.clone());
                         Endpoints::Missing

@@ -93,6 +93,12 @@ pub(crate) fn endpoints(name: &str, ports: &[u32]) -> Vec<u8> {
     assignment(name, ports).encode_to_vec()
 }
 
+/// No place has any.
+pub(crate) fn no_endpoints(name: &str) -> Vec<u8> {
+    let nothing = ClusterLoadAssignment { cluster_name: name.into(), ..Default::default() };
+    nothing.encode_to_vec()
+}
+
 fn assignment(name: &str, ports: &[u32]) -> ClusterLoadAssignment {
     let endpoint = |&port: &u32| LbEndpoint {
         host_identifier: Some(HostIdentifier::Endpoint(Endpoint {

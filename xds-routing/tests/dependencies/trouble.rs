@@ -138,14 +138,33 @@ fn a_note_tells_what_is_wrong_around_a_cluster() {
              rds r: the server reports status 14: said so {place}"
         );
         assert_eq!(rig.note("a"), format!("{above}; {of_a}; {of_endpoints}"));
-        assert_eq!((rig.note("b"), rig.note("d")), (above.clone(), above));
+        assert_eq!((rig.note("b"), rig.note("d")), (above.clone(), above.clone()));
         assert_eq!(rig.last(), "[a b d] a=1 b=2 d=d.example.com:443", "all stays in use");
+        // So has one that is found by DNS, with what is wrong with itself.
+        rig.set(|it| {
+            it.error(types::CLUSTER, "d", StatusCode::Unavailable);
+        });
+        let of_d = format!("cds d: the server reports status 14: said so {place}");
+        assert_eq!(rig.note("d"), format!("{above}; {of_d}"));
+        assert_eq!(rig.note("b"), above, "it is nobody else's");
         // All is well again.
         rig.set(|it| {
             it.listener("r").routes("r", &["a", "b", "d", "a"]).whole("a", &[7]);
+            it.dns("d", "e.example.com");
         });
         assert_eq!(rig.note("b"), "xDS node ID: node-1");
         assert_eq!(rig.note("a"), "xDS node ID: node-1");
+        assert_eq!(rig.note("d"), "xDS node ID: node-1");
+        // Endpoints that came, and are none.
+        rig.set(|it| {
+            it.eds("a", "nobody").raw(
+                types::CLUSTER_LOAD_ASSIGNMENT,
+                "nobody",
+                crate::resources::no_endpoints("nobody"),
+            );
+        });
+        assert_eq!(rig.note("a"), "eds nobody: has no localities");
+        assert_eq!(rig.note("b"), "xDS node ID: node-1");
     }
     println!("covers: S3.022 S3.091 S3.092 S3.093 S3.094 S3.095");
 }
