@@ -11,14 +11,11 @@ use tonic_health::{
     ServingStatus,
     pb::{HealthCheckRequest, health_client::HealthClient},
 };
-use xds_channel::{ChannelOptions, XdsChannel};
-use xds_core::{
-    client::{ClientConfig, ManagementServer as Upstream, Node},
-    server::{ServerConfig, Transaction},
-};
+use xds_bootstrap::Bootstrap;
+use xds_channel::XdsChannels;
+use xds_core::server::{ServerConfig, Transaction};
 use xds_format::{Format, Schema, parse};
-use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations};
-use xds_tokio::{Client, ClientOptions, ManagementServer, ServerOptions};
+use xds_tokio::{ManagementServer, ServerOptions};
 
 /// From the name of a channel to an endpoint, whose port is to be filled in.
 const RESOURCES: &str = r#"
@@ -54,6 +51,11 @@ resources:
     - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: PORT } } }
 "#;
 
+const BOOTSTRAP: &str = r#"{
+    "xds_servers": [{ "server_uri": "ADDRESS", "channel_creds": [{ "type": "insecure" }] }],
+    "node": { "id": "example" }
+}"#;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     // The service.
@@ -77,15 +79,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     management.handle().apply(change).await?;
 
-    // The client: it knows a name, and whom to ask.
-    let config = ClientConfig::new(Node::new("example"), Upstream::new(address))
-        .with_type(Listeners::default())
-        .with_type(RouteConfigurations::default())
-        .with_type(Clusters::default())
-        .with_type(ClusterLoadAssignments::default());
-    let client = Client::connect(config, ClientOptions::default());
-    let channel =
-        XdsChannel::new(&client, "xds:///shop.example.com", ChannelOptions::new("example"))?;
+    // The client: it knows a name, and whom to ask. Applications have this in a file that the environment names
+    // (`Bootstrap::from_env`).
+    let bootstrap = Bootstrap::from_json(&BOOTSTRAP.replace("ADDRESS", &address))?;
+    let channel = XdsChannels::connect(&bootstrap)?.channel("xds:///shop.example.com")?;
     let request = HealthCheckRequest { service: "shop.Cart".into() };
     let answer = HealthClient::new(channel).check(request).await?;
     println!("shop.Cart is {}", answer.into_inner().status().as_str_name());

@@ -1,6 +1,7 @@
 //! A gRPC channel whose calls go where xDS says.
 //!
-//! It is made for `xds:///name` on a client of xDS and is a service for tonic's generated clients:
+//! It is made for `xds:///name` and is a service for tonic's generated clients. [`XdsChannels`] makes it from a
+//! bootstrap; [`XdsChannel::new`] from a client of xDS that there is already:
 //!
 //! ```no_run
 //! use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -61,12 +62,14 @@
 //!
 //! # What is not here
 //!
-//! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Retries, HTTP filters,
-//! outlier detection, load reports.
+//! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Clusters that are made
+//! of others which are secured in different ways, or of one that cannot be used: all of it fails. Retries, HTTP
+//! filters, outlier detection, load reports.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod body;
+mod bootstrap;
 mod call;
 mod certificates;
 mod cluster;
@@ -78,6 +81,7 @@ mod race;
 mod replay;
 mod settings;
 mod status;
+mod target;
 mod tls;
 
 use core::{
@@ -92,7 +96,6 @@ use std::{
 };
 
 use http::{HeaderValue, Request, Response, uri::Authority};
-use thiserror::Error;
 use tokio::sync::watch;
 use tonic::{Status, body::Body};
 use xds_bootstrap::TlsFiles;
@@ -100,8 +103,11 @@ use xds_core::ResourceName;
 use xds_handle::ClientHandle;
 use xds_routing::{Random, balancer::BalancerTimes, dependencies::DependencyManager};
 
-pub use self::body::CallBody;
-use self::driver::{Driver, Routing};
+pub use self::{body::CallBody, bootstrap::XdsChannels, target::InvalidTarget};
+use self::{
+    driver::{Driver, Routing},
+    target::Target,
+};
 
 /// How a channel is.
 #[derive(Clone, Debug)]
@@ -151,15 +157,6 @@ impl ChannelOptions {
     }
 }
 
-/// What a channel is made for is not `xds:///name`.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{target:?} is not of the form xds:///name")]
-#[non_exhaustive]
-pub struct InvalidTarget {
-    /// What it was.
-    pub target: String,
-}
-
 /// In the extensions of a request: the call waits for what is not there rather than fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitForReady;
@@ -193,17 +190,24 @@ impl XdsChannel {
     ///
     /// # Errors
     ///
-    /// The target is not of that form.
+    /// The target is of another form, or it has an authority and the options name no listener.
     pub fn new(
         client: &ClientHandle,
         target: &str,
         options: ChannelOptions,
     ) -> Result<Self, InvalidTarget> {
-        let invalid = || InvalidTarget { target: target.into() };
-        let name = target.strip_prefix("xds:///").filter(|name| !name.is_empty());
-        let name = name.ok_or_else(invalid)?;
-        let authority = authority_of(name).ok_or_else(invalid)?;
-        let listener = options.listener.clone().unwrap_or_else(|| ResourceName::from(name));
+        let parts = Target::read(target)?;
+        let Target { name, .. } = parts;
+        let invalid = || InvalidTarget::Form { target: target.into() };
+        let authority = parts.host().ok_or_else(invalid)?;
+        let listener = match (options.listener.clone(), parts.authority) {
+            (Some(listener), _) => listener,
+            (None, None) => ResourceName::from(name),
+            (None, Some(unknown)) => {
+                let authority = unknown.into();
+                return Err(InvalidTarget::Authority { target: target.into(), authority });
+            }
+        };
         let manager = DependencyManager::new(listener, name, options.node_id.as_str());
         let node_id = Arc::from(options.node_id.as_str());
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
@@ -213,20 +217,6 @@ impl XdsChannel {
         let random = Mutex::new(Random::new(seed));
         Ok(Self { shared: Arc::new(Shared { routing, authority, node_id, random }) })
     }
-}
-
-/// Whom requests are for. A target may have what no authority can, such as a slash, which stands as a dash
-/// there; `None` is what cannot be part of a URI either.
-fn authority_of(name: &str) -> Option<Authority> {
-    let is_of_uris = |it: char| it.is_ascii_graphic() && !"\"<>\\^`{|}".contains(it);
-    if !name.chars().all(is_of_uris) {
-        return None;
-    }
-    name.parse().ok().or_else(|| {
-        let fits = |it: char| it.is_ascii_alphanumeric() || "-._~".contains(it);
-        let fitting: String = name.chars().map(|it| if fits(it) { it } else { '-' }).collect();
-        fitting.parse().ok()
-    })
 }
 
 impl tower_service::Service<Request<Body>> for XdsChannel {

@@ -3,6 +3,7 @@
 #[path = "../../../xds-routing/tests/support/mod.rs"]
 mod support;
 
+mod bootstrap;
 mod connections;
 mod endings;
 mod failures;

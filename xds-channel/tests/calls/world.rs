@@ -69,6 +69,8 @@ pub(crate) struct World {
     pub(crate) server: ServerHandle,
     pub(crate) serving: JoinHandle<std::io::Result<()>>,
     pub(crate) client: ClientHandle,
+    /// Where the management server is.
+    pub(crate) address: SocketAddr,
 }
 
 impl World {
@@ -87,7 +89,7 @@ impl World {
             config = config.with_does_not_exist_after(url, Some(Duration::from_millis(300)));
         }
         let client = Client::connect(config, ClientOptions::default());
-        Self { server: server.handle(), serving, client }
+        Self { server: server.handle(), serving, client, address }
     }
 
     pub(crate) fn health(&self) -> HealthClient<XdsChannel> {

@@ -1,0 +1,72 @@
+//! Channels that a bootstrap describes.
+
+use tonic_health::pb::health_client::HealthClient;
+use xds_bootstrap::Bootstrap;
+use xds_channel::{ChannelOptions, InvalidTarget, XdsChannel, XdsChannels};
+use xds_core::types;
+
+use crate::{
+    support::*,
+    world::{Backend, Change, World, check},
+};
+
+fn bootstrap(world: &World) -> Bootstrap {
+    let text = r#"{
+        "xds_servers": [{ "server_uri": "ADDRESS", "channel_creds": [{ "type": "insecure" }] }],
+        "node": { "id": "by-bootstrap" },
+        "client_default_listener_resource_name_template": "of/%s",
+        "authorities": {
+            "east": {
+                "client_listener_resource_name_template":
+                    "xdstp://east/envoy.config.listener.v3.Listener/%s"
+            }
+        },
+        "certificate_providers": {
+            "files": { "plugin_name": "file_watcher", "config": { "ca_certificate_file": "ca.pem" } },
+            "other": { "plugin_name": "of_another_kind", "config": {} }
+        }
+    }"#;
+    Bootstrap::from_json(&text.replace("ADDRESS", &world.address.to_string())).expect("a bootstrap")
+}
+
+/// Node, listener template, authorities and certificate providers are what it says.
+#[tokio::test]
+async fn a_bootstrap_is_all_that_a_channel_takes() {
+    let world = World::new().await;
+    let [near, east] = [Backend::new().await, Backend::new().await];
+    let named = "xdstp://east/envoy.config.listener.v3.Listener/shop";
+    let mut change = Change::new().at("near", &[near.address]).at("east", &[east.address]);
+    for (listener, name) in [("of/shop", "near"), (named, "east")] {
+        let table = routes(name, vec![host(&["shop"], vec![route(prefix(""), cluster(name))])]);
+        let listed = prost::Message::encode_to_vec(&api_listener(listener, &manager(rds(name))));
+        change.0.set(types::LISTENER, listener, listed);
+        change.0.set(types::ROUTE_CONFIGURATION, name, prost::Message::encode_to_vec(&table));
+    }
+    world.apply(change.0).await;
+    let channels = XdsChannels::connect(&bootstrap(&world)).expect("channels");
+    let providers: Vec<_> = channels.options().certificate_providers.keys().collect();
+    assert_eq!(providers, ["files"]);
+    for (target, backend) in [("xds:///shop", &near), ("xds://east/shop", &east)] {
+        let channel = channels.channel(target).expect("a target");
+        check(&mut HealthClient::new(channel), &[]).await.expect("an answer");
+        assert_eq!(backend.calls(), 1, "{target}");
+    }
+    assert_eq!((near.calls(), east.calls()), (1, 1));
+    // What goes wrong says whose configuration it is.
+    let absent = channels.channel("xds:///nothing").expect("a target");
+    let status = check(&mut HealthClient::new(absent), &[("grpc-timeout", "200m")]).await;
+    let status = status.unwrap_err();
+    assert!(status.message().contains("by-bootstrap"), "{status}");
+
+    let unknown =
+        |target: &str| InvalidTarget::Authority { target: target.into(), authority: "west".into() };
+    let west = "xds://west/shop";
+    assert_eq!(channels.channel(west).unwrap_err(), unknown(west));
+    let options = || ChannelOptions::new("node-1");
+    assert_eq!(XdsChannel::new(&world.client, west, options()).unwrap_err(), unknown(west));
+    let listed = XdsChannel::new(&world.client, west, options().with_listener("of/shop"));
+    check(&mut HealthClient::new(listed.expect("a channel")), &[]).await.expect("an answer");
+    let form = InvalidTarget::Form { target: "dns:///shop".into() };
+    assert_eq!(channels.channel("dns:///shop").unwrap_err(), form);
+    println!("covers: FE-20");
+}
