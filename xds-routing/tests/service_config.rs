@@ -239,9 +239,23 @@ fn names_are_unique_even_where_joining_is_ambiguous() {
 
 #[test]
 fn what_the_policies_have_no_words_for_is_said_so() {
-    let config = valid(vec![Route { r#match: Some(prefix("")), ..Route::default() }]);
+    let mut matches = with_header(prefix(""), "x-user", Header::ExactMatch("".into()));
+    matches.headers[0].treat_missing_header_as_empty = true;
+    let config = valid(vec![route(matches, cluster("a"))]);
     let error = ServiceConfigs::new().next(&config.virtual_hosts()[0]).unwrap_err();
-    assert_eq!(error.to_string(), "route 0 does not lead to a cluster");
+    assert_eq!(error.to_string(), "route 0 takes a header that is missing for an empty one");
+}
+
+/// What a route does that is not for clients fails its calls, and no others (A36).
+#[test]
+fn a_route_to_no_cluster_fails_its_own_calls() {
+    let redirect = Route { r#match: Some(prefix("/gone/")), ..Route::default() };
+    let config = routing(vec![redirect, route(prefix(""), cluster("a"))]);
+    let names: Vec<_> = config["action"].as_object().expect("actions").keys().collect();
+    assert_eq!(names, ["cds:a", "fail"]);
+    let policy = json!({ "weighted_target_experimental": { "targets": {} } });
+    assert_eq!(config["action"]["fail"], json!({ "childPolicy": [policy] }));
+    assert_eq!(config["route"][0], json!({ "prefix": "/gone/", "action": "fail" }));
 }
 
 fn splits() -> impl Strategy<Value = Vec<Vec<(String, u32)>>> {

@@ -20,6 +20,8 @@ pub(super) enum Action {
     Cluster(ResourceName),
     /// Weights by cluster; those of one that comes twice are summed up.
     Weighted(BTreeMap<ResourceName, u32>),
+    /// Its calls fail: it leads to nobody.
+    Fail,
 }
 
 impl Action {
@@ -39,7 +41,7 @@ impl Action {
     /// The clusters, if weights are what tells actions with the same ones apart.
     fn clusters(&self) -> Option<Vec<&ResourceName>> {
         match self {
-            Self::Cluster(_) => None,
+            Self::Cluster(_) | Self::Fail => None,
             Self::Weighted(weights) => Some(weights.keys().collect()),
         }
     }
@@ -54,9 +56,9 @@ impl Action {
                     let target = object([("childPolicy", policies), ("weight", weight.into())]);
                     (name.as_str(), target)
                 });
-                let config = object([("targets", object(targets))]);
-                object([("weighted_target_experimental", config)])
+                weighted_target(object(targets))
             }
+            Self::Fail => weighted_target(object([])),
         }
     }
 
@@ -64,6 +66,10 @@ impl Action {
     pub(super) fn child(&self) -> Value {
         object([("childPolicy", Value::Array([self.policy()].into()))])
     }
+}
+
+fn weighted_target(targets: Value) -> Value {
+    object([("weighted_target_experimental", object([("targets", targets)]))])
 }
 
 fn cds(name: &ResourceName) -> Value {
@@ -123,6 +129,8 @@ impl Names {
 fn free_name(action: &Action, used: &BTreeSet<String>) -> String {
     let weights = match action {
         Action::Cluster(name) => return format!("cds:{name}"),
+        // No name of a cluster or of a split begins like that.
+        Action::Fail => return String::from("fail"),
         Action::Weighted(weights) => weights,
     };
     let clusters: Vec<String> = weights.keys().map(ToString::to_string).collect();

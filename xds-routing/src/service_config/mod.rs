@@ -5,6 +5,9 @@
 //! what it does; a name stays with its action over updates, and a split of calls whose weights alone change
 //! keeps its name, so that a canary rollout never closes a child policy.
 //!
+//! A route that does not lead to a cluster fails its calls, and those only (A36): its action is a
+//! `weighted_target_experimental` without targets, where nobody gets a call.
+//!
 //! # The example of A28, corrected
 //!
 //! A test makes the config of the example in A28's appendix. The text of the example has slips, which are
@@ -106,6 +109,6 @@ fn action(route: &Route) -> Result<Action, &'static str> {
             ClusterChoice::Weighted(weights) => Ok(Action::weighted(weights)),
             ClusterChoice::Plugin { .. } => Err("leaves the choice of a cluster to a plugin"),
         },
-        RouteAction::TakeIn | RouteAction::Unsupported => Err("does not lead to a cluster"),
+        RouteAction::TakeIn | RouteAction::Unsupported => Ok(Action::Fail),
     }
 }
