@@ -251,7 +251,8 @@ fn a_failing_child_that_tries_again_fails_calls() {
         }
     }
     tree.leaf_changed(leaves[0], Idle, "waits");
-    assert_eq!((tree.state(), tree.pick(&call, &mut random)), (Idle, TreePick::Queue));
+    let woken = TreePick::Wake(vec![leaves[0]]);
+    assert_eq!((tree.state(), tree.pick(&call, &mut random)), (Idle, woken));
     tree.leaf_changed(leaves[0], Ready, "takes");
     assert_eq!(tree.pick(&call, &mut random), TreePick::Leaf(&"takes"));
     println!("covers: S2.011 S2.012 S2.016");
@@ -335,4 +336,42 @@ proptest! {
         }
         println!("covers: S2.124 X46");
     }
+}
+
+/// A call that nobody connects for has somebody connect: gRPC's ExitIdle.
+#[test]
+fn a_call_wakes_who_is_idle() {
+    let mut clusters = Clusters::default();
+    let idle = vec![
+        route(prefix("/s"), weighted(&[("a", 1), ("b", 1)])),
+        route(prefix("/t"), cluster("c")),
+    ];
+    clusters.update(idle, Time::ZERO);
+    clusters.all_are(Idle);
+    let call = Call::new("/s/m", [].as_slice());
+    let mut random = Random::new(0);
+    let TreePick::Wake(woken) = clusters.tree.pick(&call, &mut random) else {
+        panic!("nobody is connecting")
+    };
+    let names: Vec<_> = woken.iter().map(|leaf| clusters.leaves[leaf].as_str()).collect();
+    assert_eq!(names, ["a", "b"], "those of the split, and not the one beside it");
+    // One at it is enough, as gRPC has it.
+    clusters.tree.leaf_changed(woken[0], Connecting, "a".into());
+    assert_eq!(clusters.pick(&call, &mut random), Err("queue".into()));
+    clusters.tree.leaf_changed(woken[0], Ready, "a".into());
+    assert_eq!(clusters.pick(&call, &mut random), Ok("a".into()));
+}
+
+/// A route that leads nowhere fails its own calls.
+#[test]
+fn a_route_to_no_cluster_has_no_children() {
+    let mut clusters = Clusters::default();
+    let gone = Route { r#match: Some(prefix("/gone/")), ..Route::default() };
+    clusters.update(vec![gone, route(prefix(""), cluster("a"))], Time::ZERO);
+    clusters.all_are(Ready);
+    let mut random = Random::new(0);
+    let call = Call::new("/gone/m", [].as_slice());
+    assert_eq!(clusters.pick(&call, &mut random), Err("NoChildren".into()));
+    let call = Call::new("/there/m", [].as_slice());
+    assert_eq!(clusters.pick(&call, &mut random), Ok("a".into()));
 }

@@ -77,7 +77,7 @@ fn the_state_is_that_of_all_children() {
 
     let mut random = Random::new(0);
     assert_eq!(with(&[("a", 1, Connecting)]).pick(&mut random), Pick::Queue);
-    assert_eq!(with(&[("a", 1, Idle)]).pick(&mut random), Pick::Queue);
+    assert_eq!(with(&[("a", 1, Idle)]).pick(&mut random), Pick::Wake);
     assert_eq!(with(&[("a", 1, TransientFailure)]).pick(&mut random), Pick::Child(&"a"));
     assert_eq!(Policy::default().pick(&mut random), Pick::Nobody);
 

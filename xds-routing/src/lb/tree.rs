@@ -41,6 +41,9 @@ pub enum TreePick<'a, P> {
     Leaf(&'a P),
     /// Nobody yet: the call waits until [`PolicyTree::generation`] is another number.
     Queue,
+    /// Nobody yet, and nobody is at it: these leaves are to connect (gRPC's ExitIdle), and the call waits as for
+    /// [`Queue`](Self::Queue).
+    Wake(Vec<LeafId>),
     /// Nobody, since no route is for the call, which fails with UNAVAILABLE.
     NoRoute(NoPolicyRoute),
     /// Nobody, since a policy has no children: the call fails with UNAVAILABLE.
@@ -187,6 +190,7 @@ impl<P> PolicyTree<P> {
                         children.get(name)
                     }
                     Pick::Queue => return TreePick::Queue,
+                    Pick::Wake => return TreePick::Wake(at.idle_leaves()),
                     Pick::Nobody => return TreePick::NoChildren,
                 },
             };
@@ -221,6 +225,23 @@ impl<P> Node<P> {
             Self::WeightedTarget(policy, _) => policy.state(),
             Self::Leaf(leaf) => leaf.state,
         }
+    }
+
+    /// The leaves below that wait for a call before they connect.
+    fn idle_leaves(&self) -> Vec<LeafId> {
+        let (mut idle, mut waiting) = (Vec::new(), Vec::from([self]));
+        while let Some(node) = waiting.pop() {
+            match node {
+                Self::Leaf(leaf) if leaf.state == ConnectivityState::Idle => idle.push(leaf.id),
+                Self::Leaf(_) => {}
+                Self::Routing(_, children) => waiting.extend(children.values()),
+                Self::WeightedTarget(policy, children) => {
+                    waiting.extend(policy.idle_children().filter_map(|name| children.get(name)));
+                }
+            }
+        }
+        idle.sort_unstable();
+        idle
     }
 
     /// Whether a configuration is one of this policy, which then stays.

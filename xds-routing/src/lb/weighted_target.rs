@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use xds_core::Time;
 
-use super::children::{ChildChange, Children, ConnectivityState, KEPT};
+use super::children::{Child, ChildChange, Children, ConnectivityState, KEPT};
 use crate::random::Random;
 
 /// A child in the configuration: how many calls it gets, and its own configuration.
@@ -33,6 +33,9 @@ pub enum Pick<'a, P> {
     Child(&'a P),
     /// Nobody yet: the call waits for the next change.
     Queue,
+    /// Nobody yet, and no child is at it: the [idle children](WeightedTarget::idle_children) are to connect (gRPC's
+    /// ExitIdle), and the call waits for the next change.
+    Wake,
     /// Nobody: there are no children. The call fails with UNAVAILABLE.
     Nobody,
 }
@@ -40,7 +43,7 @@ pub enum Pick<'a, P> {
 /// Splits calls between its children, by weight and chance (S2.017). `P` is what a child gives to pick with.
 ///
 /// Only children that are ready get calls (S2.011, S2.012). If none is, calls wait while one is connecting or
-/// idle; if all fail, one that fails is asked, and says why.
+/// idle, and wake those that are idle; if all fail, one that fails is asked, and says why.
 #[derive(Clone, Debug)]
 pub struct WeightedTarget<P> {
     children: Children<P>,
@@ -95,8 +98,10 @@ impl<P> WeightedTarget<P> {
     /// Who gets a call.
     pub fn pick(&self, random: &mut Random) -> Pick<'_, P> {
         let state = self.state();
-        if matches!(state, ConnectivityState::Connecting | ConnectivityState::Idle) {
-            return Pick::Queue;
+        match state {
+            ConnectivityState::Connecting => return Pick::Queue,
+            ConnectivityState::Idle => return Pick::Wake,
+            ConnectivityState::Ready | ConnectivityState::TransientFailure => {}
         }
         let mut candidates = Vec::new();
         let mut total: u32 = 0;
@@ -110,6 +115,12 @@ impl<P> WeightedTarget<P> {
         let drawn = random.below(total);
         let place = candidates.partition_point(|&(sum, _)| sum <= drawn);
         candidates.get(place).map_or(Pick::Nobody, |&(_, picker)| Pick::Child(picker))
+    }
+
+    /// The names of the children that wait for a call before they connect.
+    pub fn idle_children(&self) -> impl Iterator<Item = &str> {
+        let idle = |(_, child): &(&str, &Child<P>)| child.state == ConnectivityState::Idle;
+        self.children.in_use().filter(idle).map(|(name, _)| name)
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due: a removed child has had its time.
