@@ -12,6 +12,7 @@ use crate::{
         },
         extensions::load_balancing_policies as policies,
     },
+    scalars::judge_duration,
 };
 use xds_core::proto::{Any, UInt64Value};
 
@@ -130,6 +131,7 @@ enum Known {
 
 fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
     use policies::{
+        client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
         least_request::v3::LeastRequest, pick_first::v3::PickFirst,
         ring_hash::v3::RingHash as Ring, wrr_locality::v3::WrrLocality,
     };
@@ -161,7 +163,10 @@ fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
         "pick_first.v3.PickFirst" => decode::<PickFirst>(&config.value, judge)
             .map(|it| BalancingPolicy::PickFirst { shuffle: it.shuffle_address_list }),
         "client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin" => {
-            judge_extension(config, judge).map(BalancingPolicy::Reported)
+            decode::<ClientSideWeightedRoundRobin>(&config.value, judge).and_then(|it| {
+                judge_reported(&it, judge);
+                judge_extension(config, judge).map(BalancingPolicy::Reported)
+            })
         }
         _ => {
             let Some(extension) = judge_extension(config, judge) else {
@@ -174,6 +179,26 @@ fn judge_policy(config: &Any, depth: usize, judge: &mut Judge<'_>) -> Known {
         }
     };
     Known::Yes(policy)
+}
+
+/// The periods and the penalty of A58.
+fn judge_reported(
+    config: &policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
+    judge: &mut Judge<'_>,
+) {
+    for (name, period) in [
+        ("oob_reporting_period", &config.oob_reporting_period),
+        ("blackout_period", &config.blackout_period),
+        ("weight_expiration_period", &config.weight_expiration_period),
+        ("weight_update_period", &config.weight_update_period),
+    ] {
+        if let Some(period) = period {
+            judge.field(name, |judge| judge_duration(period, judge));
+        }
+    }
+    if config.error_utilization_penalty.as_ref().is_some_and(|it| it.value < 0.0) {
+        judge.fault_in("error_utilization_penalty", "must not be below zero");
+    }
 }
 
 fn judge_ring(

@@ -52,18 +52,21 @@ pub struct FailurePercentage {
     pub minimum_calls: u32,
 }
 
+const BASE: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(300);
+
 pub(super) fn judge_outliers(
     outliers: &schema::OutlierDetection,
     judge: &mut Judge<'_>,
 ) -> Option<OutlierDetection> {
-    let mut duration = |name, field: &Option<_>, default: u64| match field {
-        None => Some(Duration::from_secs(default)),
+    let mut duration = |name, field: &Option<_>, default| match field {
+        None => Some(default),
         Some(field) => judge.field(name, |judge| judge_duration(field, judge)),
     };
-    let interval = duration("interval", &outliers.interval, 10);
-    let base = duration("base_ejection_time", &outliers.base_ejection_time, 30);
+    let interval = duration("interval", &outliers.interval, Duration::from_secs(10));
+    let base = duration("base_ejection_time", &outliers.base_ejection_time, BASE);
     // Where it is not stated, the base counts if it is longer than five minutes.
-    let default = base.map_or(300, |base| base.as_secs().max(300));
+    let default = base.map_or(LONGEST, |base| base.max(LONGEST));
     let max = duration("max_ejection_time", &outliers.max_ejection_time, default);
     let mut percent = |name, field: &Option<UInt32Value>, default| {
         let value = field.as_ref().map_or(default, |it| it.value);

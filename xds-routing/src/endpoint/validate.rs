@@ -29,6 +29,7 @@ pub(crate) fn judge_endpoints(
     let most = schema.endpoints.len();
     let mut priorities: Vec<Vec<Locality>> = Vec::new();
     let mut addresses = BTreeSet::new();
+    let mut places = BTreeSet::new();
     for (index, locality) in schema.endpoints.iter().enumerate() {
         judge.element("endpoints", index, |judge| {
             let weight = locality.load_balancing_weight.as_ref().map_or(0, |it| it.value);
@@ -50,7 +51,9 @@ pub(crate) fn judge_endpoints(
             }
             let name = locality.locality.clone().unwrap_or_default();
             if let Some(priority) = priorities.get_mut(place) {
-                if priority.iter().any(|other| other.name == name) {
+                let own = locality.locality.as_ref();
+                let own = own.map(|it| (&*it.region, &*it.zone, &*it.sub_zone)).unwrap_or_default();
+                if !places.insert((place, own)) {
                     let why = format_args!("{} is there twice in its priority", Place(&name));
                     judge.fault_in("locality", why);
                 }

@@ -1,6 +1,6 @@
 //! What becomes of a server's connections (A36).
 
-use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 use core::net::IpAddr;
 
 use super::{
@@ -48,7 +48,7 @@ pub struct FilterChainMatch {
 }
 
 /// By what protocol connections come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
     /// Any.
     #[default]
@@ -58,7 +58,7 @@ pub enum Transport {
 }
 
 /// Where connections come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionSource {
     /// Anywhere.
     #[default]
@@ -169,60 +169,67 @@ fn masked(address: IpAddr, bits: u32) -> IpAddr {
     }
 }
 
+/// How many combinations the matches of a listener may stand for.
+const COMBINATIONS: usize = 100_000;
+
+/// One of the combinations that a match stands for: of what it lists one of each, and nothing where it lists
+/// nothing.
+type Combination = (Transport, ConnectionSource, Option<CidrRange>, Option<CidrRange>, Option<u32>);
+
 /// Chains that are for the same connections leave open which of them counts (A36). What a match lists stands
 /// for a match each, so that two chains, or one, are at fault as soon as they have one of these in common.
 pub(super) fn judge_duplicates(chains: &[FilterChain], judge: &mut Judge<'_>) {
-    let mut known: Vec<(usize, Combinations<'_>)> = Vec::new();
+    let mut known: BTreeMap<Combination, usize> = BTreeMap::new();
     for (index, chain) in chains.iter().enumerate() {
         // It takes no connection, so it takes none from another one.
         if chain.matches.never {
             continue;
         }
-        let own = Combinations::of(&chain.matches);
-        let why = if own.is_repeating {
-            Some(String::from("lists the same twice"))
-        } else {
-            let other = known.iter().find(|(_, other)| other.meet(&own));
-            other.map(|(other, _)| format!("has one in common with that of filter chain {other}"))
+        let why = match take_in(&chain.matches, index, &mut known) {
+            Ok(()) => continue,
+            Err(Clash::TooMany) => {
+                let why = format_args!("stand for more than {COMBINATIONS} matches");
+                judge.fault_in("filter_chains", why);
+                return;
+            }
+            Err(Clash::With(other)) if other == index => String::from("lists the same twice"),
+            Err(Clash::With(other)) => {
+                format!("has one in common with that of filter chain {other}")
+            }
         };
-        if let Some(why) = why {
-            judge.element("filter_chains", index, |judge| {
-                judge.fault_in("filter_chain_match", why);
-            });
+        judge.element("filter_chains", index, |judge| judge.fault_in("filter_chain_match", why));
+    }
+}
+
+enum Clash {
+    /// With this chain, which may be the same.
+    With(usize),
+    TooMany,
+}
+
+fn take_in(
+    matches: &FilterChainMatch,
+    index: usize,
+    known: &mut BTreeMap<Combination, usize>,
+) -> Result<(), Clash> {
+    for destination in each(&matches.destinations) {
+        for source in each(&matches.sources) {
+            for port in each(&matches.source_ports) {
+                let combination = (matches.transport, matches.source, destination, source, port);
+                if let Some(other) = known.insert(combination, index) {
+                    return Err(Clash::With(other));
+                }
+                if known.len() > COMBINATIONS {
+                    return Err(Clash::TooMany);
+                }
+            }
         }
-        known.push((index, own));
     }
+    Ok(())
 }
 
-/// What a match stands for: every combination of what it lists, of which nothing is an element too.
-struct Combinations<'a> {
-    matches: &'a FilterChainMatch,
-    destinations: BTreeSet<CidrRange>,
-    sources: BTreeSet<CidrRange>,
-    ports: BTreeSet<u32>,
-    is_repeating: bool,
-}
-
-impl<'a> Combinations<'a> {
-    fn of(matches: &'a FilterChainMatch) -> Self {
-        let destinations: BTreeSet<_> = matches.destinations.iter().copied().collect();
-        let sources: BTreeSet<_> = matches.sources.iter().copied().collect();
-        let ports: BTreeSet<_> = matches.source_ports.iter().copied().collect();
-        let is_repeating = destinations.len() < matches.destinations.len()
-            || sources.len() < matches.sources.len()
-            || ports.len() < matches.source_ports.len();
-        Self { matches, destinations, sources, ports, is_repeating }
-    }
-
-    fn meet(&self, other: &Self) -> bool {
-        self.matches.transport == other.matches.transport
-            && self.matches.source == other.matches.source
-            && share(&self.destinations, &other.destinations)
-            && share(&self.sources, &other.sources)
-            && share(&self.ports, &other.ports)
-    }
-}
-
-fn share<T: Ord>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> bool {
-    (one.is_empty() && other.is_empty()) || !one.is_disjoint(other)
+/// Each of them, or nothing once where there is none.
+fn each<T: Copy>(listed: &[T]) -> impl Iterator<Item = Option<T>> {
+    let none = listed.is_empty().then_some(None);
+    listed.iter().copied().map(Some).chain(none)
 }

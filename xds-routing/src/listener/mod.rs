@@ -20,7 +20,7 @@ use crate::{
     judge::Judge,
     proto::envoy::config::listener::v3 as schema,
     route::RouteConfiguration,
-    scalars::{HostForm, SocketAddress, judge_address},
+    scalars::{SocketAddress, judge_own_address},
 };
 
 /// A validated listener.
@@ -104,10 +104,8 @@ pub(crate) fn judge_listener(
     judge: &mut Judge<'_>,
 ) -> Option<Listener> {
     let kind = match listener.api_listener.as_ref() {
+        // An address beside it is for others: servers that state both have one listener for all.
         Some(api) => {
-            if listener.address.is_some() {
-                judge.fault_in("address", "must not be set beside api_listener");
-            }
             let connections = judge.field("api_listener", |judge| api::judge_api(api, judge));
             ListenerKind::Api(connections?)
         }
@@ -121,7 +119,7 @@ fn judge_socket(listener: &schema::Listener, judge: &mut Judge<'_>) -> Option<So
         judge.fault_in("api_listener", "must be set, or address if this is for a server");
         return None;
     };
-    let address = judge.field("address", |judge| judge_address(Some(address), HostForm::Ip, judge));
+    let address = judge.field("address", |judge| judge_own_address(address, judge));
     if !listener.listener_filters.is_empty() {
         judge.fault_in("listener_filters", "not supported by gRPC");
     }

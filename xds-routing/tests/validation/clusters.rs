@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use xds_core::proto::{self, Any, Duration as DurationSchema, UInt64Value};
+use xds_core::proto::{self, Any, Duration as DurationSchema, FloatValue, UInt64Value};
 use xds_routing::{
     Rules, SocketAddress,
     cluster::{BalancingPolicy, Cluster, Discovery, LoadReporting},
@@ -19,16 +19,14 @@ use xds_routing::{
             },
             core::v3::{
                 ConfigSource, HttpProtocolOptions as CommonOptions, SelfConfigSource,
-                TransportSocket, TypedExtensionConfig, config_source::ConfigSourceSpecifier,
-                transport_socket,
+                TypedExtensionConfig, config_source::ConfigSourceSpecifier,
             },
         },
         extensions::{
             clusters::aggregate::v3::ClusterConfig,
-            load_balancing_policies::{round_robin::v3::RoundRobin, wrr_locality::v3::WrrLocality},
-            transport_sockets::tls::v3::{
-                CertificateProviderPluginInstance, CertificateValidationContext, CommonTlsContext,
-                UpstreamTlsContext, common_tls_context,
+            load_balancing_policies::{
+                client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
+                round_robin::v3::RoundRobin, wrr_locality::v3::WrrLocality,
             },
             upstreams::http::v3::HttpProtocolOptions,
         },
@@ -169,6 +167,46 @@ fn a_cluster_says_how_to_balance() {
     println!("covers: B33e");
 }
 
+/// A58's periods and penalty.
+#[test]
+fn weights_that_endpoints_report_are_read_with_care() {
+    let place = "load_balancing_policy.policies[0].typed_extension_config.typed_config";
+    let with = |config: Any| {
+        let config = TypedExtensionConfig { name: "p".into(), typed_config: Some(config) };
+        let policy = Policy { typed_extension_config: Some(config) };
+        let mut cluster = eds("c");
+        cluster.load_balancing_policy =
+            Some(clusters::LoadBalancingPolicy { policies: vec![policy] });
+        judged_cluster(&cluster)
+    };
+    type Change = fn(&mut ClientSideWeightedRoundRobin);
+    let changed = |change: Change| {
+        let mut config = ClientSideWeightedRoundRobin::default();
+        change(&mut config);
+        with(packed(&config))
+    };
+    let valid = changed(|it| {
+        it.blackout_period = seconds(10);
+        it.error_utilization_penalty = Some(FloatValue { value: 1.0 });
+    });
+    assert!(matches!(valid.unwrap().balancing, BalancingPolicy::Reported(_)));
+    let periods: [(&str, Change); 4] = [
+        ("oob_reporting_period", |it| it.oob_reporting_period = seconds(-1)),
+        ("blackout_period", |it| it.blackout_period = seconds(-1)),
+        ("weight_expiration_period", |it| it.weight_expiration_period = seconds(-1)),
+        ("weight_update_period", |it| it.weight_update_period = seconds(-1)),
+    ];
+    for (name, change) in periods {
+        let text = why(changed(change));
+        assert!(text.starts_with(&format!("{place}.{name}: must be a duration")), "{text}");
+    }
+    let negative = changed(|it| it.error_utilization_penalty = Some(FloatValue { value: -0.5 }));
+    assert_eq!(why(negative), format!("{place}.error_utilization_penalty: must not be below zero"));
+    let garbage =
+        Any { value: vec![0xff].into(), ..packed(&ClientSideWeightedRoundRobin::default()) };
+    assert!(why(with(garbage)).starts_with(&format!("{place}.value: ")));
+}
+
 /// A42's bounds, and the hash key of A76.
 #[test]
 fn a_ring_of_hashes_has_bounds() {
@@ -240,6 +278,10 @@ fn the_detection_of_outliers_has_defaults_and_bounds() {
     let other = other.unwrap();
     // Where no maximum is stated, a longer base is it.
     assert_eq!(other.max_ejection_time, Duration::from_secs(400));
+    let half = DurationSchema { seconds: 300, nanos: 500_000_000 };
+    let longer =
+        with(clusters::OutlierDetection { base_ejection_time: Some(half), ..Default::default() });
+    assert_eq!(longer.unwrap().max_ejection_time, Duration::from_millis(300_500));
     assert_eq!(other.success_rate, None);
     let failure = other.failure_percentage.unwrap();
     let rate = (failure.threshold, failure.enforcement);
@@ -323,38 +365,4 @@ fn other_parts_of_a_cluster_are_judged() {
         ..Default::default()
     });
     assert_eq!(judged_cluster(&reported).unwrap().load_reporting, LoadReporting::SameServer);
-
-    let tls = |context: &UpstreamTlsContext| {
-        let mut cluster = eds("c");
-        cluster.transport_socket = Some(TransportSocket {
-            name: "tls".into(),
-            config_type: Some(transport_socket::ConfigType::TypedConfig(packed(context))),
-        });
-        cluster
-    };
-    let bare =
-        UpstreamTlsContext { common_tls_context: Some(Default::default()), ..Default::default() };
-    assert!(why(judged_cluster(&tls(&bare))).ends_with("must say who vouches for certificates"));
-    let provider = CertificateProviderPluginInstance {
-        instance_name: "p".into(),
-        certificate_name: String::new(),
-    };
-    let validation = CertificateValidationContext {
-        ca_certificate_provider_instance: Some(provider),
-        ..Default::default()
-    };
-    let context = UpstreamTlsContext {
-        common_tls_context: Some(CommonTlsContext {
-            validation_context_type: Some(
-                common_tls_context::ValidationContextType::ValidationContext(validation),
-            ),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
-    assert!(judged_cluster(&tls(&context)).unwrap().tls.unwrap().roots.is_some());
-    let mut rules = Rules::default();
-    rules.certificate_providers = Some(vec![]);
-    let unknown = Cluster::from_schema(&tls(&context), &rules).unwrap_err().to_string();
-    assert!(unknown.contains("instance_name: `p` is not in the bootstrap"), "{unknown}");
 }

@@ -194,3 +194,20 @@ fn drops_are_shares_of_calls() {
     let text = why(judged_endpoints(&with));
     assert!(text.contains("policy.drop_overloads[0].category: must not be empty"), "{text}");
 }
+
+/// One address can be written in several ways.
+#[test]
+fn the_same_address_in_other_words_is_the_same() {
+    let with = |one: &str, other: &str| {
+        judged_endpoints(&assignment(vec![locality(
+            0,
+            1,
+            vec![endpoint(one, 1), endpoint(other, 1)],
+        )]))
+    };
+    let twice = why(with("::1", "0:0:0:0:0:0:0:1"));
+    assert!(twice.ends_with("the address [::1]:1 is there twice"), "{twice}");
+    assert!(with("::1", "::2").is_ok());
+    // To the system they are two.
+    assert!(with("127.0.0.1", "::ffff:127.0.0.1").is_ok());
+}

@@ -3,14 +3,14 @@
 use xds_routing::{
     listener::{ConnectionSource, ListenerKind},
     proto::envoy::config::{
-        core::v3::CidrRange,
+        core::v3::{CidrRange, address, socket_address::PortSpecifier},
         listener::v3::{self as listeners, Filter, FilterChain, FilterChainMatch, filter},
     },
 };
 
 use crate::{listeners::listener, support::*, why};
 
-fn chain(matches: Option<FilterChainMatch>) -> FilterChain {
+pub(crate) fn chain(matches: Option<FilterChainMatch>) -> FilterChain {
     FilterChain {
         filter_chain_match: matches,
         filters: vec![Filter {
@@ -25,7 +25,7 @@ fn range(prefix: &str, bits: u32) -> CidrRange {
     CidrRange { address_prefix: prefix.into(), prefix_len: number(bits) }
 }
 
-fn server(filter_chains: Vec<FilterChain>) -> listeners::Listener {
+pub(crate) fn server(filter_chains: Vec<FilterChain>) -> listeners::Listener {
     listeners::Listener {
         name: "s".into(),
         address: Some(address("0.0.0.0", 443)),
@@ -124,6 +124,31 @@ fn what_a_server_listener_must_not_have() {
     #[allow(deprecated, reason = "servers still send it")]
     let original = with(|it| it.use_original_dst = boolean(true));
     assert_eq!(original, "use_original_dst: not supported by gRPC");
-    let named = with(|it| it.address = Some(address("host", 1)));
-    assert!(named.starts_with("address.socket_address.address: "), "{named}");
+    let datagrams = with(|it| {
+        let mut address = address("0.0.0.0", 1);
+        if let Some(address::Address::SocketAddress(socket)) = &mut address.address {
+            socket.protocol = 1;
+        }
+        it.address = Some(address);
+    });
+    assert_eq!(datagrams, "address.socket_address.protocol: must be TCP");
+    let large = with(|it| it.address = Some(address("0.0.0.0", 65_536)));
+    assert_eq!(large, "address.socket_address.port_value: must be a number up to 65535");
+}
+
+/// Whoever listens compares it with its own address, as text (A36).
+#[test]
+fn the_address_of_a_server_is_taken_as_it_is() {
+    let with = |host: &str, port| {
+        let mut address = address(host, 0);
+        if let Some(address::Address::SocketAddress(socket)) = &mut address.address {
+            socket.port_specifier = port;
+        }
+        let schema = listeners::Listener { address: Some(address), ..server(vec![chain(None)]) };
+        let judged = listener(&schema).unwrap();
+        let ListenerKind::Socket(socket) = judged.kind() else { panic!() };
+        socket.address.to_string()
+    };
+    assert_eq!(with("host", Some(PortSpecifier::PortValue(1))), "host:1");
+    assert_eq!(with("0.0.0.0", None), "0.0.0.0:0");
 }
