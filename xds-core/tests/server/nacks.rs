@@ -52,6 +52,24 @@ fn nacks() {
         ",
         ),
         // Under a wildcard, what went is told again: a client that refuses responses whole has it yet.
+        // What was gone before a client asked for everything it never had from there.
+        (
+            "M107 IS11",
+            "
+            set cds a=1 b=1 c=1
+            2d> cds +*
+            2d< cds first a=1 b=1 c=1
+            d> cds +a
+            d< cds first a=1
+            set cds -a -b -c
+            set cds c=bad
+            d> cds +*
+            d> cds ack
+            d< cds changed -a c=bad
+            d> cds nack
+            set cds c=2
+            d< cds changed -a c=2",
+        ),
         (
             "M107 IS11",
             "

@@ -276,6 +276,7 @@ impl Turn<'_> {
             cursor: Stamp::START,
             reached: Stamp::START,
             told: self.arena.clock(),
+            began: self.arena.clock(),
             rode: Stamp::START,
             version: TypeVersion::default(),
             owed: Some(Owed { cause, at: self.arena.clock() }),

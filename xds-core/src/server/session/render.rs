@@ -305,7 +305,8 @@ impl Turn<'_> {
             // Who refused the response as a whole has not taken note of what went (IS11). What lingers has
             // its edges, and its own order.
             if may_tell_again {
-                wildcard.told = wildcard.told.min(suspects.told);
+                let least = if self.session.named == 0 { wildcard.began } else { Stamp::START };
+                wildcard.told = wildcard.told.min(suspects.told.max(least));
                 self.session.with_rare(|rare| rare.telling = None);
             }
         }

@@ -105,8 +105,14 @@ impl Turn<'_> {
                 |edge: &Edge| edge.standing == Standing::Named && self.error_of(resource).is_some();
             edge.is_some_and(|edge| edge.due.is_some() || has_error(edge))
         };
+        // What was gone before it was asked for as part of everything, the client has by name or not at all.
+        let was_had = |resource: Slot| {
+            let stamp = self.arena.at(resource).map(|resource| resource.stamp);
+            stamp.is_none_or(|stamp| stamp > wildcard.began) || edges.find(own, resource).is_some()
+        };
         let (knows, spelling) = (self.knows(&wildcard), self.session.spelling);
-        self.arena.gather_graves(knows, wildcard.reached, parts, spelling, |slot| !is_due(slot))
+        let is_news = |slot| !is_due(slot) && was_had(slot);
+        self.arena.gather_graves(knows, wildcard.reached, parts, spelling, is_news)
     }
 
     /// Names what only the wildcard covered that the client has left, unless it has been named since
