@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 31] = [
+const MENDED: [(&str, &str, &str); 33] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -161,6 +161,16 @@ const MENDED: [(&str, &str, &str); 31] = [
         "an alias that came to stand for something before its end was said is not told to be gone (IS11)",
         "variant=delta types=1 names=1 operations=20 actions={watch-all,unwatch,watch-again,storm,empty,watch-when-told,watch-many,watch-alias}",
         "AAEAAAAAAAAAAQALAAAAAAEABAAAAAABAAUAAAAWAQMAAAAAAAEABw",
+    ),
+    (
+        "who rejects its first part of everything is not told of what was gone before that was asked for (IS11)",
+        "clients=2 variant=delta types=1 names=3 operations=20 verdicts=Soon actions={watch-all,delete,set-bad,set-back,storm,empty}",
+        "AAABAAgAAAAAAQAEAAAAAAEAAAEAAAABBAAAAAAAAQAJAAAAAAEABAEAAAABAAYAAAEAAQU",
+    ),
+    (
+        "what was rejected, and then left out of a full state for an error, does not linger in it (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks actions={delete,set-bad,watch-when-told,set-error}",
+        "AAEAAwAAAQABAAAAAAEAAQAAAAIBAAEAAAAAAAABAAAAAAAAAQADAAIBAAEABQAAAAABAAcAAAAAAQQE",
     ),
 ];
 

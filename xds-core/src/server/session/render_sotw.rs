@@ -82,8 +82,11 @@ impl Turn<'_> {
                 let due = self.edges.clear_due(&mut self.session.due, slot);
                 cause = cause.min_some(due.map(|due| due.cause));
             }
-            if error.is_none() {
-                self.take_in_full_state(slot, nonce);
+            match (error, self.edges.at_mut(slot)) {
+                (None, _) => self.take_in_full_state(slot, nonce),
+                // The state is without it, so that the client has it no longer.
+                (Some(Room::Taken), Some(edge)) => edge.sent = 0,
+                _ => {}
             }
             slot = next;
         }
