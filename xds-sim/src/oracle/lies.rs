@@ -1,9 +1,13 @@
 //! What a client makes of lies: answers to responses that no server should send.
 //!
 //! What is right after a lie depends on what was believed of it. But a response can be answered wrongly in
-//! itself, and what nobody asked for is not believed.
+//! itself, what nobody asked for is not believed, and what is said of one type says nothing of others. What cannot be
+//! read, or is of a type that nobody watches, changes nothing at all.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -15,11 +19,33 @@ const TWICE: Rule = Rule::new("IC17", "a response that has a wanted name twice i
 const STRANGERS: Rule =
     Rule::new("IC13", "what nobody asked for is not held, whatever a response has of it");
 
+const NOTHING: Rule = Rule::new(
+    "IC36",
+    "what cannot be read, or is of a type that nobody watches, changes nothing and is answered with nothing",
+);
+const APART: Rule = Rule::new("IC36", "a response changes nothing of another type than its own");
+
 /// Judges what becomes of lies.
 #[derive(Debug, Default)]
 pub(super) struct Lied {
     /// How often the client that reads had accepted and rejected something before.
     before: (u64, u64),
+    /// What it had before, by type.
+    had: Vec<u64>,
+    /// Whether it reads what changes nothing.
+    is_nothing: bool,
+}
+
+/// What a client has, by type, in a number that another state has not.
+fn holdings(link: LinkId, world: &World) -> Vec<u64> {
+    let mut all = vec![DefaultHasher::new(); world.types().len()];
+    for it in world.client(world.link(link).client).status() {
+        let kind = world.types().iter().position(|url| url == it.type_url);
+        let Some(hasher) = kind.and_then(|kind| all.get_mut(kind)) else { continue };
+        (it.name.as_str(), it.version.as_str(), it.bytes).hash(hasher);
+        (format!("{:?}", it.state), it.error.map(ToString::to_string)).hash(hasher);
+    }
+    all.iter().map(DefaultHasher::finish).collect()
 }
 
 /// Names that come more than once.
@@ -35,6 +61,24 @@ fn answers(link: LinkId, world: &World) -> (u64, u64) {
 }
 
 impl Lied {
+    fn reading(&mut self, link: LinkId, is_nothing: bool, world: &World) {
+        (self.before, self.had) = (answers(link, world), holdings(link, world));
+        self.is_nothing = is_nothing;
+    }
+
+    /// Judges what has changed by a response of this kind.
+    fn changed(&mut self, link: LinkId, kind: Option<usize>, world: &World, report: &mut Report) {
+        let has = holdings(link, world);
+        let mut others = self.had.iter().zip(&has).enumerate().filter(|(it, _)| Some(*it) != kind);
+        let other = others.find(|(_, (before, after))| before != after).map(|(it, _)| it);
+        let rule = if self.is_nothing { NOTHING } else { APART };
+        report.ensure(other.is_none(), rule, || format!("type {other:?} has changed"));
+        let is_silent = !self.is_nothing || answers(link, world) == self.before;
+        report.ensure(is_silent, NOTHING, || "it is answered".into());
+        self.is_nothing = false;
+        self.had.clear();
+    }
+
     fn read(&self, link: LinkId, response: &Response, world: &World, report: &mut Report) {
         let it = world.link(link);
         let Some(fold) = response.kind.and_then(|kind| it.asked(kind)) else { return };
@@ -67,14 +111,20 @@ fn is_world_name(name: &str) -> bool {
 
 impl Oracle for Lied {
     fn rules(&self) -> &'static [Rule] {
-        &[TWICE, STRANGERS]
+        &[TWICE, STRANGERS, NOTHING, APART]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
         match *event {
-            Event::Reading { link, .. } => self.before = answers(link, world),
-            Event::Read { link, response: Some(response) } => {
-                self.read(link, response, world, report);
+            Event::Reading { link, response } => {
+                self.reading(link, response.kind.is_none(), world);
+            }
+            Event::ReadingGarbage { link } => self.reading(link, true, world),
+            Event::Read { link, response } => {
+                self.changed(link, response.and_then(|it| it.kind), world, report);
+                if let Some(response) = response {
+                    self.read(link, response, world, report);
+                }
             }
             _ => {}
         }

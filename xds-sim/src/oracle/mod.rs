@@ -11,6 +11,7 @@
 //! | IC3, IC8, IC13, IC18 to IC22, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC32: what clients count | `figures` | no |
+//! | IC14, IC20, IC28, IC32: that watchers hold what their client has | `holding` | no |
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
 //! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
@@ -19,7 +20,7 @@
 //! | IS1, IS4, IS5, IS7 to IS12, IS15 to IS17, IS20, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
-//! | IC13, IC17: what a client makes of lies | `lies` | only |
+//! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IS4: who rejects or asks without end is not answered without end | the strangers of a world | yes |
 //! | IC29, IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, also where all have to do without their first server, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
@@ -56,6 +57,7 @@ mod expiry;
 mod fallback;
 mod figures;
 mod fold;
+mod holding;
 mod lies;
 mod polling;
 mod punctual;
@@ -186,6 +188,11 @@ pub enum Event<'a> {
         link: LinkId,
         /// What it says.
         response: &'a Response,
+    },
+    /// A client is about to be handed what cannot be read as a response.
+    ReadingGarbage {
+        /// The stream.
+        link: LinkId,
     },
     /// A client has been handed a response, and nothing was taken out of it yet.
     Read {
@@ -359,6 +366,7 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
         }
         oracles.push(Box::new(watching::Watching::default()));
         oracles.push(Box::new(figures::Figures::default()));
+        oracles.push(Box::new(holding::Holding::default()));
         if options.transport != Transport::Files {
             oracles.push(Box::new(cache::CacheModel::default()));
         }

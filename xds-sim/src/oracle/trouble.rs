@@ -46,7 +46,14 @@ const FALLBACK: Rule = Rule::new(
     "IC29",
     "the next server is asked only while the one before it fails, and not any more once that answers",
 );
-const TURNS: Rule = Rule::new("IL5", "clients turn between servers no more often than these fail");
+const TURNS: Rule = Rule::new(
+    "IL5",
+    "clients turn to the next server no more often than the one before it begins to fail",
+);
+const HOW_LONG: Rule = Rule::new(
+    "IC25",
+    "a resource is waited for 15 s, or 30 s where its server would have said that there is none",
+);
 const IDLE: Rule = Rule::new("IC10", "a stream of which nothing is wanted is given up in time");
 
 /// The shortest first pause of gRPC's backoff, and by what the further ones grow at least.
@@ -54,6 +61,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(800);
 
 /// The shortest time between the beginnings of two attempts.
 const FLOOR: Duration = Duration::from_secs(1);
+
+/// How long a resource is waited for, by whether the server would have said that there is none.
+const SILENT_FOR: Duration = Duration::from_secs(15);
+const SILENT_FOR_WHERE_TOLD: Duration = Duration::from_secs(30);
 
 /// How long a client keeps a stream of which nothing is wanted, and a bit.
 const IDLE_LIMIT: Duration = Duration::from_secs(31);
@@ -82,10 +93,21 @@ struct Attempts {
     not_before: Time,
     /// Whether it failed since its last response.
     is_failing: bool,
-    failures: u64,
-    /// How often the client ended a stream itself.
-    left: u64,
-    openings: u64,
+    /// How often it began to fail.
+    breaks: u64,
+    /// How often the client turned to it and away from the one before.
+    turns: u64,
+    /// Whether the client has turned to it, and not left it for another one.
+    is_taken: bool,
+    /// Whether nothing was wanted of it for a moment since the client turned to it.
+    was_idle: bool,
+}
+
+impl Attempts {
+    fn fail(&mut self) {
+        self.breaks += u64::from(!self.is_failing);
+        self.is_failing = true;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +133,16 @@ fn place(link: LinkId, world: &World) -> Place {
     (it.client, it.server, it.only)
 }
 
+/// Whether the client watches anything that is asked for there.
+fn is_wanted((client, server, only): Place, world: &World) -> bool {
+    let mut watches = world.watches(client).map(|(_, watch)| watch);
+    watches.any(|watch| {
+        let name = watch.name.as_deref();
+        only.is_none_or(|kind| kind == watch.kind)
+            && name.is_none_or(|name| world.serves(server, name))
+    })
+}
+
 impl Trouble {
     fn opening(&mut self, link: LinkId, world: &World, report: &mut Report) {
         let place = place(link, world);
@@ -127,7 +159,8 @@ impl Trouble {
         }
         let attempts = self.attempts.entry(place).or_default();
         attempts.opening += 1;
-        attempts.openings += 1;
+        attempts.turns += u64::from(!attempts.is_taken);
+        (attempts.is_taken, attempts.was_idle) = (true, false);
         report.ensure(attempts.opening == 1, BACKOFF, || format!("{place:?}: two at a time"));
         report.ensure(world.now() >= attempts.not_before, BACKOFF, || {
             format!("{place:?} before {}", attempts.not_before)
@@ -140,12 +173,13 @@ impl Trouble {
         let Some(stream) = self.streams.remove(&link) else { return };
         self.note_waits(place.0, &stream, world);
         let is_grpc = world.options().profile == ProfileName::Grpc;
+        let is_wanted = is_wanted(place, world);
         let attempts = self.attempts.entry(place).or_default();
         if !stream.is_open {
             attempts.opening = attempts.opening.saturating_sub(1);
         }
         if end == End::ByClient {
-            attempts.left += 1;
+            attempts.is_taken &= !is_wanted || attempts.was_idle;
             // Whoever leaves a server may come back at once, but for the floor between attempts. When one
             // that was not drained in time began the attempt is not seen.
             let is_dialled = world.options().transport != Transport::Files;
@@ -157,8 +191,9 @@ impl Trouble {
             }
             return;
         }
-        attempts.failures += 1;
-        attempts.is_failing |= !stream.has_responded || end == End::Fault;
+        if !stream.has_responded || end == End::Fault {
+            attempts.fail();
+        }
         attempts.refusals = if stream.is_open { 0 } else { attempts.refusals + 1 };
         attempts.early_ends = match (stream.is_open, stream.has_responded) {
             (true, true) => 0,
@@ -292,6 +327,8 @@ impl Trouble {
                 let is_trouble = matches!(error.kind(), WatchErrorKind::Timeout(_));
                 let is_feature = world.options().features.contains(Feature::TransientTimer);
                 report.ensure(is_trouble == is_feature, SILENCE, || format!("{error}"));
+                let due = if is_feature { SILENT_FOR_WHERE_TOLD } else { SILENT_FOR };
+                report.ensure(*patience == due, HOW_LONG, || format!("{error}"));
                 let Some(name) = &watch.name else { return };
                 let key = (watch.kind, name.clone());
                 let of_client =
@@ -339,11 +376,9 @@ impl Trouble {
         }
         for (place, attempts) in self.attempts.iter().filter(|((_, server, _), _)| *server == 1) {
             let before = self.attempts.get(&(place.0, 0, place.2));
-            // It may turn once for each failure of either.
-            let bound =
-                attempts.failures + attempts.left + before.map_or(0, |it| it.failures + it.left);
-            report.ensure(attempts.openings <= bound.max(1), TURNS, || {
-                format!("{place:?}: {} of {bound}", attempts.openings)
+            let bound = before.map_or(0, |it| it.breaks);
+            report.ensure(attempts.turns <= bound, TURNS, || {
+                format!("{place:?}: {} of {bound}", attempts.turns)
             });
         }
         if world.options().transport == Transport::Files {
@@ -358,7 +393,7 @@ impl Trouble {
 
 impl Oracle for Trouble {
     fn rules(&self) -> &'static [Rule] {
-        &[PATIENCE, SILENCE, HEARD, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
+        &[PATIENCE, HOW_LONG, SILENCE, HEARD, NOT_CACHED, BACKOFF, REASON, FALLBACK, TURNS, IDLE]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -375,8 +410,7 @@ impl Oracle for Trouble {
             Event::Requested { link, request } => self.asked(link, request, world),
             Event::Unreadable { link } => {
                 let attempts = self.attempts.entry(place(link, world)).or_default();
-                attempts.failures += 1;
-                attempts.is_failing = true;
+                attempts.fail();
             }
             Event::Reading { link, .. } | Event::Unchanged { link } => {
                 let (client, server, only) = place(link, world);
@@ -393,6 +427,13 @@ impl Oracle for Trouble {
             }
             Event::Read { link, response: Some(response) } => self.read(link, response, world),
             Event::EndedAtClient { link, end } => self.ended(link, end, world, report),
+            Event::Unwatched { client, .. } => {
+                let of_client =
+                    self.attempts.iter_mut().filter(|((owner, ..), _)| *owner == client);
+                for (place, attempts) in of_client {
+                    attempts.was_idle |= !is_wanted(*place, world);
+                }
+            }
             Event::ClientRestarted { client } => {
                 self.attempts.retain(|(owner, ..), _| *owner != client);
                 self.streams.retain(|link, _| world.link(*link).client != client);

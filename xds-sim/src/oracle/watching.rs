@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use xds_core::{
-    Time, WatchId,
+    WatchId,
     client::{Change, Notice, Resource, WatchError, WatchErrorKind},
 };
 
-use super::{Event, Oracle, Report, Rule};
+use super::{
+    Event, Oracle, Report, Rule,
+    holding::{FEW, statuses},
+};
 use crate::{
     options::{ProfileName, Transport, Verdicts},
     situations::Situation,
-    storm::SHORTEST_TTL,
     trace::Phase,
     world::{
         LinkId, World, alias_of, is_alias, is_glob,
@@ -60,11 +62,10 @@ pub(super) struct Watching {
 /// What a watch was told.
 #[derive(Debug, Default)]
 struct Told {
+    kind: usize,
     name: Option<Text>,
     /// By name, the values in use.
     held: BTreeMap<Text, Held>,
-    /// The value that was told last, in use or not, and how many responses there had been by then, and when.
-    last: BTreeMap<Text, (Resource, u64, Time)>,
     /// What was told last to be wrong, by name, and whether it was told beside a value. The collection has no name.
     wrong: BTreeMap<Text, (WatchError, bool)>,
     collection: Option<Ambient>,
@@ -79,6 +80,8 @@ struct Told {
 struct Held {
     resource: Resource,
     ambient: Ambient,
+    /// Whether the client had another one in between, or none, or cannot be seen to have had none.
+    has_turned: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,18 +91,13 @@ enum Ambient {
 }
 
 impl Told {
-    fn value(&mut self, resource: &Resource, responses: u64, now: Time, report: &mut Report) {
+    fn value(&mut self, resource: &Resource, responses: u64, report: &mut Report) {
         let name = Text::from(resource.name.as_str());
         if let Some(held) = self.held.get(&name)
             && held.ambient == Ambient::Well
             && held.resource == *resource
         {
-            // It may have been another one in between, or have expired.
-            let told = self.last.get(&name);
-            let is_again = told.is_none_or(|(_, before, at)| {
-                responses - before < 2 && now.since(*at) < SHORTEST_TTL
-            });
-            report.ensure(!is_again, NO_REPETITION, || format!("{name} is told again"));
+            report.ensure(held.has_turned, NO_REPETITION, || format!("{name} is told again"));
         }
         if self.was_missing {
             report.note(Situation::CreatedAfterMissing);
@@ -108,8 +106,8 @@ impl Told {
         report.ensure(self.unknown_until.is_none_or(|until| responses > until), ASKED_ANEW, || {
             format!("{name} is served before the server was asked")
         });
-        self.last.insert(name.clone(), (resource.clone(), responses, now));
-        self.held.insert(name, Held { resource: resource.clone(), ambient: Ambient::Well });
+        let held = Held { resource: resource.clone(), ambient: Ambient::Well, has_turned: false };
+        self.held.insert(name, held);
     }
 
     fn ambient(before: Option<&mut Ambient>, is_wrong: bool, report: &mut Report) {
@@ -133,7 +131,7 @@ impl Told {
         report.ensure(is_trouble || !is_again, SAME_WORD, || format!("{error} is told again"));
     }
 
-    fn hear(&mut self, notice: &Notice, responses: u64, now: Time, report: &mut Report) {
+    fn hear(&mut self, notice: &Notice, responses: u64, report: &mut Report) {
         self.notices += 1;
         report.ensure(self.notices <= 2, NEWEST_ONLY, || format!("{notice:?} comes on top"));
         let own = self.name.clone().unwrap_or_default();
@@ -153,7 +151,7 @@ impl Told {
                 report.ensure(is_own, OWN_NAME, || {
                     format!("{:?} is told of {}", self.name, resource.name)
                 });
-                self.value(resource, responses, now, report);
+                self.value(resource, responses, report);
             }
             Notice::Changed(Err(error)) => {
                 if matches!(error.kind(), WatchErrorKind::Deleted | WatchErrorKind::Absent)
@@ -175,7 +173,7 @@ impl Told {
         }
     }
 
-    fn step(&mut self, change: &Change, responses: u64, now: Time, report: &mut Report) {
+    fn step(&mut self, change: &Change, responses: u64, report: &mut Report) {
         match change {
             Change::Collection(Ok(())) => self.wrong("", None, report),
             Change::Collection(Err(error)) => self.wrong("", Some((error, false)), report),
@@ -186,7 +184,7 @@ impl Told {
         }
         match change {
             Change::Resource { result: Ok(resource), .. } => {
-                self.value(resource, responses, now, report);
+                self.value(resource, responses, report);
             }
             Change::Resource { name, result: Err(_) } => {
                 self.held.remove(name.as_str());
@@ -257,6 +255,7 @@ impl Oracle for Watching {
                     });
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let told = Told {
+                    kind,
                     name: name.map(Text::from),
                     unknown_until: is_released.then_some(responses),
                     ..Told::default()
@@ -273,8 +272,13 @@ impl Oracle for Watching {
                 let client = world.link(link).client;
                 *self.responses.entry(client).or_default() += 1;
                 self.forget_notices(client);
+                self.note_turns(client, world);
             }
-            Event::ClientDrained { client } => self.forget_notices(client),
+            Event::ClientWoken { client } => self.note_turns(client, world),
+            Event::ClientDrained { client } => {
+                self.forget_notices(client);
+                self.note_turns(client, world);
+            }
             Event::Notified { client, watch, notice } => {
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let Some(told) = self.watches.get_mut(&(client, watch)) else {
@@ -287,14 +291,14 @@ impl Oracle for Watching {
                         || world.options().transport == Transport::Files;
                     report.ensure(is_wanted, HIDDEN, || format!("{error}"));
                 }
-                told.hear(notice, responses, world.now(), report);
+                told.hear(notice, responses, report);
             }
             Event::Changed { client, watch, change } => {
                 let responses = self.responses.get(&client).copied().unwrap_or_default();
                 let Some(told) = self.watches.get_mut(&(client, watch)) else {
                     return report.breach(SILENCE, || format!("{change:?}"));
                 };
-                told.step(change, responses, world.now(), report);
+                told.step(change, responses, report);
             }
             Event::Phase(phase) => self.phase = Some(phase),
             Event::Rest if self.phase == Some(Phase::Converge) => agree(world, report),
@@ -325,6 +329,19 @@ impl Watching {
         };
         let was_released = self.released.remove(&(client, kind, name.into()));
         was_released && !is_covered()
+    }
+
+    /// Takes down what the client has not got any more of what watchers hold.
+    fn note_turns(&mut self, client: usize, world: &World) {
+        let is_crowd = world.watches(client).nth(FEW).is_some();
+        let statuses = if is_crowd { BTreeMap::new() } else { statuses(world, client) };
+        let of_client = self.watches.iter_mut().filter(|((owner, _), _)| *owner == client);
+        for (_, told) in of_client {
+            for (name, held) in &mut told.held {
+                let has = statuses.get(&(told.kind, &**name)).and_then(|it| it.bytes);
+                held.has_turned |= has != Some(&held.resource.bytes);
+            }
+        }
     }
 
     fn forget_notices(&mut self, client: usize) {
@@ -365,7 +382,8 @@ mod tests {
             settle(world);
         });
         let config = config.with_options(|options| *options = Options::default());
-        run_seed(0, &config.with_application(move |_| Box::new(ear.clone())));
+        let outcome = run_seed(0, &config.with_application(move |_| Box::new(ear.clone())));
+        assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
         let heard = heard.0.lock().expect("nobody panics with it");
         heard.first().cloned().expect("it is missing")
     }

@@ -11,7 +11,6 @@ mod operation;
 use std::time::Duration;
 
 use self::operation::Operation;
-pub(crate) use self::operation::SHORTEST_TTL;
 use crate::{
     Situation,
     options::{ProfileName, Transport},

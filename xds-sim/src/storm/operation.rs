@@ -58,7 +58,7 @@ const TTLS: [Duration; 4] =
     [SHORTEST_TTL, LASTING_TTL, Duration::from_secs(40), Duration::from_secs(70)];
 
 /// The shortest time that a resource of a storm lasts.
-pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(1);
+const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
 /// The shortest time within which a heartbeat always arrives when nothing is broken: what is left after the
 /// first half of it is enough for an answer and for the way, however slow the network.

@@ -10,7 +10,7 @@ use xds_core::{
 
 use super::{
     LinkId, World,
-    message::{Body, Message, read_request},
+    message::{Body, Message, is_message, read_request},
     names,
     parts::{Act, Item, Link, Party, Pipe, Reach},
     texts,
@@ -217,8 +217,12 @@ impl World {
     }
 
     fn read_response(&mut self, at: usize, link: LinkId, channel: ChannelId, message: &Message) {
-        if let Some(response) = message.response() {
-            self.emit(&Event::Reading { link, response });
+        match message.response() {
+            Some(response) => self.emit(&Event::Reading { link, response }),
+            None if !is_message(&message.bytes) => {
+                self.emit(&Event::ReadingGarbage { link });
+            }
+            None => {}
         }
         let _turn = turn_of(Who::Core(Party::Client(at), "reads a response"));
         let event = ChannelEvent::Message(channel, message.bytes.clone());
@@ -390,6 +394,12 @@ impl super::Watch {
             Some(own) if names::is_alias(own) => *own == names::alias_of(name),
             Some(own) => own == name || names::glob_covers(own, name),
         }
+    }
+
+    /// Whether the watcher is not done with what it was told.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.busy > 0
     }
 
     /// Whether it asks for one resource.

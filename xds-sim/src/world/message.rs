@@ -185,6 +185,15 @@ pub(crate) fn read_request(
     })
 }
 
+/// Any message: a row of fields.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Fields {}
+
+/// Whether it is a message, whatever its fields are.
+pub(super) fn is_message(bytes: &Bytes) -> bool {
+    Fields::decode(bytes.clone()).is_ok()
+}
+
 /// Reads a response.
 pub(crate) fn read_response(
     bytes: &Bytes,

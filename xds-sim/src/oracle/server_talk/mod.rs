@@ -47,8 +47,10 @@ const NONE_IS_TOLD: Rule = Rule::new(
     "IS12",
     "who subscribes to a name that does not exist is told so, in the incremental variant",
 );
-const OWN_VIEW: Rule =
-    Rule::new("IS20", "no client is told of what another view has than the one that it is let see");
+const OWN_VIEW: Rule = Rule::new(
+    "IS20",
+    "no client is told of what another view has than the one that it is let see, but for what it has had",
+);
 const REMOVED_ONCE: Rule =
     Rule::new("IS11", "a removal is told once, and only of names that were subscribed to or sent");
 const SAME_VERSION: Rule =
@@ -83,7 +85,8 @@ const LEAVES: Rule = Rule::new(
     "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
 );
 
-/// The type that may come again while clusters are warmed.
+/// The type that is warmed, and the one that may come again meanwhile.
+const WARMING: usize = 0;
 const WARMED: usize = 1;
 
 /// Within what versions of the whole are unique where they are counted: the server, and how often it has begun anew.
@@ -207,12 +210,15 @@ impl ServerTalk {
             talk.beating = response.resources.iter().map(|item| item.name.clone()).collect();
             return;
         }
-        talk.errors(kind, response, &said, &beside, report);
+        talk.errors(response, &said, &beside, report);
         let views = 0..world.options().views.max(1) as usize;
         for other in views.filter(|other| *other != view) {
             let others = &world.has(server, other)[kind];
             let is_foreign = |(name, bytes): &(&Text, &Bytes)| {
-                has.get(*name) != Some(bytes) && others.get(*name) == Some(bytes)
+                // What the client has from before it was moved lingers.
+                has.get(*name) != Some(bytes)
+                    && others.get(*name) == Some(bytes)
+                    && !talk.sent.contains_key(*name)
             };
             let foreign = said.iter().find(is_foreign).map(|(name, _)| name);
             report.ensure(foreign.is_none(), OWN_VIEW, || format!("{foreign:?} of view {other}"));
@@ -253,12 +259,15 @@ impl ServerTalk {
             let is_gone = !exists && !said.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
         }
-        talk.has_news(kind, is_full, renews(response), &said, response, report);
+        talk.has_news(is_full, &said, response, world.now(), report);
         if talk.has_responded && said.len() > 1 {
             report.note(Situation::ChangesCoalesced);
         }
         talk.take(is_full, said, response);
         talk.made.0 = clock;
+        if kind == WARMING && world.types().len() > WARMED {
+            self.talk(link, WARMED).await_all();
+        }
     }
 
     /// Something of a type before this one that could be sent on the stream.

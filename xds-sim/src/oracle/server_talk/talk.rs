@@ -1,11 +1,14 @@
 //! One type on one stream: what the client has been sent and what it has asked for since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bytes::Bytes;
-use xds_core::server::StatusCode;
+use xds_core::{Time, server::StatusCode};
 
-use super::{ERRORS, HEARTBEATS, NEWS, NO_REPETITION, WARMED};
+use super::{ERRORS, HEARTBEATS, NEWS, NO_REPETITION};
 use crate::{
     oracle::{Fold, Report},
     situations::Situation,
@@ -52,6 +55,18 @@ pub(super) struct Talk {
     /// What the first request said that the client has may be all there is.
     pub(super) states_version: bool,
     pub(super) has_responded: bool,
+    /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
+    pub(super) awaited: BTreeSet<Text>,
+    /// Responses that went out to renew a resource, and did nothing else.
+    renewals: BTreeMap<Text, Renewals>,
+}
+
+/// How often a resource was renewed since it has this time to live.
+#[derive(Clone, Copy, Debug)]
+struct Renewals {
+    since: Time,
+    ttl: Duration,
+    count: u32,
 }
 
 /// Whether a response does nothing but renew what was sent before.
@@ -157,7 +172,6 @@ impl Talk {
 
     pub(super) fn errors(
         &mut self,
-        kind: usize,
         response: &Response,
         said: &BTreeMap<Text, Bytes>,
         beside: &dyn Fn(&str) -> Beside,
@@ -167,7 +181,7 @@ impl Talk {
             let is_so = beside(name).error.map(StatusCode::as_i32) == Some(*code);
             let is_asked = self.fold.names(name) && !said.contains_key(name);
             // What was rejected rides along with the next change, whatever has become of it (M107).
-            let is_news = kind == WARMED
+            let is_news = self.awaited.remove(name)
                 || self.was_rejected
                 || self.is_owed(name)
                 || self.touched.contains(name)
@@ -188,13 +202,29 @@ impl Talk {
             || self.owed.iter().any(|own| glob_covers(own, name))
     }
 
+    /// Whether a response may have been sent for what expires only: of something, no more renewals went out than times
+    /// to live have passed by half. One that had to wait for an answer does not put off those after it.
+    fn renews_in_time(&mut self, response: &Response, now: Time) -> bool {
+        let items = response.resources.iter().filter_map(|item| Some((item.ttl?, &item.name)));
+        // What has to be renewed most often is the likeliest reason.
+        for (ttl, name) in BTreeSet::from_iter(items) {
+            let before = self.renewals.get(name).filter(|it| it.ttl == ttl);
+            let mut renewals = before.copied().unwrap_or(Renewals { since: now, ttl, count: 0 });
+            if renewals.since.after(ttl / 2 * renewals.count.saturating_sub(1)) <= now {
+                renewals.count += 1;
+                self.renewals.insert(name.clone(), renewals);
+                return true;
+            }
+        }
+        false
+    }
+
     pub(super) fn has_news(
-        &self,
-        kind: usize,
+        &mut self,
         is_full: bool,
-        may_renew: bool,
         said: &BTreeMap<Text, Bytes>,
         response: &Response,
+        now: Time,
         report: &mut Report,
     ) {
         let is_new = |(name, bytes): (&Text, &Bytes)| {
@@ -211,13 +241,20 @@ impl Talk {
             || is_owed
             || !response.removed.is_empty()
             || !response.errors.is_empty()
-            || kind == WARMED
-            || may_renew;
+            || said.keys().any(|name| self.awaited.contains(name));
+        let has_news = has_news || self.renews_in_time(response, now);
         let rule = if self.is_rejected { NO_REPETITION } else { NEWS };
         report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
     }
 
+    /// Clusters were sent: whoever warms them waits for all endpoints that he names (M151).
+    pub(super) fn await_all(&mut self) {
+        let Self { awaited, sent, reported, fold, .. } = self;
+        awaited.extend(sent.keys().chain(reported.keys()).chain(&fold.subscribed).cloned());
+    }
+
     pub(super) fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
+        self.awaited.retain(|name| !said.contains_key(name));
         if is_full {
             self.owed.clear();
             self.touched.clear();

@@ -1,0 +1,226 @@
+//! That watchers hold what their client has: the value in use, and what is wrong with it or with its absence.
+//!
+//! Other oracles judge what a client makes of responses by the state that it shows. This one judges that the state gets
+//! to whoever watches: a watcher that is not behind knows all of it, whenever its client has been drained.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use xds_core::{
+    WatchId,
+    client::{Change, Notice, ResourceStatus, WatchError, WatchErrorKind},
+};
+
+use super::{Event, Oracle, Report, Rule};
+use crate::world::{World, is_alias, message::Text};
+
+const LATE_COMERS: Rule = Rule::new(
+    "IC14",
+    "whoever watches knows what his client knows of the resource, when the watch began or since",
+);
+const IN_USE: Rule =
+    Rule::new("IC32", "a value that is told is the one in use, and stays it until more is told");
+const REJECTED: Rule =
+    Rule::new("IC20", "watchers are told that an update was rejected, and what it left them");
+const ENDS: Rule = Rule::new(
+    "IC28",
+    "an error that a watcher was told of stands as long as it does at the client",
+);
+
+/// Clients with more watches than these are looked at only once in a while.
+pub(super) const FEW: usize = 64;
+
+/// Judges what watchers hold.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    watches: BTreeMap<(usize, WatchId), Told>,
+}
+
+/// What a watcher knows, by name.
+#[derive(Debug, Default)]
+struct Told {
+    of: BTreeMap<Text, Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    value: Option<Bytes>,
+    error: Option<WatchErrorKind>,
+}
+
+impl Known {
+    fn hear(&mut self, result: Result<&Bytes, &WatchError>) {
+        *self = match result {
+            Ok(bytes) => Self { value: Some(bytes.clone()), error: None },
+            Err(error) => Self { value: None, error: Some(error.kind().clone()) },
+        };
+    }
+}
+
+impl Told {
+    fn hear(&mut self, name: &str, notice: &Notice) {
+        let known = self.of.entry(name.into()).or_default();
+        match notice {
+            Notice::Changed(result) => {
+                known.hear(result.as_ref().map(|resource| &resource.bytes));
+            }
+            Notice::Ambient(error) => known.error = error.as_ref().map(|it| it.kind().clone()),
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, change: &Change) {
+        match change {
+            Change::Resource { name, result: Ok(resource) } => {
+                let known = self.of.entry(name.as_str().into()).or_default();
+                known.hear(Ok(&resource.bytes));
+            }
+            // Of what is not there a watcher of many keeps nothing.
+            Change::Resource { name, result: Err(_) } => drop(self.of.remove(name.as_str())),
+            Change::Ambient { name, error } => {
+                if let Some(known) = self.of.get_mut(name.as_str()) {
+                    known.error = error.as_ref().map(|it| it.kind().clone());
+                }
+            }
+            Change::Resync => self.of.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// All that a client knows, by type and name.
+pub(super) fn statuses<'a>(
+    world: &'a World,
+    client: usize,
+) -> BTreeMap<(usize, &'a str), ResourceStatus<'a>> {
+    let all = world.client(client).status().filter_map(|it| {
+        let kind = world.types().iter().position(|url| url == it.type_url)?;
+        Some(((kind, it.name.as_str()), it))
+    });
+    all.collect()
+}
+
+fn is_unavailable(error: &WatchErrorKind) -> bool {
+    matches!(error, WatchErrorKind::Unavailable(_))
+}
+
+/// The rule by which a watcher should have been told of an error.
+fn rule_of(error: &WatchErrorKind) -> Rule {
+    match error {
+        WatchErrorKind::Invalid(_) => REJECTED,
+        _ => LATE_COMERS,
+    }
+}
+
+impl Holding {
+    fn told(&mut self, client: usize, watch: WatchId) -> &mut Told {
+        self.watches.entry((client, watch)).or_default()
+    }
+
+    fn look(&self, client: usize, world: &World, report: &mut Report) {
+        if world.is_shut_down(client) || world.watches(client).nth(FEW).is_some() {
+            return;
+        }
+        let statuses = statuses(world, client);
+        let nothing = Known::default();
+        for (id, watch) in world.watches(client).filter(|(_, watch)| !watch.is_behind()) {
+            let told = self.watches.get(&(client, id));
+            if watch.is_of_one() {
+                let Some(name) = watch.name.as_deref().filter(|name| !is_alias(name)) else {
+                    continue; // What it stands for, the client may have and not know.
+                };
+                let known = told.and_then(|told| told.of.get(name)).unwrap_or(&nothing);
+                agree(
+                    &format_args!("client-{client} {id} {name}"),
+                    known,
+                    statuses.get(&(watch.kind, name)),
+                    report,
+                );
+            } else {
+                for (name, known) in told.iter().flat_map(|told| &told.of) {
+                    let status = statuses.get(&(watch.kind, &**name));
+                    agree(&format_args!("client-{client} {id} {name}"), known, status, report);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a watcher knows what its client does.
+fn agree(
+    who: &std::fmt::Arguments<'_>,
+    known: &Known,
+    status: Option<&ResourceStatus<'_>>,
+    report: &mut Report,
+) {
+    let has = status.and_then(|it| it.bytes);
+    report.ensure(known.value.as_ref() == has, IN_USE, || {
+        format!("{who}: told {:?}, and the client has {has:?}", known.value)
+    });
+    let error = status.and_then(|it| it.error).map(WatchError::kind);
+    match (&known.error, error) {
+        // The way to the server is a matter of its own (IC27), and hides what else is known.
+        (Some(told), _) if is_unavailable(told) => {}
+        (told, Some(error)) if told.as_ref() != Some(error) => {
+            report.breach(rule_of(error), || format!("{who}: {error}, and told {told:?}"));
+        }
+        (Some(told), None) => report.breach(ENDS, || format!("{who}: {told} is over")),
+        _ => {}
+    }
+}
+
+impl Oracle for Holding {
+    fn rules(&self) -> &'static [Rule] {
+        &[LATE_COMERS, IN_USE, REJECTED, ENDS]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Unwatched { client, watch } => drop(self.watches.remove(&(client, watch))),
+            Event::ClientRestarted { client } | Event::ShutDown { client } => {
+                self.watches.retain(|(owner, _), _| *owner != client);
+            }
+            Event::Notified { client, watch, notice } => {
+                let known = world.watches(client).find(|(id, _)| *id == watch);
+                let name = known.and_then(|(_, it)| it.name.clone().filter(|_| it.is_of_one()));
+                if let Some(name) = name {
+                    self.told(client, watch).hear(&name, notice);
+                }
+            }
+            Event::Changed { client, watch, change } => self.told(client, watch).step(change),
+            Event::ClientDrained { client } => self.look(client, world, report),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::testing::judgement;
+
+    /// What is said of a client that has a value, and a watcher that was told this.
+    fn judged(tell: impl Fn(&mut Known, &Bytes) + Send + Sync + 'static) -> Option<&'static str> {
+        judgement(move |world, _, report| {
+            let (watch, value) = {
+                let (id, watch) = world.watches(0).next().expect("there is one");
+                (id, watch.view["r0"].clone())
+            };
+            let mut oracle = Holding::default();
+            let known = oracle.told(0, watch).of.entry("r0".into()).or_default();
+            tell(known, &value);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+        })
+    }
+
+    #[test]
+    fn what_a_watcher_was_not_told_is_found_out() {
+        assert_eq!(judged(|known, value| known.value = Some(value.clone())), None);
+        assert_eq!(judged(|_, _| {}), Some("IC32"));
+        assert_eq!(judged(|known, _| known.value = Some("old".into())), Some("IC32"));
+        let stands = |known: &mut Known, value: &Bytes| {
+            *known = Known { value: Some(value.clone()), error: Some(WatchErrorKind::Deleted) };
+        };
+        assert_eq!(judged(stands), Some("IC28"));
+    }
+}
