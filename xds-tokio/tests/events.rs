@@ -157,6 +157,56 @@ async fn without_an_authorizer_the_application_lets_clients_in() {
     println!("covers: M236 M237");
 }
 
+/// M9, M254: an application that begins anew is told who still waits, and for what, be it that it was told before.
+#[tokio::test]
+async fn who_reads_events_anew_is_told_what_is_open() {
+    let mut config = on_demand();
+    config.admission = Admission::Asked;
+    let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
+    // Nobody reads yet.
+    let mut first = RawClient::open(address).await;
+    first.subscribe_as("first", ENDPOINTS, &["a"]);
+    streams(&handle, 1).await;
+    while handle.stats().await.unwrap().requests == 0 {
+        give_way().await;
+    }
+    let asks = |event: Option<ServerEvent>| match event {
+        Some(ServerEvent::Authorize { stream, node_id }) => (stream, node_id.to_string()),
+        other => panic!("{other:?}"),
+    };
+    let mut events = handle.events();
+    assert_eq!(asks(soon(events.next()).await).1, "first");
+    // The application dies before it has answered.
+    drop(events);
+    let mut events = handle.events();
+    let (stream, node_id) = asks(soon(events.next()).await);
+    assert_eq!(node_id, "first");
+    handle.assign(stream, ViewName::default()).await.unwrap();
+    assert_eq!(wanted(&mut events).await, "a");
+    drop(events);
+    let mut second = RawClient::open(address).await;
+    second.subscribe_as("second", ENDPOINTS, &["b"]);
+    while handle.stats().await.unwrap().requests < 2 {
+        give_way().await;
+    }
+    let mut events = handle.events();
+    let (stream, node_id) = asks(soon(events.next()).await);
+    assert_eq!(node_id, "second");
+    assert_eq!(wanted(&mut events).await, "a", "still");
+    handle.assign(stream, ViewName::default()).await.unwrap();
+    assert_eq!(wanted(&mut events).await, "b");
+    handle.apply(set(&[(ENDPOINTS, "a", "1"), (ENDPOINTS, "b", "1")])).await.unwrap();
+    assert_eq!(names(&first.response().await), ["a"]);
+    assert_eq!(names(&second.response().await), ["b"]);
+    // Nothing is asked twice of who goes on reading.
+    let mut other = handle.events();
+    handle.shut_down().await;
+    while let Some(event) = soon(other.next()).await {
+        assert!(matches!(event, ServerEvent::Unwanted { .. }), "{event:?}");
+    }
+    println!("covers: M9 M254 M255");
+}
+
 /// M21.
 #[tokio::test]
 async fn types_of_the_application_pass_by() {

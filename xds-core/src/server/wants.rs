@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 
 use super::{Server, config::OnDemand, event::ServerOutput};
 use crate::{
+    id::StreamId,
     slab::Slot,
     text::{ResourceName, TypeUrl},
 };
@@ -67,6 +68,30 @@ impl Wants {
 }
 
 impl Server {
+    /// What the application has been asked and has not answered: the clients that wait to be let in
+    /// ([`ServerOutput::Authorize`]), in the order in which they came, and the resources that are wanted and neither
+    /// set nor said to be missing ([`ServerOutput::Wanted`]). For an application that begins anew with a server that
+    /// went on. Costs what there is.
+    pub fn open_questions(&self) -> impl Iterator<Item = ServerOutput> + '_ {
+        let waiting = self.streams.iter().filter_map(|(slot, stream)| {
+            let is_asked = stream.view.is_none() && !stream.latched.is_empty();
+            let stream_id = self.streams.key(slot).filter(|_| is_asked).map(StreamId)?;
+            let node_id = stream.node().cloned().unwrap_or_default();
+            Some(ServerOutput::Authorize { stream: stream_id, node_id })
+        });
+        let store = &self.subscriptions.store;
+        let wanted = store.arenas().flat_map(move |arena| {
+            let view = store.view(arena.view).map(|view| view.name.clone()).unwrap_or_default();
+            let resources = arena.slots().filter_map(|slot| arena.at(slot));
+            resources.filter(|it| it.want == Want::Asked).map(move |it| ServerOutput::Wanted {
+                view: view.clone(),
+                type_url: arena.type_url.clone(),
+                name: it.name.clone(),
+            })
+        });
+        waiting.chain(wanted)
+    }
+
     /// Passes on what has come to be wanted, or no longer is.
     pub(super) fn tell_wants(&mut self) {
         if self.subscriptions.wants.news.is_empty() {

@@ -206,3 +206,28 @@ fn wants_hold_back_who_causes_them() {
     assert!(rig.server.wants_read(stream));
     println!("covers: M242 M254");
 }
+
+/// M9, M254: what is asked and not answered can be asked for again, by an application that has begun anew.
+#[test]
+fn open_questions_can_be_listed() {
+    let mut config = config();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    let open = |rig: &Rig| {
+        let questions = rig.server.open_questions().map(|question| match question {
+            ServerOutput::Authorize { node_id, .. } => format!("lets in {node_id}"),
+            ServerOutput::Wanted { view, name, .. } => format!("wants {name} of {view}"),
+            other => panic!("{other:?}"),
+        });
+        questions.collect::<Vec<_>>()
+    };
+    rig.run("set @v eds a=1\n> eds a b c\n2> eds b\n3> cds");
+    assert_eq!(open(&rig), ["lets in node-1", "lets in node-2", "lets in node-3"]);
+    rig.run("assign 1 v\n3close");
+    assert_eq!(open(&rig), ["lets in node-2", "wants c of v", "wants b of v"]);
+    rig.run("assign 2 v\nset @v eds b=1 !c=5");
+    assert_eq!(open(&rig), Vec::<String>::new());
+    rig.run("2> eds d\n4> eds e\nassign 4 w\n2close");
+    assert_eq!(open(&rig), ["wants e of w"], "nobody wants what has lost its client");
+    println!("covers: M9 M254 M256");
+}

@@ -231,6 +231,10 @@ impl Driver {
                 self.waits.add(&mut self.server, target, answer, now);
             }
             Input::EventsRead => {}
+            Input::EventsWanted => {
+                let questions = self.server.open_questions().filter_map(ServerEvent::of);
+                self.events.begin(questions);
+            }
             Input::Drain(plan) => {
                 self.phase = Phase::Draining;
                 self.status = ServingStatus::NotServing;

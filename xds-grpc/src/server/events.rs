@@ -95,7 +95,17 @@ pub(crate) struct EventQueue {
 struct State {
     events: VecDeque<ServerEvent>,
     readers: usize,
+    audience: Audience,
     phase: Phase,
+}
+
+/// Whether those who read know all that is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Audience {
+    /// Nobody reads, or the driver has not told yet what was asked before.
+    #[default]
+    Ignorant,
+    Informed,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,10 +119,22 @@ enum Phase {
 }
 
 impl EventQueue {
+    /// There is somebody who reads again: begins with what was asked and not answered yet.
+    pub(crate) fn begin(&self, questions: impl Iterator<Item = ServerEvent>) {
+        let mut state = self.lock();
+        if state.readers > 0 && state.audience == Audience::Ignorant {
+            state.audience = Audience::Informed;
+            state.events.extend(questions);
+            let count = state.events.len();
+            drop(state);
+            (0..count).for_each(|_| self.news.notify_one());
+        }
+    }
+
     /// Queues an event, if anybody reads them.
     pub(crate) fn push(&self, event: ServerEvent) {
         let mut state = self.lock();
-        if state.readers > 0 {
+        if state.readers > 0 && state.audience == Audience::Informed {
             state.events.push_back(event);
             drop(state);
             self.news.notify_one();
@@ -198,6 +220,7 @@ impl Drop for Reader {
         state.readers -= 1;
         if state.readers == 0 {
             state.events.clear();
+            state.audience = Audience::Ignorant;
             drop(state);
             self.tell_of_room();
         } else {
@@ -211,8 +234,10 @@ impl Drop for Reader {
 /// What the server asks of the application; ends with the server.
 ///
 /// Each event goes to one of those who read. While more than
-/// [`event_capacity`](super::ServerOptions::event_capacity) wait, no requests are read; without readers
-/// there are no events.
+/// [`event_capacity`](super::ServerOptions::event_capacity) wait, no requests are read. Without readers nothing is
+/// kept; who reads after nobody did is told first which clients still wait to be let in, and what is still wanted
+/// (M254), so that an application that begins anew loses no client. Messages that
+/// [pass by](ServerEvent::Aside) meanwhile are lost.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct ServerEvents {
     reader: Arc<Reader>,
@@ -221,8 +246,14 @@ pub struct ServerEvents {
 
 impl ServerEvents {
     pub(crate) fn new(queue: Arc<EventQueue>, inbox: WeakInbox) -> Self {
-        queue.lock().readers += 1;
+        let mut state = queue.lock();
+        state.readers += 1;
+        let is_first = state.readers == 1;
+        drop(state);
         let reader = Arc::new(Reader { queue, inbox });
+        if is_first && let Some(inbox) = reader.inbox.upgrade() {
+            inbox.send(Input::EventsWanted);
+        }
         Self { next: Box::pin(Arc::clone(&reader).next()), reader }
     }
 

@@ -364,8 +364,8 @@ impl ServerHandle {
         Observations { next: Box::pin(receive(receiver)) }
     }
 
-    /// What the server asks of the application from now on. Ask for it before the server is given a
-    /// listener, lest something is asked of nobody.
+    /// What the server asks of the application from now on and, if nobody was reading that, what it has asked before
+    /// and nobody has answered.
     pub fn events(&self) -> ServerEvents {
         ServerEvents::new(Arc::clone(&self.events), self.inbox.downgrade())
     }

@@ -46,6 +46,8 @@ pub(crate) enum Input {
     },
     /// Events were read that the driver waited for.
     EventsRead,
+    /// Somebody reads events, after nobody did.
+    EventsWanted,
     Drain(DrainPlan),
     ShutDown,
 }

@@ -327,6 +327,11 @@ impl Store {
         self.arenas.at(slot)
     }
 
+    /// All of them, in the order in which they came.
+    pub(crate) fn arenas(&self) -> impl Iterator<Item = &Arena> {
+        self.arenas.iter().map(|(_, arena)| arena)
+    }
+
     pub(crate) fn arena_key(&self, slot: Slot) -> Option<Key> {
         self.arenas.key(slot)
     }
