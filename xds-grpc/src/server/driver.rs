@@ -3,7 +3,10 @@
 //! A turn takes whatever is in the inbox, up to a thousand inputs, before it renders responses, so
 //! that changes made in one go are sent as one.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tokio::{
@@ -110,6 +113,10 @@ enum Asked {
 /// How many inputs one turn takes.
 const INPUTS_PER_TURN: usize = 1_000;
 
+/// How many bytes of requests one turn takes, and what goes beyond in the last of them: then it is the turn of all
+/// who are to be sent something. What a request costs is in proportion to its length.
+const BYTES_PER_TURN: usize = 256 << 10;
+
 /// Whether the driver goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -164,31 +171,46 @@ impl Driver {
     /// Runs until the server is shut down or nobody can reach it any more.
     pub(crate) async fn run(mut self) {
         let mut inputs = Vec::new();
+        // What the turn before had no room for.
+        let mut rest = VecDeque::new();
         loop {
             self.budget.spend().await;
             self.health.set(self.status).await;
-            self.alarm.set(self.server.poll_timeout().map(|due| self.clock.instant(due.at)));
-            let count = select! {
-                count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
-                () = self.alarm.ring() => None,
-            };
-            match count {
-                Some(0) => self.end(),
-                Some(_) => {
-                    for input in inputs.drain(..) {
-                        self.take(input);
-                        // What was observed of a stream is logged before the stream goes.
-                        self.obey();
-                    }
+            if rest.is_empty() {
+                self.alarm.set(self.server.poll_timeout().map(|due| self.clock.instant(due.at)));
+                let count = select! {
+                    count = self.outlet.recv_many(&mut inputs, INPUTS_PER_TURN) => Some(count),
+                    () = self.alarm.ring() => None,
+                };
+                match count {
+                    Some(0) => self.end(),
+                    Some(_) => rest.extend(inputs.drain(..)),
+                    None => self.server.handle_timeout(self.clock.now()),
                 }
-                None => self.server.handle_timeout(self.clock.now()),
+            } else {
+                self.server.handle_timeout(self.clock.now());
             }
+            self.take_some(&mut rest);
             self.obey();
             if self.phase == Phase::Ended {
                 return self.health.end().await;
             }
             self.transmit();
             self.read_on();
+        }
+    }
+
+    fn take_some(&mut self, inputs: &mut VecDeque<Input>) {
+        let mut bytes = 0;
+        while bytes < BYTES_PER_TURN
+            && let Some(input) = inputs.pop_front()
+        {
+            if let Input::Request(_, message) = &input {
+                bytes += message.len();
+            }
+            self.take(input);
+            // What was observed of a stream is logged before the stream goes.
+            self.obey();
         }
     }
 
