@@ -3,9 +3,10 @@
 mod support;
 
 use core::time::Duration;
+use prost::Message as _;
 use support::{
     AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names, resource,
-    server::{Running, set, start, start_with},
+    server::{Running, set, start, start_with, streams},
     soon,
 };
 use tokio::{
@@ -14,8 +15,11 @@ use tokio::{
     sync::oneshot,
 };
 use tonic::Code;
-use xds_core::server::{
-    Interest, Observation, ServerConfig, ServerLimits, SyncState, Transaction, TransactionError,
+use xds_core::{
+    proto::{DiscoveryRequest, Node},
+    server::{
+        Interest, Observation, ServerConfig, ServerLimits, SyncState, Transaction, TransactionError,
+    },
 };
 use xds_tokio::{
     Keepalive, ManagementServer, ServerOptions,
@@ -146,6 +150,49 @@ async fn a_client_that_half_closes_still_gets_what_it_asked_for() {
         }
     })
     .await;
+}
+
+/// A client that has one thing to ask, and says at once that this was all.
+#[tokio::test]
+async fn a_client_that_half_closes_at_once_is_answered() {
+    let Running { handle, address, .. } = start().await;
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    for _ in 0..20 {
+        let request = DiscoveryRequest {
+            node: Some(Node { id: "asks once".into(), ..Default::default() }),
+            type_url: CLUSTER.into(),
+            ..Default::default()
+        };
+        let mut client =
+            RawClient::ask(address, AGGREGATED, request.encode_to_vec()).await.unwrap();
+        assert_eq!(names(&client.response().await), ["a"]);
+        assert_eq!(client.end().await.code(), Code::Ok);
+    }
+    // Nor is one waited for that is to be sent nothing.
+    let request = DiscoveryRequest {
+        node: Some(Node { id: "asks once".into(), ..Default::default() }),
+        type_url: ENDPOINTS.into(),
+        resource_names: vec!["missing".into()],
+        ..Default::default()
+    };
+    let mut client = RawClient::ask(address, AGGREGATED, request.encode_to_vec()).await.unwrap();
+    assert_eq!(client.end().await.code(), Code::Ok);
+    streams(&handle, 0).await;
+}
+
+/// gRPC: what a server cannot decompress is `UNIMPLEMENTED`, with the encodings that it takes.
+#[tokio::test]
+async fn compressed_messages_are_not_taken() {
+    let Running { address, .. } = start().await;
+    for (encoding, code) in [("gzip", Some(Code::Unimplemented)), ("identity", None)] {
+        let call = RawClient::call_encoded(address, AGGREGATED, encoding).await;
+        let status = call.err();
+        assert_eq!(status.as_ref().map(tonic::Status::code), code);
+        if let Some(status) = status {
+            let accepted = status.metadata().get("grpc-accept-encoding");
+            assert_eq!(accepted.map(|it| it.as_bytes()), Some(&b"identity"[..]));
+        }
+    }
 }
 
 #[tokio::test]

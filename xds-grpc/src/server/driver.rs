@@ -86,6 +86,7 @@ pub(crate) struct Stream {
     pub(crate) variant: Variant,
     slot: Arc<Slot>,
     credit: Arc<Notify>,
+    speech: Speech,
     /// What the authorizer is told, until it is asked.
     applicant: Option<Box<Applicant>>,
     /// Reads the requests.
@@ -108,6 +109,14 @@ enum Kind {
 enum Asked {
     Nothing,
     Something,
+}
+
+/// Whether the client may send more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    GoesOn,
+    /// It has half-closed the stream, which ends once what is due now is sent.
+    Over,
 }
 
 /// How many inputs one turn takes.
@@ -233,11 +242,11 @@ impl Driver {
                 }
             }
             Input::Room(id) => self.writable.push(id),
-            Input::Closed(id) => {
-                if let Some(stream) = self.streams.remove(&id) {
-                    self.log.gone(&stream);
-                    stream.slot.end(Status::ok(""));
-                    self.server.handle_event(StreamEvent::Closed(id), now);
+            Input::Closed(id) => self.close(id),
+            Input::HalfClosed(id) => {
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.speech = Speech::Over;
+                    self.writable.push(id);
                 }
             }
             Input::Decided(id, permission) => self.decided(id, permission),
@@ -270,6 +279,15 @@ impl Driver {
         self.waits.end();
         self.server.shut_down(self.clock.now());
         self.phase = Phase::Ended;
+    }
+
+    /// The client has gone, or has said all it wants to and been sent what it asked for.
+    fn close(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.remove(&id) {
+            self.log.gone(&stream);
+            stream.slot.end(Status::ok(""));
+            self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
+        }
     }
 
     fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
@@ -309,6 +327,7 @@ impl Driver {
             variant,
             slot: Arc::clone(&slot),
             credit,
+            speech: Speech::GoesOn,
             applicant,
             _reader: self.runtime.start(reader),
             _decision: None,
@@ -418,6 +437,9 @@ impl Driver {
         while stream.slot.has_room() {
             let now = self.clock.now();
             let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
+                if stream.speech == Speech::Over {
+                    self.close(id);
+                }
                 return;
             };
             let bytes = self.frame.len();
@@ -481,7 +503,7 @@ async fn read(
             }
             // Its response may still have to be waited for. Should the client go, its body does.
             Ok(None) if kind == Kind::Fetch => return,
-            Ok(None) => return inbox.send(Input::Closed(id)),
+            Ok(None) => return inbox.send(Input::HalfClosed(id)),
             Err(status) => return inbox.send(unreadable(id, &status, limit)),
         }
     }

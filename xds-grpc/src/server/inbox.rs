@@ -33,6 +33,8 @@ pub(crate) enum Input {
     /// The transport of the stream has room for the response it was asked about.
     Room(StreamId),
     Closed(StreamId),
+    /// The client has nothing more to say, and may still listen.
+    HalfClosed(StreamId),
     /// What the authorizer says of the client.
     Decided(StreamId, Permission),
     /// The application wants something of the core.

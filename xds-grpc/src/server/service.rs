@@ -8,8 +8,8 @@ use core::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, header::CONTENT_TYPE};
-use tonic::{Code, Status, Streaming, body::Body};
+use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
+use tonic::{Code, Status, Streaming, body::Body, metadata::MetadataValue};
 use xds_core::{server::Via, service::method_at};
 
 use super::{
@@ -56,6 +56,9 @@ where
             Ok(via) => via,
             Err(status) => return Box::pin(core::future::ready(Ok(status.into_http()))),
         };
+        if let Some(status) = unknown_encoding(request.headers()) {
+            return Box::pin(core::future::ready(Ok(status.into_http())));
+        }
         let (peer, metadata) = (Peer::of(&request), request.headers().clone());
         let requests: Streaming<Bytes> = Streaming::new_request(
             RawCodec,
@@ -83,6 +86,19 @@ where
             Ok(response)
         })
     }
+}
+
+/// Messages are taken as they are: who compresses them is told so, by the status and the header that gRPC has for it.
+fn unknown_encoding(headers: &HeaderMap) -> Option<Status> {
+    const ENCODING: &str = "grpc-encoding";
+    const ACCEPTED: &str = "grpc-accept-encoding";
+
+    let encoding = headers.get(ENCODING).filter(|encoding| *encoding != "identity")?;
+    let encoding = String::from_utf8_lossy(encoding.as_bytes());
+    let mut status =
+        Status::unimplemented(format!("messages compressed with {encoding:?} are not taken"));
+    status.metadata_mut().insert(ACCEPTED, MetadataValue::from_static("identity"));
+    Some(status)
 }
 
 /// How a client that calls the method at `path` wants to be served.

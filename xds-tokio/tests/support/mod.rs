@@ -359,6 +359,18 @@ impl RawClient {
         Self::call_with(connect(address).await, path, Some(requests), queue).await
     }
 
+    /// A call whose messages are said to be encoded like that.
+    pub(crate) async fn call_encoded(
+        address: SocketAddr,
+        path: &'static str,
+        encoding: &'static str,
+    ) -> Result<Self, Status> {
+        let (requests, queue) = mpsc::unbounded_channel();
+        let mut queue = Request::new(queue);
+        queue.metadata_mut().insert("grpc-encoding", encoding.parse().unwrap());
+        Self::call_with(connect(address).await, path, Some(requests), queue).await
+    }
+
     /// A call with one request and no more, which is what a unary call is.
     pub(crate) async fn ask(
         address: SocketAddr,
