@@ -7,9 +7,11 @@ use std::net::SocketAddr;
 
 use prost::Message as _;
 use support::{
-    CLUSTER, DELTA_AGGREGATED, Deaf, FakeServer, RawClient, SECRET, config,
+    AGGREGATED, CLUSTER, DELTA_AGGREGATED, Deaf, FakeServer, RawClient, SECRET, config, connect,
     log::Log,
-    no_value, resource, soon,
+    no_value, resource,
+    server::{Running, start},
+    soon,
     tls::{Ca, Directory, token},
     value,
 };
@@ -374,4 +376,21 @@ async fn a_token_that_outlives_its_file_is_warned_of() {
     }
     assert!(!log.text().contains(&text), "{}", log.text());
     println!("covers: B42");
+}
+
+/// IS24: clients decide how many streams end badly, and not how long the log gets.
+#[tokio::test]
+async fn streams_of_garbage_do_not_fill_the_log() {
+    let (log, _guard) = Log::start();
+    let Running { address, .. } = start().await;
+    let channel = connect(address).await;
+    for _ in 0..300 {
+        let mut client = RawClient::call_on(channel.clone(), AGGREGATED).await.unwrap();
+        client.send(&b"\xff\xff\xff"[..]);
+        client.end().await;
+    }
+    let warnings = log.lines(&["WARN", "closed a stream"]).len();
+    // A slow machine may need more than one of the spans in which there may be a hundred.
+    assert!((1..300).contains(&warnings), "{warnings} warnings");
+    println!("covers: IS24");
 }

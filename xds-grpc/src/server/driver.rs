@@ -293,10 +293,11 @@ impl Driver {
     fn accept(&mut self, call: Call) -> Result<ResponseBody, Refusal> {
         let variant = call.via.variant();
         let kind = if matches!(call.via, Via::Fetch { .. }) { Kind::Fetch } else { Kind::Stream };
+        let now = self.clock.now();
         let id = self
             .server
-            .accept(call.via, self.clock.now())
-            .inspect_err(|refusal| self.log.refused(&call.peer, refusal))?;
+            .accept(call.via, now)
+            .inspect_err(|refusal| self.log.refused(&call.peer, refusal, now))?;
         // Whoever sent the call holds an inbox, or has gone; then nobody needs the stream.
         let Some(inbox) = self.inbox.upgrade() else {
             self.server.handle_event(StreamEvent::Closed(id), self.clock.now());
@@ -351,7 +352,7 @@ impl Driver {
                 ServerOutput::Writable(id) => self.writable.push(id),
                 ServerOutput::Close(id, reason) => {
                     if let Some(stream) = self.streams.remove(&id) {
-                        self.log.closed(&stream, &reason);
+                        self.log.closed(&stream, &reason, self.clock.now());
                         let code = Code::from_i32(reason.code().as_i32());
                         stream.slot.end(Status::new(code, reason.to_string()));
                     }

@@ -3,13 +3,13 @@
 //! Fields are the same everywhere: `node`, `stream`, and of a message `type`, `version`, `nonce`. A
 //! rejected response is a warning (S0.017); what clients usually do is information or less.
 
-use core::fmt;
+use core::{fmt, time::Duration};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use tracing::{debug, info, trace, warn};
 use xds_core::{
-    Frame,
+    Frame, Time,
     server::{CloseReason, Observation, Refusal, ServerTransmit},
 };
 
@@ -23,15 +23,49 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Log {
     printer: Printer,
+    warnings: Warnings,
+}
+
+/// How many warnings there were of late. Clients decide how many there would be.
+#[derive(Debug, Default)]
+struct Warnings {
+    since: Time,
+    given: u32,
+    left_out: u64,
+}
+
+/// So many warnings in [`WHILE`] are given of streams that end badly; what goes beyond is a detail.
+const WARNINGS: u32 = 100;
+
+const WHILE: Duration = Duration::from_secs(10);
+
+impl Warnings {
+    /// Whether there may be another one.
+    fn take(&mut self, now: Time) -> bool {
+        if now.since(self.since) >= WHILE {
+            if self.left_out > 0 {
+                warn!(left_out = self.left_out, "warnings of streams were left out");
+            }
+            *self = Self { since: now, ..Self::default() };
+        }
+        let may_be_given = self.given < WARNINGS;
+        self.given += u32::from(may_be_given);
+        self.left_out += u64::from(!may_be_given);
+        may_be_given
+    }
 }
 
 impl Log {
     pub(crate) fn new(printer: Printer) -> Self {
-        Self { printer }
+        Self { printer, warnings: Warnings::default() }
     }
 
-    pub(crate) fn refused(&self, peer: &Peer, refusal: &Refusal) {
-        warn!(peer = %Address(peer.address), reason = %refusal, "refused a stream");
+    pub(crate) fn refused(&mut self, peer: &Peer, refusal: &Refusal, now: Time) {
+        let peer = Address(peer.address);
+        match self.warnings.take(now) {
+            true => warn!(%peer, reason = %refusal, "refused a stream"),
+            false => debug!(%peer, reason = %refusal, "refused a stream"),
+        }
     }
 
     pub(crate) fn received(&self, stream: &Stream, message: &Bytes) {
@@ -60,12 +94,14 @@ impl Log {
     }
 
     /// We ended the stream.
-    pub(crate) fn closed(&self, stream: &Stream, reason: &CloseReason) {
+    pub(crate) fn closed(&mut self, stream: &Stream, reason: &CloseReason, now: Time) {
         let (node, id, peer) = (Printable(&stream.node), stream.id, Address(stream.peer.address));
         if let CloseReason::ShuttingDown | CloseReason::StreamAge = reason {
             info!(%node, stream = %id, %peer, %reason, "closed a stream");
-        } else {
+        } else if self.warnings.take(now) {
             warn!(%node, stream = %id, %peer, %reason, "closed a stream");
+        } else {
+            debug!(%node, stream = %id, %peer, %reason, "closed a stream");
         }
     }
 
