@@ -123,7 +123,8 @@ impl RootState {
     /// Who answers for the newest routes.
     pub(super) fn home(&self) -> Option<Authority> {
         let listener = self.listener.value.as_ref().and_then(|it| it.as_ref().ok());
-        let name = self.routes_name.as_ref().or(listener.map(|listener| listener.name()));
+        let of_listener = || listener.map(|listener| listener.name());
+        let name = self.routes_name.as_ref().or_else(of_listener);
         name.and_then(|name| Authority::of(name.as_str()).ok())
     }
 
