@@ -182,6 +182,9 @@ impl Turn<'_> {
             let is_told = |it: &mut Telling| it.partly.is_none() && it.last <= sent.nonce.get();
             rare.telling.take_if(is_told);
             rare.entered.take_if(|it| it.after < sent.nonce.get());
+            if rare.began <= sent.at {
+                rare.began = Stamp::START;
+            }
         });
         let culprits = self.clear_suspects(sent, around.config.limits.suspects);
         let version = sent.version;

@@ -276,7 +276,6 @@ impl Turn<'_> {
             cursor: Stamp::START,
             reached: Stamp::START,
             told: self.arena.clock(),
-            began: self.arena.clock(),
             rode: Stamp::START,
             version: TypeVersion::default(),
             owed: Some(Owed { cause, at: self.arena.clock() }),
@@ -294,6 +293,9 @@ impl Turn<'_> {
     /// The client will have all there is, and has nothing yet but what it names.
     fn note_entered(&mut self) {
         let after = self.session.newest_nonce();
+        if after > 0 && self.session.variant == Variant::Incremental {
+            self.session.rare_mut().began = self.arena.clock();
+        }
         if after > 0 && self.session.is_held_to_answers() {
             let known = self.session.sent_by_name(self.edges).filter_map(|it| self.arena.at(it));
             let had = known.map(|resource| resource.name.clone()).collect();
@@ -311,6 +313,7 @@ impl Turn<'_> {
             self.session.with_rare(|rare| {
                 rare.telling = None;
                 rare.entered = None;
+                rare.began = Stamp::START;
             });
             self.drop_lingering();
         }

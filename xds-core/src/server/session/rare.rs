@@ -45,6 +45,9 @@ pub(super) struct Rare {
     pub(super) first_hold: Option<Time>,
     /// What the client had when it went over to everything, until it accepts that.
     pub(super) entered: Option<Entered>,
+    /// The newest change when an incremental client went over to everything, until it accepts anything made after
+    /// that: what was gone by then it never had as a part of everything.
+    pub(super) began: Stamp,
     /// The full state that the client rejected last.
     pub(super) rejected_state: Option<StatedVersion>,
     pub(super) isolation: Option<Box<Isolation>>,

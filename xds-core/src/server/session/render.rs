@@ -297,6 +297,7 @@ impl Turn<'_> {
             }
             slot = previous;
         }
+        let least = if self.session.named == 0 { self.session.began() } else { Stamp::START };
         if let Some(wildcard) = &mut self.session.wildcard {
             if suspects.from < wildcard.cursor {
                 wildcard.rode = wildcard.cursor;
@@ -305,7 +306,6 @@ impl Turn<'_> {
             // Who refused the response as a whole has not taken note of what went (IS11). What lingers has
             // its edges, and its own order.
             if may_tell_again {
-                let least = if self.session.named == 0 { wildcard.began } else { Stamp::START };
                 wildcard.told = wildcard.told.min(suspects.told.max(least));
                 self.session.with_rare(|rare| rare.telling = None);
             }

@@ -108,7 +108,8 @@ impl Turn<'_> {
         // What was gone before it was asked for as part of everything, the client has by name or not at all.
         let was_had = |resource: Slot| {
             let stamp = self.arena.at(resource).map(|resource| resource.stamp);
-            stamp.is_none_or(|stamp| stamp > wildcard.began) || edges.find(own, resource).is_some()
+            stamp.is_none_or(|stamp| stamp > self.session.began())
+                || edges.find(own, resource).is_some()
         };
         let (knows, spelling) = (self.knows(&wildcard), self.session.spelling);
         let is_news = |slot| !is_due(slot) && was_had(slot);
@@ -175,6 +176,12 @@ impl Turn<'_> {
 }
 
 impl Session {
+    /// The newest change when the client went over to everything; the first one if it has accepted anything since, or
+    /// had nothing before.
+    pub(super) fn began(&self) -> Stamp {
+        self.rare.as_deref().map_or(Stamp::START, |rare| rare.began)
+    }
+
     /// What the client knows of what its wildcard has lost.
     pub(super) fn knows(&self, wildcard: &Wildcard) -> Knows {
         let telling = self.rare.as_deref().and_then(|rare| rare.telling);

@@ -20,8 +20,6 @@ pub(super) struct Wildcard {
     /// The newest change when the client was last told what is gone, or when it subscribed (incremental
     /// variant).
     pub(super) told: Stamp,
-    /// The newest change when the client subscribed: what was gone by then it never had from here.
-    pub(super) began: Stamp,
     /// What had changed up to here when rejected resources last rode along: they do so once (M107).
     pub(super) rode: Stamp,
     /// What the client was last sent (types that are sent in full state).

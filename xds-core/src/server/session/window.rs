@@ -210,6 +210,7 @@ impl Rare {
             && self.graces.is_empty()
             && self.first_hold.is_none()
             && self.entered.is_none()
+            && self.began == Stamp::START
             && self.rejected_state.is_none()
             && self.isolation.is_none()
             && self.owed_globs.globs.is_empty()

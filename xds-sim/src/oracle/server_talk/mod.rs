@@ -233,11 +233,9 @@ impl ServerTalk {
                 has.iter().filter(|(name, _)| talk.fold.covers(name) && is_sent(name));
             let has_all = expected.all(|(name, bytes)| said.get(name) == Some(bytes));
             let may_be_there = |name: &Text| {
-                // What is gone may stay until what refers to it has gone as well (M147). In the order of types it is told
-                // last; elsewhere than where the client is moved to, at once.
-                let lingers = is_gated || talk.was_moved && order == Order::ByRank;
-                let stays =
-                    lingers && (talk.sent.contains_key(name) || talk.touched.contains(name));
+                // What is gone may stay until what refers to it has gone as well (M147): it is told last.
+                let stays = order != Order::AsDue
+                    && (talk.sent.contains_key(name) || talk.touched.contains(name));
                 talk.fold.covers(name) && (has.contains_key(name) || stays)
             };
             let too_much = said.keys().find(|name| !may_be_there(name));
@@ -318,7 +316,6 @@ impl ServerTalk {
                 let touched: Vec<Text> =
                     names.filter(|name| talk.fold.covers(name)).cloned().collect();
                 talk.touched.extend(touched);
-                talk.was_moved = true;
             }
         }
     }

@@ -55,8 +55,6 @@ pub(super) struct Talk {
     /// What the first request said that the client has may be all there is.
     pub(super) states_version: bool,
     pub(super) has_responded: bool,
-    /// Whether the client sees another view than it did.
-    pub(super) was_moved: bool,
     /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
     pub(super) awaited: BTreeSet<Text>,
     /// Responses that went out to renew a resource, and did nothing else.
