@@ -215,7 +215,7 @@ fn nothing_is_left(world: &World, report: &mut Report) {
 
 /// How long it may take until everything is as it should be, once everything works: until a stream that is
 /// silent is given up, or it is found out what has become of a file; the longest pause of a client, with its
-/// jitter; the longest wait for a resource; what is under way; and what one step of make before break waits for the
+/// jitter; the longest wait for a first answer, and for a resource; what is under way; and what one step of make before break waits for the
 /// other. Where somebody outside has the last word, each type has a response that waits for it and a newer one
 /// behind that, endpoints that come again with their clusters have one more, and types that share a stream wait for
 /// each other.
@@ -239,11 +239,14 @@ pub(crate) fn bound(options: &Options) -> Duration {
     };
     let way = options.latency + options.jitter + options.clock_grain;
     let delay = options.verdicts.delay().unwrap_or_default();
-    silence + LONGEST_PAUSE + patience + steps + (way * WAYS + delay) * responses
+    silence + LONGEST_PAUSE + HELD + patience + steps + (way * WAYS + delay) * responses
 }
 
 /// How often something is under way for a response: a connection, its answer, the request, the response itself.
 const WAYS: u32 = 4;
+
+/// How long a server holds back a first answer that has nothing.
+const HELD: Duration = Duration::from_secs(15);
 
 /// The longest pause between two attempts, with its jitter, and a bit.
 const LONGEST_PAUSE: Duration = Duration::from_secs(37);

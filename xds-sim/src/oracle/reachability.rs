@@ -105,7 +105,9 @@ impl Reachability {
         let of_client = self.asked.iter().filter(|(link, _)| world.link(**link).client == client);
         let silent = of_client.filter(|(_, since)| since.after(patience) <= world.now());
         let places: Vec<Place> = silent.map(|(link, _)| place(*link, world)).collect();
-        places.into_iter().for_each(|place| self.recovers(place, world));
+        for place in places {
+            self.recovers(place, world);
+        }
     }
 
     fn recovers(&mut self, place: Place, world: &World) {
