@@ -10,7 +10,12 @@ use core::fmt;
 use thiserror::Error;
 use xds_core::client::Rejection;
 
-use crate::{pattern::FullMatch, rules::Rules};
+use crate::{
+    pattern::{
+        Compiled, ExpressionLimits, FullMatch, InvalidExpression, Rewrite, SMALLEST_EXPRESSION,
+    },
+    rules::Rules,
+};
 
 /// What is wrong in one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,15 +93,28 @@ pub(crate) struct Judge<'a> {
     omitted: usize,
     /// Expressions that were compiled, so that equal ones are compiled once.
     expressions: Vec<FullMatch>,
-    /// How often one was asked for.
+    /// How often one was asked for, or a rewriting.
     asked_expressions: usize,
+    /// How many expressions there are, those of rewritings too.
+    expression_count: usize,
+    /// How many bytes they may still have when compiled.
+    expression_room: usize,
+    pub(crate) trust: Trust,
+}
+
+/// Whether the server that sent a resource may say what security depends on (A81, B46).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Trust {
+    Trusted,
+    #[default]
+    Untrusted,
 }
 
 /// How many faults a rejection lists.
 const LISTED: usize = 10;
 
 impl<'a> Judge<'a> {
-    pub(crate) const fn new(rules: &'a Rules) -> Self {
+    pub(crate) const fn new(rules: &'a Rules, trust: Trust) -> Self {
         Self {
             rules,
             path: String::new(),
@@ -104,6 +122,9 @@ impl<'a> Judge<'a> {
             omitted: 0,
             expressions: Vec::new(),
             asked_expressions: 0,
+            expression_count: 0,
+            expression_room: rules.expressions.total,
+            trust,
         }
     }
 
@@ -152,6 +173,16 @@ impl<'a> Judge<'a> {
         self.field(name, |judge| judge.fault(problem));
     }
 
+    /// Works on something that may be at fault; `None` if it is, and then nothing has been said.
+    pub(crate) fn without_faults<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        let before = (self.fields.len(), self.omitted);
+        let done = work(self);
+        let is_valid = before == (self.fields.len(), self.omitted);
+        self.fields.truncate(before.0);
+        self.omitted = before.1;
+        is_valid.then_some(done)
+    }
+
     /// An expression, compiled; `None` if it is at fault.
     pub(crate) fn expression(&mut self, pattern: &str) -> Option<FullMatch> {
         self.asked_expressions += 1;
@@ -160,15 +191,44 @@ impl<'a> Judge<'a> {
             Ok(known) => return self.expressions.get(known).cloned(),
             Err(place) => place,
         };
-        if self.expressions.len() >= self.rules.expressions.count {
-            let count = self.rules.expressions.count;
+        let expression = self.compiled(|limits| FullMatch::new(pattern, limits))?;
+        self.expressions.insert(place, expression.clone());
+        Some(expression)
+    }
+
+    /// A rewriting, compiled; `None` if it is at fault.
+    pub(crate) fn rewrite(&mut self, pattern: &str, substitution: &str) -> Option<Rewrite> {
+        self.asked_expressions += 1;
+        self.compiled(|limits| Rewrite::new(pattern, substitution, limits))
+    }
+
+    /// Compiles one more expression, if there is room for it.
+    fn compiled<T: Compiled>(
+        &mut self,
+        compile: impl FnOnce(&ExpressionLimits) -> Result<T, InvalidExpression>,
+    ) -> Option<T> {
+        let count = self.rules.expressions.count;
+        if self.expression_count >= count {
             self.fault(format_args!("more than {count} different expressions in one resource"));
             return None;
         }
-        match FullMatch::new(pattern, &self.rules.expressions) {
+        let room = self.expression_room;
+        let size = self.rules.expressions.size.min(room);
+        if room < SMALLEST_EXPRESSION {
+            self.fault_of_all_expressions();
+            return None;
+        }
+        match compile(&ExpressionLimits { size, ..self.rules.expressions }) {
             Ok(expression) => {
-                self.expressions.insert(place, expression.clone());
+                self.expression_count += 1;
+                self.expression_room = room.saturating_sub(expression.size());
                 Some(expression)
+            }
+            Err(InvalidExpression::TooLarge { .. }) if size < self.rules.expressions.size => {
+                // None of those that follow is even tried.
+                self.expression_room = 0;
+                self.fault_of_all_expressions();
+                None
             }
             Err(problem) => {
                 self.fault(problem);
@@ -177,9 +237,16 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How often an expression was asked for so far.
+    /// How often an expression or a rewriting was asked for so far.
     pub(crate) const fn asked_expressions(&self) -> usize {
         self.asked_expressions
+    }
+
+    fn fault_of_all_expressions(&mut self) {
+        let total = self.rules.expressions.total;
+        self.fault(format_args!(
+            "the expressions of the resource exceed {total} bytes when compiled"
+        ));
     }
 
     /// Whether nothing was wrong so far.

@@ -7,19 +7,26 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{
     TypeUrl,
-    client::{Context, Held, Rejection, ResourceType, Value},
+    client::{Context, Held, Rejection, ResourceType, ServerFeature, Value},
     types,
 };
 
 use crate::{
     cluster::{Cluster, judge_cluster},
     endpoint::{ClusterLoadAssignment, judge_endpoints},
-    judge::{InvalidResource, Judge},
+    judge::{InvalidResource, Judge, Trust},
     listener::{Listener, judge_listener},
     proto::envoy::config,
     route::{RouteConfiguration, judge_route_configuration},
     rules::Rules,
 };
+
+fn trust_in(context: &Context<'_>) -> Trust {
+    match context.server.features.contains(ServerFeature::TrustedXdsServer) {
+        true => Trust::Trusted,
+        false => Trust::Untrusted,
+    }
+}
 
 macro_rules! resource_type {
     (
@@ -56,9 +63,10 @@ macro_rules! resource_type {
             fn validate(
                 &self,
                 resource: &Bytes,
-                _: &Context<'_>,
+                context: &Context<'_>,
             ) -> Result<Option<Value>, Rejection> {
-                Ok(Some(Value::new($value::from_bytes(resource, &self.rules)?)))
+                let trust = trust_in(context);
+                Ok(Some(Value::new($value::of_server(resource, &self.rules, trust)?)))
             }
 
             $(
@@ -71,32 +79,49 @@ macro_rules! resource_type {
                     let Some(value) = held.value.downcast::<$value>() else {
                         return self.validate(resource, context);
                     };
-                    let held = (held.bytes, &*value);
-                    Ok(Some(Value::new($value::$after(held, resource, &self.rules)?)))
+                    let (held, trust) = ((held.bytes, &*value), trust_in(context));
+                    Ok(Some(Value::new($value::$after(held, resource, &self.rules, trust)?)))
                 }
             )?
         }
 
         impl $value {
             /// Decodes a resource and judges it. What the schema does not know is passed over, and stays in
-            /// the bytes that a watcher gets beside the value.
+            /// the bytes that a watcher gets beside the value. What only a trusted server may say is as if it
+            /// were not there (B46), since it is not known who sent it.
             ///
             /// # Errors
             ///
             /// All that is wrong with it, field by field.
             pub fn from_bytes(resource: &Bytes, rules: &Rules) -> Result<Self, InvalidResource> {
-                let schema = <$schema>::decode(resource.clone())
-                    .map_err(|why| InvalidResource::unreadable(&why))?;
-                Self::from_schema(&schema, rules)
+                Self::of_server(resource, rules, Trust::default())
             }
 
-            /// Judges a resource.
+            pub(crate) fn of_server(
+                resource: &Bytes,
+                rules: &Rules,
+                trust: Trust,
+            ) -> Result<Self, InvalidResource> {
+                let schema = <$schema>::decode(resource.clone())
+                    .map_err(|why| InvalidResource::unreadable(&why))?;
+                Self::judged(&schema, rules, trust)
+            }
+
+            /// Judges a resource, which it is not known who sent.
             ///
             /// # Errors
             ///
             /// All that is wrong with it, field by field.
             pub fn from_schema(schema: &$schema, rules: &Rules) -> Result<Self, InvalidResource> {
-                let mut judge = Judge::new(rules);
+                Self::judged(schema, rules, Trust::default())
+            }
+
+            fn judged(
+                schema: &$schema,
+                rules: &Rules,
+                trust: Trust,
+            ) -> Result<Self, InvalidResource> {
+                let mut judge = Judge::new(rules, trust);
                 let value = $judge(schema, &mut judge);
                 judge.finish(value)
             }
@@ -113,7 +138,7 @@ resource_type! {
     /// Route configurations; their value is a [`RouteConfiguration`].
     RouteConfigurations of RouteConfiguration,
     ROUTE_CONFIGURATION, config::route::v3::RouteConfiguration, judge_route_configuration,
-    from_bytes_after
+    of_server_after
 }
 
 resource_type! {

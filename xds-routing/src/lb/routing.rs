@@ -12,7 +12,7 @@ use xds_core::Time;
 
 use super::children::{ChildChange, Children, ConnectivityState, KEPT};
 use crate::{
-    judge::{InvalidResource, Judge},
+    judge::{InvalidResource, Judge, Trust},
     matching::{Call, RouteIndex},
     pattern::Headers,
     random::Random,
@@ -58,7 +58,7 @@ impl<C> RoutingConfig<C> {
         actions: BTreeMap<String, C>,
     ) -> Result<Self, InvalidResource> {
         let rules = Rules::default();
-        let mut judge = Judge::new(&rules);
+        let mut judge = Judge::new(&rules, Trust::default());
         let judged = Self::judge(routes, actions, &mut judge);
         judge.finish(Some(judged))
     }

@@ -11,10 +11,11 @@ use crate::{
     proto::envoy::{
         config::core::v3::{TransportSocket, transport_socket::ConfigType},
         extensions::transport_sockets::tls::v3::{
-            self as schema, common_tls_context::ValidationContextType,
+            self as schema,
+            common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
         },
     },
-    route::judge_text,
+    route::{ExpressionCase, judge_text},
 };
 
 /// How connections are secured.
@@ -94,7 +95,12 @@ pub(super) fn judge_downstream(
         judge.fault_in("require_client_certificate", why);
     }
     if schema.require_sni.as_ref().is_some_and(|it| it.value) {
-        judge.fault_in("require_sni", "not supported by gRPC");
+        judge.fault_in("require_sni", UNSUPPORTED);
+    }
+    // They vouch for servers (B47a).
+    if context.roots == Some(TrustedRoots::System) {
+        let why = "system_root_certs are not supported for clients' certificates";
+        judge.fault_in("common_tls_context", why);
     }
     if !context.names.is_empty() {
         judge.fault_in("common_tls_context", "names of clients are not supported by gRPC");
@@ -125,28 +131,87 @@ fn judge_socket<M: prost::Message + Default>(
     })
 }
 
+const UNSUPPORTED: &str = "not supported by gRPC";
+
 fn judge_common(common: &schema::CommonTlsContext, judge: &mut Judge<'_>) -> Option<TlsContext> {
-    if common.tls_params.is_some() {
-        judge.fault_in("tls_params", "not supported by gRPC");
-    }
-    let identity = common.tls_certificate_provider_instance.as_ref().and_then(|provider| {
-        judge.field("tls_certificate_provider_instance", |judge| judge_provider(provider, judge))
-    });
+    let identity = judge_identity(common, judge);
     let mut context = TlsContext { identity, ..TlsContext::default() };
-    let (name, validation) = match common.validation_context_type.as_ref() {
-        None => return Some(context),
-        Some(ValidationContextType::ValidationContext(validation)) => {
-            ("validation_context", Some(validation))
+    for (field, is_set) in [
+        ("tls_params", common.tls_params.is_some()),
+        ("custom_handshaker", common.custom_handshaker.is_some()),
+    ] {
+        if is_set {
+            judge.fault_in(field, UNSUPPORTED);
         }
-        Some(ValidationContextType::CombinedValidationContext(combined)) => (
-            "combined_validation_context.default_validation_context",
-            combined.default_validation_context.as_ref(),
-        ),
-    };
-    if let Some(validation) = validation {
-        judge.field(name, |judge| judge_validation(validation, &mut context, judge));
+    }
+    match common.validation_context_type.as_ref() {
+        None => {}
+        Some(ValidationContextType::ValidationContext(validation)) => {
+            judge.field("validation_context", |judge| {
+                judge_validation(validation, &mut context, judge);
+            });
+        }
+        Some(ValidationContextType::CombinedValidationContext(combined)) => {
+            judge.field("combined_validation_context", |judge| {
+                judge_combined(combined, &mut context, judge);
+            });
+        }
+        Some(ValidationContextType::ValidationContextSdsSecretConfig(_)) => {
+            judge.fault_in("validation_context_sds_secret_config", UNSUPPORTED);
+        }
     }
     Some(context)
+}
+
+/// The own certificate. Older servers name its plugin in another field, which counts where the newer one is not
+/// set. What else it could come from is at fault only where no plugin has it.
+fn judge_identity(
+    common: &schema::CommonTlsContext,
+    judge: &mut Judge<'_>,
+) -> Option<CertificateProvider> {
+    if let Some(provider) = common.tls_certificate_provider_instance.as_ref() {
+        return Some(judge.field("tls_certificate_provider_instance", |judge| {
+            let schema::CertificateProviderPluginInstance { instance_name, certificate_name } =
+                provider;
+            judge_provider(instance_name, certificate_name, judge)
+        }));
+    }
+    #[allow(deprecated, reason = "older servers send nothing else")]
+    if let Some(provider) = common.tls_certificate_certificate_provider_instance.as_ref() {
+        return Some(judge.field("tls_certificate_certificate_provider_instance", |judge| {
+            judge_provider(&provider.instance_name, &provider.certificate_name, judge)
+        }));
+    }
+    if !common.tls_certificates.is_empty() {
+        judge.fault_in("tls_certificates", UNSUPPORTED);
+    }
+    if !common.tls_certificate_sds_secret_configs.is_empty() {
+        judge.fault_in("tls_certificate_sds_secret_configs", UNSUPPORTED);
+    }
+    None
+}
+
+/// What is written down, and, where that names no plugin for the roots, the one that older servers name beside it.
+fn judge_combined(
+    combined: &CombinedCertificateValidationContext,
+    context: &mut TlsContext,
+    judge: &mut Judge<'_>,
+) {
+    if let Some(validation) = combined.default_validation_context.as_ref() {
+        judge.field("default_validation_context", |judge| {
+            judge_validation(validation, context, judge);
+        });
+    }
+    if matches!(context.roots, Some(TrustedRoots::Provider(_))) {
+        return;
+    }
+    #[allow(deprecated, reason = "older servers send nothing else")]
+    if let Some(provider) = combined.validation_context_certificate_provider_instance.as_ref() {
+        let provider = judge.field("validation_context_certificate_provider_instance", |judge| {
+            judge_provider(&provider.instance_name, &provider.certificate_name, judge)
+        });
+        context.roots = Some(TrustedRoots::Provider(provider));
+    }
 }
 
 fn judge_validation(
@@ -155,16 +220,18 @@ fn judge_validation(
     judge: &mut Judge<'_>,
 ) {
     if let Some(provider) = validation.ca_certificate_provider_instance.as_ref() {
-        let provider = judge
-            .field("ca_certificate_provider_instance", |judge| judge_provider(provider, judge));
-        context.roots = provider.map(TrustedRoots::Provider);
+        let provider = judge.field("ca_certificate_provider_instance", |judge| {
+            judge_provider(&provider.instance_name, &provider.certificate_name, judge)
+        });
+        context.roots = Some(TrustedRoots::Provider(provider));
     } else if validation.system_root_certs.is_some() {
         context.roots = Some(TrustedRoots::System);
     }
     #[allow(deprecated, reason = "gRPC reads the names from here")]
     for (index, name) in validation.match_subject_alt_names.iter().enumerate() {
-        let judged =
-            judge.element("match_subject_alt_names", index, |judge| judge_text(name, judge));
+        let judged = judge.element("match_subject_alt_names", index, |judge| {
+            judge_text(name, ExpressionCase::Rejected, judge)
+        });
         context.names.extend(judged);
     }
     let unsupported = [
@@ -174,23 +241,21 @@ fn judge_validation(
             "require_signed_certificate_timestamp",
             validation.require_signed_certificate_timestamp.as_ref().is_some_and(|it| it.value),
         ),
+        ("crl", validation.crl.is_some()),
+        ("custom_validator_config", validation.custom_validator_config.is_some()),
     ];
     for (field, _) in unsupported.iter().filter(|(_, is_set)| *is_set) {
-        judge.fault_in(field, "not supported by gRPC");
+        judge.fault_in(field, UNSUPPORTED);
     }
 }
 
-fn judge_provider(
-    provider: &schema::CertificateProviderPluginInstance,
-    judge: &mut Judge<'_>,
-) -> Option<CertificateProvider> {
+fn judge_provider(instance: &str, certificate: &str, judge: &mut Judge<'_>) -> CertificateProvider {
     let known = judge.rules.certificate_providers.as_ref();
-    if known.is_some_and(|known| !known.contains(&provider.instance_name)) {
-        let why = format_args!("`{}` is not in the bootstrap", provider.instance_name);
-        judge.fault_in("instance_name", why);
+    if known.is_some_and(|known| !known.iter().any(|it| it == instance)) {
+        judge.fault_in("instance_name", format_args!("`{instance}` is not in the bootstrap"));
     }
-    Some(CertificateProvider {
-        instance: ResourceName::from(provider.instance_name.as_str()),
-        certificate: ResourceName::from(provider.certificate_name.as_str()),
-    })
+    CertificateProvider {
+        instance: ResourceName::from(instance),
+        certificate: ResourceName::from(certificate),
+    }
 }

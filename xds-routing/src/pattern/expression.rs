@@ -28,11 +28,14 @@ pub struct ExpressionLimits {
     pub size: usize,
     /// How many different ones a resource may have.
     pub count: usize,
+    /// How large all of them may be together when compiled, in bytes. Each counts as the smallest power of two, from
+    /// 4 KiB on, that it does not exceed.
+    pub total: usize,
 }
 
 impl Default for ExpressionLimits {
     fn default() -> Self {
-        Self { length: 4 * 1024, size: 256 * 1024, count: 4_000 }
+        Self { length: 4 * 1024, size: 256 * 1024, count: 4_000, total: 64 * 1024 * 1024 }
     }
 }
 
@@ -64,12 +67,26 @@ pub enum InvalidExpression {
 /// A regular expression that has to fit a whole text. Clones share what is compiled.
 #[derive(Clone)]
 pub struct FullMatch {
-    compiled: Arc<Compiled>,
+    program: Arc<Program>,
 }
 
-struct Compiled {
-    pattern: String,
-    regex: Regex,
+/// What takes room once it is compiled.
+pub(crate) trait Compiled {
+    /// How much at most, in bytes.
+    fn size(&self) -> usize;
+}
+
+impl Compiled for FullMatch {
+    fn size(&self) -> usize {
+        self.program.size
+    }
+}
+
+/// An expression, compiled.
+pub(super) struct Program {
+    pub(super) pattern: String,
+    pub(super) regex: Regex,
+    pub(super) size: usize,
 }
 
 impl FullMatch {
@@ -79,46 +96,57 @@ impl FullMatch {
     ///
     /// It is none, or asks for more than the limits allow.
     pub fn new(pattern: &str, limits: &ExpressionLimits) -> Result<Self, InvalidExpression> {
-        if pattern.len() > limits.length {
-            let length = pattern.len();
-            return Err(InvalidExpression::TooLong { length, limit: limits.length });
-        }
         // By itself first, since `a)(b` would be one between the anchors.
         compile(pattern, pattern, limits)?;
         let anchored = format!("\\A(?:{pattern})\\z");
-        let regex = compile(&anchored, pattern, limits)?;
-        Ok(Self { compiled: Arc::new(Compiled { pattern: pattern.into(), regex }) })
+        Ok(Self { program: Arc::new(compile(&anchored, pattern, limits)?) })
     }
 
     /// The expression's text.
     #[must_use]
     pub fn pattern(&self) -> &str {
-        &self.compiled.pattern
+        &self.program.pattern
     }
 
     /// Whether it fits the whole of `text`.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        self.compiled.regex.is_match(text)
+        self.program.regex.is_match(text)
     }
 }
 
-fn compile(
+/// What the smallest expression counts as, in bytes.
+pub(crate) const SMALLEST_EXPRESSION: usize = 4 * 1024;
+
+/// Compiles `text`, which is `pattern` or has it in it. How large the outcome is cannot be asked, only whether it is
+/// larger than something.
+pub(super) fn compile(
     text: &str,
     pattern: &str,
     limits: &ExpressionLimits,
-) -> Result<Regex, InvalidExpression> {
-    let built = RegexBuilder::new(text)
-        .size_limit(limits.size)
-        .dfa_size_limit(limits.size)
-        .nest_limit(100)
-        .build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(limit) => {
-            InvalidExpression::TooLarge { pattern: pattern.into(), limit }
+) -> Result<Program, InvalidExpression> {
+    if pattern.len() > limits.length {
+        let length = pattern.len();
+        return Err(InvalidExpression::TooLong { length, limit: limits.length });
+    }
+    let mut size = SMALLEST_EXPRESSION.min(limits.size);
+    loop {
+        let built = RegexBuilder::new(text)
+            .size_limit(size)
+            .dfa_size_limit(limits.size)
+            .nest_limit(100)
+            .build();
+        match built {
+            Ok(regex) => return Ok(Program { pattern: pattern.into(), regex, size }),
+            Err(regex::Error::CompiledTooBig(_)) if size < limits.size => {
+                size = size.saturating_mul(2).min(limits.size);
+            }
+            Err(regex::Error::CompiledTooBig(limit)) => {
+                return Err(InvalidExpression::TooLarge { pattern: pattern.into(), limit });
+            }
+            Err(error) => return Err(InvalidExpression::Syntax(one_line(&error))),
         }
-        error => InvalidExpression::Syntax(one_line(&error)),
-    })
+    }
 }
 
 /// The last line of the message says what is wrong; those before it draw a picture.

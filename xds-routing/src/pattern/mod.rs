@@ -4,12 +4,15 @@ mod expression;
 mod fraction;
 mod header;
 mod path;
+mod rewrite;
 mod text;
 
+pub(crate) use self::expression::{Compiled, SMALLEST_EXPRESSION};
 pub use self::{
     expression::{ExpressionLimits, FullMatch, InvalidExpression},
     fraction::Fraction,
     header::{HeaderMatcher, HeaderTest, Headers},
     path::PathMatcher,
+    rewrite::Rewrite,
     text::{LetterCase, TextMatcher},
 };

@@ -27,6 +27,24 @@ impl PathMatcher {
         }
     }
 
+    /// Whether a path that gRPC sends can look so: `/service/method`, both of them there and without a slash. What
+    /// an expression fits is not looked into.
+    pub(crate) fn can_match(&self) -> bool {
+        let parts = |path: &str| {
+            let mut parts = path.strip_prefix('/')?.split('/');
+            let first = parts.next().is_some_and(|it| !it.is_empty());
+            let second = parts.next().map(|it| !it.is_empty());
+            parts.next().is_none().then_some((first, second))
+        };
+        match self {
+            Self::Exact(path, _) => parts(path) == Some((true, Some(true))),
+            Self::Prefix(prefix, _) => {
+                prefix.is_empty() || matches!(parts(prefix), Some((_, None) | (true, Some(_))))
+            }
+            Self::Expression(_) => true,
+        }
+    }
+
     /// Whether all paths look so. They all begin with a slash.
     #[must_use]
     pub fn matches_all(&self) -> bool {

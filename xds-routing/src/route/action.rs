@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{
     extensions::ExtensionConfig,
-    judge::Judge,
-    pattern::FullMatch,
+    judge::{Judge, Trust},
+    pattern::Rewrite,
     proto::envoy::config::route::v3::{self as schema},
     rules::UnknownClusters,
-    scalars::judge_duration,
+    scalars::{duration, judge_duration},
 };
 use schema::route_action::{ClusterSpecifier, HostRewriteSpecifier, hash_policy::PolicySpecifier};
 
@@ -91,12 +91,12 @@ pub struct HashPolicy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HashSource {
-    /// A header's value, after what the expression fits was replaced.
+    /// A header's value, after all that the expression fits was replaced.
     Header {
         /// The header's name, in lower case.
         name: String,
-        /// What is replaced, and by what.
-        rewrite: Option<(FullMatch, String)>,
+        /// What is replaced in its value, and by what.
+        rewrite: Option<Rewrite>,
     },
     /// The channel.
     Channel,
@@ -115,32 +115,40 @@ pub(crate) fn judge_forward(
     plugins: &Plugins,
     judge: &mut Judge<'_>,
 ) -> Result<Option<Forward>, WhyPassedOver> {
-    let clusters = judge_choice(action, plugins, judge)?;
     let retry = match action.retry_policy.as_ref() {
         None => of_host.cloned(),
         Some(policy) => judge.field("retry_policy", |judge| judge_retry(policy, judge)),
     };
     let limits = action.max_stream_duration.as_ref();
-    let mut limit = |name, duration: Option<&_>| {
+    let mut limit = |name, duration: &_| {
         judge.field("max_stream_duration", |judge| {
-            judge.field(name, |judge| duration.and_then(|it| judge_duration(it, judge)))
+            judge.field(name, |judge| judge_duration(duration, judge))
         })
     };
-    let max_stream_duration =
-        limit("max_stream_duration", limits.and_then(|it| it.max_stream_duration.as_ref()));
-    let timeout_header_max =
-        limit("grpc_timeout_header_max", limits.and_then(|it| it.grpc_timeout_header_max.as_ref()));
+    let of_header = limits.and_then(|it| it.grpc_timeout_header_max.as_ref());
+    let of_stream = limits.and_then(|it| it.max_stream_duration.as_ref());
+    let timeout_header_max = of_header.and_then(|it| limit("grpc_timeout_header_max", it));
+    let max_stream_duration = match of_header {
+        // It does not count, so that it may be whatever it is.
+        Some(_) => of_stream.and_then(duration),
+        None => of_stream.and_then(|it| limit("max_stream_duration", it)),
+    };
     let mut hash_policies = Vec::new();
     for (index, policy) in action.hash_policy.iter().enumerate() {
         let judged = judge.element("hash_policy", index, |judge| judge_hash(policy, judge));
         hash_policies.extend(judged);
     }
     let host_rewrite = match action.host_rewrite_specifier.as_ref() {
-        Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true })) => {
+        // From a server that is not trusted it is as if it were not there (A81).
+        Some(HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true }))
+            if judge.trust == Trust::Trusted =>
+        {
             HostRewrite::Endpoint
         }
         _ => HostRewrite::Keep,
     };
+    // Last, since what else is wrong is wrong in a route that is passed over, too.
+    let clusters = judge_choice(action, plugins, judge)?;
     Ok(clusters.map(|clusters| Forward {
         clusters,
         max_stream_duration,
@@ -206,9 +214,14 @@ fn judge_hash(
                     judge.fault("must be set");
                     return None;
                 };
-                let pattern = judge.field("regex", |judge| judge.expression(&pattern.regex))?;
-                let rewrite = Some((pattern, rewrite.substitution.clone()));
-                Some(HashSource::Header { name, rewrite })
+                judge.field("regex", |judge| {
+                    if pattern.regex.is_empty() {
+                        judge.fault("must not be empty");
+                        return None;
+                    }
+                    let rewrite = judge.rewrite(&pattern.regex, &rewrite.substitution)?;
+                    Some(HashSource::Header { name, rewrite: Some(rewrite) })
+                })
             })
         })?,
         PolicySpecifier::FilterState(state) if state.key == CHANNEL_ID => HashSource::Channel,

@@ -29,8 +29,11 @@ pub use self::{
     retry::{RetryPolicy, RetryableStatus},
     weights::{WeightedCluster, WeightedClusters},
 };
-pub(crate) use self::{matches::judge_text, validate::judge_route_configuration};
-use crate::{extensions::FilterOverrides, matching::RouteIndex};
+pub(crate) use self::{
+    matches::{ExpressionCase, judge_text},
+    validate::judge_route_configuration,
+};
+use crate::{extensions::FilterOverrides, judge::Trust, matching::RouteIndex};
 
 /// A validated route configuration.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct RouteConfiguration {
     pub(crate) virtual_hosts: Vec<VirtualHost>,
     pub(crate) overrides: FilterOverrides,
     pub(crate) index: DomainIndex,
+    /// What it was judged with, which is no part of what it says.
+    pub(crate) trust: Trust,
 }
 
 impl RouteConfiguration {
@@ -70,7 +75,7 @@ impl RouteConfiguration {
 }
 
 impl PartialEq for RouteConfiguration {
-    /// The index is a function of the virtual hosts.
+    /// The index is a function of the virtual hosts; whom they are from does not matter beside what they say.
     fn eq(&self, other: &Self) -> bool {
         (&self.name, &self.virtual_hosts, &self.overrides)
             == (&other.name, &other.virtual_hosts, &other.overrides)
@@ -181,6 +186,8 @@ pub struct PassedOver {
 pub enum WhyPassedOver {
     /// It asks for parameters in the URL, of which gRPC has none (S2.090).
     QueryParameters,
+    /// It is not valid otherwise, and no call has its path: those of gRPC are `/service/method`.
+    Path,
     /// A header is to name the cluster (S2.099).
     ClusterHeader,
     /// The cluster is named in no known way, or not at all (X31).

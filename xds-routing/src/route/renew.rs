@@ -1,9 +1,10 @@
 //! Judges a route configuration that takes the place of one in use, without judging again what is in both.
 //!
-//! What becomes of a route depends on its bytes, on the rules, and on two things beside it: the plugins of the
-//! configuration and the retry policy of its virtual host. So where all that is beside the routes has the same
-//! bytes, a route with the same bytes is taken over. An expression is the exception, since a resource may have only
-//! so many of them: routes with one are judged again.
+//! What becomes of a route depends on its bytes, on the rules, on whether its server is trusted, and on two things
+//! beside it: the plugins of the configuration and the retry policy of its virtual host. So where all that is beside
+//! the routes has the same bytes, a route with the same bytes is taken over. An expression is the exception, since a
+//! resource may have only so many of them: routes with one are judged again. So are all routes if the server is
+//! trusted and that of those in use was not, or the other way around.
 
 use alloc::vec::Vec;
 
@@ -17,7 +18,7 @@ use prost::{
 
 use super::{Route, RouteConfiguration, VirtualHost, validate::judge_with};
 use crate::{
-    judge::{InvalidResource, Judge},
+    judge::{InvalidResource, Judge, Trust},
     proto::envoy::config::route::v3 as schema,
     rules::{Routing, Rules},
 };
@@ -41,13 +42,23 @@ impl RouteConfiguration {
         resource: &Bytes,
         rules: &Rules,
     ) -> Result<Self, InvalidResource> {
-        match plan(held, resource, rules) {
+        Self::of_server_after(held, resource, rules, Trust::default())
+    }
+
+    pub(crate) fn of_server_after(
+        held: (&Bytes, &Self),
+        resource: &Bytes,
+        rules: &Rules,
+        trust: Trust,
+    ) -> Result<Self, InvalidResource> {
+        let is_as_trusted = held.1.trust == trust;
+        match is_as_trusted.then(|| plan(held, resource, rules)).flatten() {
             Some((schema, plans)) => {
-                let mut judge = Judge::new(rules);
+                let mut judge = Judge::new(rules, trust);
                 let value = judge_with(&schema, &plans, &mut judge);
                 judge.finish(value)
             }
-            None => Self::from_bytes(resource, rules),
+            None => Self::of_server(resource, rules, trust),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     DomainPattern, PassedOver, Route, RouteConfiguration, RouteMatch, VirtualHost, WhyPassedOver,
     action::{Action, Plugins, judge_forward},
     domains::DomainIndex,
-    matches::judge_match,
+    matches::{can_match, judge_match},
     renew::Plan,
     retry::{RetryPolicy, judge_retry},
 };
@@ -47,7 +47,8 @@ pub(super) fn judge_with(
     let overrides = judge_overrides(&schema.typed_per_filter_config, judge)?;
     let index = DomainIndex::new(&virtual_hosts);
     let name = ResourceName::from(schema.name.as_str());
-    Some(RouteConfiguration { name, virtual_hosts, overrides, index })
+    let trust = judge.trust;
+    Some(RouteConfiguration { name, virtual_hosts, overrides, index, trust })
 }
 
 fn judge_plugins(schema: &[schema::ClusterSpecifierPlugin], judge: &mut Judge<'_>) -> Plugins {
@@ -120,8 +121,15 @@ fn judge_host(
         if index < first {
             continue;
         }
-        let judged = judge
-            .element("routes", index, |judge| judge_route(route, retry.as_ref(), plugins, judge));
+        let judged = judge.element("routes", index, |judge| {
+            if route.r#match.as_ref().is_none_or(can_match) {
+                return judge_route(route, retry.as_ref(), plugins, judge);
+            }
+            // What is wrong with it is for others than gRPC, whose calls have no such path.
+            judge
+                .without_faults(|judge| judge_route(route, retry.as_ref(), plugins, judge))
+                .unwrap_or(Err(WhyPassedOver::Path))
+        });
         match judged {
             Ok(route) => routes.extend(route),
             Err(why) => passed_over.push(PassedOver { route: index, why }),

@@ -4,22 +4,28 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use xds_core::proto::{Any, Duration as DurationSchema};
+use prost::Message as _;
+use xds_core::{
+    client::{
+        Context, ManagementServer, Profile, ResourceType as _, ServerFeature, ServerFeatures,
+    },
+    proto::{Any, Duration as DurationSchema},
+};
 use xds_routing::{
-    Random, Rules,
+    Random, RouteConfigurations, Rules,
     proto::envoy::{
         config::route::v3::{
-            self as schema, FilterConfig, RetryPolicy, Route, RouteAction,
+            self as schema, RetryPolicy, Route, RouteAction,
             retry_policy::RetryBackOff,
             route_action::{ClusterSpecifier, HashPolicy, MaxStreamDuration, hash_policy},
         },
         r#type::matcher::v3::RegexMatchAndSubstitute,
     },
     route::{
-        Action, ClusterChoice, Forward, HashSource, RetryableStatus, RouteConfiguration,
-        WhyPassedOver,
+        Action, ClusterChoice, Forward, HashSource, HostRewrite, RetryableStatus,
+        RouteConfiguration, WhyPassedOver,
     },
-    rules::{ROUTER, Routing},
+    rules::Routing,
 };
 
 use crate::support::*;
@@ -181,6 +187,73 @@ fn limits_of_time_are_read() {
     );
 }
 
+/// Of the two limits the one for the header counts (A31), so that the other is not looked at.
+#[test]
+fn a_limit_that_does_not_count_is_not_judged() {
+    let limits =
+        MaxStreamDuration { max_stream_duration: seconds(-1), grpc_timeout_header_max: seconds(3) };
+    let action = RouteAction { max_stream_duration: Some(limits), ..action(cluster("c")) };
+    let config = one(route_to(prefix(""), action));
+    assert_eq!(forward(&config).timeout_header_max, Some(Duration::from_secs(3)));
+    assert_eq!(forward(&config).max_stream_duration, None);
+}
+
+/// A route without a known cluster is passed over, not what is wrong with it otherwise.
+#[test]
+fn routes_that_are_passed_over_have_to_be_valid_otherwise() {
+    let place = "virtual_hosts[0].routes[0].route.";
+    let header = || Some(ClusterSpecifier::ClusterHeader("h".into()));
+    for specifier in [None, header()] {
+        let with = |change: fn(&mut RouteAction)| {
+            let mut action =
+                RouteAction { cluster_specifier: specifier.clone(), ..RouteAction::default() };
+            change(&mut action);
+            fault(route_to(prefix(""), action))
+        };
+        let retry = with(|it| {
+            it.retry_policy = Some(RetryPolicy { num_retries: number(0), ..Default::default() });
+        });
+        assert_eq!(retry, format!("{place}retry_policy.num_retries: must be above zero"));
+        let hash = with(|it| {
+            let header = hash_policy::PolicySpecifier::Header(hash_policy::Header::default());
+            it.hash_policy = vec![HashPolicy { policy_specifier: Some(header), terminal: false }];
+        });
+        assert_eq!(hash, format!("{place}hash_policy[0].header.header_name: must not be empty"));
+        let duration = with(|it| {
+            it.max_stream_duration = Some(MaxStreamDuration {
+                max_stream_duration: seconds(-1),
+                ..MaxStreamDuration::default()
+            });
+        });
+        assert!(duration.contains("max_stream_duration: must be a duration"), "{duration}");
+    }
+}
+
+/// Whoever says which name to ask for could lead calls to somebody else under it (A81, B46).
+#[test]
+fn only_a_trusted_server_may_have_names_rewritten() {
+    let mut action = action(cluster("c"));
+    action.host_rewrite_specifier =
+        Some(schema::route_action::HostRewriteSpecifier::AutoHostRewrite(
+            xds_core::proto::BoolValue { value: true },
+        ));
+    let bytes = table(vec![route_to(prefix(""), action)]).encode_to_vec().into();
+    let of = |server: &ManagementServer| {
+        let profile = Profile::grpc();
+        let context = Context::new(server, &profile);
+        let value = RouteConfigurations::default().validate(&bytes, &context);
+        let value = value.expect("valid").expect("decoded").downcast::<RouteConfiguration>();
+        forward(&value.expect("routes")).host_rewrite
+    };
+    assert_eq!(of(&ManagementServer::new("s")), HostRewrite::Keep);
+    let trusted = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
+    let trusted = ManagementServer::new("s").with_features(trusted);
+    assert_eq!(of(&trusted), HostRewrite::Endpoint);
+    // Nobody knows who sent it.
+    let unknown = RouteConfiguration::from_bytes(&bytes, &Rules::default()).unwrap();
+    assert_eq!(forward(&unknown).host_rewrite, HostRewrite::Keep);
+}
+
 /// The policy of a route, else that of its virtual host (A44).
 #[test]
 fn retries_are_read() {
@@ -268,35 +341,17 @@ fn hash_policies_are_read() {
     assert!(
         matches!(&policies[0].source, HashSource::Header { name, rewrite: None } if name == "user")
     );
-    assert!(matches!(&policies[1].source, HashSource::Header { rewrite: Some((pattern, to)), .. }
-        if pattern.pattern() == "(a+)b" && to == "\\1"));
+    assert!(matches!(&policies[1].source, HashSource::Header { rewrite: Some(rewrite), .. }
+        if rewrite.apply("xaabxab") == "xaaxa"));
     assert!(matches!(policies[2].source, HashSource::Channel));
     let place = "virtual_hosts[0].routes[0].route.hash_policy[0].header.";
     let nameless = fault(with(vec![(header("", None), false)]));
     assert_eq!(nameless, format!("{place}header_name: must not be empty"));
+    let nothing = fault(with(vec![(header("h", rewrite("")), false)]));
+    assert_eq!(nothing, format!("{place}regex_rewrite.pattern.regex: must not be empty"));
     let broken = fault(with(vec![(header("h", rewrite("(")), false)]));
     assert!(broken.starts_with(&format!("{place}regex_rewrite.pattern.regex: ")), "{broken}");
     println!("covers: B33a");
-}
-
-#[test]
-fn settings_of_filters_are_for_known_ones() {
-    let with = |config: Any| {
-        let mut route = route(prefix(""), cluster("c"));
-        route.typed_per_filter_config.insert("f".into(), config);
-        fault(route)
-    };
-    let empty = |url: &str| Any { type_url: url.into(), value: Bytes::new() };
-    let unknown = "type.googleapis.com/a.Filter";
-    assert_eq!(with(empty(ROUTER)), "");
-    assert_eq!(
-        with(empty(unknown)),
-        "virtual_hosts[0].routes[0].typed_per_filter_config[f]: no HTTP filter is known for `type.googleapis.com/a.Filter`"
-    );
-    let wrapped = |is_optional| packed(&FilterConfig { config: Some(empty(unknown)), is_optional });
-    assert_eq!(with(wrapped(true)), "");
-    assert!(with(wrapped(false)).contains("no HTTP filter is known"));
-    assert!(with(empty("nothing")).contains("type_url: `nothing` names no type"));
 }
 
 /// With the guard of routing off it is as in A27: the last route of a host is the only one that counts, and what

@@ -11,6 +11,7 @@ mod routes;
 mod servers;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;
 
 /// What is wrong with something that is invalid.
 pub(crate) fn why<T: core::fmt::Debug>(result: Result<T, String>) -> String {

@@ -4,14 +4,21 @@ use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
 use prost::Message as _;
 use xds_core::{
-    client::{Context, Held, ManagementServer, Profile, ResourceType as _, Value},
-    proto::UInt32Value,
+    client::{
+        Context, Held, ManagementServer, Profile, ResourceType as _, ServerFeature, ServerFeatures,
+        Value,
+    },
+    proto::{BoolValue, UInt32Value, envoy::r#type::matcher::v3::RegexMatcher},
 };
 use xds_routing::{
     RouteConfigurations, Rules,
-    proto::envoy::config::route::v3::{
-        ClusterSpecifierPlugin, QueryParameterMatcher, RetryPolicy, Route,
-        RouteConfiguration as Schema, RouteMatch, VirtualHost,
+    proto::envoy::{
+        config::route::v3::{
+            ClusterSpecifierPlugin, QueryParameterMatcher, RetryPolicy, Route, RouteAction,
+            RouteConfiguration as Schema, RouteMatch, VirtualHost,
+            route_action::{ClusterSpecifier, HashPolicy, HostRewriteSpecifier, hash_policy},
+        },
+        r#type::matcher::v3::RegexMatchAndSubstitute,
     },
     route::RouteConfiguration,
 };
@@ -31,17 +38,50 @@ fn any_route() -> impl Strategy<Value = Route> {
             }),
             ..route(prefix("/"), cluster("a"))
         }),
+        1 => Just(renamed()),
+        1 => (0..4_u8).prop_map(hashed),
+        // Wrong, but no call has such a path.
+        1 => Just(route(prefix("nowhere"), cluster(""))),
         1 => Just(route(prefix("/"), plugin("p"))),
         1 => Just(route(RouteMatch::default(), cluster("a"))),
     ]
 }
 
-fn plugin(
-    name: &str,
-) -> xds_routing::proto::envoy::config::route::v3::route_action::ClusterSpecifier {
-    xds_routing::proto::envoy::config::route::v3::route_action::ClusterSpecifier::ClusterSpecifierPlugin(
-        name.into(),
-    )
+/// With the endpoint's name for the call, if the server is trusted.
+fn renamed() -> Route {
+    let name = HostRewriteSpecifier::AutoHostRewrite(BoolValue { value: true });
+    let named = RouteAction { host_rewrite_specifier: Some(name), ..action(cluster("a")) };
+    route_to(path("/s/named"), named)
+}
+
+/// By a header of which parts are replaced.
+fn hashed(which: u8) -> Route {
+    let pattern = RegexMatcher { regex: format!("{which}+"), ..RegexMatcher::default() };
+    let header = hash_policy::Header {
+        header_name: "user".into(),
+        regex_rewrite: Some(RegexMatchAndSubstitute {
+            pattern: Some(pattern),
+            substitution: "x".into(),
+        }),
+    };
+    let policy = HashPolicy {
+        policy_specifier: Some(hash_policy::PolicySpecifier::Header(header)),
+        ..HashPolicy::default()
+    };
+    let hashed = RouteAction { hash_policy: vec![policy], ..action(cluster("a")) };
+    route_to(path("/s/hashed"), hashed)
+}
+
+fn any_server() -> impl Strategy<Value = ManagementServer> {
+    any::<bool>().prop_map(|is_trusted| {
+        let server = ManagementServer::new("server");
+        let trusted = ServerFeatures::NONE.with(ServerFeature::TrustedXdsServer);
+        if is_trusted { server.with_features(trusted) } else { server }
+    })
+}
+
+fn plugin(name: &str) -> ClusterSpecifier {
+    ClusterSpecifier::ClusterSpecifierPlugin(name.into())
 }
 
 fn any_host() -> impl Strategy<Value = VirtualHost> {
@@ -119,6 +159,7 @@ proptest! {
         edits in vec(any_edit(), 0..4),
         flaw in proptest::option::of((any::<proptest::sample::Index>(), any::<u8>())),
         most_expressions in 1..4_usize,
+        (before, now) in (any_server(), any_server()),
     ) {
         let mut rules = Rules::default();
         rules.expressions.count = most_expressions;
@@ -135,12 +176,13 @@ proptest! {
         let expected = RouteConfiguration::from_bytes(&next, &rules);
         let found = RouteConfiguration::from_bytes_after((&bytes, &held), &next, &rules);
         prop_assert_eq!(&found, &expected);
-        // As a client asks for it.
-        let (server, profile) = (ManagementServer::new("server"), Profile::grpc());
-        let (context, value) = (Context::new(&server, &profile), Value::new(held));
-        let known = RouteConfigurations::new(rules);
-        let found = known.validate_after(Held::new(&bytes, &value), &next, &context);
-        let found = found.map(|it| it.and_then(|it| it.downcast::<RouteConfiguration>()).unwrap());
-        prop_assert_eq!(found.as_deref().ok(), expected.as_ref().ok());
+        // As a client asks for it, maybe of another server, which may be trusted where the first was not.
+        let (profile, known) = (Profile::grpc(), RouteConfigurations::new(rules));
+        let (before, now) = (Context::new(&before, &profile), Context::new(&now, &profile));
+        let held = known.validate(&bytes, &before).unwrap().unwrap();
+        let value = |it: Option<Value>| it.and_then(|it| it.downcast::<RouteConfiguration>());
+        let expected = known.validate(&next, &now).map(value);
+        let found = known.validate_after(Held::new(&bytes, &held), &next, &now).map(value);
+        prop_assert_eq!(found.as_ref().ok(), expected.as_ref().ok());
     }
 }

@@ -8,13 +8,17 @@ use xds_routing::{
     pattern::{Fraction, HeaderTest, LetterCase, PathMatcher, TextMatcher},
     proto::envoy::{
         config::route::v3::{
-            self as schema, QueryParameterMatcher, Route,
+            self as schema, QueryParameterMatcher, Route, RouteAction,
             header_matcher::HeaderMatchSpecifier as Header,
+            route_action::{HashPolicy, hash_policy},
             route_match::{
                 ConnectMatcher, GrpcRouteMatchOptions, PathSpecifier, TlsContextMatchOptions,
             },
         },
-        r#type::v3::{Int64Range, fractional_percent::DenominatorType},
+        r#type::{
+            matcher::v3::RegexMatchAndSubstitute,
+            v3::{Int64Range, fractional_percent::DenominatorType},
+        },
     },
     route::{RouteConfiguration, WhyPassedOver},
 };
@@ -296,5 +300,70 @@ fn expressions_are_bounded() {
     let many = (0..3).map(|n| route(safe_regex(&format!("/{n}")), cluster("c"))).collect();
     let why = RouteConfiguration::from_schema(&table(many), &rules).unwrap_err().to_string();
     assert!(why.contains("more than 2 different expressions"), "{why}");
+    // One that is small counts as 4 KiB, and those of rewritings count, too.
+    let mut rules = Rules::default();
+    rules.expressions.total = 3 * 4 * 1024;
+    let small = |count: usize| {
+        let mut routes: Vec<_> =
+            (0..count).map(|n| route(safe_regex(&format!("/{n}")), cluster("c"))).collect();
+        // Equal ones count once.
+        routes.push(route(safe_regex("/0"), cluster("c")));
+        let rewrite =
+            RegexMatchAndSubstitute { pattern: Some(regex("a")), substitution: "b".into() };
+        let header = hash_policy::Header { header_name: "h".into(), regex_rewrite: Some(rewrite) };
+        let policy = HashPolicy {
+            policy_specifier: Some(hash_policy::PolicySpecifier::Header(header)),
+            terminal: false,
+        };
+        let hashed = RouteAction { hash_policy: vec![policy], ..action(cluster("c")) };
+        routes.push(route_to(prefix(""), hashed));
+        RouteConfiguration::from_schema(&table(routes), &rules).map_err(|it| it.to_string())
+    };
+    assert!(small(2).is_ok());
+    let why = small(3).unwrap_err();
+    let place =
+        "virtual_hosts[0].routes[4].route.hash_policy[0].header.regex_rewrite.pattern.regex";
+    assert_eq!(
+        why,
+        format!("{place}: the expressions of the resource exceed 12288 bytes when compiled")
+    );
     println!("covers: X37");
+}
+
+/// To gRPC they can match nothing, so that what is wrong with them is for others.
+#[test]
+fn routes_whose_path_no_call_has_may_be_wrong_otherwise() {
+    let odd = |matches| with_header(matches, "", Header::PresentMatch(true));
+    let never = ["a", "//", "//m", "/s/m/", "/s/m/x"].map(prefix);
+    let never = never.into_iter().chain(["", "/", "s/m", "/s", "/s/", "//m", "/s/m/x"].map(path));
+    for matches in never {
+        let config = valid(vec![
+            route(odd(matches.clone()), weighted(&[])),
+            route(prefix(""), cluster("c")),
+        ]);
+        let host = &config.virtual_hosts()[0];
+        assert_eq!(host.routes().len(), 1, "{matches:?}");
+        assert_eq!(host.passed_over()[0].why, WhyPassedOver::Path, "{matches:?}");
+    }
+    let some = ["", "/", "/s", "/s/", "/s/m"].map(prefix).into_iter().chain([path("/s/m")]);
+    for matches in some {
+        assert!(fault(route(odd(matches.clone()), cluster("c"))).contains("headers[0]"));
+    }
+}
+
+/// Such an expression says itself whether case matters.
+#[test]
+fn expressions_of_headers_do_not_mind_that_case_is_ignored() {
+    let matcher = xds_core::proto::StringMatcher {
+        ignore_case: true,
+        match_pattern: Some(
+            xds_core::proto::envoy::r#type::matcher::v3::string_matcher::MatchPattern::SafeRegex(
+                regex("a+"),
+            ),
+        ),
+    };
+    let config =
+        one(route(with_header(prefix(""), "h", Header::StringMatch(matcher)), cluster("c")));
+    let header = &config.virtual_hosts()[0].routes()[0].matches.headers[0];
+    assert!(header.matches(&[("h", "aa")]) && !header.matches(&[("h", "AA")]));
 }

@@ -25,7 +25,7 @@ use super::{
     weighted_target::Target,
 };
 use crate::{
-    judge::{InvalidResource, Judge},
+    judge::{InvalidResource, Judge, Trust},
     rules::Rules,
 };
 
@@ -150,7 +150,7 @@ impl PolicyRegistry {
     ) -> Result<PolicyConfig, InvalidPolicy> {
         let value = serde_json::from_str(json);
         let value: Value = value.map_err(|why| InvalidPolicy::Json(format!("{why}")))?;
-        let mut judge = Judge::new(&self.rules);
+        let mut judge = Judge::new(&self.rules, Trust::default());
         let config = work(&value, &mut judge);
         Ok(judge.finish(config)?)
     }

@@ -14,6 +14,9 @@ pub mod envoy {
         pub mod listener {
             pub mod v3;
         }
+        pub mod rbac {
+            pub mod v3;
+        }
         pub mod route {
             pub mod v3;
         }
@@ -25,8 +28,34 @@ pub mod envoy {
             }
         }
         pub mod filters {
+            pub mod common {
+                pub mod fault {
+                    pub mod v3;
+                }
+            }
+            pub mod http {
+                pub mod fault {
+                    pub mod v3;
+                }
+                pub mod rbac {
+                    pub mod v3;
+                }
+                pub mod router {
+                    pub mod v3;
+                }
+                pub mod stateful_session {
+                    pub mod v3;
+                }
+            }
             pub mod network {
                 pub mod http_connection_manager {
+                    pub mod v3;
+                }
+            }
+        }
+        pub mod http {
+            pub mod stateful_session {
+                pub mod cookie {
                     pub mod v3;
                 }
             }
@@ -63,6 +92,9 @@ pub mod envoy {
         }
     }
     pub mod r#type {
+        pub mod http {
+            pub mod v3;
+        }
         pub mod matcher {
             pub mod v3;
         }

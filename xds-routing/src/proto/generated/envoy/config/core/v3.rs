@@ -192,6 +192,19 @@ impl ::prost::Name for ConfigSource {
         "type.googleapis.com/envoy.config.core.v3.ConfigSource".into()
     }
 }
+/// Data that are written down or in a file. That they are there is all that matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DataSource {}
+impl ::prost::Name for DataSource {
+    const NAME: &'static str = "DataSource";
+    const PACKAGE: &'static str = "envoy.config.core.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.config.core.v3.DataSource".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.config.core.v3.DataSource".into()
+    }
+}
 /// The configuration of an extension.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TypedExtensionConfig {

@@ -18,6 +18,20 @@ impl ::prost::Name for TlsParameters {
             .into()
     }
 }
+/// A certificate and its key. That it is there is all that matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TlsCertificate {}
+impl ::prost::Name for TlsCertificate {
+    const NAME: &'static str = "TlsCertificate";
+    const PACKAGE: &'static str = "envoy.extensions.transport_sockets.tls.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.extensions.transport_sockets.tls.v3.TlsCertificate".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.TlsCertificate"
+            .into()
+    }
+}
 /// A plugin that has certificates.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CertificateProviderPluginInstance {
@@ -64,6 +78,16 @@ pub struct CertificateValidationContext {
     pub require_signed_certificate_timestamp: ::core::option::Option<
         ::xds_core::proto::google::protobuf::BoolValue,
     >,
+    /// A list of certificates that were taken back.
+    #[prost(message, optional, tag = "7")]
+    pub crl: ::core::option::Option<
+        super::super::super::super::config::core::v3::DataSource,
+    >,
+    /// An extension that judges the certificate.
+    #[prost(message, optional, tag = "12")]
+    pub custom_validator_config: ::core::option::Option<
+        super::super::super::super::config::core::v3::TypedExtensionConfig,
+    >,
     /// Who has to vouch for it: a plugin's certificates.
     #[prost(message, optional, tag = "13")]
     pub ca_certificate_provider_instance: ::core::option::Option<
@@ -101,6 +125,24 @@ impl ::prost::Name for CertificateValidationContext {
     }
     fn type_url() -> ::prost::alloc::string::String {
         "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.CertificateValidationContext"
+            .into()
+    }
+}
+/// A secret that comes by itself. That it is there is all that matters here.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SdsSecretConfig {
+    /// The secret's name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+impl ::prost::Name for SdsSecretConfig {
+    const NAME: &'static str = "SdsSecretConfig";
+    const PACKAGE: &'static str = "envoy.extensions.transport_sockets.tls.v3";
+    fn full_name() -> ::prost::alloc::string::String {
+        "envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig"
             .into()
     }
 }
@@ -214,19 +256,58 @@ pub struct CommonTlsContext {
     /// Which versions and ciphers are allowed.
     #[prost(message, optional, tag = "1")]
     pub tls_params: ::core::option::Option<TlsParameters>,
+    /// Own certificates that are written down.
+    #[prost(message, repeated, tag = "2")]
+    pub tls_certificates: ::prost::alloc::vec::Vec<TlsCertificate>,
+    /// Own certificates that come as secrets.
+    #[prost(message, repeated, tag = "6")]
+    pub tls_certificate_sds_secret_configs: ::prost::alloc::vec::Vec<SdsSecretConfig>,
+    /// Where the own certificate comes from, as it was said before.
+    #[deprecated]
+    #[prost(message, optional, tag = "11")]
+    pub tls_certificate_certificate_provider_instance: ::core::option::Option<
+        common_tls_context::CertificateProviderInstance,
+    >,
+    /// Something else that shakes hands.
+    #[prost(message, optional, tag = "13")]
+    pub custom_handshaker: ::core::option::Option<
+        super::super::super::super::config::core::v3::TypedExtensionConfig,
+    >,
     /// Where the own certificate comes from: a plugin of the client.
     #[prost(message, optional, tag = "14")]
     pub tls_certificate_provider_instance: ::core::option::Option<
         CertificateProviderPluginInstance,
     >,
     /// What is held against the certificate of the other side.
-    #[prost(oneof = "common_tls_context::ValidationContextType", tags = "3, 8")]
+    #[prost(oneof = "common_tls_context::ValidationContextType", tags = "3, 7, 8")]
     pub validation_context_type: ::core::option::Option<
         common_tls_context::ValidationContextType,
     >,
 }
 /// Nested message and enum types in `CommonTlsContext`.
 pub mod common_tls_context {
+    /// A plugin that has certificates, as it was named before there was a message for either side.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct CertificateProviderInstance {
+        /// Its name in the bootstrap.
+        #[prost(string, tag = "1")]
+        pub instance_name: ::prost::alloc::string::String,
+        /// Which of its certificates.
+        #[prost(string, tag = "2")]
+        pub certificate_name: ::prost::alloc::string::String,
+    }
+    impl ::prost::Name for CertificateProviderInstance {
+        const NAME: &'static str = "CertificateProviderInstance";
+        const PACKAGE: &'static str = "envoy.extensions.transport_sockets.tls.v3";
+        fn full_name() -> ::prost::alloc::string::String {
+            "envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CertificateProviderInstance"
+                .into()
+        }
+        fn type_url() -> ::prost::alloc::string::String {
+            "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.CommonTlsContext.CertificateProviderInstance"
+                .into()
+        }
+    }
     /// What is held against certificates, in two parts.
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct CombinedCertificateValidationContext {
@@ -234,6 +315,12 @@ pub mod common_tls_context {
         #[prost(message, optional, tag = "1")]
         pub default_validation_context: ::core::option::Option<
             super::CertificateValidationContext,
+        >,
+        /// Who has to vouch for them, where that part does not say.
+        #[deprecated]
+        #[prost(message, optional, tag = "4")]
+        pub validation_context_certificate_provider_instance: ::core::option::Option<
+            CertificateProviderInstance,
         >,
     }
     impl ::prost::Name for CombinedCertificateValidationContext {
@@ -254,6 +341,9 @@ pub mod common_tls_context {
         /// This.
         #[prost(message, tag = "3")]
         ValidationContext(super::CertificateValidationContext),
+        /// What comes as a secret.
+        #[prost(message, tag = "7")]
+        ValidationContextSdsSecretConfig(super::SdsSecretConfig),
         /// This, in two parts.
         #[prost(message, tag = "8")]
         CombinedValidationContext(CombinedCertificateValidationContext),
