@@ -54,6 +54,7 @@
 //! | resources as values, and what makes them valid | [`listener`], [`route`], [`cluster`], [`endpoint`]; [`Rules`] |
 //! | how paths, headers and texts look | [`pattern`] |
 //! | which route a call takes | [`route::VirtualHost::find`] |
+//! | HTTP filters, and what routes set for them | [`filters`] |
 //! | routes as the configuration of an LB policy | [`service_config`] |
 //! | LB policies | [`lb`] |
 //! | everything that calls need, followed from the name of a listener | [`dependencies`] |
@@ -76,6 +77,7 @@ pub mod cluster;
 pub mod dependencies;
 pub mod endpoint;
 pub mod extensions;
+pub mod filters;
 #[cfg(feature = "handle")]
 mod handle;
 mod judge;

@@ -18,7 +18,7 @@ use thiserror::Error;
 use xds_core::ResourceName;
 
 use crate::{
-    extensions::{ExtensionConfig, FilterOverrides},
+    filters::{Fault, FaultInjection, FilterConfig, FilterOverrides},
     listener::HttpConnections,
     matching::{Call, NoRoute},
     pattern::Headers,
@@ -117,6 +117,8 @@ pub struct Router {
     routes: Arc<RouteConfiguration>,
     host: usize,
     max_stream_duration: Option<Duration>,
+    /// The filters that make trouble on purpose, by name, in turn.
+    faults: Arc<[(String, FaultInjection)]>,
 }
 
 /// What was decided for a call.
@@ -135,6 +137,8 @@ pub struct Decision<'a> {
     pub target: Target<'a>,
     /// How long it may take; `None` is without limit.
     pub timeout: Option<Duration>,
+    /// What is done to it on purpose before it is sent (A33).
+    pub fault: Fault,
 }
 
 impl<'a> Decision<'a> {
@@ -142,13 +146,29 @@ impl<'a> Decision<'a> {
     /// clusters, else for the route, else for the virtual host, else for all routes (A39). The first of
     /// them counts whole.
     #[must_use]
-    pub fn filter_override(&self, filter: &str) -> Option<&'a ExtensionConfig> {
+    pub fn filter_override(&self, filter: &str) -> Option<&'a FilterConfig> {
         let of_choice = match self.target {
             Target::Cluster { overrides, .. } => overrides,
             Target::Plugin(_) => None,
         };
         let of_all = [&self.route.overrides, self.host.overrides(), self.routes.overrides()];
         of_choice.into_iter().chain(of_all).find_map(|overrides| overrides.get(filter))
+    }
+
+    /// What the filters that make trouble on purpose do to the call, in turn.
+    fn faults<H: Headers + ?Sized>(
+        &self,
+        filters: &[(String, FaultInjection)],
+        headers: &H,
+        random: &mut Random,
+    ) -> Fault {
+        filters.iter().fold(Fault::default(), |fault, (name, configured)| {
+            let faults = match self.filter_override(name) {
+                Some(FilterConfig::Faults(faults)) => faults,
+                _ => configured,
+            };
+            fault.then(faults.decide(headers, random))
+        })
     }
 }
 
@@ -190,7 +210,12 @@ impl Router {
         host: usize,
         listener: &HttpConnections,
     ) -> Self {
-        Self { routes, host, max_stream_duration: listener.max_stream_duration }
+        let faults = listener.filters.iter().filter_map(|filter| match &filter.config {
+            FilterConfig::Faults(faults) => Some((filter.name.clone(), faults.clone())),
+            FilterConfig::Other(_) => None,
+        });
+        let faults = faults.collect();
+        Self { routes, host, max_stream_duration: listener.max_stream_duration, faults }
     }
 
     /// The virtual host in use.
@@ -230,7 +255,10 @@ impl Router {
             ClusterChoice::Plugin { name, .. } => Target::Plugin(name),
         };
         let timeout = self.limited(timeout, forward);
-        Ok(Decision { routes: &self.routes, host, route, forward, target, timeout })
+        let fault = Fault::default();
+        let decided =
+            Decision { routes: &self.routes, host, route, forward, target, timeout, fault };
+        Ok(Decision { fault: decided.faults(&self.faults, call.headers, random), ..decided })
     }
 
     /// The application's limit, but no more than what the route says, else the listener. Of the route's

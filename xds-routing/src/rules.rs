@@ -6,7 +6,8 @@ use crate::pattern::ExpressionLimits;
 
 /// By which rules resources are judged.
 ///
-/// [`Rules::default`] is what gRPC does today: gRFC A28 as amended by those that came after it.
+/// [`Rules::default`] is what gRPC does today: gRFC A28 as amended by those that came after it, with the HTTP filters
+/// that are carried out here: sending on, and [faults](crate::filters::FaultInjection).
 /// [`Rules::of_the_draft`] is A28 as it was first written down, for comparisons.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -23,7 +24,9 @@ pub struct Rules {
     pub total_weight: TotalWeight,
     /// How much regular expressions may ask for.
     pub expressions: ExpressionLimits,
-    /// HTTP filters that the data plane knows, by the type URL of their configuration (A39).
+    /// HTTP filters that the data plane has, by the type URL of their configuration (A39). Where a resource asks for
+    /// another one that is not optional, it is rejected: a client that passed over what it cannot do would do
+    /// something else than it is told.
     pub http_filters: BTreeMap<String, HttpFilterKind>,
     /// Extensions that choose clusters, by the type URL of their configuration.
     pub cluster_specifiers: Vec<String>,
@@ -90,13 +93,42 @@ pub struct HttpFilterKind {
     pub place: FilterPlace,
     /// Whether clients, servers or both have it.
     pub sides: FilterSides,
+    /// What a configuration of this type is for.
+    pub role: FilterRole,
 }
 
 impl HttpFilterKind {
-    /// A filter that stands before others, at these sides.
+    /// A filter that stands there, at these sides. The same type is for listeners and for routes.
     #[must_use]
     pub const fn new(place: FilterPlace, sides: FilterSides) -> Self {
-        Self { place, sides }
+        Self { place, sides, role: FilterRole::Both }
+    }
+
+    /// With a type that is only for one of the two.
+    #[must_use]
+    pub const fn with_role(self, role: FilterRole) -> Self {
+        Self { role, ..self }
+    }
+}
+
+/// What configurations of a type are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterRole {
+    /// The filter itself, in a listener.
+    Listener,
+    /// What routes set for it.
+    Override,
+    /// Either.
+    Both,
+}
+
+impl FilterRole {
+    pub(crate) const fn is_for_listeners(self) -> bool {
+        matches!(self, Self::Listener | Self::Both)
+    }
+
+    pub(crate) const fn is_for_routes(self) -> bool {
+        matches!(self, Self::Override | Self::Both)
     }
 }
 
@@ -139,29 +171,27 @@ pub(crate) enum Side {
 
 /// The type URL of the filter that sends requests on.
 pub const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-const FAULT: &str = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
-const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
-const RBAC_OVERRIDE: &str =
+pub(crate) const FAULT: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
+pub(crate) const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+pub(crate) const RBAC_OVERRIDE: &str =
     "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute";
-const STATEFUL_SESSION: &str =
+pub(crate) const STATEFUL_SESSION: &str =
     "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSession";
-const STATEFUL_SESSION_OVERRIDE: &str =
+pub(crate) const STATEFUL_SESSION_OVERRIDE: &str =
     "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSessionPerRoute";
 
 impl Default for Rules {
     fn default() -> Self {
         use FilterPlace::{Before, Last};
-        use FilterSides::{Both, Client, Server};
+        use FilterRole::{Listener, Override};
         let filters = [
-            (ROUTER, Last, Both),
-            (FAULT, Before, Client),
-            (RBAC, Before, Server),
-            (RBAC_OVERRIDE, Before, Server),
-            (STATEFUL_SESSION, Before, Client),
-            (STATEFUL_SESSION_OVERRIDE, Before, Client),
+            (ROUTER, HttpFilterKind::new(Last, FilterSides::Both).with_role(Listener)),
+            (FAULT, HttpFilterKind::new(Before, FilterSides::Client)),
+            (RBAC, HttpFilterKind::new(Before, FilterSides::Server).with_role(Listener)),
+            (RBAC_OVERRIDE, HttpFilterKind::new(Before, FilterSides::Server).with_role(Override)),
         ];
-        let filters = filters
-            .map(|(url, place, sides)| (String::from(url), HttpFilterKind::new(place, sides)));
+        let filters = filters.map(|(url, kind)| (String::from(url), kind));
         Self {
             routing: Routing::Full,
             case_insensitive: CaseInsensitive::Honoured,
@@ -178,6 +208,20 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// For a data plane that keeps the calls of a session with one endpoint (A55). That is not done here, so that the
+    /// filter is not known otherwise.
+    #[must_use]
+    pub fn with_stateful_sessions(mut self) -> Self {
+        for (url, role) in [
+            (STATEFUL_SESSION, FilterRole::Listener),
+            (STATEFUL_SESSION_OVERRIDE, FilterRole::Override),
+        ] {
+            let kind = HttpFilterKind::new(FilterPlace::Before, FilterSides::Client);
+            self.http_filters.insert(url.into(), kind.with_role(role));
+        }
+        self
+    }
+
     /// With another say on routes.
     #[must_use]
     pub fn with_routing(self, routing: Routing) -> Self {

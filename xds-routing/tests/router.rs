@@ -11,17 +11,25 @@ use xds_core::{
 };
 use xds_routing::{
     Call, Random, Rules,
+    filters::{ActiveFaults, Fault, FilterConfig},
     listener::{HttpConnections, Listener},
-    proto::envoy::config::{
-        core::v3::HttpProtocolOptions,
-        route::v3::{
-            Route, RouteAction,
-            route_action::{ClusterSpecifier, MaxStreamDuration},
+    proto::envoy::{
+        config::{
+            core::v3::HttpProtocolOptions,
+            route::v3::{
+                Route, RouteAction,
+                route_action::{ClusterSpecifier, MaxStreamDuration},
+            },
         },
+        extensions::filters::{
+            common::fault::v3::{FaultDelay, fault_delay::FaultDelaySecifier},
+            http::fault::v3::{FaultAbort, HttpFault, fault_abort::ErrorType},
+            network::http_connection_manager::v3::{HttpFilter, http_filter::ConfigType},
+        },
+        r#type::v3::FractionalPercent,
     },
     route::RouteConfiguration,
     router::{ClusterChange, ClusterReferences, Failure, Router, Target},
-    rules::ROUTER,
 };
 
 fn seconds(seconds: i64) -> DurationSchema {
@@ -166,10 +174,9 @@ fn a_cluster_goes_when_neither_routes_nor_calls_refer_to_it() {
 /// What is set for a filter nearest to the call counts, whole (A39).
 #[test]
 fn settings_of_filters_come_from_the_nearest_place() {
-    let places = ["choice", "route", "host", "all"];
-    let config = |place: usize| Any {
-        type_url: ROUTER.into(),
-        value: places[place].as_bytes().to_vec().into(),
+    let config = |place: usize| {
+        let most = number(u32::try_from(place).expect("few"));
+        packed(&HttpFault { max_active_faults: most, ..HttpFault::default() })
     };
     // Filter `0` is set everywhere, `1` from the route on, and so on.
     let settings = |place: usize| -> std::collections::BTreeMap<String, Any> {
@@ -184,10 +191,136 @@ fn settings_of_filters_come_from_the_nearest_place() {
     let router = router(judged(&table).unwrap(), None);
     let mut random = Random::new(1);
     let decision = router.decide(&Call::new("/s/m", &[]), None, &mut random).unwrap();
-    for (filter, place) in places.into_iter().enumerate() {
-        let found = decision.filter_override(&filter.to_string()).expect("one");
-        assert_eq!(found.value, place.as_bytes());
+    // The choice, the route, the host, all.
+    for place in 0..4 {
+        let found = decision.filter_override(&place.to_string()).expect("one");
+        let FilterConfig::Faults(faults) = found else { panic!("{found:?}") };
+        assert_eq!(faults.most_active, number(place).map(|it| it.value));
     }
     assert_eq!(decision.filter_override("4"), None);
     println!("covers: B28");
+}
+
+fn percent(numerator: u32) -> Option<FractionalPercent> {
+    Some(FractionalPercent { numerator, denominator: 0 })
+}
+
+fn held_up(how_long: FaultDelaySecifier, share: u32) -> HttpFault {
+    let delay = FaultDelay { fault_delay_secifier: Some(how_long), percentage: percent(share) };
+    HttpFault { delay: Some(delay), ..HttpFault::default() }
+}
+
+fn failing(error: ErrorType, share: u32) -> HttpFault {
+    let abort = FaultAbort { error_type: Some(error), percentage: percent(share) };
+    HttpFault { abort: Some(abort), ..HttpFault::default() }
+}
+
+/// A router of a listener with these filters, the first of which a route sets otherwise.
+fn faulty(filters: &[HttpFault], of_route: Option<&HttpFault>) -> Router {
+    let mut manager = manager(rds("routes"));
+    for (index, fault) in filters.iter().enumerate() {
+        let config = ConfigType::TypedConfig(packed(fault));
+        let filter = HttpFilter {
+            name: format!("fault {index}"),
+            config_type: Some(config),
+            ..HttpFilter::default()
+        };
+        manager.http_filters.insert(index, filter);
+    }
+    let listener = Listener::from_schema(&api_listener("l", &manager), &Rules::default()).unwrap();
+    let mut route = route(prefix(""), cluster("c"));
+    route.typed_per_filter_config.extend(of_route.map(|it| ("fault 0".into(), packed(it))));
+    Router::new(Arc::new(valid(vec![route])), "name", listener.api().unwrap()).unwrap()
+}
+
+fn fault_of(router: &Router, headers: &[(&str, &str)], random: &mut Random) -> Fault {
+    router.decide(&Call::new("/s/m", headers), None, random).unwrap().fault
+}
+
+/// Calls are held up and fail on purpose, as the listener has it, else the route (A33).
+#[test]
+fn calls_get_in_trouble_on_purpose() {
+    let fixed = |seconds_| FaultDelaySecifier::FixedDelay(seconds(seconds_));
+    let mut random = Random::new(5);
+    let mut one = |filters: &[HttpFault], of_route: Option<&HttpFault>| {
+        let fault = fault_of(&faulty(filters, of_route), &[], &mut random);
+        (fault.delay, fault.abort)
+    };
+    let second = Some(Duration::from_secs(1));
+    assert_eq!(one(&[], None), (None, None));
+    assert_eq!(one(&[held_up(fixed(1), 100)], None), (second, None));
+    assert_eq!(one(&[held_up(fixed(0), 100)], None), (None, None));
+    assert_eq!(one(&[held_up(fixed(1), 0)], None), (None, None));
+    let both =
+        HttpFault { delay: held_up(fixed(1), 100).delay, ..failing(ErrorType::GrpcStatus(8), 100) };
+    assert_eq!(one(&[both], None), (second, Some(8)));
+    // The route's settings count whole.
+    assert_eq!(one(&[both], Some(&failing(ErrorType::HttpStatus(503), 200))), (None, Some(14)));
+    assert_eq!(one(&[both], Some(&HttpFault::default())), (None, None));
+    // One after the other, until the call has failed.
+    let longer = held_up(fixed(2), 100);
+    assert_eq!(one(&[longer, both, longer], None), (Some(Duration::from_secs(3)), Some(8)));
+
+    // Chance, by the share.
+    let router = faulty(&[failing(ErrorType::GrpcStatus(8), 30)], None);
+    let failed =
+        (0..10_000).filter(|_| fault_of(&router, &[], &mut random).abort.is_some()).count();
+    assert!((2_800..3_200).contains(&failed), "{failed}");
+    println!("covers: B28");
+}
+
+/// Where it is left to the headers of calls, those can make the share smaller and not larger (A33).
+#[test]
+fn headers_ask_for_trouble_where_they_may() {
+    let mut random = Random::new(5);
+    let by_headers = HttpFault {
+        delay: held_up(FaultDelaySecifier::HeaderDelay(Default::default()), 100).delay,
+        ..failing(ErrorType::HeaderAbort(Default::default()), 100)
+    };
+    let router = faulty(&[by_headers], None);
+    let mut asked = |headers: &[(&str, &str)]| {
+        let fault = fault_of(&router, headers, &mut random);
+        (fault.delay, fault.abort)
+    };
+    let (delay, abort) = ("x-envoy-fault-delay-request", "x-envoy-fault-abort-grpc-request");
+    assert_eq!(asked(&[]), (None, None));
+    let half = Some(Duration::from_millis(500));
+    assert_eq!(asked(&[(delay, "500"), (abort, "9")]), (half, Some(9)));
+    assert_eq!(asked(&[(delay, "soon"), (abort, "0")]), (None, None));
+    // What is no status is UNKNOWN.
+    assert_eq!(asked(&[(abort, "99")]), (None, Some(2)));
+    assert_eq!(asked(&[(abort, "so")]), (None, Some(2)));
+    let shares = ("x-envoy-fault-delay-request-percentage", "x-envoy-fault-abort-percentage");
+    let none = [(delay, "500"), (shares.0, "0"), (abort, "9"), (shares.1, "0")];
+    assert_eq!(asked(&none), (None, None));
+    let more = [(delay, "500"), (shares.0, "900"), (abort, "9"), (shares.1, "x")];
+    assert_eq!(asked(&more), (half, Some(9)));
+
+    let never = HttpFault {
+        delay: held_up(FaultDelaySecifier::HeaderDelay(Default::default()), 0).delay,
+        ..failing(ErrorType::HeaderAbort(Default::default()), 0)
+    };
+    assert!(fault_of(&faulty(&[never], None), &more, &mut random).is_none());
+    // Where it is not left to them, they change nothing.
+    let fixed = faulty(&[failing(ErrorType::GrpcStatus(8), 100)], None);
+    assert_eq!(fault_of(&fixed, &none, &mut random).abort, Some(8));
+}
+
+#[test]
+fn not_more_calls_are_in_trouble_than_may_be() {
+    let limited =
+        HttpFault { max_active_faults: number(2), ..failing(ErrorType::GrpcStatus(8), 100) };
+    let fault = fault_of(&faulty(&[limited], None), &[], &mut Random::new(1));
+    let active = ActiveFaults::default();
+    let first = active.begin(&fault).expect("room for two");
+    let _second = active.begin(&fault).expect("room for two");
+    assert!(active.begin(&fault).is_none());
+    drop(first);
+    assert!(active.begin(&fault).is_some());
+    let free = fault_of(
+        &faulty(&[failing(ErrorType::GrpcStatus(8), 100)], None),
+        &[],
+        &mut Random::new(1),
+    );
+    assert!(active.begin(&free).is_some());
 }

@@ -4,7 +4,8 @@ use xds_core::{ResourceName, proto::Any};
 
 use super::{HttpConnections, Routes};
 use crate::{
-    extensions::{decode, judge_http_filters},
+    extensions::decode,
+    filters::judge_http_filters,
     judge::Judge,
     proto::envoy::{
         config::listener::v3::ApiListener,

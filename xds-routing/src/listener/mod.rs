@@ -16,7 +16,7 @@ pub use self::{
     tls::{CertificateProvider, TlsContext, TrustedRoots},
 };
 use crate::{
-    extensions::HttpFilter,
+    filters::HttpFilter,
     judge::Judge,
     proto::envoy::config::listener::v3 as schema,
     route::RouteConfiguration,

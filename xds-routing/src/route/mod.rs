@@ -33,7 +33,7 @@ pub(crate) use self::{
     matches::{ExpressionCase, judge_text},
     validate::judge_route_configuration,
 };
-use crate::{extensions::FilterOverrides, judge::Trust, matching::RouteIndex};
+use crate::{filters::FilterOverrides, judge::Trust, matching::RouteIndex};
 
 /// A validated route configuration.
 #[derive(Clone, Debug)]

@@ -14,7 +14,8 @@ use super::{
     retry::{RetryPolicy, judge_retry},
 };
 use crate::{
-    extensions::{judge_extension, judge_overrides},
+    extensions::judge_extension,
+    filters::judge_overrides,
     judge::Judge,
     matching::RouteIndex,
     proto::envoy::config::route::v3::{

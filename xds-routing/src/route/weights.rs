@@ -5,7 +5,7 @@ use alloc::{string::String, vec::Vec};
 use xds_core::ResourceName;
 
 use crate::{
-    extensions::{FilterOverrides, judge_overrides},
+    filters::{FilterOverrides, judge_overrides},
     judge::Judge,
     proto::envoy::config::route::v3 as schema,
     random::Random,

@@ -1,13 +1,56 @@
 //! Whatever bytes come.
 
 use prost::Message as _;
-use xds_routing::{Rules, cluster::Cluster, endpoint::ClusterLoadAssignment, listener::Listener};
+use xds_routing::{
+    Rules,
+    cluster::Cluster,
+    endpoint::ClusterLoadAssignment,
+    listener::Listener,
+    proto::envoy::config::{core::v3::CidrRange, listener::v3::FilterChainMatch},
+};
 
 use crate::{
     clusters::eds,
     endpoints::{assignment, endpoint, locality},
+    servers,
     support::*,
 };
+
+/// What comes in thousands is judged in time that grows with it, and not with its square: these would take minutes.
+#[test]
+fn large_resources_are_judged_soon() {
+    let rules = Rules::default();
+    let places = (0..40_000).map(|n| {
+        let mut place = locality(0, 1, vec![]);
+        place.locality.as_mut().expect("it has one").zone = format!("zone {n}");
+        place
+    });
+    let assignment = assignment(places.collect());
+    assert!(ClusterLoadAssignment::from_schema(&assignment, &rules).is_ok());
+
+    let mut manager = manager(rds("r"));
+    let last = manager.http_filters.pop().expect("the router");
+    let fault = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
+    manager.http_filters.extend((0..40_000).map(|n| filter(&format!("fault {n}"), fault)));
+    manager.http_filters.push(last);
+    assert!(Listener::from_schema(&api_listener("l", &manager), &rules).is_ok());
+
+    let chains = |count: u32, ports: core::ops::Range<u32>| {
+        let chains = (0..count).map(|n| {
+            let prefix = format!("10.{}.{}.0", n / 256, n % 256);
+            servers::chain(Some(FilterChainMatch {
+                prefix_ranges: vec![CidrRange { address_prefix: prefix, prefix_len: number(24) }],
+                source_ports: ports.clone().collect(),
+                ..FilterChainMatch::default()
+            }))
+        });
+        let judged = Listener::from_schema(&servers::server(chains.collect()), &rules);
+        judged.map(|_| ()).map_err(|it| it.to_string())
+    };
+    assert_eq!(chains(20_000, 0..5), Ok(()));
+    let more = chains(20, 0..6_000).expect_err("they stand for too many");
+    assert_eq!(more, "filter_chains: stand for more than 100000 matches");
+}
 
 /// Whatever bytes come, there is an answer.
 #[test]

@@ -4,8 +4,10 @@
 mod actions;
 mod clusters;
 mod endpoints;
+mod filters;
 mod hostile;
 mod listeners;
+mod memory;
 mod renewed;
 mod routes;
 mod servers;

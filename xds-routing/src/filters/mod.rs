@@ -1,0 +1,169 @@
+//! HTTP filters, which requests go through, and what routes set for them (A39).
+//!
+//! Which of them a client knows is a matter of its [`Rules`](crate::Rules): where one that it does not know is not
+//! optional, the resource is rejected, since what it is for would not be done. The configurations of those that gRPC
+//! has are decoded and judged; [`FaultInjection`] is for the [router](crate::router) to decide by.
+
+mod faults;
+mod known;
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use xds_core::proto::Any;
+
+pub use self::faults::{
+    Abort, AbortWith, ActiveFault, ActiveFaults, Delay, DelayFor, Fault, FaultInjection, Share,
+};
+use crate::{
+    extensions::{ExtensionConfig, decode, judge_extension},
+    judge::Judge,
+    proto::envoy::{
+        config::route::v3::FilterConfig as FilterConfigSchema,
+        extensions::filters::network::http_connection_manager::v3::{
+            HttpFilter as HttpFilterSchema, http_filter::ConfigType,
+        },
+    },
+    rules::{FilterPlace, Side},
+};
+
+/// A filter that requests go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpFilter {
+    /// By this name routes have settings for it.
+    pub name: String,
+    /// Its kind and configuration.
+    pub config: FilterConfig,
+}
+
+/// The configuration of a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterConfig {
+    /// Calls are held up or fail on purpose (A33).
+    Faults(FaultInjection),
+    /// Any other.
+    Other(ExtensionConfig),
+}
+
+/// What is set for HTTP filters beside the listener: by the name of the filter in the listener. Those of
+/// a cluster go before those of its route, then come those of the virtual host and of the whole (A39).
+pub type FilterOverrides = BTreeMap<String, FilterConfig>;
+
+const FILTER_CONFIG: &str = "type.googleapis.com/envoy.config.route.v3.FilterConfig";
+
+pub(crate) fn judge_overrides(
+    overrides: &BTreeMap<String, Any>,
+    judge: &mut Judge<'_>,
+) -> Option<FilterOverrides> {
+    let mut judged = FilterOverrides::new();
+    for (name, config) in overrides {
+        let config = judge.element("typed_per_filter_config", name, |judge| {
+            if name.is_empty() {
+                judge.fault("the name of a filter must not be empty");
+            }
+            judge_override(config, judge)
+        });
+        if let Some(config) = config {
+            judged.insert(name.clone(), config);
+        }
+    }
+    Some(judged)
+}
+
+fn judge_override(config: &Any, judge: &mut Judge<'_>) -> Option<FilterConfig> {
+    let mut is_optional = false;
+    let mut unwrapped = None;
+    if config.type_url == FILTER_CONFIG {
+        let wrapper: FilterConfigSchema = decode(&config.value, judge)?;
+        is_optional = wrapper.is_optional;
+        if wrapper.config.is_none() {
+            judge.fault_in("config", "must be set");
+            return None;
+        }
+        unwrapped = wrapper.config;
+    }
+    let config = unwrapped.as_ref().unwrap_or(config);
+    let extension = judge_extension(config, judge)?;
+    let problem = match judge.rules.http_filters.get(&extension.type_url) {
+        Some(kind) if kind.role.is_for_routes() => {
+            return known::judge_config(config, extension, judge);
+        }
+        Some(_) => "cannot be set beside the listener",
+        None => "is not known",
+    };
+    if !is_optional {
+        judge.fault(format_args!("the HTTP filter `{}` {problem}", extension.type_url));
+    }
+    None
+}
+
+/// The filters of a listener: each has a name of its own, optional ones that are not known are left out,
+/// the last one sends requests on and no other does.
+pub(crate) fn judge_http_filters(
+    filters: &[HttpFilterSchema],
+    side: Side,
+    judge: &mut Judge<'_>,
+) -> Vec<HttpFilter> {
+    let mut judged: Vec<HttpFilter> = Vec::new();
+    let mut names = BTreeSet::new();
+    // Whether each of them sends requests on.
+    let mut terminal = Vec::new();
+    for (index, filter) in filters.iter().enumerate() {
+        judge.element("http_filters", index, |judge| {
+            if filter.name.is_empty() {
+                judge.fault_in("name", "must not be empty");
+            } else if !names.insert(filter.name.as_str()) {
+                judge.fault_in("name", format_args!("`{}` is there twice", filter.name));
+            }
+            if let Some((filter, place)) = judge_http_filter(filter, side, judge) {
+                judged.extend(filter);
+                terminal.push(place == FilterPlace::Last);
+            }
+        });
+    }
+    match terminal.split_last() {
+        None => judge.fault_in("http_filters", "must have one that sends requests on"),
+        Some((false, _)) => judge.fault_in("http_filters", "the last one must send requests on"),
+        Some((true, before)) if before.contains(&true) => {
+            judge.fault_in("http_filters", "only the last one may send requests on");
+        }
+        Some(_) => {}
+    }
+    judged
+}
+
+/// A filter and where it may stand, unless it is left out; a known one that is at fault is only said to be there.
+fn judge_http_filter(
+    filter: &HttpFilterSchema,
+    side: Side,
+    judge: &mut Judge<'_>,
+) -> Option<(Option<HttpFilter>, FilterPlace)> {
+    let Some(ConfigType::TypedConfig(config)) = filter.config_type.as_ref() else {
+        if !filter.is_optional {
+            judge.fault_in("typed_config", "must be set");
+        }
+        return None;
+    };
+    judge.field("typed_config", |judge| {
+        let extension = judge_extension(config, judge)?;
+        let problem = match judge.rules.http_filters.get(&extension.type_url).copied() {
+            Some(kind) if !kind.role.is_for_listeners() => "is only for routes",
+            Some(kind) if kind.sides.include(side) => {
+                let config = known::judge_config(config, extension, judge);
+                let name = filter.name.to_string();
+                return Some((config.map(|config| HttpFilter { name, config }), kind.place));
+            }
+            Some(_) => "is not for this side",
+            None => "is not known",
+        };
+        if !filter.is_optional {
+            judge.fault(format_args!("the HTTP filter `{}` {problem}", extension.type_url));
+        }
+        None
+    })
+}

@@ -1,0 +1,297 @@
+//! HTTP filters, and what routes set for them (A39).
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use xds_core::proto::{Any, Duration as DurationSchema};
+use xds_routing::{
+    Rules,
+    filters::{AbortWith, DelayFor, FaultInjection, FilterConfig},
+    listener::Listener,
+    proto::envoy::{
+        config::{core::v3::TypedExtensionConfig, route::v3::FilterConfig as Wrapper},
+        extensions::{
+            filters::{
+                common::fault::v3::{FaultDelay, fault_delay::FaultDelaySecifier},
+                http::{
+                    fault::v3::{FaultAbort, HttpFault, fault_abort::ErrorType},
+                    stateful_session::v3::StatefulSession,
+                },
+                network::http_connection_manager::v3::{HttpFilter, http_filter::ConfigType},
+            },
+            http::stateful_session::cookie::v3::CookieBasedSessionState,
+        },
+        r#type::{http::v3::Cookie, v3::FractionalPercent},
+    },
+    route::RouteConfiguration,
+    rules::ROUTER,
+};
+
+use crate::{listeners::listener, servers, support::*, why};
+
+const FAULT: &str = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault";
+const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC";
+const RBAC_OVERRIDE: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBACPerRoute";
+const SESSION: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSession";
+const SESSION_OVERRIDE: &str =
+    "type.googleapis.com/envoy.extensions.filters.http.stateful_session.v3.StatefulSessionPerRoute";
+const PLACE: &str = "api_listener.api_listener.http_filters";
+
+fn any(type_url: &str, value: impl Into<Bytes>) -> Any {
+    Any { type_url: type_url.into(), value: value.into() }
+}
+
+fn filter_of(config: Any) -> HttpFilter {
+    HttpFilter {
+        name: "f".into(),
+        config_type: Some(ConfigType::TypedConfig(config)),
+        ..HttpFilter::default()
+    }
+}
+
+/// A listener of clients with this filter before the last one.
+fn of_client(config: Any, rules: &Rules) -> Result<FilterConfig, String> {
+    let mut manager = manager(rds("r"));
+    manager.http_filters.insert(0, filter_of(config));
+    let judged = Listener::from_schema(&api_listener("l", &manager), rules);
+    let judged = judged.map_err(|it| it.to_string())?;
+    Ok(judged.api().expect("of clients").filters[0].config.clone())
+}
+
+/// A listener of servers with this filter before the last one.
+fn of_server(config: Any) -> Result<(), String> {
+    let mut manager = manager(rds("r"));
+    manager.http_filters.insert(0, filter_of(config));
+    let mut chain = servers::chain(None);
+    chain.filters[0].config_type =
+        Some(xds_routing::proto::envoy::config::listener::v3::filter::ConfigType::TypedConfig(
+            packed(&manager),
+        ));
+    listener(&servers::server(vec![chain])).map(|_| ())
+}
+
+/// A route that sets this for a filter.
+fn of_route(name: &str, config: Any, rules: &Rules) -> Result<(), String> {
+    let mut route = route(prefix(""), cluster("c"));
+    route.typed_per_filter_config.insert(name.into(), config);
+    let judged = RouteConfiguration::from_schema(&table(vec![route]), rules);
+    judged.map(|_| ()).map_err(|it| it.to_string())
+}
+
+fn object(type_url: &str) -> Any {
+    let text = [&[0x0a, type_url.len() as u8], type_url.as_bytes()].concat();
+    any("type.googleapis.com/xds.type.v3.TypedStruct", text)
+}
+
+#[test]
+fn filters_have_names_are_known_and_end_with_one_that_sends_on() {
+    let with = |filters: Vec<_>| {
+        let mut manager = manager(rds("r"));
+        manager.http_filters = filters;
+        listener(&api_listener("l", &manager))
+    };
+    let router = || filter("router", ROUTER);
+    assert!(with(vec![filter("fault", FAULT), router()]).is_ok());
+    let place = "api_listener.api_listener.http_filters";
+    assert_eq!(why(with(vec![])), format!("{place}: must have one that sends requests on"));
+    assert_eq!(
+        why(with(vec![filter("f", FAULT)])),
+        format!("{place}: the last one must send requests on")
+    );
+    assert_eq!(
+        why(with(vec![router(), filter("r", ROUTER)])),
+        format!("{place}: only the last one may send requests on")
+    );
+    assert_eq!(
+        why(with(vec![filter("f", FAULT), filter("f", FAULT), router()])),
+        format!("{place}[1].name: `f` is there twice")
+    );
+    assert!(
+        why(with(vec![filter("", FAULT), router()]))
+            .starts_with(&format!("{place}[0].name: must not be empty"))
+    );
+    let mut unknown = filter("u", "type.googleapis.com/a.Filter");
+    assert_eq!(
+        why(with(vec![unknown.clone(), router()])),
+        format!(
+            "{place}[0].typed_config: the HTTP filter `type.googleapis.com/a.Filter` is not known"
+        )
+    );
+    unknown.is_optional = true;
+    assert_eq!(with(vec![unknown, router()]).unwrap().api().unwrap().filters.len(), 1);
+    assert!(why(with(vec![filter("r", RBAC), router()])).ends_with("is not for this side"));
+    // One that is made of others is not known, so that none can be inside of one another (A103).
+    let composite = "type.googleapis.com/envoy.extensions.common.matching.v3.ExtensionWithMatcher";
+    assert!(why(with(vec![filter("c", composite), router()])).ends_with("is not known"));
+    println!("covers: B28");
+}
+
+#[test]
+fn settings_of_filters_are_for_known_ones_that_can_be_set() {
+    let rules = Rules::default();
+    let set = |config: Any| of_route("f", config, &rules);
+    let place = "virtual_hosts[0].routes[0].typed_per_filter_config[f]";
+    let unknown = "type.googleapis.com/a.Filter";
+    assert_eq!(set(any(FAULT, vec![])), Ok(()));
+    assert_eq!(set(any(RBAC_OVERRIDE, vec![])), Ok(()));
+    assert_eq!(
+        set(any(unknown, vec![])),
+        Err(format!("{place}: the HTTP filter `{unknown}` is not known"))
+    );
+    assert_eq!(
+        set(any(ROUTER, vec![])),
+        Err(format!("{place}: the HTTP filter `{ROUTER}` cannot be set beside the listener"))
+    );
+    let wrapped =
+        |is_optional| packed(&Wrapper { config: Some(any(unknown, vec![])), is_optional });
+    assert_eq!(set(wrapped(true)), Ok(()));
+    assert!(why(set(wrapped(false))).ends_with("is not known"));
+    assert!(why(set(any("nothing", vec![]))).contains("type_url: `nothing` names no type"));
+    // The name says which filter it is for.
+    assert_eq!(
+        of_route("", any(FAULT, vec![]), &rules),
+        Err("virtual_hosts[0].routes[0].typed_per_filter_config[]: the name of a filter must not be empty".into())
+    );
+}
+
+/// What is for routes only is no filter, even on the side that has it.
+#[test]
+fn what_routes_set_is_no_filter() {
+    assert_eq!(of_server(any(RBAC, vec![])), Ok(()));
+    assert!(why(of_server(any(RBAC_OVERRIDE, vec![]))).ends_with("is only for routes"));
+    assert!(
+        why(of_client(any(SESSION_OVERRIDE, vec![]), &Rules::default().with_stateful_sessions()))
+            .ends_with("is only for routes")
+    );
+    let rules = Rules::default();
+    assert!(
+        why(of_route("f", any(RBAC, vec![]), &rules))
+            .ends_with("cannot be set beside the listener")
+    );
+}
+
+/// A client that does not do what a filter is for must not go on as if it were not there (A39).
+#[test]
+fn a_filter_that_is_not_carried_out_is_not_known() {
+    let rules = Rules::default();
+    assert!(why(of_client(any(SESSION, vec![]), &rules)).ends_with("is not known"));
+    assert!(why(of_route("f", any(SESSION_OVERRIDE, vec![]), &rules)).ends_with("is not known"));
+    let rules = rules.with_stateful_sessions();
+    assert!(of_client(any(SESSION, vec![]), &rules).is_ok());
+    assert!(of_route("f", any(SESSION_OVERRIDE, vec![]), &rules).is_ok());
+}
+
+#[test]
+fn the_configurations_of_filters_have_to_be_such() {
+    let rules = Rules::default().with_stateful_sessions();
+    let garbage = vec![0xff];
+    let value = format!("{PLACE}[0].typed_config.value: ");
+    for url in [FAULT, SESSION] {
+        assert!(why(of_client(any(url, garbage.clone()), &rules)).starts_with(&value), "{url}");
+    }
+    let mut last = manager(rds("r"));
+    last.http_filters = vec![filter_of(any(ROUTER, garbage.clone()))];
+    let text = why(listener(&api_listener("l", &last)));
+    assert!(text.starts_with(&value) && !text.contains(';'), "{text}");
+    assert!(why(of_server(any(RBAC, garbage.clone()))).contains("typed_config.value: "));
+    for url in [FAULT, RBAC_OVERRIDE, SESSION_OVERRIDE] {
+        let text = why(of_route("f", any(url, garbage.clone()), &rules));
+        assert!(text.contains("typed_per_filter_config[f].value: "), "{text}");
+    }
+    // They are messages; only what the data plane has of its own may come as an object.
+    let text = why(of_client(object(FAULT), &rules));
+    assert!(text.ends_with("must not be an object"), "{text}");
+    let own = "type.googleapis.com/a.Own";
+    let mut rules = rules;
+    let kind = xds_routing::rules::HttpFilterKind::new(
+        xds_routing::rules::FilterPlace::Before,
+        xds_routing::rules::FilterSides::Client,
+    );
+    rules.http_filters.insert(own.into(), kind);
+    let config = of_client(object(own), &rules).unwrap();
+    assert!(matches!(config, FilterConfig::Other(config) if config.type_url == own));
+}
+
+/// Of a session that is remembered the cookie has a name (A55).
+#[test]
+fn sessions_are_remembered_by_a_cookie_with_a_name() {
+    let rules = Rules::default().with_stateful_sessions();
+    let with = |config: Option<Any>| {
+        let state = TypedExtensionConfig { name: "s".into(), typed_config: config };
+        of_client(packed(&StatefulSession { session_state: Some(state) }), &rules).map(|_| ())
+    };
+    let cookie = |name: &str, seconds| {
+        let ttl = Some(DurationSchema { seconds, nanos: 0 });
+        let cookie = Cookie { name: name.into(), ttl, path: String::new() };
+        with(Some(packed(&CookieBasedSessionState { cookie: Some(cookie) })))
+    };
+    let place = format!("{PLACE}[0].typed_config.session_state.typed_config");
+    assert_eq!(cookie("c", 0), Ok(()));
+    assert_eq!(cookie("", 0), Err(format!("{place}.cookie.name: must not be empty")));
+    assert!(why(cookie("c", -1)).starts_with(&format!("{place}.cookie.ttl: must be a duration")));
+    assert_eq!(with(None), Err(format!("{place}: must be set")));
+    let none = with(Some(packed(&CookieBasedSessionState { cookie: None })));
+    assert_eq!(none, Err(format!("{place}.cookie: must be set")));
+    let other = with(Some(any("type.googleapis.com/a.State", vec![])));
+    assert!(why(other).starts_with(&format!("{place}.type_url: ")));
+}
+
+fn faults(schema: &HttpFault) -> Result<FaultInjection, String> {
+    let config = any(FAULT, schema.encode_to_vec());
+    match of_client(config, &Rules::default())? {
+        FilterConfig::Faults(faults) => Ok(faults),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn faults_are_read() {
+    let delay = |delay| HttpFault {
+        delay: Some(FaultDelay { fault_delay_secifier: Some(delay), percentage: None }),
+        ..HttpFault::default()
+    };
+    let fixed = |seconds| FaultDelaySecifier::FixedDelay(DurationSchema { seconds, nanos: 0 });
+    let read = faults(&delay(fixed(3))).unwrap().delay.unwrap();
+    assert_eq!(read.how_long, DelayFor::Fixed(Duration::from_secs(3)));
+    assert_eq!((read.share.numerator, read.share.denominator), (0, 100));
+    let negative = why(faults(&delay(fixed(-1))));
+    let place = format!("{PLACE}[0].typed_config");
+    assert!(negative.starts_with(&format!("{place}.delay.fixed_delay: ")), "{negative}");
+
+    let abort = |error, denominator| HttpFault {
+        abort: Some(FaultAbort {
+            error_type: Some(error),
+            percentage: Some(FractionalPercent { numerator: 7, denominator }),
+        }),
+        ..HttpFault::default()
+    };
+    for (error, with) in [
+        (ErrorType::GrpcStatus(16), AbortWith::Status(16)),
+        (ErrorType::GrpcStatus(0), AbortWith::Status(0)),
+        (ErrorType::HttpStatus(200), AbortWith::Status(0)),
+        (ErrorType::HttpStatus(400), AbortWith::Status(13)),
+        (ErrorType::HttpStatus(401), AbortWith::Status(16)),
+        (ErrorType::HttpStatus(403), AbortWith::Status(7)),
+        (ErrorType::HttpStatus(404), AbortWith::Status(12)),
+        (ErrorType::HttpStatus(503), AbortWith::Status(14)),
+        (ErrorType::HttpStatus(500), AbortWith::Status(2)),
+        (ErrorType::HeaderAbort(Default::default()), AbortWith::Headers),
+    ] {
+        assert_eq!(faults(&abort(error, 0)).unwrap().abort.unwrap().with, with, "{error:?}");
+    }
+    // A whole that is not known is a hundred.
+    for (denominator, whole) in [(0, 100), (1, 10_000), (2, 1_000_000), (9, 100)] {
+        let read = faults(&abort(ErrorType::GrpcStatus(1), denominator)).unwrap().abort.unwrap();
+        assert_eq!((read.share.numerator, read.share.denominator), (7, whole));
+    }
+    assert_eq!(
+        why(faults(&abort(ErrorType::GrpcStatus(99), 0))),
+        format!("{place}.abort.grpc_status: 99 is no status of gRPC")
+    );
+    let limited = HttpFault { max_active_faults: number(3), ..HttpFault::default() };
+    assert_eq!(faults(&limited).unwrap().most_active, Some(3));
+    assert_eq!(faults(&HttpFault::default()).unwrap(), FaultInjection::default());
+}
