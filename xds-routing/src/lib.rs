@@ -73,6 +73,8 @@
 extern crate alloc;
 
 pub mod balancer;
+#[cfg(feature = "bootstrap")]
+mod bootstrap;
 pub mod cluster;
 pub mod dependencies;
 pub mod endpoint;

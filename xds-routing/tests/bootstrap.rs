@@ -1,0 +1,50 @@
+//! From a bootstrap to what becomes of resources.
+#![cfg(feature = "bootstrap")]
+
+mod support;
+
+use support::*;
+use xds_bootstrap::{Bootstrap, Guards};
+use xds_routing::{Rules, route::RouteConfiguration};
+
+const BOOTSTRAP: &str = r#"{
+    "xds_servers": [{ "server_uri": "xds.example:443", "channel_creds": [{ "type": "insecure" }] }],
+    "certificate_providers": { "p": { "plugin_name": "file_watcher", "config": {} } }
+}"#;
+
+fn rules(routing: Option<&str>) -> Rules {
+    let guards = Guards::from_variables(|name| match name {
+        Guards::ROUTING => routing.map(Into::into),
+        _ => None,
+    });
+    let bootstrap = Bootstrap::from_json_with(BOOTSTRAP, guards).expect("a bootstrap");
+    Rules::from_bootstrap(&bootstrap)
+}
+
+/// The variable that turns routing off is what makes a split invalid, and one cluster for all calls valid.
+#[test]
+fn the_guard_of_routing_decides_what_becomes_of_a_split() {
+    let split = table(vec![route(prefix(""), weighted(&[("a", 1), ("b", 1)]))]);
+    let earlier = table(vec![
+        route(path("/s/m"), weighted(&[("a", 1), ("b", 1)])),
+        route(prefix(""), cluster("last")),
+    ]);
+    let judge = |schema, rules: &Rules| {
+        let judged = RouteConfiguration::from_schema(schema, rules);
+        judged.map(|it| it.virtual_hosts()[0].routes().len()).map_err(|invalid| invalid.to_string())
+    };
+    for on in [None, Some("true"), Some("of no meaning")] {
+        assert_eq!(judge(&split, &rules(on)), Ok(1), "{on:?}");
+        assert_eq!(judge(&earlier, &rules(on)), Ok(2), "{on:?}");
+    }
+    let off = rules(Some("false"));
+    let why = "virtual_hosts[0].routes[0].route.cluster: must be set, since calls are not split";
+    assert_eq!(judge(&split, &off), Err(why.into()));
+    assert_eq!(judge(&earlier, &off), Ok(1));
+    println!("covers: S2.065 S2.066");
+}
+
+#[test]
+fn tls_may_name_the_providers_of_the_bootstrap() {
+    assert_eq!(rules(None).certificate_providers, Some(vec!["p".into()]));
+}
