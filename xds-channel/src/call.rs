@@ -15,6 +15,7 @@ use xds_routing::{
     Call,
     balancer::{CallPermit, ConnectionId, EndpointPick, Trial},
     dependencies::ClusterConfiguration,
+    filters::Fault,
     router::{Failure, Target},
 };
 
@@ -22,6 +23,7 @@ use crate::{
     CallBody, OURSELVES, Shared, WaitForReady,
     cluster::{ClusterState, Picking},
     driver::{Hold, Routing, Table},
+    fault::suffer,
     metadata::{Metadata, set_timeout, stated_timeout},
     replay::Replay,
     status::{self, Waiting},
@@ -48,8 +50,9 @@ pub(crate) async fn call(
     // The body of a request may not be looked at by two threads, which a future that holds it could be.
     let (mut parts, body) = request.into_parts();
     let deciding = decide(&shared, &parts, patience);
-    let (hold, limit) = within(at(stated), deciding, || shared.waiting()).await?;
+    let (hold, limit, fault) = within(at(stated), deciding, || shared.waiting()).await?;
     let deadline = at(limit);
+    within(deadline, suffer(fault), || hold.waiting()).await?;
     address(&shared, &mut parts)?;
     let outgoing = Outgoing {
         parts,
@@ -89,12 +92,11 @@ impl Shared {
     }
 }
 
-/// Which cluster, and how long: as soon as there are routes.
-async fn decide(
-    shared: &Shared,
-    request: &Parts,
-    patience: Patience,
-) -> Result<(Arc<Hold>, Option<core::time::Duration>), Status> {
+/// Which cluster, how long, and what is done to the call on purpose.
+type Decided = (Arc<Hold>, Option<core::time::Duration>, Fault);
+
+/// Decides for a call, as soon as there are routes.
+async fn decide(shared: &Shared, request: &Parts, patience: Patience) -> Result<Decided, Status> {
     let mut watched = shared.routing.clone();
     loop {
         let routing = watched.borrow_and_update().clone();
@@ -113,11 +115,7 @@ async fn decide(
     }
 }
 
-fn by_table(
-    shared: &Shared,
-    table: &Table,
-    request: &Parts,
-) -> Result<(Arc<Hold>, Option<core::time::Duration>), Failure> {
+fn by_table(shared: &Shared, table: &Table, request: &Parts) -> Result<Decided, Failure> {
     let metadata = Metadata(&request.headers);
     // All of it is the path to gRPC, a question mark too.
     let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -128,7 +126,7 @@ fn by_table(
         return Err(Failure::UnsupportedAction(decision.route.name.clone()));
     };
     let hold = table.clusters.get(name).ok_or_else(|| Failure::UnknownCluster(name.clone()))?;
-    Ok((Arc::clone(hold), decision.timeout))
+    Ok((Arc::clone(hold), decision.timeout, decision.fault))
 }
 
 /// HTTP/2 wants to know whom a request is for; the application may have said.

@@ -32,6 +32,7 @@
 //! |---|---|
 //! | it waits until the listener, its routes and their clusters are known, or known to be missing | [`dependencies`](xds_routing::dependencies) |
 //! | a route, a cluster and a limit of time are decided for it, once and for all | [`Router`](xds_routing::router::Router) |
+//! | it is held up or fails on purpose, if the filters of the listener say so | this crate |
 //! | it waits until an endpoint of the cluster is there, or none will be | [`Balancer`](xds_routing::balancer::Balancer) |
 //! | it is sent; if the connection ends before that, it waits for another | this crate |
 //! | if the server says that it has done nothing with it, it is sent once more, by another connection if there is one | this crate |
@@ -63,8 +64,10 @@
 //! # What is not here
 //!
 //! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Clusters that are made
-//! of others which are secured in different ways, or of one that cannot be used: all of it fails. Retries, HTTP
-//! filters, outlier detection, load reports.
+//! of others which are secured in different ways, or of one that cannot be used: all of it fails. Retries, outlier
+//! detection, load reports. Of the HTTP filters there are those that send calls on and that make trouble on purpose
+//! (A33); a listener that asks for another one is rejected by [`Rules`](xds_routing::Rules) as they are by default
+//! (A39).
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -76,6 +79,7 @@ mod cluster;
 mod counters;
 mod dial;
 mod driver;
+mod fault;
 mod metadata;
 mod race;
 mod replay;

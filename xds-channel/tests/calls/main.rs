@@ -7,6 +7,7 @@ mod bootstrap;
 mod connections;
 mod endings;
 mod failures;
+mod faults;
 mod order;
 mod routes;
 mod secured;
