@@ -22,6 +22,7 @@ use core::{future::poll_fn, pin::pin, task::Poll};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    sync::Arc,
 };
 
 use serde::Deserialize;
@@ -116,14 +117,15 @@ impl Application {
     fn open(&mut self, servers: Vec<String>, node: String) -> io::Result<()> {
         let mut servers = servers.into_iter().map(ManagementServer::new);
         let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
-        let mut rules = Rules::default();
-        // C-core's bootstrap has none either.
-        rules.certificate_providers = Some(Vec::new());
+        // What is judged is what C-core has, not what becomes of calls.
+        let mut rules = Rules::default().with_stateful_sessions();
+        rules.certificate_providers = Some(vec!["certificates".into()]);
+        let rules = Arc::new(rules);
         let config = ClientConfig::new(Node::new(node), first)
-            .with_type(Listeners::default())
-            .with_type(RouteConfigurations::default())
-            .with_type(Clusters::new(rules))
-            .with_type(ClusterLoadAssignments::default());
+            .with_type(Listeners::new(Arc::clone(&rules)))
+            .with_type(RouteConfigurations::new(Arc::clone(&rules)))
+            .with_type(Clusters::new(Arc::clone(&rules)))
+            .with_type(ClusterLoadAssignments::new(rules));
         let config = servers.fold(config, ClientConfig::with_fallback);
         self.client = Some(Client::connect(config, ClientOptions::default()));
         Ok(())

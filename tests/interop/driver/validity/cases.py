@@ -6,6 +6,7 @@ reason stands beside it.
 
 from __future__ import annotations
 
+import base64
 import enum
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,10 @@ from driver.xds import TYPE_URLS
 _HTTP = "type.googleapis.com/envoy.extensions.filters.http"
 _TLS = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3"
 _ADS = {"ads": {}}
+_FILTERS = "type.googleapis.com/envoy.extensions.filters"
+_POLICIES = "type.googleapis.com/envoy.extensions.load_balancing_policies"
+# The name that both clients have a certificate provider of.
+_PROVIDER = {"instance_name": "certificates"}
 
 
 class Verdict(enum.Enum):
@@ -37,6 +42,31 @@ class Case:
     resource: Resource
     verdict: Verdict = Verdict.BOTH
     why: str = ""
+
+
+def _varint(number: int) -> bytes:
+    more, last = divmod(number, 128)
+    return bytes([last]) if more == 0 else bytes([last + 128]) + _varint(more)
+
+
+def _wire(number: int, *parts: bytes | str) -> bytes:
+    """A field of protobuf's binary form, for what JSON cannot say."""
+    content = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return _varint(number * 8 + 2) + _varint(len(content)) + content
+
+
+def _packed(type_url: str, content: bytes) -> bytes:
+    """The content of an `Any`."""
+    return _wire(1, type_url) + _wire(2, content)
+
+
+def _binary(type_name: str, content: bytes) -> Resource:
+    return {"type_url": TYPE_URLS[type_name], "base64": base64.b64encode(content).decode()}
+
+
+def _set(config: Any, name: str = "f") -> Any:
+    """A route that sets this for a filter."""
+    return {**_route(), "typed_per_filter_config": {name: config}}
 
 
 def _table(*routes: Any, **fields: Any) -> Resource:
@@ -99,6 +129,16 @@ def _routes() -> list[Case]:
         case("an empty prefix of a header", _table(_header(prefix_match="")), fine),
         case("an empty suffix of a header", _table(_header(suffix_match="")), fine),
         case("a text matched with its case ignored", _table(_header(string_match={"exact": "A", "ignore_case": True})), fine),
+        case(
+            "an expression matched with its case ignored",
+            _table(_header(string_match={"safe_regex": {"regex": "a+"}, "ignore_case": True})),
+            fine,
+        ),
+        case(
+            "a path that no call has, and a header without a rule",
+            _table(_route({"path": "a/b", "headers": [{"name": "h"}]}), spare),
+            fine,
+        ),
         case("a text without a rule", _table(_header(string_match={}))),
         case(
             "a fraction of an unknown whole",
@@ -112,6 +152,19 @@ def _routes() -> list[Case]:
         case("an empty cluster", _table(_route(cluster=""))),
         case("no cluster", _table(_route(timeout="1s"), spare), fine),
         case("a cluster by header", _table(_route(cluster_header="h"), spare), fine),
+        case("a cluster by header, and no retries", _table(_route(cluster_header="h", retry_policy={"num_retries": 0}), spare)),
+        case("no cluster, and a hash of a header without a name", _table(_route(hash_policy=[{"header": {}}]), spare)),
+        case(
+            "no cluster, and a longest duration below zero",
+            _table(_route(max_stream_duration={"max_stream_duration": "-1s"}), spare),
+        ),
+        case(
+            "a longest duration below zero that does not count",
+            _table(
+                _route(cluster="one", max_stream_duration={"max_stream_duration": "-1s", "grpc_timeout_header_max": "1s"})
+            ),
+            fine,
+        ),
         case("weights of nothing", _table(_weighted())),
         case("weights of zero", _table(_weighted({"name": "one", "weight": 0}))),
         case("a weight that is not set", _table(_weighted({"name": "one"}))),
@@ -150,6 +203,29 @@ def _routes() -> list[Case]:
                     hash_policy=[{"header": {"header_name": "h", "regex_rewrite": {"pattern": {"regex": "("}}}}],
                 )
             ),
+        ),
+        case(
+            "a hash by an empty expression",
+            _table(
+                _route(
+                    cluster="one",
+                    hash_policy=[{"header": {"header_name": "h", "regex_rewrite": {"pattern": {"regex": ""}}}}],
+                )
+            ),
+        ),
+        case("settings for the filter that sends on", _table(_set({"@type": f"{_HTTP}.router.v3.Router"}))),
+        case("settings for a filter without a name", _table(_set({"@type": f"{_HTTP}.fault.v3.HTTPFault"}, ""))),
+        case("settings of faults", _table(_set({"@type": f"{_HTTP}.fault.v3.HTTPFault", "max_active_faults": 1})), fine),
+        case(
+            "settings of faults with a status that is none",
+            _table(_set({"@type": f"{_HTTP}.fault.v3.HTTPFault", "abort": {"grpc_status": 99}})),
+        ),
+        case("settings of permissions", _table(_set({"@type": f"{_HTTP}.rbac.v3.RBACPerRoute"})), fine),
+        case("settings of permissions in the filter's own form", _table(_set({"@type": f"{_HTTP}.rbac.v3.RBAC"}))),
+        case(
+            "settings of sessions",
+            _table(_set({"@type": f"{_HTTP}.stateful_session.v3.StatefulSessionPerRoute", "disabled": True})),
+            fine,
         ),
         case(
             "settings for a filter that nobody knows",
@@ -194,6 +270,11 @@ def _clusters() -> list[Case]:
         config = {"@type": f"{_TLS}.UpstreamTlsContext", "common_tls_context": context}
         return {"transport_socket": {"name": "tls", "typed_config": config}}
 
+    def validated(**context: Any) -> Any:
+        return {"validation_context": {"ca_certificate_provider_instance": _PROVIDER, **context}}
+
+    trusted = validated()
+
     def policies(*configs: Any) -> Any:
         return {
             "load_balancing_policy": {
@@ -202,6 +283,15 @@ def _clusters() -> list[Case]:
         }
 
     round_robin = {"@type": "type.googleapis.com/envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin"}
+    reported = {"@type": f"{_POLICIES}.client_side_weighted_round_robin.v3.ClientSideWeightedRoundRobin"}
+    # A cluster `one` of type EDS, its source, and a list of one policy.
+    undecodable = _binary(
+        "cds",
+        _wire(1, "one")
+        + bytes([2 * 8, 3])
+        + _wire(3, _wire(1, _wire(3)))
+        + _wire(41, _wire(1, _wire(4, _wire(1, "p"), _wire(2, _packed(reported["@type"], b"\xff"))))),
+    )
     maglev = {"@type": "type.googleapis.com/envoy.extensions.load_balancing_policies.maglev.v3.Maglev"}
     return [
         case("a cluster of fixed endpoints", {"type": "STATIC"}),
@@ -213,6 +303,12 @@ def _clusters() -> list[Case]:
         case("a service of another name", {"eds_cluster_config": {"eds_config": _ADS, "service_name": "of-one"}}, fine),
         case("the policy Maglev", {"lb_policy": "MAGLEV"}),
         case("the policy random", {"lb_policy": "RANDOM"}),
+        case(
+            "the policy of fewest requests",
+            {"lb_policy": "LEAST_REQUEST"},
+            Verdict.CORE,
+            "A48 has it; C-core has no such policy",
+        ),
         case("a ring", {"lb_policy": "RING_HASH"}, fine),
         case("a ring of too many", {"lb_policy": "RING_HASH", "ring_hash_lb_config": {"maximum_ring_size": 8388609}}),
         case(
@@ -244,11 +340,51 @@ def _clusters() -> list[Case]:
             "TLS by a provider that the bootstrap does not have",
             tls(validation_context={"ca_certificate_provider_instance": {"instance_name": "p"}}),
         ),
-        case("TLS from secrets", tls(tls_certificate_sds_secret_configs=[{"name": "s"}])),
+        case("TLS by a provider", tls(**trusted), fine),
+        case("TLS by the system", tls(validation_context={"system_root_certs": {}}), fine),
+        case("TLS from secrets", tls(**trusted, tls_certificate_sds_secret_configs=[{"name": "s"}])),
+        case("TLS with a certificate that is written down", tls(**trusted, tls_certificates=[{}])),
+        case(
+            "TLS from secrets that a provider has, too",
+            tls(
+                **trusted,
+                tls_certificate_sds_secret_configs=[{"name": "s"}],
+                tls_certificate_provider_instance=_PROVIDER,
+            ),
+            fine,
+        ),
+        case(
+            "TLS by providers as it was said before",
+            tls(
+                tls_certificate_certificate_provider_instance=_PROVIDER,
+                combined_validation_context={"validation_context_certificate_provider_instance": _PROVIDER},
+            ),
+            fine,
+        ),
+        case("TLS by roots that are a secret", tls(validation_context_sds_secret_config={"name": "s"})),
+        case("TLS with parameters", tls(**trusted, tls_params={})),
+        case("TLS by another handshake", tls(**trusted, custom_handshaker={"name": "h"})),
+        case("TLS with certificates that were taken back", tls(**validated(crl={"inline_string": "c"}))),
+        case("TLS with another judge", tls(**validated(custom_validator_config={"name": "v"}))),
+        case("TLS for some certificates", tls(**validated(verify_certificate_hash=["a" * 64]))),
+        case(
+            "TLS for names by an expression with its case ignored",
+            tls(**validated(match_subject_alt_names=[{"safe_regex": {"regex": "a"}, "ignore_case": True}])),
+        ),
         case("a transport of another kind", {"transport_socket": {"name": "raw", "typed_config": round_robin}}),
         case("policies of which one is known", policies(maglev, round_robin), fine),
         case("policies of which none is known", policies(maglev)),
         case("no policies in the list", policies()),
+        case("a policy of reports", policies(reported), fine),
+        case("a policy of reports in a negative period", policies({**reported, "blackout_period": "-1s"})),
+        case("a policy of reports with a negative penalty", policies({**reported, "error_utilization_penalty": -0.5})),
+        Case("cds", "a policy of reports that cannot be read", undecodable),
+        case(
+            "the policy of fewest requests in the list",
+            policies({"@type": f"{_POLICIES}.least_request.v3.LeastRequest"}),
+            Verdict.CORE,
+            "A48 has it; C-core has no such policy",
+        ),
     ]
 
 
@@ -278,6 +414,13 @@ def _endpoints() -> list[Case]:
         case("a place twice", place("a"), place("a", endpoint(2))),
         case("a place in two priorities", place("a"), place("a", endpoint(2), priority=1), verdict=fine),
         case("an address twice", place("a"), place("b")),
+        case("an address twice in other words", place("a", endpoint(host="::1"), endpoint(host="0:0:0:0:0:0:0:1"))),
+        case(
+            "an address without a port",
+            place("a", {"endpoint": {"address": {"socket_address": {"address": "127.0.0.1"}}}}),
+            verdict=Verdict.OURS,
+            why="nobody can be reached there; C-core takes it for port 0",
+        ),
         case("weights of places that overflow", {**place("a"), "load_balancing_weight": 4294967295}, place("b", endpoint(2))),
         case(
             "weights of endpoints that overflow",
@@ -308,6 +451,27 @@ def _listeners() -> list[Case]:
     def filter_of(name: str, kind: str, **fields: Any) -> Any:
         return {"name": name, "typed_config": {"@type": f"{_HTTP}.{kind}"}, **fields}
 
+    def faults(**config: Any) -> Resource:
+        config = {"@type": f"{_HTTP}.fault.v3.HTTPFault", **config}
+        return filters({"name": "fault", "typed_config": config}, router)
+
+    def session(state: Any) -> Resource:
+        cookie = "type.googleapis.com/envoy.extensions.http.stateful_session.cookie.v3.CookieBasedSessionState"
+        config = {
+            "@type": f"{_HTTP}.stateful_session.v3.StatefulSession",
+            "session_state": {"name": "s", "typed_config": {"@type": cookie, **state}},
+        }
+        return filters({"name": "session", "typed_config": config}, router)
+
+    def unreadable(first: str, *rest: str) -> Resource:
+        """The listener `svc` with filters of which the first has garbage for a configuration."""
+        kinds = [(first, b"\xff"), *((kind, b"") for kind in rest)]
+        manager = _wire(3, _wire(1, _wire(3)), _wire(2, "routes"))
+        for kind, content in kinds:
+            manager += _wire(5, _wire(1, kind), _wire(4, _packed(f"{_HTTP}.{kind}", content)))
+        url = f"{_FILTERS}.network.http_connection_manager.v3.HttpConnectionManager"
+        return _binary("lds", _wire(1, "svc") + _wire(19, _wire(1, _packed(url, manager))))
+
     fine = Verdict.NEITHER
     router = filter_of("router", "router.v3.Router")
     fault = filter_of("fault", "fault.v3.HTTPFault")
@@ -328,6 +492,23 @@ def _listeners() -> list[Case]:
         case("a filter that nobody knows", filters(buffer, router)),
         case("a filter that nobody has to know", filters({**buffer, "is_optional": True}, router), fine),
         case("a filter without a configuration", filters({"name": "f"}, router)),
+        Case("lds", "faults that cannot be read", unreadable("fault.v3.HTTPFault", "router.v3.Router")),
+        Case("lds", "sessions that cannot be read", unreadable("stateful_session.v3.StatefulSession", "router.v3.Router")),
+        Case("lds", "settings of the last filter that cannot be read", unreadable("router.v3.Router")),
+        case("faults with a status", faults(abort={"grpc_status": 8}), fine),
+        case("faults with a status that is none", faults(abort={"grpc_status": 99})),
+        case("faults that take a while", faults(delay={"fixed_delay": "1s"}), fine),
+        case("faults that take a while below zero", faults(delay={"fixed_delay": "-1s"})),
+        case("faults of an unknown whole", faults(abort={"percentage": {"denominator": 9}}), fine),
+        case("sessions", session({"cookie": {"name": "c"}}), fine),
+        case("sessions of a cookie without a name", session({"cookie": {}})),
+        case("sessions without a cookie", session({})),
+        case("what a server has", filters(filter_of("rbac", "rbac.v3.RBAC"), router)),
+        case(
+            "an address beside what is for clients",
+            {**resources.listener(), "address": {"socket_address": {"address": "0.0.0.0", "port_value": 1}}},
+            fine,
+        ),
         case("routes from nowhere", resources.listener(rds={"route_config_name": "routes"})),
         case("routes from a file", resources.listener(rds={"route_config_name": "routes", "config_source": {"path": "/tmp/rds"}})),
         case(
@@ -355,13 +536,32 @@ def _servers() -> list[Case]:
     def case(
         about: str, *matches: Any, verdict: Verdict = Verdict.BOTH, why: str = "", **fields: Any
     ) -> Case:
-        filters = resources.listener()["api_listener"]["api_listener"]
-        chains = [
-            {"filter_chain_match": match, "filters": [{"name": "hcm", "typed_config": filters}]} for match in matches
-        ]
+        chains = [{"filter_chain_match": match, "filters": manager()} for match in matches]
         address = {"socket_address": {"address": "0.0.0.0", "port_value": 443}}
         server = {"@type": TYPE_URLS["lds"], "name": "svc", "address": address, "filter_chains": chains, **fields}
         return Case("lds", f"of a server: {about}", server, verdict, why)
+
+    def manager(**fields: Any) -> list[Any]:
+        config = resources.listener(**fields)["api_listener"]["api_listener"]
+        return [{"name": "hcm", "typed_config": config}]
+
+    def at(**address: Any) -> Any:
+        return {"socket_address": address}
+
+    def secured(**context: Any) -> Any:
+        config = {"@type": f"{_TLS}.DownstreamTlsContext", "common_tls_context": context}
+        return {"filters": manager(), "transport_socket": {"name": "tls", "typed_config": config}}
+
+    def with_filter(config: Any) -> Any:
+        router = {"name": "router", "typed_config": {"@type": f"{_HTTP}.router.v3.Router"}}
+        return {"filters": manager(http_filters=[{"name": "f", "typed_config": config}, router])}
+
+    own = {"tls_certificate_provider_instance": _PROVIDER}
+    rbac = f"{_HTTP}.rbac.v3.RBAC"
+    by_scheme = {
+        "permissions": [{"header": {"name": ":scheme", "exact_match": "http"}}],
+        "principals": [{"any": True}],
+    }
 
     def ranges(*prefixes: str) -> list[Any]:
         return [{"address_prefix": prefix, "prefix_len": 8} for prefix in prefixes]
@@ -387,6 +587,23 @@ def _servers() -> list[Case]:
             listener_filters=[{"name": "f"}],
         ),
         case("the original destination", {}, use_original_dst=True),
+        case("at a name", {}, verdict=fine, address=at(address="host", port_value=443)),
+        case("without a port", {}, verdict=fine, address=at(address="0.0.0.0")),
+        case("for datagrams", {}, address=at(address="0.0.0.0", port_value=443, protocol="UDP")),
+        case("with TLS", verdict=fine, filter_chains=[secured(**own)]),
+        case("with TLS without a certificate", filter_chains=[secured()]),
+        case(
+            "with clients that the system vouches for",
+            filter_chains=[secured(**own, validation_context={"system_root_certs": {}})],
+        ),
+        case("with permissions", verdict=fine, filter_chains=[with_filter({"@type": rbac})]),
+        case("with the permissions of a route", filter_chains=[with_filter({"@type": f"{rbac}PerRoute"})]),
+        case(
+            "with permissions by a header that there is not",
+            verdict=Verdict.CORE,
+            why="what a policy says is judged by servers, which this client is not (A41)",
+            filter_chains=[with_filter({"@type": rbac, "rules": {"policies": {"p": by_scheme}}})],
+        ),
     ]
 
 
