@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 33] = [
+const MENDED: [(&str, &str, &str); 34] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -171,6 +171,11 @@ const MENDED: [(&str, &str, &str); 33] = [
         "what was rejected, and then left out of a full state for an error, does not linger in it (IL1)",
         "types=3 operations=20 order=OnlyAfterAcks actions={delete,set-bad,watch-when-told,set-error}",
         "AAEAAwAAAQABAAAAAAEAAQAAAAIBAAEAAAAAAAABAAAAAAAAAQADAAIBAAEABQAAAAABAAcAAAAAAQQE",
+    ),
+    (
+        "what one server sent is used since the verdict on it, though another one was read meanwhile (IC7, the rule was wrong)",
+        "servers=2 types=2 names=1 latency=300ms operations=20 verdicts=Soon actions={delete,set-back,empty,slow-watcher,watch-when-told} faults={wake-for-nothing,reset,end,hang,half-open,block-requests,restart-server,restart-client}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACAABAAQBCQAAAAAAAQAMAAAAAAEAAwABAAABAAMAAAAAAQAQAAAAAAEHCg",
     ),
 ];
 

@@ -7,7 +7,7 @@ use super::{
     fold::{ALL, Fold},
 };
 use crate::{
-    options::{Action, ProfileName},
+    options::{Action, ProfileName, Verdicts},
     situations::Situation,
     world::{
         LinkId, World, is_alias, meaning_of,
@@ -139,19 +139,22 @@ impl ClientTalk {
 
     fn read(&mut self, link: LinkId, response: &Response, world: &World) {
         let Some(kind) = response.kind else { return };
-        let it = world.link(link);
-        let is_other = |&&(client, server, of): &&Place| {
-            client == it.client && of == kind && server != it.server && server.max(it.server) < 2
-        };
-        let others: Vec<Place> = self.accepted.keys().filter(is_other).copied().collect();
-        for other in others {
-            self.accepted.entry(other).or_default().is_outdated = true;
-        }
+        self.outdate_others(link, kind, world);
         let talk = self.talk(link, kind);
         talk.nonces.insert(response.nonce.clone());
         if world.link(link).asked(kind).is_some() {
             talk.unanswered.push_back((response.nonce.clone(), response.version.clone()));
         }
+    }
+
+    /// What is held is from this stream's server.
+    fn outdate_others(&mut self, link: LinkId, kind: usize, world: &World) {
+        let it = world.link(link);
+        let is_other = |&(client, server, of): &Place| {
+            client == it.client && of == kind && server != it.server && server.max(it.server) < 2
+        };
+        let others = self.accepted.iter_mut().filter(|(place, _)| is_other(place));
+        others.for_each(|(_, accepted)| accepted.is_outdated = true);
     }
 
     fn ended(&mut self, link: LinkId, world: &World) {
@@ -267,6 +270,10 @@ impl ClientTalk {
             }
         }
         self.accepted.insert(place, accepted);
+        if is_answer && world.options().verdicts != Verdicts::AtOnce {
+            // It is used since the verdict, and not since it was read.
+            self.outdate_others(link, kind, world);
+        }
         let states_all = wanted.states(&request.names, &crossed);
         report.ensure(states_all, WHOLE_LIST, || {
             format!("{:?} where {wanted:?} is watched", request.names)
