@@ -203,14 +203,15 @@ impl Talk {
     }
 
     /// Whether a response may have been sent for what expires only: of something, no more renewals went out than times
-    /// to live have passed by half. One that had to wait for an answer does not put off those after it.
+    /// to live have passed by a quarter: of several resources it cannot be seen which one is renewed, and one that had
+    /// to wait for an answer does not put off those after it.
     fn renews_in_time(&mut self, response: &Response, now: Time) -> bool {
         let items = response.resources.iter().filter_map(|item| Some((item.ttl?, &item.name)));
         // What has to be renewed most often is the likeliest reason.
         for (ttl, name) in BTreeSet::from_iter(items) {
             let before = self.renewals.get(name).filter(|it| it.ttl == ttl);
             let mut renewals = before.copied().unwrap_or(Renewals { since: now, ttl, count: 0 });
-            if renewals.since.after(ttl / 2 * renewals.count.saturating_sub(1)) <= now {
+            if renewals.since.after(ttl / 4 * renewals.count.saturating_sub(1)) <= now {
                 renewals.count += 1;
                 self.renewals.insert(name.clone(), renewals);
                 return true;
