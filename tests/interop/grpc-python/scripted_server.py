@@ -42,10 +42,17 @@ from envoy.config.route.v3 import route_pb2  # noqa: F401
 from envoy.extensions.clusters.aggregate.v3 import cluster_pb2 as aggregate_pb2  # noqa: F401
 from envoy.extensions.filters.http.buffer.v3 import buffer_pb2  # noqa: F401
 from envoy.extensions.filters.http.fault.v3 import fault_pb2  # noqa: F401
+from envoy.extensions.filters.http.rbac.v3 import rbac_pb2  # noqa: F401
 from envoy.extensions.filters.http.router.v3 import router_pb2  # noqa: F401
+from envoy.extensions.filters.http.stateful_session.v3 import stateful_session_pb2  # noqa: F401
 from envoy.extensions.filters.network.http_connection_manager.v3 import (  # noqa: F401
     http_connection_manager_pb2,
 )
+from envoy.extensions.http.stateful_session.cookie.v3 import cookie_pb2  # noqa: F401
+from envoy.extensions.load_balancing_policies.client_side_weighted_round_robin.v3 import (  # noqa: F401
+    client_side_weighted_round_robin_pb2,
+)
+from envoy.extensions.load_balancing_policies.least_request.v3 import least_request_pb2  # noqa: F401
 from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2  # noqa: F401
 from envoy.extensions.load_balancing_policies.round_robin.v3 import round_robin_pb2  # noqa: F401
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2  # noqa: F401

@@ -15,7 +15,7 @@ use crate::{
             common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
         },
     },
-    route::{ExpressionCase, judge_text},
+    route::judge_text,
 };
 
 /// How connections are secured.
@@ -229,9 +229,8 @@ fn judge_validation(
     }
     #[allow(deprecated, reason = "gRPC reads the names from here")]
     for (index, name) in validation.match_subject_alt_names.iter().enumerate() {
-        let judged = judge.element("match_subject_alt_names", index, |judge| {
-            judge_text(name, ExpressionCase::Rejected, judge)
-        });
+        let judged =
+            judge.element("match_subject_alt_names", index, |judge| judge_text(name, judge));
         context.names.extend(judged);
     }
     let unsupported = [

@@ -166,8 +166,7 @@ pub(crate) fn judge_header(
             HeaderTest::Text(TextMatcher::Contains(text(part), sensitive))
         }
         Some(HeaderMatchSpecifier::StringMatch(matcher)) => {
-            let case = ExpressionCase::Unmentioned;
-            HeaderTest::Text(judge.field("string_match", |judge| judge_text(matcher, case, judge))?)
+            HeaderTest::Text(judge.field("string_match", |judge| judge_text(matcher, judge))?)
         }
         None => {
             judge.fault_in("header_match_specifier", "must be one that gRPC supports");
@@ -187,20 +186,7 @@ fn judge_expression(regex: &RegexMatcher, judge: &mut Judge<'_>) -> Option<TextM
     judge.expression(&regex.regex).map(TextMatcher::Expression)
 }
 
-/// What becomes of `ignore_case` beside an expression, which says itself whether case matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExpressionCase {
-    /// It is not looked at.
-    Unmentioned,
-    /// It is at fault.
-    Rejected,
-}
-
-pub(crate) fn judge_text(
-    matcher: &StringMatcher,
-    expressions: ExpressionCase,
-    judge: &mut Judge<'_>,
-) -> Option<TextMatcher> {
+pub(crate) fn judge_text(matcher: &StringMatcher, judge: &mut Judge<'_>) -> Option<TextMatcher> {
     let case = if matcher.ignore_case { LetterCase::Ignored } else { LetterCase::Sensitive };
     match matcher.match_pattern.as_ref() {
         Some(MatchPattern::Exact(exact)) => Some(TextMatcher::Exact(exact.clone(), case)),
@@ -208,7 +194,7 @@ pub(crate) fn judge_text(
         Some(MatchPattern::Suffix(suffix)) => Some(TextMatcher::Suffix(suffix.clone(), case)),
         Some(MatchPattern::Contains(part)) => Some(TextMatcher::Contains(part.clone(), case)),
         Some(MatchPattern::SafeRegex(regex)) => {
-            if matcher.ignore_case && expressions == ExpressionCase::Rejected {
+            if matcher.ignore_case {
                 judge.fault_in("ignore_case", "has no effect on safe_regex and must not be set");
             }
             judge.field("safe_regex.regex", |judge| judge_expression(regex, judge))

@@ -29,10 +29,7 @@ pub use self::{
     retry::{RetryPolicy, RetryableStatus},
     weights::{WeightedCluster, WeightedClusters},
 };
-pub(crate) use self::{
-    matches::{ExpressionCase, judge_text},
-    validate::judge_route_configuration,
-};
+pub(crate) use self::{matches::judge_text, validate::judge_route_configuration};
 use crate::{filters::FilterOverrides, judge::Trust, matching::RouteIndex};
 
 /// A validated route configuration.

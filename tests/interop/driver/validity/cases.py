@@ -132,7 +132,6 @@ def _routes() -> list[Case]:
         case(
             "an expression matched with its case ignored",
             _table(_header(string_match={"safe_regex": {"regex": "a+"}, "ignore_case": True})),
-            fine,
         ),
         case(
             "a path that no call has, and a header without a rule",
