@@ -216,10 +216,11 @@ impl ServerTalk {
         for other in views.filter(|other| *other != view) {
             let others = &world.has(server, other)[kind];
             let is_foreign = |(name, bytes): &(&Text, &Bytes)| {
-                // What the client has from before it was moved lingers.
+                // What the client has from before it was moved lingers, on this stream or as it states.
                 has.get(*name) != Some(bytes)
                     && others.get(*name) == Some(bytes)
                     && !talk.sent.contains_key(*name)
+                    && !talk.states_version
             };
             let foreign = said.iter().find(is_foreign).map(|(name, _)| name);
             report.ensure(foreign.is_none(), OWN_VIEW, || format!("{foreign:?} of view {other}"));
