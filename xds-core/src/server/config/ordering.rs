@@ -25,13 +25,17 @@ pub enum OrderingPolicy {
 /// | is sent | once there are accepted | and is told to be gone once there are accepted |
 /// |---|---|---|
 /// | clusters | | listeners, routes, scoped routes, virtual hosts, extension configurations |
-/// | endpoints | | clusters |
+/// | endpoints | | clusters, and the endpoints that these name |
 /// | secrets | | clusters, listeners, extension configurations |
 /// | listeners | clusters, endpoints, secrets | |
 /// | extension configurations | clusters, endpoints, secrets | listeners |
 /// | routes | clusters, endpoints, secrets, listeners | listeners, scoped routes |
 /// | scoped routes | the same and routes | listeners |
 /// | virtual hosts | the same and scoped routes | routes |
+///
+/// A cluster that comes to name other endpoints is warmed with these, while the one before stays in use (M147): the
+/// old ones are therefore told to be gone when the client has asked for the new ones and accepted them, or has not
+/// asked for as long as `stage_timeout`.
 ///
 /// A type that the client does not subscribe to on the stream is not waited for (M150, M158); nor is one
 /// of which there is nothing to send. What is waited for is the newest state at the time of the change

@@ -2,7 +2,10 @@
 
 use super::{Gate, Sessions, View, marks::Mark};
 use crate::{
-    server::{event::HeldBy, store::history::Stamp, stream::Seat, subscriptions::Subscriptions},
+    server::{
+        config::AckGated, event::HeldBy, store::history::Stamp, stream::Seat,
+        subscriptions::Subscriptions,
+    },
     service::Variant,
     text::ResourceName,
     types::rank,
@@ -51,8 +54,49 @@ impl Gate {
         self.for_warming = Patience::Waits;
     }
 
+    /// Why the client may still use endpoints that no cluster which it has accepted names: a cluster that comes to
+    /// name others is warmed with these, and the one before stays in use meanwhile.
+    pub(super) fn uses_old_endpoints(
+        &mut self,
+        endpoints: View<'_>,
+        deleted: Stamp,
+        sessions: &Sessions<'_>,
+        subscriptions: &Subscriptions,
+        policy: &AckGated,
+    ) -> Option<HeldBy> {
+        // Without clusters on the stream nobody knows what they name.
+        let named_by = sessions.get(rank::CLUSTERS)?;
+        // What stays of these may never have got the endpoints that it named last.
+        if named_by.session.has_removals(named_by.arena) {
+            return Some(named_by.why_not());
+        }
+        let (accepted, clusters) = (self.accepted(rank::ENDPOINTS), self.accepted(rank::CLUSTERS));
+        // It has asked for more since, or has to.
+        let is_behind = accepted.set == Stamp::START || accepted.nonce < clusters.nonce;
+        if is_behind && !endpoints.has_all() {
+            return Some(endpoints.why_not());
+        }
+        if self.has_refused(rank::ENDPOINTS, endpoints, deleted) {
+            return Some(HeldBy::Rejected);
+        }
+        policy.references.as_ref()?;
+        self.has_cold_clusters(sessions, subscriptions)
+    }
+
+    /// Why clusters that the client was sent are not in use yet for want of endpoints.
+    pub(super) fn has_cold_clusters(
+        &mut self,
+        sessions: &Sessions<'_>,
+        subscriptions: &Subscriptions,
+    ) -> Option<HeldBy> {
+        match self.unasked(sessions, subscriptions) {
+            Some(name) => Some(HeldBy::NotAsked(name)),
+            None => self.unwarmed(sessions, subscriptions),
+        }
+    }
+
     /// Endpoints that a cluster of the client names and that it has not asked for.
-    pub(super) fn unasked(
+    fn unasked(
         &mut self,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
@@ -118,7 +162,7 @@ impl Gate {
     }
 
     /// Why clusters are not warm that the client was sent.
-    pub(super) fn unwarmed(
+    fn unwarmed(
         &mut self,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,

@@ -189,7 +189,7 @@ impl Gate {
                 false => None,
             };
             let removals = match view.session.has_removals(view.arena) {
-                true => self.hold_removals(seat, view, &sessions, subscriptions),
+                true => self.hold_removals(seat, view, &sessions, subscriptions, policy),
                 false => None,
             };
             let renews = view.session.owes_heartbeats_alone(view.arena);
@@ -236,19 +236,16 @@ impl Gate {
             }
         }
         policy.references.as_ref()?;
-        let why = match self.unasked(sessions, subscriptions) {
-            Some(name) => HeldBy::NotAsked(name),
-            None => self.unwarmed(sessions, subscriptions)?,
-        };
-        hold(rank::ENDPOINTS, why)
+        hold(rank::ENDPOINTS, self.has_cold_clusters(sessions, subscriptions)?)
     }
 
     fn hold_removals(
-        &self,
+        &mut self,
         seat: Seat,
         view: View<'_>,
         sessions: &Sessions<'_>,
         subscriptions: &Subscriptions,
+        policy: &AckGated,
     ) -> Option<Hold> {
         // Nobody may know when, but not later than now.
         let deleted = view.session.newest_deletion(view.arena, &subscriptions.edges);
@@ -271,13 +268,23 @@ impl Gate {
                     || self.waived < deleted && self.has_refused(rank, other, Stamp::MAX)
             })
         };
-        let &waits_for = waits.iter().find(unfinished)?;
+        let hold = |waits_for, why| {
+            Some(Hold { rank: seat.rank, what: HeldBack::Deletions, waits_for, why })
+        };
+        let Some(&waits_for) = waits.iter().find(unfinished) else {
+            let is_endpoints = usize::from(seat.rank) == rank::ENDPOINTS;
+            if !is_endpoints || deleted <= self.waived {
+                return None;
+            }
+            let why = self.uses_old_endpoints(view, deleted, sessions, subscriptions, policy);
+            return hold(rank::ENDPOINTS, why?);
+        };
         let other = sessions.get(waits_for)?;
         let why = match other.is_settled() && self.has_refused(waits_for, other, Stamp::MAX) {
             true => HeldBy::Rejected,
             false => other.why_not(),
         };
-        Some(Hold { rank: seat.rank, what: HeldBack::Deletions, waits_for, why })
+        hold(waits_for, why)
     }
 
     /// The client sees another view: nothing that it has accepted counts, nor that it was not waited for any

@@ -6,6 +6,7 @@
 mod asking;
 mod lingering;
 mod moved;
+mod repointed;
 mod steps;
 mod stuck;
 

@@ -126,10 +126,12 @@ fn what_is_not_subscribed_is_not_waited_for() {
             d> cds ack +y
             d< cds resubscribed y=eds
             d> cds ack -x
-            d< eds changed -x
-            d> eds ack +y -x
+            d<                       # clusters are to be warmed, perhaps in the place of others
+            d> eds +y
             d< eds resubscribed y=1
             d> eds ack
+            d< eds changed -x
+            d> eds ack -x
             d<
         ",
             ),

@@ -237,11 +237,15 @@ impl Client {
                 self.warming.remove(name);
             }
         }
+        if type_url == types::CLUSTER_LOAD_ASSIGNMENT {
+            removed.iter().for_each(|service| self.lose_endpoints(service));
+        }
         for (name, bytes) in set {
             if is_particular && dislikes(type_url, &bytes) {
                 is_good = false;
                 continue;
             }
+            let held = self.held.get_mut(type_url).expect("asked for");
             if !has(held, &name) {
                 continue;
             }
@@ -289,6 +293,17 @@ impl Client {
             self.stale.extend(unused.filter(|name| !used.contains(*name)).cloned());
         }
         is_good
+    }
+
+    /// Clusters in use without endpoints are not; they wait for others, or for these again.
+    fn lose_endpoints(&mut self, service: &str) {
+        let all = core::mem::take(&mut self.ready).into_iter();
+        let (lost, ready): (BTreeMap<_, _>, _) =
+            all.partition(|(_, needs)| needs.as_deref() == Some(service));
+        self.ready = ready;
+        for cluster in lost.into_keys() {
+            self.warming.entry(cluster).or_insert_with(|| service.to_owned());
+        }
     }
 
     pub(super) fn wanted(&self, type_url: &str) -> BTreeSet<String> {
