@@ -247,8 +247,7 @@ fn pick(
     };
     outgoing.trial = Trial::Again;
     let connection = picking.connections.get(&id).cloned();
-    let scheme = picking.scheme.clone();
-    Ok(connection.map(|connection| Found { id, connection, scheme, permit }))
+    Ok(connection.map(|(connection, scheme)| Found { id, connection, scheme, permit }))
 }
 
 #[allow(clippy::large_enum_variant, reason = "it is moved once")]

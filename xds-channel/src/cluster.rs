@@ -18,10 +18,7 @@ use tokio::{
 use tonic::body::Body;
 use xds_core::{ResourceName, Time};
 use xds_routing::{
-    Random,
-    balancer::{
-        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, Picker, leaves,
-    },
+    balancer::{Balancer, BalancerOutput, ConnectionEvent, ConnectionId, Picker, Way, leaves},
     dependencies::{ClusterConfiguration, FollowedClusters},
     router::Failure,
 };
@@ -68,21 +65,20 @@ pub(crate) struct Picking {
     pub(crate) connections: Connections,
     /// For the messages of calls that fail.
     pub(crate) cluster: Arc<ClusterConfiguration>,
-    /// By what the connections are reached.
-    pub(crate) scheme: Scheme,
 }
 
-type Connections = Arc<BTreeMap<ConnectionId, SendRequest<Body>>>;
+/// Each with the scheme of what is sent by it.
+type Connections = Arc<BTreeMap<ConnectionId, (SendRequest<Body>, Scheme)>>;
 
 /// A cluster that routes or calls keep.
 pub(crate) struct Cluster {
     name: ResourceName,
-    /// Of the balancer: one that takes its place numbers its connections from the beginning.
+    /// Of this one: another in its place numbers its connections from the beginning.
     serial: u64,
     balancer: Balancer,
-    times: BalancerTimes,
-    random: Random,
     dial: Dial,
+    /// How the connections to the clusters that calls go to are secured, each in its own way (A75).
+    ways: Ways,
     providers: Arc<Providers>,
     news: mpsc::UnboundedSender<News>,
     /// What it is, to say in failures; `None` while calls to it fail.
@@ -90,10 +86,8 @@ pub(crate) struct Cluster {
     /// The clusters that its calls go to.
     leaves: Vec<Arc<ClusterConfiguration>>,
     picker: Option<Picker>,
-    /// Connections are made in another way, and calls take the old ones until it is known what came of that.
-    is_renewing: bool,
     connections: Connections,
-    dials: BTreeMap<ConnectionId, AbortHandle>,
+    dials: BTreeMap<ConnectionId, (AbortHandle, Scheme)>,
     state: watch::Sender<ClusterState>,
 }
 
@@ -106,21 +100,18 @@ impl Cluster {
         seed: u64,
         news: mpsc::UnboundedSender<News>,
     ) -> Self {
-        let mut random = Random::new(seed);
         let dial = Dial { timeout: options.connect_timeout, host: Arc::clone(host), tls: None };
         Self {
             name: name.clone(),
             serial: next_serial(),
-            balancer: balancer(options.times, &mut random),
-            times: options.times,
-            random,
+            balancer: Balancer::new(options.times, seed).with_counters(Arc::new(OfProcess)),
             dial,
+            ways: Ways::default(),
             providers: Arc::clone(providers),
             news,
             configuration: None,
             leaves: Vec::new(),
             picker: None,
-            is_renewing: false,
             connections: Arc::default(),
             dials: BTreeMap::new(),
             state: watch::Sender::new(ClusterState::Unknown),
@@ -165,14 +156,15 @@ impl Cluster {
             return;
         }
         self.leaves = leaves.iter().map(|leaf| Arc::clone(leaf)).collect();
-        let secured = self.secure(&leaves);
-        let configured = secured.and_then(|tls| {
-            if tls != self.dial.tls {
-                self.begin_anew(tls);
-            }
-            self.balancer.configure(clusters, &self.name, now)
-        });
-        match configured {
+        let before = core::mem::take(&mut self.ways.known);
+        let way = |leaf: &ClusterConfiguration| {
+            let context = leaf.cluster.tls.as_ref();
+            let tls = context.map(|it| ClusterTls::new(it, &self.providers)).transpose();
+            let cluster = &leaf.cluster.name;
+            let tls = tls.map_err(|why| format!("cluster `{cluster}` asks for TLS, but {why}"))?;
+            Ok(self.ways.number(tls, &before))
+        };
+        match self.balancer.configure(clusters, &self.name, way, now) {
             Ok(()) => {
                 // It is a leaf that can say what is wrong.
                 self.configuration = Some(Arc::clone(leaves.last().copied().unwrap_or(&cluster)));
@@ -182,40 +174,9 @@ impl Cluster {
         }
     }
 
-    /// How connections are secured, which is the same for all clusters that calls go to.
-    fn secure(&self, leaves: &[&Arc<ClusterConfiguration>]) -> Result<Option<ClusterTls>, Failure> {
-        let mut asked = leaves.iter().map(|leaf| {
-            let context = leaf.cluster.tls.as_ref();
-            let tls = context.map(|it| ClusterTls::new(it, &self.providers)).transpose();
-            tls.map_err(|why| leaf.failure(format!("the cluster asks for TLS, but {why}")))
-        });
-        let first = asked.next().transpose()?.flatten();
-        for (tls, leaf) in asked.zip(leaves.iter().skip(1)) {
-            if tls? != first {
-                let why = "the clusters that it is made of are secured in different ways, \
-                    which is not supported";
-                return Err(leaf.failure(why));
-            }
-        }
-        Ok(first)
-    }
-
-    /// Connections that were made in another way are used until there are others, or cannot be; calls on them
-    /// go on.
-    fn begin_anew(&mut self, tls: Option<ClusterTls>) {
-        self.dial.tls = tls;
-        self.serial = next_serial();
-        self.balancer = balancer(self.times, &mut self.random);
-        self.picker = None;
-        self.is_renewing = matches!(*self.state.borrow(), ClusterState::Picking(_));
-        self.connections = Arc::default();
-        core::mem::take(&mut self.dials).values().for_each(AbortHandle::abort);
-    }
-
     /// Nobody is to get calls, so nobody is connected to; calls under way go on.
     fn fail(&mut self, failure: Failure, now: Time) {
         self.configuration = None;
-        self.is_renewing = false;
         self.balancer.clear(now);
         self.follow();
         self.state.send_replace(ClusterState::Failing(failure));
@@ -225,10 +186,8 @@ impl Cluster {
         let event = match news {
             ConnectionNews::Connected(requests) => {
                 // Given up meanwhile: dropping it ends it.
-                if self.dials.remove(&id).is_none() {
-                    return;
-                }
-                Arc::make_mut(&mut self.connections).insert(id, requests);
+                let Some((_, scheme)) = self.dials.remove(&id) else { return };
+                Arc::make_mut(&mut self.connections).insert(id, (requests, scheme));
                 ConnectionEvent::Connected
             }
             ConnectionNews::Failed(why) => {
@@ -248,17 +207,24 @@ impl Cluster {
     fn follow(&mut self) {
         while let Some(output) = self.balancer.poll_output() {
             match output {
-                BalancerOutput::Connect(id, addresses) => {
+                BalancerOutput::Connect(id, way, addresses) => {
                     let (cluster, serial) = (self.name.clone(), self.serial);
                     let sender = self.news.clone();
                     let tell = move |news| {
                         let cluster = cluster.clone();
                         let _ = sender.send(News::Connection { cluster, serial, id, news });
                     };
-                    self.dials.insert(id, self.dial.clone().start(addresses, tell));
+                    let Some(tls) = self.ways.tls(way) else {
+                        // Never by less than what was asked for.
+                        tell(ConnectionNews::Failed("the cluster has changed its TLS".into()));
+                        continue;
+                    };
+                    let scheme = if tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+                    let dial = Dial { tls, ..self.dial.clone() };
+                    self.dials.insert(id, (dial.start(addresses, tell), scheme));
                 }
                 BalancerOutput::Disconnect(id) => {
-                    if let Some(dial) = self.dials.remove(&id) {
+                    if let Some((dial, _)) = self.dials.remove(&id) {
                         dial.abort();
                     }
                     // Calls under way go on: the connection ends with the last of them.
@@ -272,29 +238,50 @@ impl Cluster {
         else {
             return;
         };
-        if self.is_renewing && picker.is_queueing() {
-            return;
-        }
-        self.is_renewing = false;
         let connections = Arc::clone(&self.connections);
-        let scheme = if self.dial.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
-        let picking = Picking { picker, connections, cluster, scheme };
+        let picking = Picking { picker, connections, cluster };
         self.state.send_replace(ClusterState::Picking(Arc::new(picking)));
     }
 }
 
-/// No two balancers of a process have the same.
+/// No two of a process have the same.
 fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn balancer(times: BalancerTimes, random: &mut Random) -> Balancer {
-    Balancer::new(times, random.next_u64()).with_counters(Arc::new(OfProcess))
-}
-
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.dials.values().for_each(AbortHandle::abort);
+        self.dials.values().for_each(|(dial, _)| dial.abort());
+    }
+}
+
+/// The ways in which connections are secured. One that is asked for again keeps its number, so that connections
+/// that were made in it stay; no number is used for another.
+#[derive(Debug, Default)]
+struct Ways {
+    known: KnownWays,
+    /// The newest.
+    last: u32,
+}
+
+type KnownWays = BTreeMap<Way, Option<ClusterTls>>;
+
+impl Ways {
+    /// The number of a way, which it keeps if it was among those before.
+    fn number(&mut self, tls: Option<ClusterTls>, before: &KnownWays) -> Way {
+        let mut all = self.known.iter().chain(before);
+        let way = all.find_map(|(way, known)| (*known == tls).then_some(*way));
+        let way = way.unwrap_or_else(|| {
+            self.last = self.last.saturating_add(1);
+            Way(self.last)
+        });
+        self.known.insert(way, tls);
+        way
+    }
+
+    /// How connections of this way are secured; `None` if nothing is connected to in it any more.
+    fn tls(&self, way: Way) -> Option<Option<ClusterTls>> {
+        self.known.get(&way).cloned()
     }
 }

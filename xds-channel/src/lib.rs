@@ -59,12 +59,12 @@
 //! read again at [their interval](TlsFiles::refresh_interval), for connections that are made from then on; a file that
 //! is not sound any more is logged once, and what was last good in it stays in use. A cluster that asks for another
 //! TLS gets new connections; calls take the old ones until these are there, or cannot be made. As gRPC has it, the name
-//! that a channel asks for need not be in a certificate.
+//! that a channel asks for need not be in a certificate. Of a cluster that is made of others, each is secured in its own
+//! way; one that cannot be, or that asks for a policy that is not here, fails, and those after it serve (A75).
 //!
 //! # What is not here
 //!
-//! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Clusters that are made
-//! of others which are secured in different ways, or of one that cannot be used: all of it fails. Retries, outlier
+//! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Retries, outlier
 //! detection, load reports. Of the HTTP filters there are those that send calls on and that make trouble on purpose
 //! (A33); a listener that asks for another one is rejected by [`Rules`](xds_routing::Rules) as they are by default
 //! (A39).

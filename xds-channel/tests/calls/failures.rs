@@ -128,12 +128,19 @@ async fn what_is_not_supported_says_so() {
     assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
     let note = "(resolution note: xDS node ID: node-1)";
     assert!(refused.ends_with(note), "{refused}");
-    // As part of another one it is refused as well.
-    world.apply(Change::new().routes(to("all")).cluster_as(aggregate("all", &["c"])).0).await;
-    let mut refused = String::new();
-    while !refused.contains("cluster `all`") {
-        refused = failure(&world).await;
-    }
+    // As the only part of another one it is refused as well.
+    let part = Cluster { lb_policy: LbPolicy::RingHash as i32, ..eds("part") };
+    let change = Change::new().routes(to("all")).cluster_as(aggregate("all", &["part"]));
+    world.apply(change.endpoints("part", &[backend.address]).cluster_as(part).0).await;
+    let refused = soon(async {
+        loop {
+            let refused = failure(&world).await;
+            if refused.contains("cluster `part`") {
+                return refused;
+            }
+        }
+    })
+    .await;
     assert!(refused.contains("a way to balance calls that is not supported"), "{refused}");
     assert!(refused.ends_with(note), "{refused}");
     assert_eq!(backend.calls(), 0);

@@ -31,7 +31,7 @@ use xds_channel::ChannelOptions;
 use xds_core::proto::{StringMatcher, envoy::r#type::matcher::v3::string_matcher::MatchPattern};
 use xds_routing::proto::envoy::{
     config::{
-        cluster::v3::Cluster,
+        cluster::v3::{Cluster, cluster::LbPolicy},
         core::v3::{TransportSocket, transport_socket},
         route::v3::Route,
     },
@@ -42,8 +42,9 @@ use xds_routing::proto::envoy::{
 };
 
 use crate::{
+    failures::aggregate,
     support::*,
-    world::{Backend, Change, World, check, eds, soon},
+    world::{Backend, Change, World, check, eds, nobody, soon},
 };
 
 /// Files of one test, which go with it.
@@ -394,4 +395,57 @@ async fn calls_go_on_while_a_cluster_changes_its_tls() {
         check(&mut client, &[]).await.expect("an answer");
     }
     println!("covers: B24");
+}
+
+/// Each of the clusters that one is made of is secured as it says itself. One that cannot be is one that failed (A75).
+#[tokio::test]
+async fn members_of_an_aggregate_are_secured_each_by_itself() {
+    let (world, files) = (World::new().await, Files::new());
+    let [behind, plain] = [Backend::new().await, Backend::new().await];
+    let address = files.terminate(&["backend.example"], behind.address).await;
+    let options = ChannelOptions::new("node-1")
+        .with_certificate_provider("roots", files.roots())
+        .with_certificate_provider("own", files.own());
+    let mut client = world.health_with(options);
+    let lost = Cluster { name: "lost".into(), ..secured("unknown", &[]) };
+    let ring = Cluster { name: "ring".into(), lb_policy: LbPolicy::RingHash as i32, ..eds("ring") };
+    let change = Change::new()
+        .routes(to("all"))
+        .cluster_as(aggregate("all", &["lost", "ring", "c", "plain"]))
+        .cluster_as(lost)
+        .endpoints("lost", &[plain.address])
+        .cluster_as(ring)
+        .endpoints("ring", &[plain.address])
+        .cluster_as(secured("roots", &[]))
+        .endpoints("c", &[address])
+        .at("plain", &[plain.address]);
+    world.apply(change.0).await;
+    check(&mut client, &[]).await.expect("an answer of the first that can give one");
+    assert_eq!((behind.calls(), plain.calls()), (1, 0));
+    let scheme = |of: &Backend| of.counted.scheme.lock().unwrap().clone();
+    assert_eq!(scheme(&behind).as_deref(), Some("https"));
+
+    // The one after it takes over, without TLS.
+    world.apply(Change::new().endpoints("c", &[nobody().await]).0).await;
+    soon(async {
+        while plain.calls() == 0 {
+            check(&mut client, &[]).await.expect("an answer");
+        }
+    })
+    .await;
+    assert_eq!(scheme(&plain).as_deref(), Some("http"));
+
+    // If all fail, the last one says why.
+    let seen = behind.calls();
+    world.apply(Change::new().cluster_as(aggregate("all", &["ring", "lost"])).0).await;
+    let mut refused = check(&mut client, &[]).await;
+    while refused.is_ok() {
+        refused = check(&mut client, &[]).await;
+    }
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    let why = "cluster `lost` asks for TLS, but there is no certificate provider `unknown`";
+    assert!(refused.message().contains(why), "{refused}");
+    assert_eq!(behind.calls(), seen, "it was the other one's turn");
+    println!("covers: B24 B30b");
 }

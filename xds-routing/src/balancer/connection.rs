@@ -1,4 +1,5 @@
-//! Connections to endpoints: one for each list of addresses, whichever priorities and localities it is in.
+//! Connections to endpoints: one for each list of addresses and way to them, whichever priorities and localities it
+//! is in.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -17,6 +18,14 @@ use crate::{random::Random, scalars::SocketAddress};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
+/// How connections are made, such as by a kind of TLS, by the number that whoever makes them has for it. What is
+/// reached in two ways is two endpoints (A75).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Way(pub u32);
+
+/// An endpoint: the way to it, and its addresses.
+pub(super) type Peer = (Way, Vec<SocketAddress>);
+
 /// How a connection is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Link {
@@ -29,7 +38,7 @@ pub(super) enum Link {
 
 #[derive(Clone, Debug)]
 struct Connection {
-    addresses: Vec<SocketAddress>,
+    peer: Peer,
     link: Link,
     /// Whether somebody is making it.
     attempt: Attempt,
@@ -49,27 +58,26 @@ enum Attempt {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
     by_id: BTreeMap<ConnectionId, Connection>,
-    by_addresses: BTreeMap<Vec<SocketAddress>, ConnectionId>,
+    by_peer: BTreeMap<Peer, ConnectionId>,
     next: u64,
 }
 
 impl Connections {
-    pub(super) fn link(&self, addresses: &[SocketAddress]) -> Option<(ConnectionId, &Link)> {
-        let id = *self.by_addresses.get(addresses)?;
+    pub(super) fn link(&self, peer: &Peer) -> Option<(ConnectionId, &Link)> {
+        let id = *self.by_peer.get(peer)?;
         Some((id, &self.by_id.get(&id)?.link))
     }
 
     /// Sees to it that there is a connection.
-    pub(super) fn want(&mut self, addresses: &[SocketAddress]) {
-        if self.by_addresses.contains_key(addresses) {
+    pub(super) fn want(&mut self, peer: &Peer) {
+        if self.by_peer.contains_key(peer) {
             return;
         }
-        let addresses = addresses.to_vec();
         let id = ConnectionId(self.next);
         self.next = self.next.saturating_add(1);
-        self.by_addresses.insert(addresses.clone(), id);
+        self.by_peer.insert(peer.clone(), id);
         let connection = Connection {
-            addresses,
+            peer: peer.clone(),
             link: Link::Connecting,
             attempt: Attempt::Due(Time::ZERO),
             failures: 0,
@@ -85,12 +93,12 @@ impl Connections {
     /// Forgets those that are not wanted and do not serve.
     pub(super) fn take_unwanted(
         &mut self,
-        wanted: &BTreeSet<Vec<SocketAddress>>,
+        wanted: &BTreeSet<Peer>,
         serving: &BTreeSet<ConnectionId>,
     ) -> Vec<ConnectionId> {
         let mut unwanted = Vec::new();
-        self.by_addresses.retain(|addresses, id| {
-            let stays = wanted.contains(addresses) || serving.contains(id);
+        self.by_peer.retain(|peer, id| {
+            let stays = wanted.contains(peer) || serving.contains(id);
             if !stays {
                 self.by_id.remove(id);
                 unwanted.push(*id);
@@ -101,13 +109,13 @@ impl Connections {
     }
 
     /// Those that are to be made now.
-    pub(super) fn start(&mut self, now: Time) -> Vec<(ConnectionId, Vec<SocketAddress>)> {
+    pub(super) fn start(&mut self, now: Time) -> Vec<(ConnectionId, Peer)> {
         let mut started = Vec::new();
         for (id, connection) in &mut self.by_id {
             if matches!(connection.attempt, Attempt::Due(at) if at <= now) {
                 connection.attempt = Attempt::Made;
                 connection.began = now;
-                started.push((*id, connection.addresses.clone()));
+                started.push((*id, connection.peer.clone()));
             }
         }
         started

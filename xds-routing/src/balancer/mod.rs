@@ -11,10 +11,11 @@
 //! | which connections there are, and when one is tried again | `connection.rs` |
 //! | who gets a call | `picker.rs` |
 //! | how many calls are under way, where several balancers share a limit | `counters.rs` |
-//! | from a configuration to the clusters and endpoints that calls go to | `sources.rs` |
+//! | from a configuration to the clusters and endpoints that calls go to, and which of them cannot be used | `sources.rs` |
 //!
-//! Of the ways to choose between endpoints ([`BalancingPolicy`]) these are here: one after the other, of
-//! a locality that is chosen by weight or of all localities together.
+//! Of the ways to choose between endpoints ([`BalancingPolicy`](crate::cluster::BalancingPolicy)) these are here: one
+//! after the other, of a locality that is chosen by weight or of all localities together. Calls to a cluster that asks
+//! for another one fail.
 
 mod connection;
 mod counters;
@@ -31,27 +32,21 @@ use alloc::{
 };
 use core::{sync::atomic::AtomicU32, time::Duration};
 
-use thiserror::Error;
 use xds_core::{ResourceName, Time};
 
 pub use self::{
-    connection::ConnectionId,
+    connection::{ConnectionId, Way},
     counters::CallCounters,
     picker::{CallPermit, EndpointPick, Picker, Trial},
-    sources::leaves,
+    sources::{Source, leaves},
 };
 use self::{
     connection::{Connections, Link},
     counters::Own,
     picker::{Limits, PickLocality},
-    priority::{Locality, Priorities},
+    priority::Priorities,
 };
-use crate::{
-    cluster::{BalancingPolicy, Cluster},
-    endpoint::ClusterLoadAssignment,
-    random::Random,
-    scalars::SocketAddress,
-};
+use crate::{random::Random, scalars::SocketAddress};
 
 /// How long a balancer waits for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +79,8 @@ impl Default for BalancerTimes {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum BalancerOutput {
-    /// Connect to the first of these addresses that answers, and say what became of it.
-    Connect(ConnectionId, Vec<SocketAddress>),
+    /// Connect in this way to the first of these addresses that answers, and say what became of it.
+    Connect(ConnectionId, Way, Vec<SocketAddress>),
     /// Nobody is to get calls by this connection any more; those under way go on. Nothing is to be said
     /// of it.
     Disconnect(ConnectionId),
@@ -104,15 +99,6 @@ pub enum ConnectionEvent {
     Failed(String),
     /// It is there no more.
     Closed,
-}
-
-/// A policy that there is no balancer for.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("cluster `{cluster}` asks for a way to balance calls that is not supported")]
-#[non_exhaustive]
-pub struct UnsupportedPolicy {
-    /// The cluster.
-    pub cluster: ResourceName,
 }
 
 type Counted = ((ResourceName, Option<ResourceName>), Arc<AtomicU32>);
@@ -157,26 +143,13 @@ impl Balancer {
 
     /// Takes the clusters that calls are balanced over, with their endpoints: one, or those that an aggregate
     /// is made of, whose priorities come one after the other (A37). Connections to addresses that stay
-    /// stay.
-    ///
-    /// # Errors
-    ///
-    /// A cluster asks for a policy that is not here. Everything is as it was.
-    pub fn update(
-        &mut self,
-        clusters: &[(&Cluster, &ClusterLoadAssignment)],
-        now: Time,
-    ) -> Result<(), UnsupportedPolicy> {
+    /// stay, if the way to them does. One that calls cannot go to is a priority that fails, and the others serve
+    /// (A75).
+    pub fn update(&mut self, sources: &[Source<'_>], now: Time) {
         let mut priorities = Vec::new();
         let mut requests = Vec::new();
-        for (cluster, endpoints) in clusters {
-            let by_weight = match &cluster.balancing {
-                BalancingPolicy::RoundRobin => false,
-                BalancingPolicy::Localities(inner) if **inner == BalancingPolicy::RoundRobin => {
-                    true
-                }
-                _ => return Err(UnsupportedPolicy { cluster: cluster.name.clone() }),
-            };
+        for source in sources {
+            let cluster = source.cluster;
             let key = (cluster.name.clone(), cluster.endpoints().cloned());
             let known = self.requests.iter().find(|(known, _)| *known == key);
             let counter = match known {
@@ -184,28 +157,13 @@ impl Balancer {
                 None => self.counters.counter(&key.0, key.1.as_ref()),
             };
             requests.push((key, Arc::clone(&counter)));
-            let drops = endpoints.drops.clone();
-            let limits = Arc::new(Limits { drops, requests: counter, most: cluster.max_requests });
-            for localities in &endpoints.priorities {
-                let mut own: Vec<Locality> = Vec::new();
-                for locality in localities {
-                    let endpoints = locality.endpoints.iter().filter(|it| it.health.takes_calls());
-                    let addresses = endpoints.map(|it| it.addresses.clone());
-                    match own.last_mut().filter(|_| !by_weight) {
-                        Some(all) => all.endpoints.extend(addresses),
-                        None => own.push(Locality {
-                            weight: locality.weight,
-                            endpoints: addresses.collect(),
-                        }),
-                    }
-                }
-                priorities.push((own, Arc::clone(&limits)));
-            }
+            let (drops, most) = (source.endpoints.drops.clone(), cluster.max_requests);
+            let limits = Arc::new(Limits { drops, requests: counter, most });
+            priorities.extend(source.priorities(&limits));
         }
         self.requests = requests;
         self.priorities.replace(priorities);
         self.settle(now);
-        Ok(())
     }
 
     /// Calls are to go nowhere, until the next [`update`](Self::update): no connection is wanted any more.
@@ -243,15 +201,13 @@ impl Balancer {
     fn settle(&mut self, now: Time) {
         self.priorities.choose(&self.connections, &self.times, now);
         let wanted = self.priorities.wanted();
-        for addresses in &wanted {
-            self.connections.want(addresses);
-        }
+        wanted.iter().for_each(|peer| self.connections.want(peer));
         let picker = self.picker();
         let unwanted = self.connections.take_unwanted(&wanted, &self.serving);
         self.outputs.push_back(BalancerOutput::Pick(picker));
         self.outputs.extend(unwanted.into_iter().map(BalancerOutput::Disconnect));
-        for (id, addresses) in self.connections.start(now) {
-            self.outputs.push_back(BalancerOutput::Connect(id, addresses));
+        for (id, (way, addresses)) in self.connections.start(now) {
+            self.outputs.push_back(BalancerOutput::Connect(id, way, addresses));
         }
     }
 
@@ -259,16 +215,19 @@ impl Balancer {
     /// though they are not wanted any more: make before break, as gRPC's round robin has it.
     fn picker(&mut self) -> Picker {
         let before = core::mem::take(&mut self.serving);
-        let Some((localities, limits)) = self.priorities.current() else {
+        let Some(current) = self.priorities.current() else {
             return Picker::failing("there are no endpoints".into());
         };
+        if let Some(why) = &current.failure {
+            return Picker::failing(why.clone());
+        }
         let mut ready = Vec::new();
         let (mut sum, mut is_waiting) = (0_u32, false);
         let mut why = None;
-        for locality in localities {
+        for locality in &current.localities {
             let mut endpoints = Vec::new();
-            for addresses in &locality.endpoints {
-                match self.connections.link(addresses) {
+            for peer in &locality.endpoints {
+                match self.connections.link(peer) {
                     Some((id, Link::Ready)) => endpoints.push(id),
                     Some((_, Link::Failed(reason))) => why = Some(reason),
                     Some((_, Link::Connecting)) | None => is_waiting = true,
@@ -290,7 +249,7 @@ impl Balancer {
         }
         self.serving = ready.iter().flat_map(PickLocality::endpoints).collect();
         match (ready.is_empty(), is_waiting, why) {
-            (false, ..) => Picker::ready(ready, limits),
+            (false, ..) => Picker::ready(ready, Arc::clone(&current.limits)),
             (true, true, _) => Picker::queueing(),
             (true, false, Some(why)) => {
                 Picker::failing(format!("connections to all endpoints failed; the last: {why}"))

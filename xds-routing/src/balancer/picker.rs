@@ -95,12 +95,6 @@ impl Picker {
         Self(Arc::new(Choice::Ready(localities, limits)))
     }
 
-    /// Whether every call waits for the next picker.
-    #[must_use]
-    pub fn is_queueing(&self) -> bool {
-        matches!(*self.0, Choice::Queue)
-    }
-
     /// Who gets a call. Chance decides whether it is tried and between localities; a call that waits is
     /// not asked whether it is tried before there is somebody for it.
     #[must_use]

@@ -4,29 +4,44 @@
 //! failed, lets the next one be tried; and when one before it is ready again, those after it are kept for
 //! a quarter of an hour before their connections are given up.
 
-use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
 
-use xds_core::Time;
+use xds_core::{ResourceName, Time};
 
 use super::{
     BalancerTimes,
-    connection::{Connections, Link},
+    connection::{Connections, Link, Peer},
     picker::Limits,
 };
-use crate::scalars::SocketAddress;
 
 /// Endpoints that are chosen together.
 #[derive(Clone, Debug)]
 pub(super) struct Locality {
     pub(super) weight: u32,
-    /// The addresses of each.
-    pub(super) endpoints: Vec<Vec<SocketAddress>>,
+    pub(super) endpoints: Vec<Peer>,
+}
+
+/// The cluster of a priority, and which one of its priorities it is.
+pub(super) type PriorityName = (ResourceName, usize);
+
+/// What a priority is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Members {
+    pub(super) name: PriorityName,
+    pub(super) localities: Vec<Locality>,
+    pub(super) limits: Arc<Limits>,
+    /// Why no call can go there, whatever endpoints there are.
+    pub(super) failure: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Priority {
-    localities: Vec<Locality>,
-    limits: Arc<Limits>,
+    members: Members,
     phase: Phase,
 }
 
@@ -64,13 +79,16 @@ pub(super) struct Priorities {
 }
 
 impl Priorities {
-    /// Takes new endpoints. A priority goes on as the one that was in its place.
-    pub(super) fn replace(&mut self, priorities: Vec<(Vec<Locality>, Arc<Limits>)>) {
-        let phases = self.list.iter().map(|it| it.phase).chain(core::iter::repeat(Phase::Idle));
-        let list = priorities.into_iter().zip(phases);
-        self.list = list
-            .map(|((localities, limits), phase)| Priority { localities, limits, phase })
-            .collect();
+    /// Takes new endpoints. A priority goes on as that of the same name, wherever that was.
+    pub(super) fn replace(&mut self, priorities: Vec<Members>) {
+        let before = core::mem::take(&mut self.list).into_iter();
+        let phases: BTreeMap<PriorityName, Phase> =
+            before.map(|priority| (priority.members.name, priority.phase)).collect();
+        let list = priorities.into_iter().map(|members| {
+            let phase = phases.get(&members.name).copied().unwrap_or(Phase::Idle);
+            Priority { members, phase }
+        });
+        self.list = list.collect();
         self.current = None;
     }
 
@@ -110,17 +128,16 @@ impl Priorities {
         }
     }
 
-    /// The addresses that connections are wanted to.
-    pub(super) fn wanted(&self) -> BTreeSet<Vec<SocketAddress>> {
+    /// Whom connections are wanted to.
+    pub(super) fn wanted(&self) -> BTreeSet<Peer> {
         let started = self.list.iter().filter(|priority| priority.phase != Phase::Idle);
-        let localities = started.flat_map(|priority| &priority.localities);
+        let localities = started.flat_map(|priority| &priority.members.localities);
         localities.flat_map(|locality| locality.endpoints.iter().cloned()).collect()
     }
 
     /// Who gets the calls.
-    pub(super) fn current(&self) -> Option<(&[Locality], Arc<Limits>)> {
-        let priority = self.list.get(self.current?)?;
-        Some((&priority.localities, Arc::clone(&priority.limits)))
+    pub(super) fn current(&self) -> Option<&Members> {
+        Some(&self.list.get(self.current?)?.members)
     }
 
     pub(super) fn next_timer(&self) -> Option<Time> {
@@ -135,8 +152,9 @@ impl Priorities {
 impl Priority {
     fn state(&self, connections: &Connections) -> State {
         let mut state = State::Failed;
-        for addresses in self.localities.iter().flat_map(|locality| &locality.endpoints) {
-            match connections.link(addresses) {
+        let localities = self.members.localities.iter();
+        for peer in localities.flat_map(|locality| &locality.endpoints) {
+            match connections.link(peer) {
                 Some((_, Link::Ready)) => return State::Ready,
                 Some((_, Link::Failed(_))) => {}
                 Some((_, Link::Connecting)) | None => state = State::Connecting,

@@ -1,6 +1,7 @@
 //! Where calls to a cluster can go, from a configuration.
 
 use alloc::{
+    format,
     string::{String, ToString as _},
     sync::Arc,
     vec::Vec,
@@ -8,9 +9,13 @@ use alloc::{
 
 use xds_core::{ResourceName, Time, proto::Locality as LocalityName};
 
-use super::Balancer;
+use super::{
+    Balancer, Way,
+    picker::Limits,
+    priority::{Locality as Together, Members},
+};
 use crate::{
-    cluster::Cluster,
+    cluster::{BalancingPolicy, Cluster},
     dependencies::{Children, ClusterConfiguration, Endpoints, FollowedClusters},
     endpoint::{ClusterLoadAssignment, Endpoint, Health, Locality},
     router::Failure,
@@ -32,33 +37,122 @@ pub fn leaves<'a>(
     }
 }
 
+/// One of the clusters that calls are balanced over.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Source<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Its endpoints.
+    pub endpoints: &'a ClusterLoadAssignment,
+    /// How they are connected to, or why they cannot be.
+    pub way: Result<Way, String>,
+}
+
+/// Whether localities count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Localities {
+    ByWeight,
+    AreOne,
+}
+
+impl<'a> Source<'a> {
+    /// A cluster whose endpoints are connected to in the one way that there is.
+    #[must_use]
+    pub const fn new(cluster: &'a Cluster, endpoints: &'a ClusterLoadAssignment) -> Self {
+        Self { cluster, endpoints, way: Ok(Way(0)) }
+    }
+
+    /// Says how they are connected to, or why they cannot be.
+    #[must_use]
+    pub fn with_way(self, way: Result<Way, String>) -> Self {
+        Self { way, ..self }
+    }
+
+    /// Its priorities, in order: one that fails, if calls cannot go to it.
+    pub(super) fn priorities(&self, limits: &Arc<Limits>) -> Vec<Members> {
+        let (way, how) = match self.usable() {
+            Ok(usable) => usable,
+            Err(why) => {
+                let (name, limits) = ((self.cluster.name.clone(), 0), Arc::clone(limits));
+                let failure = Some(why);
+                return Vec::from([Members { name, localities: Vec::new(), limits, failure }]);
+            }
+        };
+        let priorities = self.endpoints.priorities.iter().enumerate();
+        let members = priorities.map(|(index, localities)| {
+            let mut own: Vec<Together> = Vec::new();
+            for locality in localities {
+                let endpoints = locality.endpoints.iter().filter(|it| it.health.takes_calls());
+                let peers = endpoints.map(|it| (way, it.addresses.clone()));
+                match own.last_mut().filter(|_| how == Localities::AreOne) {
+                    Some(all) => all.endpoints.extend(peers),
+                    None => {
+                        own.push(Together { weight: locality.weight, endpoints: peers.collect() });
+                    }
+                }
+            }
+            let (name, limits) = ((self.cluster.name.clone(), index), Arc::clone(limits));
+            Members { name, localities: own, limits, failure: None }
+        });
+        members.collect()
+    }
+
+    fn usable(&self) -> Result<(Way, Localities), String> {
+        let how = localities_of(self.cluster)?;
+        Ok((self.way.clone()?, how))
+    }
+}
+
+fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
+    match &cluster.balancing {
+        BalancingPolicy::RoundRobin => Ok(Localities::AreOne),
+        BalancingPolicy::Localities(inner) if **inner == BalancingPolicy::RoundRobin => {
+            Ok(Localities::ByWeight)
+        }
+        _ => {
+            let name = &cluster.name;
+            Err(format!("cluster `{name}` asks for a way to balance calls that is not supported"))
+        }
+    }
+}
+
 impl Balancer {
-    /// Takes what is known of a cluster, as [`update`](Self::update) does.
+    /// Takes what is known of a cluster, as [`update`](Self::update) does. `way` says how the endpoints of each
+    /// cluster that calls go to are connected to, or why they cannot be.
     ///
     /// # Errors
     ///
-    /// How calls to it fail: it cannot be used, or asks for a policy that is not here.
+    /// How calls to it fail, since it cannot be had. Everything is as it was.
     pub fn configure(
         &mut self,
         clusters: &FollowedClusters,
         cluster: &ResourceName,
+        mut way: impl FnMut(&ClusterConfiguration) -> Result<Way, String>,
         now: Time,
     ) -> Result<(), Failure> {
         let cluster = clusters.cluster(cluster)?;
-        let mut sources: Vec<(Arc<Cluster>, Arc<ClusterLoadAssignment>)> = Vec::new();
+        let mut found = Vec::new();
         for leaf in leaves(clusters, cluster) {
-            let Children::Leaf(found) = &leaf.children else { continue };
-            let endpoints = match &found.endpoints {
+            let Children::Leaf(children) = &leaf.children else { continue };
+            let endpoints = match &children.endpoints {
                 Endpoints::Known(endpoints) => Arc::clone(endpoints),
                 Endpoints::Dns(address) => Arc::new(behind(&leaf.cluster.name, address)),
-                Endpoints::Missing => continue,
+                Endpoints::Missing => Arc::new(nobody(&leaf.cluster.name)),
             };
-            sources.push((Arc::clone(&leaf.cluster), endpoints));
+            found.push((leaf, endpoints, way(leaf)));
         }
-        let sources: Vec<_> =
-            sources.iter().map(|(cluster, endpoints)| (&**cluster, &**endpoints)).collect();
-        self.update(&sources, now).map_err(|why| cluster.failure(why.to_string()))
+        let sources = found.iter().map(|(leaf, endpoints, way)| {
+            Source::new(&leaf.cluster, endpoints).with_way(way.clone())
+        });
+        self.update(&sources.collect::<Vec<_>>(), now);
+        Ok(())
     }
+}
+
+/// No endpoints at all.
+fn nobody(cluster: &ResourceName) -> ClusterLoadAssignment {
+    ClusterLoadAssignment { name: cluster.clone(), priorities: Vec::new(), drops: Vec::new() }
 }
 
 /// The one endpoint behind a name (A37).

@@ -11,6 +11,7 @@ use xds_routing::{
     Random,
     balancer::{
         Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, EndpointPick,
+        Source,
     },
 };
 
@@ -75,7 +76,7 @@ proptest! {
                         list.iter().map(|(p, w, ports)| (*p, *w, ports.as_slice())).collect();
                     known = list.iter().flat_map(|it| it.2).map(|port| *port as u16).collect();
                     let endpoints = judged_endpoints(&schema(&list));
-                    balancer.update(&[(&a_cluster(), &endpoints)], now).expect("a policy");
+                    balancer.update(&[Source::new(&a_cluster(), &endpoints)], now);
                 }
                 Step::Connection(which, is_well) => {
                     let open: Vec<_> = made.iter().filter(|it| it.1.1 != Made::Gone).collect();
@@ -97,7 +98,7 @@ proptest! {
             balancer.handle_timeout(now);
             while let Some(output) = balancer.poll_output() {
                 match output {
-                    BalancerOutput::Connect(id, addresses) => {
+                    BalancerOutput::Connect(id, _, addresses) => {
                         let before = made.insert(id, (addresses[0].port, Made::Trying));
                         prop_assert!(before.is_none_or(|it| it.1 == Made::Gone), "{before:?}");
                     }

@@ -1,6 +1,7 @@
 //! Endpoints of clusters in virtual time: who is connected to, and who gets calls.
 
 mod any_order;
+mod members;
 mod rig;
 #[path = "../support/mod.rs"]
 mod support;
@@ -12,10 +13,10 @@ use std::{
 
 use rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
 use support::*;
-use xds_core::{ResourceName, Time};
+use xds_core::ResourceName;
 use xds_routing::{
     Rules,
-    balancer::{Balancer, BalancerTimes, CallCounters, ConnectionEvent},
+    balancer::{Balancer, BalancerTimes, CallCounters, ConnectionEvent, Source},
     cluster::{Cluster, Discovery},
     proto::envoy::{
         config::{cluster::v3 as cds, core::v3::HealthStatus, endpoint::v3 as eds},
@@ -229,13 +230,11 @@ fn calls_beyond_the_limit_are_not_tried() {
     let mut driver = Driver::new(&[(0, 1, &[1])]);
     driver.connected(&[1]);
     let (few, endpoints) = (limited(2), judged_endpoints(&schema(&[(0, 1, &[1])])));
-    driver.balancer.update(&[(&few, &endpoints)], driver.now).unwrap();
-    driver.follow();
+    driver.balance(&[Source::new(&few, &endpoints)]);
     let (first, second) = (driver.pick().unwrap(), driver.pick().unwrap());
     assert_eq!(driver.pick().unwrap_err(), "TooMany");
     // The count goes on over updates.
-    driver.balancer.update(&[(&few, &endpoints)], driver.now).unwrap();
-    driver.follow();
+    driver.balance(&[Source::new(&few, &endpoints)]);
     assert_eq!(driver.pick().unwrap_err(), "TooMany");
     drop((first, second));
     assert!(driver.pick().is_ok());
@@ -266,8 +265,7 @@ fn balancers_share_a_limit() {
         let mut driver = Driver::new(&[(0, 1, &[1])]);
         driver.balancer = Balancer::new(BalancerTimes::default(), 1)
             .with_counters(Arc::<Shared>::clone(&counters));
-        driver.balancer.update(&[(cluster, &endpoints)], driver.now).unwrap();
-        driver.follow();
+        driver.balance(&[Source::new(cluster, &endpoints)]);
         driver.connected(&[1]);
         driver
     });
@@ -284,24 +282,11 @@ fn the_clusters_of_an_aggregate_come_one_after_the_other() {
     let (first, second) = (judged_endpoints(&first), judged_endpoints(&second));
     let mut driver = Driver::new(&[]);
     let cluster = a_cluster();
-    driver.balancer.update(&[(&cluster, &first), (&cluster, &second)], driver.now).unwrap();
-    driver.follow();
+    driver.balance(&[Source::new(&cluster, &first), Source::new(&cluster, &second)]);
     for port in [1, 2] {
         driver.fails(port);
     }
     assert_eq!(driver.log(), "+1 +2 +3");
     driver.connected(&[3]);
     assert_eq!(driver.serving(), [3].into());
-}
-
-#[test]
-fn a_policy_that_is_not_here_is_refused() {
-    let mut schema = cluster_schema("c");
-    schema.lb_policy = cds::cluster::LbPolicy::RingHash as i32;
-    let ring = Cluster::from_schema(&schema, &Rules::default()).expect("a cluster");
-    let endpoints = judged_endpoints(&self::schema(&[(0, 1, &[1])]));
-    let mut balancer = Balancer::new(BalancerTimes::default(), 0);
-    let refused = balancer.update(&[(&ring, &endpoints)], Time::ZERO).unwrap_err();
-    assert!(refused.to_string().starts_with("cluster `c` asks for"), "{refused}");
-    assert!(balancer.poll_output().is_none());
 }

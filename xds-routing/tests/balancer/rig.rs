@@ -10,7 +10,7 @@ use xds_routing::{
     Random, Rules,
     balancer::{
         Balancer, BalancerOutput, BalancerTimes, CallPermit, ConnectionEvent, ConnectionId,
-        EndpointPick, Picker,
+        EndpointPick, Picker, Source,
     },
     cluster::Cluster,
     endpoint::ClusterLoadAssignment,
@@ -83,7 +83,7 @@ impl Driver {
     pub(crate) fn new(localities: &[(u32, u32, &[u32])]) -> Self {
         let mut balancer = Balancer::new(BalancerTimes::default(), 1);
         let endpoints = judged_endpoints(&schema(localities));
-        balancer.update(&[(&a_cluster(), &endpoints)], Time::ZERO).expect("a policy that is here");
+        balancer.update(&[Source::new(&a_cluster(), &endpoints)], Time::ZERO);
         let Some(BalancerOutput::Pick(picker)) = balancer.poll_output() else {
             panic!("a picker comes first")
         };
@@ -95,14 +95,18 @@ impl Driver {
 
     pub(crate) fn update(&mut self, schema: &eds::ClusterLoadAssignment) {
         let endpoints = judged_endpoints(schema);
-        self.balancer.update(&[(&a_cluster(), &endpoints)], self.now).expect("a policy");
+        self.balance(&[Source::new(&a_cluster(), &endpoints)]);
+    }
+
+    pub(crate) fn balance(&mut self, sources: &[Source<'_>]) {
+        self.balancer.update(sources, self.now);
         self.follow();
     }
 
     pub(crate) fn follow(&mut self) {
         while let Some(output) = self.balancer.poll_output() {
             match output {
-                BalancerOutput::Connect(id, addresses) => {
+                BalancerOutput::Connect(id, _, addresses) => {
                     self.ports.insert(id, addresses[0].port);
                     self.log.push(format!("+{}", addresses[0].port));
                 }

@@ -1,0 +1,127 @@
+//! The clusters that an aggregate is made of: each with its own policy, and reached in its own way (A75).
+
+use xds_core::Time;
+use xds_routing::{
+    Random, Rules,
+    balancer::{
+        Balancer, BalancerOutput, BalancerTimes, ConnectionEvent, ConnectionId, EndpointPick,
+        Picker, Source, Way,
+    },
+    cluster::Cluster,
+    proto::envoy::config::cluster::v3 as cds,
+};
+
+use crate::rig::{Driver, a_cluster, cluster_schema, judged_endpoints, schema};
+
+/// One that asks for a policy that is not here.
+fn of_a_ring() -> Cluster {
+    let mut schema = cluster_schema("ring");
+    schema.lb_policy = cds::cluster::LbPolicy::RingHash as i32;
+    Cluster::from_schema(&schema, &Rules::default()).expect("a cluster")
+}
+
+fn named(name: &str) -> Cluster {
+    Cluster::from_schema(&cluster_schema(name), &Rules::default()).expect("a cluster")
+}
+
+#[test]
+fn calls_to_a_policy_that_is_not_here_fail() {
+    let (ring, endpoints) = (of_a_ring(), judged_endpoints(&schema(&[(0, 1, &[1])])));
+    let mut driver = Driver::new(&[(0, 1, &[1])]);
+    driver.connected(&[1]);
+    driver.balance(&[Source::new(&ring, &endpoints)]);
+    let why = driver.pick().unwrap_err();
+    assert_eq!(why, "cluster `ring` asks for a way to balance calls that is not supported");
+    assert_eq!(driver.log(), "+1 -1", "nobody is connected to");
+}
+
+#[test]
+fn a_member_that_cannot_be_used_fails_alone() {
+    let at = |port| judged_endpoints(&schema(&[(0, 1, &[port])]));
+    let (elsewhere, good, better) = (at(1), at(3), at(4));
+    let (ring, bare, plain, spare) = (of_a_ring(), named("bare"), named("plain"), named("spare"));
+    let refused = Source::new(&bare, &elsewhere).with_way(Err("no roots".into()));
+    let mut driver = Driver::new(&[]);
+    driver.balance(&[Source::new(&ring, &elsewhere), refused.clone(), Source::new(&plain, &good)]);
+    assert_eq!(driver.log(), "+3", "those before it are no reason to wait");
+    driver.connected(&[3]);
+    assert_eq!(driver.serving(), [3].into());
+
+    // Wherever it stands, and whether it could be used before.
+    driver.balance(&[Source::new(&plain, &good), refused.clone(), Source::new(&spare, &better)]);
+    assert_eq!((driver.log().as_str(), driver.serving()), ("", [3].into()));
+    driver.is(3, ConnectionEvent::Closed);
+    driver.fails(3);
+    assert_eq!(driver.log(), "+4");
+    driver.connected(&[4]);
+    assert_eq!(driver.serving(), [4].into());
+    driver.balance(&[Source::new(&plain, &elsewhere), refused.clone()]);
+    driver.fails(1);
+    assert_eq!(driver.pick().unwrap_err(), "no roots", "the last one says why");
+
+    // All of them, then it is good again.
+    driver.balance(&[refused, Source::new(&ring, &elsewhere)]);
+    assert!(driver.pick().unwrap_err().contains("not supported"));
+    driver.log();
+    driver.balance(&[Source::new(&plain, &elsewhere), Source::new(&plain, &good)]);
+    driver.connected(&[1]);
+    assert_eq!(driver.serving(), [1].into());
+    println!("covers: B30b");
+}
+
+/// What a balancer says.
+fn outputs(balancer: &mut Balancer) -> (Picker, Vec<(ConnectionId, Way)>, Vec<ConnectionId>) {
+    let (mut picker, mut made, mut ended) = (None, Vec::new(), Vec::new());
+    while let Some(output) = balancer.poll_output() {
+        match output {
+            BalancerOutput::Pick(newest) => picker = Some(newest),
+            BalancerOutput::Connect(id, way, _) => made.push((id, way)),
+            BalancerOutput::Disconnect(id) => ended.push(id),
+            other => panic!("{other:?}"),
+        }
+    }
+    (picker.expect("one for each input"), made, ended)
+}
+
+fn picked(picker: &Picker) -> Option<ConnectionId> {
+    match picker.pick(&mut Random::new(0)) {
+        EndpointPick::Endpoint(id, _) => Some(id),
+        _ => None,
+    }
+}
+
+/// An address that is reached in two ways is two endpoints. Whoever serves goes on until the other way is there, or is
+/// known not to lead there.
+#[test]
+fn an_endpoint_is_reached_in_the_way_of_its_cluster() {
+    let endpoints = judged_endpoints(&schema(&[(0, 1, &[1])]));
+    let cluster = a_cluster();
+    let by = |way| Source::new(&cluster, &endpoints).with_way(Ok(Way(way)));
+    let mut balancer = Balancer::new(BalancerTimes::default(), 0);
+    balancer.update(&[by(1)], Time::ZERO);
+    let (_, made, _) = outputs(&mut balancer);
+    let [(first, Way(1))] = made[..] else { panic!("{made:?}") };
+    balancer.handle_connection(first, ConnectionEvent::Connected, Time::ZERO);
+    assert_eq!(picked(&outputs(&mut balancer).0), Some(first));
+
+    balancer.update(&[by(2)], Time::ZERO);
+    let (picker, made, ended) = outputs(&mut balancer);
+    let [(second, Way(2))] = made[..] else { panic!("{made:?}") };
+    assert_eq!((picked(&picker), ended.as_slice()), (Some(first), [].as_slice()));
+    balancer.handle_connection(second, ConnectionEvent::Connected, Time::ZERO);
+    let (picker, _, ended) = outputs(&mut balancer);
+    assert_eq!((picked(&picker), ended.as_slice()), (Some(second), [first].as_slice()));
+
+    balancer.update(&[by(3)], Time::ZERO);
+    let (_, made, _) = outputs(&mut balancer);
+    balancer.handle_connection(made[0].0, ConnectionEvent::Failed("no".into()), Time::ZERO);
+    let (picker, _, ended) = outputs(&mut balancer);
+    assert_eq!((picked(&picker), ended.as_slice()), (None, [second].as_slice()));
+
+    // Two members reach the same address, each in its own way.
+    balancer.update(&[by(4), by(5)], Time::ZERO);
+    let (_, made, _) = outputs(&mut balancer);
+    let ways: Vec<_> = made.iter().map(|(_, way)| *way).collect();
+    assert_eq!(ways, [Way(4), Way(5)]);
+    println!("covers: B30b");
+}
