@@ -9,7 +9,10 @@ use http::{
     uri::{PathAndQuery, Scheme},
 };
 use hyper::{body::Incoming, client::conn::http2::SendRequest};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout_at},
+};
 use tonic::{Status, body::Body};
 use xds_routing::{
     Call,
@@ -36,10 +39,20 @@ enum Patience {
     WaitForReady,
 }
 
+/// A call. One that fails has let others go on before it says so: what it failed for is theirs to mend, and whoever asks
+/// again and again may have the only thread that there is.
 pub(crate) async fn call(
     shared: Arc<Shared>,
     request: Request<Body>,
 ) -> Result<Response<CallBody>, Status> {
+    let called = make(shared, request).await;
+    if called.is_err() {
+        yield_now().await;
+    }
+    called
+}
+
+async fn make(shared: Arc<Shared>, request: Request<Body>) -> Result<Response<CallBody>, Status> {
     let began = Instant::now();
     let patience = match request.extensions().get::<WaitForReady>() {
         Some(WaitForReady) => Patience::WaitForReady,

@@ -238,3 +238,19 @@ async fn no_route_has_a_note() {
     assert!(message.ends_with(note), "{message}");
     println!("covers: S3.095 S3.098");
 }
+
+/// Who asks again and again leaves time for whoever is to make it better, also where there is one thread for all.
+#[tokio::test]
+async fn calls_that_fail_at_once_let_others_go_on() {
+    let world = World::new().await;
+    let mut client = world.health();
+    failure(&world).await;
+    check(&mut client, &[]).await.expect_err("there is nothing");
+    let other = tokio::spawn(async {});
+    let mut calls = 0;
+    while !other.is_finished() && calls < 10_000 {
+        client.check(HealthCheckRequest::default()).await.expect_err("there is nothing");
+        calls += 1;
+    }
+    assert!(other.is_finished(), "{calls} calls");
+}
