@@ -301,3 +301,6 @@ async fn try_send(
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
+    select,
+    sync::{Notify, watch},
     time::sleep,
 };
 use tonic::{Code, Request};
@@ -39,38 +41,43 @@ fn to(name: &str) -> Vec<Route> {
 /// Stands before a backend and sees how many connections there are.
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
-    open: Arc<AtomicUsize>,
+    open: watch::Sender<usize>,
+    slammed: Arc<Notify>,
 }
 
 impl Door {
     pub(crate) async fn to(backend: &Backend) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let open = Arc::<AtomicUsize>::default();
-        let (count, behind) = (Arc::clone(&open), backend.address);
+        let (open, slammed) = (watch::Sender::new(0), Arc::<Notify>::default());
+        let (count, behind, shut) = (open.clone(), backend.address, Arc::clone(&slammed));
         tokio::spawn(async move {
             while let Ok((mut outside, _)) = listener.accept().await {
-                let count = Arc::clone(&count);
-                count.fetch_add(1, Ordering::SeqCst);
+                let (count, shut) = (count.clone(), Arc::clone(&shut));
+                count.send_modify(|count| *count += 1);
                 tokio::spawn(async move {
                     if let Ok(mut inside) = TcpStream::connect(behind).await {
-                        let _ = copy_bidirectional(&mut outside, &mut inside).await;
+                        select! {
+                            _ = copy_bidirectional(&mut outside, &mut inside) => {}
+                            () = shut.notified() => {}
+                        }
                     }
-                    count.fetch_sub(1, Ordering::SeqCst);
+                    count.send_modify(|count| *count -= 1);
                 });
             }
         });
-        Self { address, open }
+        Self { address, open, slammed }
+    }
+
+    /// Ends all connections that there are.
+    pub(crate) fn slam(&self) {
+        self.slammed.notify_waiters();
     }
 
     /// Until there are so many connections.
     pub(crate) async fn has(&self, connections: usize) {
-        soon(async {
-            while self.open.load(Ordering::SeqCst) != connections {
-                sleep(Duration::from_millis(1)).await;
-            }
-        })
-        .await;
+        let mut open = self.open.subscribe();
+        soon(open.wait_for(|open| *open == connections)).await.expect("it counts them");
     }
 }
 

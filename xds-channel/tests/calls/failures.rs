@@ -227,18 +227,6 @@ async fn an_endpoint_that_goes_loses_no_call_that_it_has_not_seen() {
     assert!(second.calls() >= 200 - 2, "{}", second.calls());
 }
 
-/// A call without a route says whose configuration it is.
-#[tokio::test]
-async fn no_route_has_a_note() {
-    let world = World::new().await;
-    let note = "(resolution note: xDS node ID: node-1)";
-    world.apply(Change::new().routes(vec![route(path("/s/m"), cluster("c"))]).cluster("c").0).await;
-    let message = failure(&world).await;
-    assert!(message.starts_with("no route of virtual host"), "{message}");
-    assert!(message.ends_with(note), "{message}");
-    println!("covers: S3.095 S3.098");
-}
-
 /// Who asks again and again leaves time for whoever is to make it better, also where there is one thread for all.
 #[tokio::test]
 async fn calls_that_fail_at_once_let_others_go_on() {

@@ -8,6 +8,7 @@ mod connections;
 mod endings;
 mod failures;
 mod faults;
+mod notes;
 mod order;
 mod routes;
 mod secured;

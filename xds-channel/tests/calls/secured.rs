@@ -297,9 +297,11 @@ async fn what_a_cluster_asks_for_has_to_be_there() {
         let refused = check(&mut world.health_with(options), &[]).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable, "{refused}");
         assert!(refused.message().contains(why), "{why}: {refused}");
+        let note = "(resolution note: xDS node ID: node-1)";
+        assert!(refused.message().ends_with(note), "{refused}");
     }
     assert_eq!(backend.calls(), 0);
-    println!("covers: B24");
+    println!("covers: B24 S3.090 S3.091 S3.095");
 }
 
 /// What was last good in the files of certificate providers serves connections while what is in them is not, and

@@ -34,7 +34,7 @@ use tonic_health::{
 use tower_service::Service;
 use xds_channel::{ChannelOptions, XdsChannel};
 use xds_core::{
-    client::{ClientConfig, ManagementServer as Upstream, Node},
+    client::{ClientConfig, ManagementServer as Upstream, Node, Profile},
     proto::Locality,
     server::{ServerConfig, Transaction},
     types,
@@ -75,11 +75,17 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with_profile(Profile::grpc()).await
+    }
+
+    /// The client has this profile.
+    pub(crate) async fn with_profile(profile: Profile) -> Self {
         let server = ManagementServer::start(ServerConfig::default(), ServerOptions::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(server.serve(listener));
         let mut config = ClientConfig::new(Node::new("node-1"), Upstream::new(address.to_string()))
+            .with_profile(profile)
             .with_type(Listeners::default())
             .with_type(RouteConfigurations::default())
             .with_type(Clusters::default())

@@ -1,0 +1,45 @@
+//! What no configuration that a channel gets to see leads to.
+
+#[path = "../../../xds-routing/tests/support/mod.rs"]
+mod support;
+
+use std::{collections::BTreeMap, sync::Mutex};
+
+use support::{api_listener, cluster, manager, prefix, rds, route, valid};
+use tokio::sync::watch;
+use tonic::Code;
+use xds_routing::{
+    Random, Rules, dependencies::DependencyManager, listener::Listener, router::Router,
+};
+
+use super::*;
+
+fn request() -> Request<Body> {
+    Request::builder().uri("http://shop/s/m").body(Body::empty()).expect("a request")
+}
+
+/// A route leads to a cluster that nobody follows: the status is the one for a bug, as for no other failure (B26).
+#[tokio::test]
+async fn a_cluster_that_nobody_knows_of_is_internal() {
+    let listener = api_listener("shop", &manager(rds("routes")));
+    let listener = Listener::from_schema(&listener, &Rules::default()).expect("a listener");
+    let connections = listener.api().expect("one of clients");
+    let routes = Arc::new(valid(vec![route(prefix(""), cluster("c"))]));
+    let table = Table {
+        router: Router::new(routes, "shop", connections).expect("a virtual host"),
+        clusters: BTreeMap::new(),
+        note: DependencyManager::new("shop", "shop", "node-1").clusters().note().clone(),
+    };
+    let (_routing, routing) = watch::channel(Routing::Known(Arc::new(table)));
+    let shared = Shared {
+        routing,
+        authority: "shop".parse().expect("an authority"),
+        node_id: "node-1".into(),
+        random: Mutex::new(Random::new(0)),
+    };
+    let status = call(Arc::new(shared), request()).await.expect_err("it cannot go anywhere");
+    assert_eq!(status.code(), Code::Internal);
+    let why = "cluster `c` is not known (resolution note: xDS node ID: node-1)";
+    assert_eq!(status.message(), why);
+    println!("covers: S3.090 S3.095 B26");
+}

@@ -1,0 +1,216 @@
+//! Whatever a call fails of, it says what is wrong between client and management server (gRFC A88).
+
+use core::time::Duration;
+
+use prost::Message as _;
+use tonic::{Code, Request, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use xds_channel::{WaitForReady, XdsChannel};
+use xds_core::{
+    client::{DataErrorPolicy, Profile},
+    server::StatusCode,
+    types,
+};
+use xds_routing::proto::envoy::config::{
+    endpoint::v3::ClusterLoadAssignment,
+    route::v3::{
+        NonForwardingAction, Route, header_matcher::HeaderMatchSpecifier as Header, route::Action,
+    },
+};
+
+use crate::{
+    connections::Door,
+    failures::aggregate,
+    support::*,
+    world::{Backend, Change, World, check, nobody, soon},
+};
+
+/// Where nothing is known to be wrong, it says whose configuration it is.
+const BARE: &str = "(resolution note: xDS node ID: node-1)";
+
+fn to(name: &str) -> Vec<Route> {
+    vec![route(prefix(""), cluster(name))]
+}
+
+/// Calls until one fails with a status that says this. All that fail before are UNAVAILABLE as well.
+async fn fails_with(client: &mut HealthClient<XdsChannel>, why: &str) -> String {
+    let failing = async {
+        loop {
+            if let Err(status) = check(client, &[]).await {
+                assert_eq!(status.code(), Code::Unavailable, "{status}");
+                if status.message().contains(why) {
+                    return status.message().to_owned();
+                }
+            }
+        }
+    };
+    soon(failing).await
+}
+
+#[tokio::test]
+async fn routes_that_lead_nowhere() {
+    let world = World::new().await;
+    let mut client = world.health();
+    let message = fails_with(&mut client, "lds shop: does not exist").await;
+    assert!(message.contains("node-1"), "{message}");
+    world.apply(Change::new().routes(vec![route(path("/s/m"), cluster("c"))]).cluster("c").0).await;
+    let message = fails_with(&mut client, "no route of virtual host").await;
+    assert!(message.ends_with(BARE), "{message}");
+    let nowhere = Route {
+        action: Some(Action::NonForwardingAction(NonForwardingAction {})),
+        ..route(prefix(""), cluster("c"))
+    };
+    world.apply(Change::new().routes(vec![nowhere]).0).await;
+    let message = fails_with(&mut client, "does not lead to a cluster").await;
+    assert!(message.ends_with(BARE), "{message}");
+    println!("covers: S3.090 S3.095 S3.098");
+}
+
+#[tokio::test]
+async fn clusters_without_endpoints() {
+    let world = World::new().await;
+    let mut client = world.health();
+    // They never come, then come and are none, then nobody is there.
+    world.apply(Change::new().routes(to("c")).cluster("c").0).await;
+    let message = fails_with(&mut client, "eds c: does not exist").await;
+    assert!(message.starts_with("no endpoint of cluster `c`: there are no endpoints"), "{message}");
+    assert!(message.contains("node-1"), "{message}");
+    let none = ClusterLoadAssignment { cluster_name: "c".into(), ..Default::default() };
+    let mut change = Change::new();
+    change.0.set(types::CLUSTER_LOAD_ASSIGNMENT, "c", none.encode_to_vec());
+    world.apply(change.0).await;
+    let message = fails_with(&mut client, "eds c: has no localities").await;
+    assert!(message.starts_with("no endpoint of cluster `c`: there are no endpoints"), "{message}");
+    world.apply(Change::new().endpoints("c", &[nobody().await]).0).await;
+    let message = fails_with(&mut client, "connections to all endpoints failed").await;
+    assert!(message.ends_with(BARE), "{message}");
+    println!("covers: S3.090 S3.091 S3.095 S3.096 S3.098");
+}
+
+/// A cluster that goes though routes lead to it is unavailable: that it does not exist is no status of a call (B26).
+#[tokio::test]
+async fn clusters_that_go() {
+    let mut profile = Profile::grpc();
+    profile.data_errors = DataErrorPolicy::DropCached;
+    let world = World::with_profile(profile).await;
+    let backend = Backend::new().await;
+    let mut client = world.health();
+    world.apply(Change::new().routes(to("c")).at("c", &[backend.address]).0).await;
+    check(&mut client, &[]).await.expect("an answer");
+    world.apply(Change::new().without("c").0).await;
+    let message = fails_with(&mut client, "`c` cannot be used").await;
+    assert!(message.starts_with("cluster `c` cannot be used: cds c: does not exist"), "{message}");
+    assert!(message.ends_with(BARE), "{message}");
+    // The last one that another is made of.
+    let change = Change::new().routes(to("all")).cluster_as(aggregate("all", &["c"]));
+    world.apply(change.at("c", &[backend.address]).0).await;
+    soon(async { while check(&mut client, &[]).await.is_err() {} }).await;
+    world.apply(Change::new().without("c").0).await;
+    let message = fails_with(&mut client, "none of which can be had").await;
+    assert!(message.ends_with(BARE), "{message}");
+    println!("covers: S3.090 S3.091 S3.095 S3.096 S3.097 S3.098 B26");
+}
+
+/// What servers say of resources that stay in use: of the listener, of routes, and of its own cluster and endpoints.
+#[tokio::test]
+async fn ambient_errors_of_its_own_resources() {
+    let world = World::new().await;
+    let lost = nobody().await;
+    let mut client = world.health();
+    #[allow(deprecated, reason = "servers still send it")]
+    let other = with_header(prefix(""), "to", Header::ExactMatch("other".into()));
+    let list = vec![route(other, cluster("other")), route(prefix(""), cluster("all"))];
+    let change = Change::new().routes(list).cluster_as(aggregate("all", &["c"]));
+    world.apply(change.at("c", &[lost]).at("other", &[lost]).0).await;
+    fails_with(&mut client, "connections to all endpoints failed").await;
+    let mut change = Change::new();
+    for (url, name, code) in [
+        (types::LISTENER, "shop", StatusCode::PermissionDenied),
+        (types::ROUTE_CONFIGURATION, "routes", StatusCode::InvalidArgument),
+        (types::CLUSTER, "c", StatusCode::NotFound),
+        (types::CLUSTER_LOAD_ASSIGNMENT, "c", StatusCode::Internal),
+        (types::CLUSTER, "other", StatusCode::Unavailable),
+    ] {
+        change.0.set_error(url, name, code, format!("no {name}"));
+    }
+    world.apply(change.0).await;
+    let said = ["lds shop: ", "rds routes: ", "cds c: ", "eds c: "];
+    let message = soon(async {
+        loop {
+            let message = fails_with(&mut client, "resolution note").await;
+            if said.iter().all(|said| message.contains(said)) {
+                return message;
+            }
+        }
+    })
+    .await;
+    assert!(message.starts_with("no endpoint of cluster `c`: connections to all"), "{message}");
+    let (_, note) = message.split_once("(resolution note: ").expect("a note");
+    let told: Vec<_> = note.split("; ").map(|error| error.split(": ").next().unwrap()).collect();
+    assert_eq!(told, ["lds shop", "rds routes", "cds c", "eds c"], "{note}");
+
+    // That is not what is wrong with another one.
+    let status = check(&mut client, &[("to", "other")]).await.unwrap_err();
+    let (_, note) = status.message().split_once("(resolution note: ").expect("a note");
+    let told: Vec<_> = note.split("; ").map(|error| error.split(": ").next().unwrap()).collect();
+    assert_eq!(told, ["lds shop", "rds routes", "cds other"], "{note}");
+    println!("covers: S3.090 S3.091 S3.092 S3.093 S3.096 S3.097 S3.098");
+}
+
+/// Time is up while a call waits for a cluster, and while an endpoint is at it.
+#[tokio::test]
+async fn calls_whose_time_is_up() {
+    let world = World::new().await;
+    let channel = world.health();
+    let late = |patience: Option<WaitForReady>| {
+        let mut client = channel.clone();
+        let mut request = Request::new(HealthCheckRequest::default());
+        request.set_timeout(Duration::from_millis(300));
+        if let Some(patience) = patience {
+            request.extensions_mut().insert(patience);
+        }
+        async move { soon(client.check(request)).await.unwrap_err() }
+    };
+    world.apply(Change::new().routes(to("nowhere")).0).await;
+    fails_with(&mut channel.clone(), "cluster `nowhere`").await;
+    let status = late(Some(WaitForReady)).await;
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    let why = "the call took longer than it may: cluster `nowhere` cannot be used";
+    assert!(status.message().starts_with(why), "{status}");
+    assert!(status.message().ends_with(BARE), "{status}");
+
+    let slow = Backend::slow(Duration::from_secs(60)).await;
+    world.apply(Change::new().routes(to("c")).at("c", &[slow.address]).0).await;
+    let status = soon(async {
+        loop {
+            let status: Status = late(None).await;
+            if slow.calls() > 0 {
+                return status;
+            }
+        }
+    })
+    .await;
+    assert_eq!(status.code(), Code::DeadlineExceeded, "{status}");
+    assert_eq!(status.message(), format!("the call took longer than it may {BARE}"));
+    println!("covers: S3.090 S3.091 S3.095");
+}
+
+/// The connection ends in the middle of an answer; the client of xDS ends.
+#[tokio::test]
+async fn ends_that_nobody_expects() {
+    let world = World::new().await;
+    let backend = Backend::new().await;
+    let door = Door::to(&backend).await;
+    world.apply(Change::new().routes(to("c")).at("c", &[door.address]).0).await;
+    let mut client = world.health();
+    let mut watch = soon(client.watch(HealthCheckRequest::default())).await.expect("a stream");
+    soon(watch.get_mut().message()).await.unwrap().expect("a status");
+    door.slam();
+    let status = soon(watch.get_mut().message()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert!(status.message().ends_with(BARE), "{status}");
+
+    world.client.shut_down();
+    fails_with(&mut client, "has ended (resolution note: xDS node ID: node-1)").await;
+    println!("covers: S3.090 S3.091 S3.095 S3.098");
+}
