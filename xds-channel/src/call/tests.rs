@@ -1,12 +1,13 @@
-//! What no configuration that a channel gets to see leads to.
+//! What no configuration that a channel gets to see leads to, and what depends on time.
 
 #[path = "../../../xds-routing/tests/support/mod.rs"]
 mod support;
 
+use core::time::Duration;
 use std::{collections::BTreeMap, sync::Mutex};
 
 use support::{api_listener, cluster, manager, prefix, rds, route, valid};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::advance};
 use tonic::Code;
 use xds_routing::{
     Random, Rules, dependencies::DependencyManager, listener::Listener, router::Router,
@@ -42,4 +43,26 @@ async fn a_cluster_that_nobody_knows_of_is_internal() {
     let why = "cluster `c` is not known (resolution note: xDS node ID: node-1)";
     assert_eq!(status.message(), why);
     println!("covers: S3.090 S3.095 B26");
+}
+
+/// The endpoint is told how much time is left, not how much there was.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waited_has_less_time() {
+    let (parts, body) = request().into_parts();
+    let outgoing = Outgoing {
+        parts,
+        body: Replay::new(body),
+        deadline: Some(Instant::now() + Duration::from_secs(20)),
+        trial: Trial::First,
+        refused_by: None,
+    };
+    let told = || {
+        let request = outgoing.request(Scheme::HTTP).expect("all of it is there");
+        request.headers()["grpc-timeout"].to_str().expect("a text").to_owned()
+    };
+    assert_eq!(told(), "20000000u");
+    advance(Duration::from_millis(200)).await;
+    assert_eq!(told(), "19800000u");
+    advance(Duration::from_secs(60)).await;
+    assert_eq!(told(), "0n");
 }

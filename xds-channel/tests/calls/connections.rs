@@ -1,7 +1,10 @@
 //! Connections that are refused, lost or not wanted any more.
 
 use core::{
+    future::poll_fn,
+    pin::pin,
     sync::atomic::{AtomicUsize, Ordering},
+    task::Poll,
     time::Duration,
 };
 use std::{net::SocketAddr, sync::Arc};
@@ -11,7 +14,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     select,
     sync::{Notify, watch},
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -227,23 +230,23 @@ async fn a_call_that_waited_has_less_time() {
     let world = World::new().await;
     let backend = Backend::new().await;
     world.apply(Change::new().routes(to("c")).cluster("c").0).await;
-    let waiting = {
-        let mut client = world.health();
-        let mut request = Request::new(HealthCheckRequest::default());
-        request.metadata_mut().insert("grpc-timeout", "20S".parse().unwrap());
-        request.extensions_mut().insert(WaitForReady);
-        tokio::spawn(async move { client.check(request).await.map(drop) })
-    };
-    let waited = Duration::from_millis(200);
-    sleep(waited).await;
-    assert_eq!(backend.calls(), 0);
+    let mut client = world.health();
+    let mut request = Request::new(HealthCheckRequest::default());
+    request.metadata_mut().insert("grpc-timeout", "20S".parse().unwrap());
+    request.extensions_mut().insert(WaitForReady);
+    let mut waiting = pin!(client.check(request));
+    let is_waiting = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await;
+    assert!(is_waiting);
+    // It has begun, and is sent after this at the earliest.
+    let begun = Instant::now();
     world.apply(Change::new().endpoints("c", &[backend.address]).0).await;
-    soon(waiting).await.expect("no panic").expect("an answer");
+    let left = Duration::from_secs(20) - begun.elapsed();
+    assert_eq!(backend.calls(), 0, "nobody has asked for it since");
+    soon(waiting).await.expect("an answer");
     let header = backend.counted.headers.lock().unwrap()["grpc-timeout"].clone();
     let header = header.to_str().unwrap().to_owned();
     let micros: u64 = header.strip_suffix('u').expect(&header).parse().unwrap();
-    let most = u64::try_from((Duration::from_secs(20) - waited).as_micros()).unwrap();
-    assert!(micros <= most, "{micros} of {most}");
+    assert!(Duration::from_micros(micros) <= left, "{micros} us of {left:?}");
 }
 
 /// Half of the calls are dropped, and the other half is not asked again after an endpoint refused it.
