@@ -43,6 +43,7 @@
 //! | `grpc.rs` | messages as bytes, and errors in words |
 //! | `socket.rs`, `keepalive.rs` | what is set on sockets; pings |
 //! | `shorthand/`, `payload.rs` | what logs show of messages |
+//! | `guard.rs` | panics in code of the application |
 //! | `clock.rs` | the runtime's clock as the cores see it |
 #![deny(missing_docs)]
 
@@ -51,6 +52,7 @@ mod clock;
 pub mod credentials;
 pub mod csds;
 mod grpc;
+mod guard;
 mod keepalive;
 mod payload;
 pub mod runtime;

@@ -12,7 +12,7 @@ pub trait PayloadPrinter: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Only those of `out`. Bytes that do not decode are to be printed as such.
+    /// Only those of `out`. Bytes that do not decode are to be printed as such. A panic is told in the log.
     fn print(&self, type_url: &str, resource: &[u8], out: &mut dyn fmt::Write) -> fmt::Result;
 }
 

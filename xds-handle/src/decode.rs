@@ -1,7 +1,6 @@
 //! Resources as the application wants them: decoded when they arrive, once, for all their watches.
 
-use core::{any::Any, fmt, marker::PhantomData, panic::AssertUnwindSafe};
-use std::panic::catch_unwind;
+use core::{any::Any, fmt, marker::PhantomData};
 
 use bytes::Bytes;
 use prost::{Message, Name};
@@ -9,6 +8,8 @@ use xds_core::{
     TypeUrl,
     client::{Context, Rejection, ResourceType, Value},
 };
+
+use crate::guarded::rejecting_panics;
 
 /// What a resource is decoded to.
 ///
@@ -98,13 +99,7 @@ impl<T: Decode> ResourceType for Typed<T> {
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
         // One resource that a decoder cannot stand must not take all the others with it (AN-12).
-        let decoding = AssertUnwindSafe(|| T::decode(resource, context));
-        let decoded = catch_unwind(decoding).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            let text = text.unwrap_or("for no reason that it states");
-            Err(Rejection::new(format!("the decoder panicked: {text}")))
-        });
+        let decoded = rejecting_panics("the decoder", || T::decode(resource, context));
         decoded.map(|decoded| Some(Value::new(decoded)))
     }
 }

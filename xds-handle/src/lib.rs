@@ -50,13 +50,15 @@
 //! }
 //! ```
 //!
-//! Then it waits, for [`DriverSide::poll_ready`], for its transports and for
+//! Before it makes the client it has [`guard_types`] see to it that a type of the application which panics rejects a
+//! resource, and does not end the driver. Then it waits, for [`DriverSide::poll_ready`], for its transports and for
 //! [`Client::poll_timeout`](xds_core::Client::poll_timeout), and starts over.
 #![deny(missing_docs)]
 
 mod command;
 mod decode;
 mod driver;
+mod guarded;
 mod handle;
 mod review;
 mod slot;
@@ -74,6 +76,7 @@ pub use self::validated::{Deprecations, Validated, ValidatedTypes};
 pub use self::{
     decode::{Decode, Typed},
     driver::{DriverSide, Turn},
+    guarded::guard_types,
     handle::{ClientEnded, ClientHandle, NotAdded, WeakClientHandle},
     review::{NotInUpdate, Review, Reviews},
     snapshot::{FailedSnapshot, ResourceSnapshot},

@@ -30,6 +30,7 @@ use super::{
 };
 use crate::{
     grpc::with_causes,
+    guard::caught_future,
     keepalive::Keepalive,
     runtime::{Io, Shared},
     tls::{Speaks, Tls},
@@ -88,9 +89,10 @@ async fn connect_io(
     let io = match target.place {
         Place::Host(host, port) => {
             let addresses = match &options.resolver {
-                Some(resolver) => resolver.resolve(&host, port).await,
-                None => runtime.runtime().resolve(&host, port).await,
+                Some(resolver) => caught_future(|| resolver.resolve(&host, port)).await,
+                None => Some(runtime.runtime().resolve(&host, port).await),
             };
+            let addresses = addresses.ok_or_else(|| format!("resolving {host:?} panicked"))?;
             let addresses = addresses.map_err(|why| format!("cannot resolve {host:?}: {why}"))?;
             first_to_connect(addresses, keepalive, tls, runtime).await?
         }

@@ -12,7 +12,7 @@ use xds_core::{
     ChannelId, Client, Frame,
     client::{Call, ChannelError, ChannelEvent, ClientConfig, Output, TransportId},
 };
-use xds_handle::{DriverSide, Turn};
+use xds_handle::{DriverSide, Turn, guard_types};
 
 use super::{
     link::{Link, News, Reads},
@@ -61,6 +61,7 @@ impl Driver {
         let seed = options.seed.unwrap_or_else(crate::clock::entropy);
         let log = Log::new(Arc::from(config.node.id()), options.printer.clone());
         let max_response_bytes = config.limits.response_bytes;
+        let config = guard_types(config);
         Self {
             client: Client::new(config, seed, clock.now()),
             side,

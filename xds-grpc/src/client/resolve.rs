@@ -9,7 +9,7 @@ use std::io;
 /// are given (S1.034). How long that may take is bounded by
 /// [`ClientOptions::connect_timeout`](super::ClientOptions::connect_timeout).
 pub trait Resolve: Debug + Send + Sync {
-    /// The addresses of `host` with `port`. IP addresses are asked for as well.
+    /// The addresses of `host` with `port`. IP addresses are asked for as well. A panic is a failure to connect.
     fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a>;
 }
 

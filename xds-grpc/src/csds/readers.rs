@@ -1,23 +1,19 @@
 //! Who may read what a management server's clients have (M235).
 
-use core::{
-    fmt,
-    future::{Future, poll_fn},
-    pin::Pin,
-    task::Poll,
-};
-use std::{
-    collections::BTreeSet,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use core::{fmt, future::Future, pin::Pin};
+use std::{collections::BTreeSet, sync::Arc};
 
 use http::HeaderMap;
 use tokio::sync::OnceCell;
 use tonic::{Code, Status};
+use tracing::warn;
 use xds_core::{ViewName, server::StatusCode};
 
-use crate::server::{Denied, Peer};
+use crate::{
+    guard::{caught, caught_future},
+    server::{Denied, Peer},
+    shorthand::Printable,
+};
 
 /// Decides of whose configuration somebody is told (M235).
 ///
@@ -118,7 +114,7 @@ impl Readable {
     }
 
     /// The clients of which this is true. It is asked between two turns of the server, for each client that is asked
-    /// about, and has to be quick.
+    /// about, and has to be quick. If it panics, nobody is told of that client.
     #[must_use]
     pub fn clients(is_readable: impl Fn(Readee<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self::Clients(Arc::new(is_readable))
@@ -128,7 +124,11 @@ impl Readable {
         match self {
             Self::Everything => true,
             Self::Views(views) => client.view.is_some_and(|view| views.contains(view)),
-            Self::Clients(is_readable) => is_readable(client),
+            // Clients choose what it is asked about.
+            Self::Clients(is_readable) => caught(|| is_readable(client)).unwrap_or_else(|| {
+                warn!(node = %Printable(client.node_id), "who may read of this client: a panic");
+                false
+            }),
         }
     }
 }
@@ -191,18 +191,7 @@ impl Latch {
             }
         };
         // Other calls of the connection are not to end with this one.
-        let caught = catch_unwind(AssertUnwindSafe(|| authorizer.authorize(self.reader.clone())));
-        let permission = match caught {
-            Ok(mut future) => {
-                poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-                    Ok(Poll::Ready(permission)) => Poll::Ready(Some(permission)),
-                    Ok(Poll::Pending) => Poll::Pending,
-                    Err(_panic) => Poll::Ready(None),
-                })
-                .await
-            }
-            Err(_panic) => None,
-        };
+        let permission = caught_future(|| authorizer.authorize(self.reader.clone())).await;
         permission.unwrap_or_else(|| {
             Err(Denied::new(StatusCode::Internal, "the authorization of this reader failed"))
         })

@@ -38,6 +38,7 @@ use super::{
 use crate::{
     clock::Clock,
     grpc::{over_size_limit, with_causes},
+    guard::guard_references,
     runtime::{Alarm, Budget, Shared, Task},
 };
 
@@ -144,6 +145,7 @@ impl Driver {
         runtime: Shared,
     ) -> Self {
         let Audience { observations, events, health } = audience;
+        guard_references(&mut config);
         if options.authorizer.is_some() {
             config.admission = Admission::Asked;
         }

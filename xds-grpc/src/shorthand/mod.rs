@@ -26,7 +26,7 @@ use prost::Name as _;
 use xds_core::{proto, service::Variant};
 
 pub(crate) use self::text::{Printable, type_name};
-use crate::payload::PayloadPrinter;
+use crate::{guard::caught, payload::PayloadPrinter};
 
 /// How many names of a list are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,10 @@ fn payloads(
             f.write_str("; ")?;
         }
         match resource {
-            Some(resource) => printer.print(&resource.type_url, &resource.value, f)?,
+            Some(resource) => {
+                let printed = caught(|| printer.print(&resource.type_url, &resource.value, f));
+                printed.unwrap_or_else(|| f.write_str("(the printer panicked)"))?;
+            }
             None => f.write_str("heartbeat")?,
         }
     }

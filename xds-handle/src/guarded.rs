@@ -1,0 +1,90 @@
+//! Types of resources that are the application's: where one panics, a resource is rejected, and the client goes on.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use xds_core::{
+    TypeUrl,
+    client::{ClientConfig, Context, Held, Rejection, ResourceType, Value, Verdict},
+    types,
+};
+
+/// Has a panic of any type that is registered by now reject the resource which that is about (AN-12), where panics
+/// unwind. For drivers, before they make a [`Client`](xds_core::Client): types are asked in its turn.
+#[must_use]
+pub fn guard_types(mut config: ClientConfig) -> ClientConfig {
+    for registered in &mut config.types {
+        *registered = Arc::new(Guarded::new(Arc::clone(registered)));
+    }
+    config
+}
+
+/// What `judge` says, or the rejection that its panic is.
+pub(crate) fn rejecting_panics<T>(
+    who: &str,
+    judge: impl FnOnce() -> Result<T, Rejection>,
+) -> Result<T, Rejection> {
+    catch_unwind(AssertUnwindSafe(judge))
+        .unwrap_or_else(|panic| Err(Rejection::new(format!("{who} panicked: {}", text(&*panic)))))
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("for no reason that it states")
+}
+
+#[derive(Debug)]
+struct Guarded {
+    type_url: TypeUrl,
+    inner: Arc<dyn ResourceType>,
+}
+
+impl Guarded {
+    fn new(inner: Arc<dyn ResourceType>) -> Self {
+        Self { type_url: inner.type_url().clone(), inner }
+    }
+}
+
+const WHO: &str = "the resource type";
+
+impl ResourceType for Guarded {
+    fn type_url(&self) -> &TypeUrl {
+        &self.type_url
+    }
+
+    fn full_state_in_sotw(&self) -> bool {
+        let stated = catch_unwind(AssertUnwindSafe(|| self.inner.full_state_in_sotw()));
+        stated.unwrap_or_else(|_| types::is_full_state_in_sotw(self.type_url.as_str()))
+    }
+
+    fn verdict(&self) -> Verdict {
+        let stated = catch_unwind(AssertUnwindSafe(|| self.inner.verdict()));
+        stated.unwrap_or(Verdict::Validation)
+    }
+
+    fn name<'a>(&self, resource: &'a [u8]) -> Result<&'a str, Rejection> {
+        rejecting_panics(WHO, || self.inner.name(resource))
+    }
+
+    fn validate(
+        &self,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        rejecting_panics(WHO, || self.inner.validate(resource, context))
+    }
+
+    fn validate_after(
+        &self,
+        held: Held<'_>,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        rejecting_panics(WHO, || self.inner.validate_after(held, resource, context))
+    }
+}
