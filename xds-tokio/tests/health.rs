@@ -10,13 +10,14 @@ use support::{
     server::{Running, set, start, start_with, streams},
     soon,
 };
-use tonic::Code;
+use tokio::net::TcpListener;
+use tonic::{Code, transport::server::TcpIncoming};
 use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus,
 };
 
 use xds_core::server::{DrainPlan, Readiness, ServerConfig};
-use xds_tokio::ServerOptions;
+use xds_tokio::{ManagementServer, ServerOptions};
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
@@ -52,6 +53,35 @@ async fn a_server_is_well_until_it_goes_and_says_when_it_does() {
     drop(watch);
     // Nothing keeps the listener.
     soon(running.serving).await.unwrap().unwrap();
+}
+
+/// Who mounts the health service on a server of his own is told as well when ours ends, however it does.
+#[tokio::test]
+async fn a_server_whose_driver_is_dropped_is_not_well() {
+    let (server, driver) =
+        ManagementServer::driver(ServerConfig::default(), ServerOptions::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let own = tonic::transport::Server::builder().add_service(server.health());
+    tokio::spawn(own.serve_with_incoming(TcpIncoming::from(listener)));
+    let driving = tokio::spawn(driver);
+    let ask = |path| {
+        let request = HealthCheckRequest { service: ADS.into() }.encode_to_vec();
+        RawClient::ask(address, path, request)
+    };
+    let mut watch = ask(WATCH).await.unwrap();
+    // It may not have run yet.
+    while status(&mut watch).await != ServingStatus::Serving {}
+    driving.abort();
+    assert!(soon(driving).await.unwrap_err().is_cancelled());
+    assert_eq!(status(&mut watch).await, ServingStatus::NotServing);
+    let answer = ask(CHECK).await;
+    let says = match answer {
+        Ok(mut answer) => status(&mut answer).await,
+        Err(why) if why.code() == Code::NotFound => ServingStatus::ServiceUnknown,
+        Err(why) => panic!("{why}"),
+    };
+    assert_ne!(says, ServingStatus::Serving);
 }
 
 async fn refusal(running: &Running) -> (Code, String) {

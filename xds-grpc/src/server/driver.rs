@@ -204,7 +204,7 @@ impl Driver {
             self.take_some(&mut rest);
             self.obey();
             if self.phase == Phase::Ended {
-                return self.health.end().await;
+                return;
             }
             self.transmit();
             self.read_on();
@@ -477,6 +477,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.events.end();
+        self.health.end();
         // Only a driver that was dropped in mid-run still has any.
         for stream in self.streams.values() {
             stream.slot.end(Status::unavailable("the server has ended"));

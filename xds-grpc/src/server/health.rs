@@ -1,6 +1,11 @@
 //! The server's health, for those who ask over gRPC (`grpc.health.v1`).
 
-use core::iter::once;
+use core::{
+    iter::once,
+    task::{Context, Waker},
+    time::Duration,
+};
+use std::thread;
 
 use tonic_health::{
     ServingStatus,
@@ -15,6 +20,14 @@ pub(crate) struct Health {
     reporter: HealthReporter,
     /// What is told now.
     told: Option<ServingStatus>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Running,
+    Ended,
 }
 
 impl Health {
@@ -31,14 +44,37 @@ impl Health {
         }
     }
 
-    /// The server has ended. Whoever watches is told so, and not kept.
-    pub(crate) async fn end(&mut self) {
-        self.set(ServingStatus::NotServing).await;
-        for name in names() {
-            self.reporter.clear_service_status(name).await;
+    /// The server has ended, if only because its driver was dropped. Whoever watches is told so, and not kept.
+    pub(crate) fn end(&mut self) {
+        if core::mem::replace(&mut self.phase, Phase::Ended) == Phase::Ended {
+            return;
+        }
+        let mut health = self.clone();
+        let mut ending = Box::pin(async move {
+            health.set(ServingStatus::NotServing).await;
+            for name in names() {
+                health.reporter.clear_service_status(name).await;
+            }
+        });
+        // The reporter waits for nothing but others that look at it in the same moment, and for a task that has had
+        // its share. There may be no runtime any more that waited with it.
+        let mut poll = move || {
+            let mut cx = Context::from_waker(Waker::noop());
+            ending.as_mut().poll(&mut cx).is_pending()
+        };
+        if poll() {
+            // Where there can be no more threads, nobody is told.
+            let _ = thread::Builder::new().name("health".into()).spawn(move || {
+                while poll() {
+                    thread::sleep(PAUSE);
+                }
+            });
         }
     }
 }
+
+/// How long others may look meanwhile.
+const PAUSE: Duration = Duration::from_millis(1);
 
 fn names() -> impl Iterator<Item = &'static str> {
     once("").chain(service_names())
