@@ -130,6 +130,24 @@ async fn each_event_goes_to_one_reader_and_the_end_to_all() {
     assert_eq!(soon(other.next()).await, None);
 }
 
+/// A reader that waited, and then does something else, is not the one that is woken for the next event.
+#[tokio::test]
+async fn who_has_stopped_waiting_takes_no_event_from_who_waits() {
+    let running = start_with(on_demand(), ServerOptions::default()).await;
+    let (mut busy, mut waiting) = (running.handle.events(), running.handle.events());
+    tokio::select! {
+        biased;
+        event = busy.next() => panic!("{event:?}"),
+        () = give_way() => {}
+    }
+    let waits = tokio::spawn(async move { waiting.next().await });
+    give_way().await;
+    let _client = delta(&running, "a").await;
+    let event = soon(waits).await.unwrap();
+    assert!(matches!(event, Some(ServerEvent::Wanted { .. })), "{event:?}");
+    drop(busy);
+}
+
 #[tokio::test]
 async fn without_an_authorizer_the_application_lets_clients_in() {
     let mut config = ServerConfig::default();

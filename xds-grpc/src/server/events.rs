@@ -6,16 +6,15 @@
 use core::{
     future::poll_fn,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker},
 };
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
 use futures_core::Stream;
-use tokio::sync::Notify;
 use xds_core::{ResourceName, StreamId, TypeUrl, ViewName, server::ServerOutput};
 
 use super::inbox::{Input, WeakInbox};
@@ -88,13 +87,17 @@ impl ServerEvent {
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     state: Mutex<State>,
-    news: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     events: VecDeque<ServerEvent>,
     readers: usize,
+    /// How many readers there have been.
+    count: u64,
+    /// Those who have asked in vain, by number. All of them are woken when there is news: one alone might have
+    /// turned to something else, beside others that wait.
+    wakers: BTreeMap<u64, Waker>,
     audience: Audience,
     phase: Phase,
 }
@@ -125,9 +128,7 @@ impl EventQueue {
         if state.readers > 0 && state.audience == Audience::Ignorant {
             state.audience = Audience::Informed;
             state.events.extend(questions);
-            let count = state.events.len();
-            drop(state);
-            (0..count).for_each(|_| self.news.notify_one());
+            wake_all(state);
         }
     }
 
@@ -136,8 +137,7 @@ impl EventQueue {
         let mut state = self.lock();
         if state.readers > 0 && state.audience == Audience::Informed {
             state.events.push_back(event);
-            drop(state);
-            self.news.notify_one();
+            wake_all(state);
         }
     }
 
@@ -153,10 +153,9 @@ impl EventQueue {
 
     /// There will be no more.
     pub(crate) fn end(&self) {
-        self.lock().phase = Phase::Ended;
-        self.news.notify_waiters();
-        // For a reader that is about to wait.
-        self.news.notify_one();
+        let mut state = self.lock();
+        state.phase = Phase::Ended;
+        wake_all(state);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -165,25 +164,23 @@ impl EventQueue {
     }
 }
 
+/// Wakes whoever waits once the lock is released.
+fn wake_all(mut state: MutexGuard<'_, State>) {
+    let wakers = core::mem::take(&mut state.wakers);
+    drop(state);
+    wakers.into_values().for_each(Waker::wake);
+}
+
 /// One reader of the queue.
 #[derive(Debug)]
 struct Reader {
     queue: Arc<EventQueue>,
     inbox: WeakInbox,
+    number: u64,
 }
 
 impl Reader {
-    async fn next(self: Arc<Self>) -> Option<ServerEvent> {
-        loop {
-            let news = self.queue.news.notified();
-            if let Poll::Ready(event) = self.take() {
-                return event;
-            }
-            news.await;
-        }
-    }
-
-    fn take(&self) -> Poll<Option<ServerEvent>> {
+    fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<ServerEvent>> {
         let mut state = self.queue.lock();
         match state.events.pop_front() {
             Some(event) => {
@@ -197,13 +194,11 @@ impl Reader {
                 }
                 Poll::Ready(Some(event))
             }
-            None if state.phase == Phase::Ended => {
-                drop(state);
-                // Other readers are to end as well.
-                self.queue.news.notify_one();
-                Poll::Ready(None)
+            None if state.phase == Phase::Ended => Poll::Ready(None),
+            None => {
+                state.wakers.insert(self.number, cx.waker().clone());
+                Poll::Pending
             }
-            None => Poll::Pending,
         }
     }
 
@@ -218,15 +213,12 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.readers -= 1;
+        state.wakers.remove(&self.number);
         if state.readers == 0 {
             state.events.clear();
             state.audience = Audience::Ignorant;
             drop(state);
             self.tell_of_room();
-        } else {
-            drop(state);
-            // It may have been woken for an event that it has not taken.
-            self.queue.news.notify_one();
         }
     }
 }
@@ -240,21 +232,21 @@ impl Drop for Reader {
 /// [pass by](ServerEvent::Aside) meanwhile are lost.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct ServerEvents {
-    reader: Arc<Reader>,
-    next: Pin<Box<dyn Future<Output = Option<ServerEvent>> + Send>>,
+    reader: Reader,
 }
 
 impl ServerEvents {
     pub(crate) fn new(queue: Arc<EventQueue>, inbox: WeakInbox) -> Self {
         let mut state = queue.lock();
         state.readers += 1;
-        let is_first = state.readers == 1;
+        state.count += 1;
+        let (is_first, number) = (state.readers == 1, state.count);
         drop(state);
-        let reader = Arc::new(Reader { queue, inbox });
+        let reader = Reader { queue, inbox, number };
         if is_first && let Some(inbox) = reader.inbox.upgrade() {
             inbox.send(Input::EventsWanted);
         }
-        Self { next: Box::pin(Arc::clone(&reader).next()), reader }
+        Self { reader }
     }
 
     /// The next event; `None` once the server has ended. Cancel safe.
@@ -266,10 +258,8 @@ impl ServerEvents {
 impl Stream for ServerEvents {
     type Item = ServerEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerEvent>> {
-        let event = ready!(self.next.as_mut().poll(cx));
-        self.next = Box::pin(Arc::clone(&self.reader).next());
-        Poll::Ready(event)
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ServerEvent>> {
+        self.reader.poll_next(cx)
     }
 }
 
