@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 34] = [
+const MENDED: [(&str, &str, &str); 36] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -176,6 +176,16 @@ const MENDED: [(&str, &str, &str); 34] = [
         "what one server sent is used since the verdict on it, though another one was read meanwhile (IC7, the rule was wrong)",
         "servers=2 types=2 names=1 latency=300ms operations=20 verdicts=Soon actions={delete,set-back,empty,slow-watcher,watch-when-told} faults={wake-for-nothing,reset,end,hang,half-open,block-requests,restart-server,restart-client}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACAABAAQBCQAAAAAAAQAMAAAAAAEAAwABAAABAAMAAAAAAQAQAAAAAAEHCg",
+    ),
+    (
+        "nor is who accepts something since, unless that took along what was rejected (IS11)",
+        "clients=2 variant=delta types=1 names=6 operations=20 actions={watch-all,unwatch,watch-again,delete,set-bad,empty,slow-watcher,watch-when-told,set-error,watch-many} faults={starve,reset,refuse,hang,block-requests,lag,go-away,clock-jump,narrow,clog,other-replica}",
+        "AAABAAMAAAMAAQAAAAACAAEAAAAAAAABAAMAAAAAAQAYAAAAAAEACQAAAAABAAgAAAIAAQUYAAAEAAEKBAEAAAABBgAAAAAAAQAEAAAAAAEEDAAAAAE",
+    ),
+    (
+        "who is moved and rejects what the other view has is not told again of what it has accepted to be gone (IS11)",
+        "clients=2 variant=delta types=1 names=3 operations=20 views=2 actions={watch-all,watch-again,delete,set-bad,set-for-a-while,move}",
+        "AAABAAEAAAAAAQAJAQAAAAEABAEAAAABAAQAAAAAAQAHAAACAAEECQAAAAABAAEAAAEAAQAGAAAAAAEEAAAAAAABAAkB",
     ),
 ];
 

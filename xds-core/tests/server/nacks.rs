@@ -70,6 +70,46 @@ fn nacks() {
             set cds c=2
             d< cds changed -a c=2",
         ),
+        // Nor if it accepts something since that does not take along what was rejected.
+        (
+            "M107 IS11",
+            "
+            set cds b=1 c=1
+            2d> cds +*
+            2d< cds first b=1 c=1
+            d> cds +a +b
+            d< cds first b=1 -a
+            d> cds ack
+            set cds a=bad -b -c
+            d< cds changed a=bad -b
+            d> cds +*
+            d> cds nack
+            d< cds resubscribed a=bad
+            d> cds ack
+            set cds d=1
+            d< cds changed a=bad d=1 -b",
+        ),
+        (
+            "M107 IS11 M173",
+            "
+            set cds b=1 c=1
+            2d> cds +*
+            2d< cds first b=1 c=1
+            d> cds +a +b
+            d< cds first b=1 -a
+            d> cds ack
+            set cds a=bad -b -c
+            d< cds changed a=bad -b
+            d> cds +*
+            d> cds nack
+            d< cds resubscribed a=bad
+            d> cds nack
+            set cds !b=7
+            d< cds changed !b=7
+            d> cds ack
+            set cds a=2
+            d< cds changed a=2",
+        ),
         (
             "M107 IS11",
             "

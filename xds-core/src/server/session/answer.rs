@@ -182,7 +182,9 @@ impl Turn<'_> {
             let is_told = |it: &mut Telling| it.partly.is_none() && it.last <= sent.nonce.get();
             rare.telling.take_if(is_told);
             rare.entered.take_if(|it| it.after < sent.nonce.get());
-            if rare.began <= sent.at {
+            // What was rejected before may take back to then what is told to be gone.
+            let goes_back = rare.suspects.is_some_and(|suspects| suspects.told < rare.began);
+            if rare.began <= sent.at && !goes_back {
                 rare.began = Stamp::START;
             }
         });
