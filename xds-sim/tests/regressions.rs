@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 36] = [
+const MENDED: [(&str, &str, &str); 37] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -186,6 +186,11 @@ const MENDED: [(&str, &str, &str); 36] = [
         "who is moved and rejects what the other view has is not told again of what it has accepted to be gone (IS11)",
         "clients=2 variant=delta types=1 names=3 operations=20 views=2 actions={watch-all,watch-again,delete,set-bad,set-for-a-while,move}",
         "AAABAAEAAAAAAQAJAQAAAAEABAEAAAABAAQAAAAAAQAHAAACAAEECQAAAAABAAEAAAEAAQAGAAAAAAEEAAAAAAABAAkB",
+    ),
+    (
+        "what came and went before its client was told is no change that takes along what was rejected (IS4)",
+        "variant=delta types=2 operations=20 actions={watch-all,watch-again,delete,set-bad,set-back,empty,set-for-a-while} faults={starve}",
+        "AAEAAAAAAQABAAAAAQAAAQAAAAEAAAEAAAAAAQABAAAAAQAAAQAAAAABAAEABAAAAAABAAcAAAEAAQQLAAAABwEAAwAAAAABAAYAAAAAAQU",
     ),
 ];
 

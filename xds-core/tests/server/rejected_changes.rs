@@ -56,6 +56,37 @@ fn good_resources_come_with_the_first_change_and_not_before() {
             d<
             ",
         ),
+        // What came and went before anybody was told of it is none.
+        (
+            "M107 IS4",
+            "
+            set cds y=bad
+            d> cds +*
+            d< cds first y=bad
+            d> cds nack
+            set cds x=1
+            set cds -x
+            d<
+            set cds z=1
+            d< cds changed y=bad z=1
+            d> cds ack
+            d<
+            ",
+        ),
+        (
+            "M107 IS4",
+            "
+            set eds y=bad
+            > eds y x
+            < eds first y=bad
+            > eds nack y x
+            set eds x=1
+            set eds -x
+            <
+            set eds x=2
+            < eds changed x=2 y=bad
+            ",
+        ),
         // Where it is told, that the bad one is gone is a change.
         (
             "M107",

@@ -324,6 +324,11 @@ impl Turn<'_> {
                 && self.session.staging() != Staging::Lingering
                 && self.arena.tells_removals()
                 && self.arena.newest_grave() > stamp.max(wildcard.told)
+                // What came and went before the client was sent it, it is not told of.
+                && self
+                    .arena
+                    .lost(self.session.knows(&wildcard), wildcard.reached)
+                    .any(|(_, resource)| resource.stamp > stamp)
         };
         if self.session.wildcard.is_some_and(|it| has_newer(it) || has_lost(it)) {
             return true;
