@@ -6,7 +6,7 @@
 use xds_sim::{Config, Options, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 37] = [
+const MENDED: [(&str, &str, &str); 38] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -191,6 +191,11 @@ const MENDED: [(&str, &str, &str); 37] = [
         "what came and went before its client was told is no change that takes along what was rejected (IS4)",
         "variant=delta types=2 operations=20 actions={watch-all,watch-again,delete,set-bad,set-back,empty,set-for-a-while} faults={starve}",
         "AAEAAAAAAQABAAAAAQAAAQAAAAEAAAEAAAAAAQABAAAAAQAAAQAAAAABAAEABAAAAAABAAcAAAEAAQQLAAAABwEAAwAAAAABAAYAAAAAAQU",
+    ),
+    (
+        "who is told again of what is gone hears of what came back and went since as well (IS10)",
+        "variant=delta types=1 names=4 operations=20 actions={watch-all,delete,set-back,storm,empty,watch-when-told,set-for-a-while}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAAAAAABAAcAAAAAAQMFAAADAAEDCgAAAxgBBAg",
     ),
 ];
 

@@ -129,6 +129,29 @@ fn nacks() {
             d< cds changed z=1
         ",
         ),
+        // Also if it was gone before, and the client has heard of that.
+        (
+            "M107 IS11",
+            "
+            set cds w=1 x=1 y=1
+            d> cds +*
+            d< cds first w=1 x=1 y=1
+            d> cds ack
+            set cds -x
+            d< cds changed -x
+            d> cds ack
+            set cds x=bad
+            d< cds changed x=bad
+            d> cds nack
+            set cds -w
+            d< cds changed x=bad -w
+            set cds -x -y
+            d> cds nack
+            d< cds changed -w -x -y
+            d> cds ack
+            d<
+        ",
+        ),
         // Unless that has come back; and as often as it is rejected.
         (
             "M107 IS11",

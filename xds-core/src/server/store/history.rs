@@ -75,7 +75,9 @@ impl Life {
     /// was.
     pub(crate) fn is_known(self, sent: Stamp, told: Stamp) -> bool {
         let told_in_gap = self.buried().is_some_and(|buried| (buried..self.born).contains(&told));
-        self.first != Stamp::START && sent >= self.first && !told_in_gap
+        // Who is told again, from a gap on, may have been sent what was created after it.
+        let since = if told_in_gap { self.born } else { self.first };
+        self.is_remembered() && sent >= since
     }
 }
 
