@@ -145,8 +145,7 @@ fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
     let truth = &world.truth_for(client)[watch.kind];
     let is_reported =
         |name: &str| world.truth_beside_in(world.view_of(client), watch.kind, name).error.is_some();
-    let expected = truth.iter().filter(|(name, _)| watch.covers(name));
-    for (name, bytes) in expected {
+    for (name, bytes) in watch.covered(truth) {
         let has_error = is_reported(name);
         let is_told = watch.is_missing || !watch.view.is_empty() || !watch.is_of_one();
         if has_error && is_told {

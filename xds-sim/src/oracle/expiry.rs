@@ -99,7 +99,7 @@ impl Expiry {
             return;
         }
         report.note(Situation::Expired);
-        let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
+        let Some(watch) = world.watch_of(client, watch) else { return };
         let Some(name) = error.name() else { return };
         let deadline = self.deadlines.get(&(client, watch.kind, meaning_of(name.as_str())));
         let is_due = deadline.is_some_and(|at| *at <= world.now());

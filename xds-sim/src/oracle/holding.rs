@@ -181,8 +181,8 @@ impl Oracle for Holding {
                 self.watches.retain(|(owner, _), _| *owner != client);
             }
             Event::Notified { client, watch, notice } => {
-                let known = world.watches(client).find(|(id, _)| *id == watch);
-                let name = known.and_then(|(_, it)| it.name.clone().filter(|_| it.is_of_one()));
+                let known = world.watch_of(client, watch).filter(|it| it.is_of_one());
+                let name = known.and_then(|it| it.name.clone());
                 if let Some(name) = name {
                     self.told(client, watch).hear(&name, notice);
                 }

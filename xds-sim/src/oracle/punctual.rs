@@ -147,9 +147,7 @@ impl Punctual {
         if !self.missing.insert((client, id)) {
             return;
         }
-        let Some((_, watch)) = world.watches(client).find(|(known, _)| *known == id) else {
-            return;
-        };
+        let Some(watch) = world.watch_of(client, id) else { return };
         let Some(name) = &watch.name else { return };
         let mut others = world.watches(client).filter(|(_, other)| other.kind == watch.kind);
         if others.any(|(_, other)| !other.is_of_one()) {

@@ -115,8 +115,8 @@ impl Reachability {
             let of_place = self.told.values_mut().filter(|told| told.place == place);
             of_place.for_each(|told| told.is_over = true);
             let is_of_place = |client: usize, watch: WatchId| {
-                let mut watches = world.watches(client);
-                watches.any(|(id, it)| id == watch && place_of(client, it, world) == place)
+                let watch = world.watch_of(client, watch);
+                watch.is_some_and(|it| place_of(client, it, world) == place)
             };
             self.owed.retain(|(client, watch)| !is_of_place(*client, *watch));
         }
@@ -131,9 +131,7 @@ impl Reachability {
         report: &mut Report,
     ) {
         let key = (client, id);
-        let Some((_, watch)) = world.watches(client).find(|(known, _)| *known == id) else {
-            return;
-        };
+        let Some(watch) = world.watch_of(client, id) else { return };
         if !watch.is_of_one() {
             return;
         }

@@ -304,7 +304,7 @@ impl Trouble {
         report: &mut Report,
     ) {
         let (Notice::Changed(Err(error)) | Notice::Ambient(Some(error))) = notice else { return };
-        let Some((_, watch)) = world.watches(client).find(|(id, _)| *id == watch) else { return };
+        let Some(watch) = world.watch_of(client, watch) else { return };
         match error.kind() {
             WatchErrorKind::Unavailable(_) => {
                 let only = match world.options().streams {

@@ -207,22 +207,24 @@ impl Told {
 
 fn agree(world: &World, report: &mut Report) {
     for client in 0..world.client_count() {
+        let mut held: Vec<BTreeMap<&str, &[u8]>> = vec![BTreeMap::new(); world.types().len()];
+        for it in world.client(client).status() {
+            let kind = world.types().iter().position(|type_url| type_url == it.type_url);
+            if let (Some(kind), Some(bytes)) = (kind, it.bytes) {
+                held[kind].insert(it.name.as_str(), bytes);
+            }
+        }
         for (id, watch) in world.watches(client) {
             if watch.name.as_deref().is_some_and(is_alias) && watch.view.is_empty() {
                 // What it would stand for, the client may have and not know.
                 continue;
             }
-            let type_url = &world.types()[watch.kind];
-            let known = world.client(client).status().filter(|it| {
-                let name = it.name.as_str();
-                it.type_url == type_url && watch.covers(name)
-            });
-            let known: BTreeMap<&str, &[u8]> =
-                known.filter_map(|it| Some((it.name.as_str(), &**it.bytes?))).collect();
-            let view: BTreeMap<&str, &[u8]> =
-                watch.view.iter().map(|(name, bytes)| (name.as_str(), &**bytes)).collect();
-            report.ensure(view == known, SAME_TRUTH, || {
-                format!("client-{client} {id}: {:?} and {:?}", view.keys(), known.keys())
+            let known = watch.covered(&held[watch.kind]).map(|(name, bytes)| (*name, *bytes));
+            let view = watch.view.iter().map(|(name, bytes)| (name.as_str(), &**bytes));
+            report.ensure(view.eq(known), SAME_TRUTH, || {
+                let known = watch.covered(&held[watch.kind]).map(|(name, _)| name);
+                let known: Vec<_> = known.collect();
+                format!("client-{client} {id}: {:?} and {known:?}", watch.view.keys())
             });
         }
     }

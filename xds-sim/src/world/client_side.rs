@@ -1,6 +1,11 @@
 //! The drivers of clients, and the watchers behind them.
 
-use std::{collections::VecDeque, rc::Rc, time::Duration};
+use std::{
+    borrow::Borrow,
+    collections::{BTreeMap, VecDeque},
+    rc::Rc,
+    time::Duration,
+};
 
 use xds_core::{
     ChannelId, Frame, ResourceName, UpdateId, WatchId,
@@ -400,6 +405,17 @@ impl super::Watch {
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.busy > 0
+    }
+
+    /// Those of a type that it asks for. There may be very many watches of one name each.
+    pub(crate) fn covered<'a, N: Borrow<str> + Ord, T>(
+        &'a self,
+        all: &'a BTreeMap<N, T>,
+    ) -> impl Iterator<Item = (&'a N, &'a T)> {
+        let own = self.name.as_deref().filter(|own| self.is_of_one() && !names::is_alias(own));
+        let rest = own.is_none().then_some(all).into_iter().flatten();
+        let rest = rest.filter(|(name, _)| self.covers((*name).borrow()));
+        own.and_then(|own| all.get_key_value(own)).into_iter().chain(rest)
     }
 
     /// Whether it asks for one resource.

@@ -92,6 +92,12 @@ impl World {
         self.clients[at].watches.iter().map(|(id, watch)| (*id, watch))
     }
 
+    /// A watch of a client, unless it has ended.
+    #[must_use]
+    pub fn watch_of(&self, at: usize, watch: xds_core::WatchId) -> Option<&Watch> {
+        self.clients.get(at)?.watches.get(&watch)
+    }
+
     /// A server's state machine, if it is ours.
     #[must_use]
     pub fn server(&self, at: usize) -> Option<&Server> {
