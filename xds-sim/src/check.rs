@@ -9,7 +9,7 @@ use crate::{
     shrink::{Effort, shrink},
     situations::Situations,
     storm::storm,
-    tape::{Choices, Span, Tape},
+    tape::{Choice, Choices, Drift, Span, Tape},
     trace::{Keep, Trace, Violation},
     world::{Application, ControlPlane, World},
 };
@@ -297,6 +297,10 @@ pub struct Outcome {
     pub hash: u64,
     /// The choices of the run.
     pub tape: Tape,
+    /// The same with what was to be chosen.
+    pub choices: Vec<Choice>,
+    /// What shows that the tape that was played was recorded from another run, if anything does.
+    pub drift: Option<Drift>,
     /// What the run came to.
     pub situations: Situations,
     /// What went wrong, if anything did.

@@ -65,6 +65,8 @@ pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep
         events: ended.events,
         hash: ended.hash,
         tape,
+        drift: ended.choices.drift(),
+        choices: ended.choices.into_taken(),
         situations: ended.situations,
         violation: failure,
     };
@@ -100,6 +102,8 @@ fn without_world(
         events: 0,
         hash: 0,
         tape: tape.clone(),
+        choices: Vec::new(),
+        drift: None,
         situations: Situations::default(),
         violation: Some(failure),
     };

@@ -1,9 +1,12 @@
 //! Runs that once broke a rule, made small: what they came to is mended.
 //!
 //! A run is kept with its options as the text of them, so that its tape, which has what came after the options, stays
-//! the same run when there are more options to draw.
+//! the same run when there are more options to draw. What a tape answers is kept in `regressions.txt`, so that one that
+//! has become another run fails.
 
-use xds_sim::{Config, Options, Tape, replay};
+use std::{env, fs, path::Path};
+
+use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
 const MENDED: [(&str, &str, &str); 38] = [
@@ -201,12 +204,44 @@ const MENDED: [(&str, &str, &str); 38] = [
 
 #[test]
 fn what_was_mended_stays_so() {
+    let mut read = String::new();
     for (what, options, tape) in MENDED {
         let tape: Tape = tape.parse().expect("a tape that was printed");
         let options: Options = options.parse().expect("options that were printed");
         let config = Config::default().with_fixed_options(options);
-        if let Some(failure) = replay(&tape, &config).violation {
+        let outcome = replay(&tape, &config);
+        assert_eq!(outcome.drift, None, "{what}: its tape is that of another run by now");
+        read += &format!("# {what}\n{}\n\n", questions_of(&tape, &outcome));
+        if let Some(failure) = outcome.violation {
             panic!("{what}\n{}", failure.to_text(None));
         }
     }
+    ensure_nothing_drifted(&read);
+}
+
+/// What the answers of a tape are given to, in a run that is over.
+fn questions_of(tape: &Tape, outcome: &Outcome) -> String {
+    let answers = outcome.choices.iter().take(tape.values().len());
+    let words =
+        answers.map(|it| format!("{}={}/{}", it.label.replace(' ', "-"), it.value, it.bound));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A tape has answers only: when runs come to ask for other things, or in another order, it is another run, which may
+/// be far from what was mended. So it is kept with what was asked when it was recorded.
+fn ensure_nothing_drifted(read: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/regressions.txt");
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&path, read).expect("the tests of this crate can be written");
+    }
+    let kept = fs::read_to_string(&path).expect("it is beside this file");
+    for (kept, read) in kept.lines().zip(read.lines()) {
+        assert_eq!(
+            kept, read,
+            "a tape is asked for something else than when it was recorded (question=answer/answers): find a tape that \
+             shows again what was mended, then run this test with UPDATE=1"
+        );
+    }
+    let (kept, read) = (kept.lines().count(), read.lines().count());
+    assert_eq!(kept, read, "a new tape: run this test with UPDATE=1");
 }

@@ -68,10 +68,31 @@ impl Tape {
     }
 }
 
+/// What shows that a tape was recorded when runs asked for other things: it is another run by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Drift {
+    /// An answer is none of those that there are to the question.
+    NoAnswer {
+        /// The position of the answer on the tape.
+        at: usize,
+        /// What was to be chosen.
+        label: &'static str,
+    },
+    /// The run was over before all answers were asked for.
+    TooLong {
+        /// How many answers the tape has.
+        answers: usize,
+        /// How many the run asked for.
+        asked: usize,
+    },
+}
+
 /// What answers the questions of a run, and takes the answers down.
 #[derive(Debug)]
 pub struct Choices {
     source: Source,
+    no_answer: Option<Drift>,
     taken: Vec<Choice>,
     spans: Vec<Span>,
 }
@@ -108,7 +129,7 @@ impl Choices {
     }
 
     fn new(source: Source) -> Self {
-        Self { source, taken: Vec::new(), spans: Vec::new() }
+        Self { source, no_answer: None, taken: Vec::new(), spans: Vec::new() }
     }
 
     /// A number below `bound`; zero if there is no other. An answer of a tape that is too large is
@@ -122,6 +143,9 @@ impl Choices {
             }
             Source::Tape { values, next } => {
                 let value = values.get(*next).copied().unwrap_or_default();
+                if value > 0 && value >= bound {
+                    self.no_answer.get_or_insert(Drift::NoAnswer { at: *next, label });
+                }
                 *next += 1;
                 value.checked_rem(bound).unwrap_or_default()
             }
@@ -163,10 +187,25 @@ impl Choices {
         }
     }
 
+    /// What shows that the tape is of another run than the one that it makes, now that this is over. It is looked
+    /// at answer by answer, so that it may have drifted though nothing shows it.
+    #[must_use]
+    pub fn drift(&self) -> Option<Drift> {
+        let Source::Tape { values, next } = &self.source else { return None };
+        let (answers, asked) = (values.len(), *next);
+        let too_long = (answers > asked).then_some(Drift::TooLong { answers, asked });
+        self.no_answer.or(too_long)
+    }
+
     /// All answers so far, in their order.
     #[must_use]
     pub fn taken(&self) -> &[Choice] {
         &self.taken
+    }
+
+    /// All answers, in their order, once the run is over.
+    pub(crate) fn into_taken(self) -> Vec<Choice> {
+        self.taken
     }
 
     /// Which of the answers belong together.
@@ -215,6 +254,20 @@ mod tests {
         assert!(!choices.chance("nearly always", 999));
         assert_eq!(choices.between("from three", 3, 9), 3);
         assert_eq!(choices.below("nothing to choose", 0), 0);
+    }
+
+    #[test]
+    fn a_tape_of_another_run_is_told() {
+        let mut choices = Choices::from_tape(&Tape::from_values([7, 4, 1]));
+        assert_eq!(choices.drift(), Some(Drift::TooLong { answers: 3, asked: 0 }));
+        choices.below("one of eight", 8);
+        choices.below("one of four", 4);
+        choices.below("one of four", 4);
+        assert_eq!(choices.drift(), Some(Drift::NoAnswer { at: 1, label: "one of four" }));
+        let mut choices = Choices::from_tape(&Tape::from_values([7]));
+        choices.below("one of eight", 8);
+        choices.below("nothing to choose", 0);
+        assert_eq!(choices.drift(), None, "what a tape has no answer to is answered tamely");
     }
 
     #[test]
