@@ -3,6 +3,7 @@
 //! It knows what the client was sent and what it asked for since, and each response must have news in the
 //! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them (IS18).
 
+mod rules;
 mod standing;
 mod talk;
 
@@ -13,7 +14,11 @@ use xds_core::{Time, server::SyncState, types};
 
 pub(super) use self::talk::{is_heartbeat, renews};
 use self::{
-    standing::{AFTER_ACKS, SO_FAR, is_gated},
+    rules::{
+        ALL, ALL_ACCEPTED, ALL_GONE, ANSWERED, FULL_STATE, LEAVES, LEFT_OUT, NONE_IS_TOLD,
+        ONE_AT_A_TIME, ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE,
+    },
+    standing::is_gated,
     talk::Talk,
 };
 use super::{Event, Oracle, Report, Rule};
@@ -26,64 +31,6 @@ use crate::{
         message::{Names, Request, Response, Text},
     },
 };
-
-const UNIQUE_NONCE: Rule =
-    Rule::new("IS1", "every response has a nonce of its own on its stream, whatever its version");
-const NO_REPETITION: Rule = Rule::new(
-    "IS4",
-    "what was rejected is not sent again until a resource of it or the subscription changes",
-);
-const NEWS: Rule = Rule::new("IS5", "a response has news for its client");
-const ANSWERED: Rule =
-    Rule::new("IS7", "every name that is newly subscribed is answered, also if nothing changed");
-const REMEMBERED: Rule =
-    Rule::new("IS8", "what is created later is sent to whom has subscribed to it before");
-const FULL_STATE: Rule = Rule::new(
-    "IS9",
-    "a response in full state has all that exists of what is subscribed, and nothing that never did",
-);
-const LEFT_OUT: Rule = Rule::new("IS10", "what is gone is left out of a response in full state");
-const NONE_IS_TOLD: Rule = Rule::new(
-    "IS12",
-    "who subscribes to a name that does not exist is told so, in the incremental variant",
-);
-const OWN_VIEW: Rule = Rule::new(
-    "IS20",
-    "no client is told of what another view has than the one that it is let see, but for what it has had",
-);
-const REMOVED_ONCE: Rule =
-    Rule::new("IS11", "a removal is told once, and only of names that were subscribed to or sent");
-const SAME_VERSION: Rule =
-    Rule::new("IS15", "under one version of a resource or of a state there is one content");
-const ONE_AT_A_TIME: Rule =
-    Rule::new("IS16", "of a type, one response at most waits for its answer on a stream");
-const ORDER: Rule = Rule::new(
-    "IS17",
-    "of what can be sent at once on a stream, what is referred to goes before what refers to it",
-);
-const ALL_GONE: Rule =
-    Rule::new("IS10", "at rest, nobody has been left with what is gone and could be told so");
-const HEARTBEATS: Rule = Rule::new(
-    "IS27",
-    "a heartbeat renews what has a time to live, exists, and was sent to its client before",
-);
-const TOLD: Rule = Rule::new(
-    "IS27",
-    "only clients that know of times to live are told of them, and sent heartbeats",
-);
-const ERRORS: Rule = Rule::new(
-    "IS28",
-    "an error of a resource is told to whom names it, once for each change, and not beside the resource",
-);
-const ALL_ACCEPTED: Rule = Rule::new(
-    "IS30",
-    "at rest, a server takes all it has sent to be accepted, as its clients have it",
-);
-
-const LEAVES: Rule = Rule::new(
-    "IS33",
-    "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
-);
 
 /// The type that is warmed, and the one that may come again meanwhile.
 const WARMING: usize = 0;
@@ -429,29 +376,7 @@ impl ServerTalk {
 
 impl Oracle for ServerTalk {
     fn rules(&self) -> &'static [Rule] {
-        &[
-            UNIQUE_NONCE,
-            NO_REPETITION,
-            NEWS,
-            ANSWERED,
-            REMEMBERED,
-            FULL_STATE,
-            LEFT_OUT,
-            NONE_IS_TOLD,
-            OWN_VIEW,
-            REMOVED_ONCE,
-            ORDER,
-            AFTER_ACKS,
-            ALL_GONE,
-            SO_FAR,
-            HEARTBEATS,
-            TOLD,
-            ERRORS,
-            SAME_VERSION,
-            ONE_AT_A_TIME,
-            ALL_ACCEPTED,
-            LEAVES,
-        ]
+        ALL
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {

@@ -5,24 +5,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use xds_core::{Version, server::SyncState};
 
-use super::ServerTalk;
+use super::{
+    ServerTalk,
+    rules::{AFTER_ACKS, SO_FAR},
+};
 use crate::{
     options::Order,
-    oracle::{Report, Rule},
+    oracle::Report,
     world::{
         Beside, LinkId, World,
         message::{Response, Text},
     },
 };
-
-pub(super) const AFTER_ACKS: Rule = Rule::new(
-    "IS17",
-    "where that is wanted, listeners and routes are sent after what they may refer to was accepted",
-);
-pub(super) const SO_FAR: Rule = Rule::new(
-    "IS30",
-    "a server shows of each stream and type how the newest response was answered, with the versions sent and accepted",
-);
 
 /// The first type that waits for others to be accepted.
 const LISTENERS: usize = 2;

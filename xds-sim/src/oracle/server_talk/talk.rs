@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use xds_core::{Time, server::StatusCode};
 
-use super::{ERRORS, HEARTBEATS, NEWS, NO_REPETITION};
+use super::rules::{ERRORS, HEARTBEATS, NEWS, NO_REPETITION};
 use crate::{
     oracle::{Fold, Report},
     situations::Situation,
