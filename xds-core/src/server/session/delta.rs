@@ -18,6 +18,7 @@ use crate::{
         event::Cause,
         store::{arena::Arena, body::Payload},
     },
+    service::Variant,
     slab::Slot,
     time::Time,
     wire::request::{Request, Spelling},
@@ -247,6 +248,9 @@ impl Turn<'_> {
         if let Some(edge) = edge {
             let has_it = self.standing(edge).is_some_and(Standing::is_subscribed);
             if (is_current || !exists && !tells_removals) && has_it {
+                if self.session.variant == Variant::Incremental {
+                    self.leave_out_what_is_had();
+                }
                 self.edges.clear_due(&mut self.session.due, edge);
                 self.edges.set_sent(&mut self.session.edges, edge, 1);
                 found.into_iter().for_each(|slot| self.renew_at_once(slot));
@@ -268,9 +272,7 @@ impl Turn<'_> {
         }
         let edge = self.arena.slot_of(name).and_then(|slot| self.connect_parting(slot));
         let Some(edge) = edge else { return };
-        if let Some(wildcard) = &mut self.session.wildcard {
-            wildcard.catch_up = CatchUp::TheRest;
-        }
+        self.leave_out_what_is_had();
         if is_current {
             self.set_standing(edge, Standing::Remembered);
             self.edges.set_sent(&mut self.session.edges, edge, 1);
@@ -280,6 +282,13 @@ impl Turn<'_> {
             self.make_due(edge, cause);
             self.edges.set_sent(&mut self.session.edges, edge, 1);
             self.let_linger_if_gone(edge);
+        }
+    }
+
+    /// Of everything, the client is sent first what it lacks.
+    fn leave_out_what_is_had(&mut self) {
+        if let Some(wildcard) = &mut self.session.wildcard {
+            wildcard.catch_up = CatchUp::TheRest;
         }
     }
 

@@ -33,6 +33,23 @@ fn a_returning_client_is_sent_the_difference() {
             set cds a=2
             d< cds changed a=2",
         ),
+        // Some of what it has it names as well, before everything or behind it.
+        (
+            "M116 M118 IS13",
+            "
+            set cds a=1 b=1 c=1 d=1
+            9d> cds
+            9d< cds first a=1 b=1 c=1 d=1
+            d> cds +* +a +b has:a=1 has:b@old has:c=1
+            d< cds first b=1 d=1
+            2d> cds +a +b +* has:a=1 has:b@old has:c=1
+            2d< cds first b=1 d=1
+            3d> cds +* +a has:a=1
+            3d< cds first b=1 c=1 d=1
+            3d> cds ack
+            set cds a=2
+            3d< cds changed a=2",
+        ),
         (
             "M119 M120",
             "
