@@ -26,6 +26,10 @@ const PARTS: Rule =
     Rule::new("IC18", "the valid resources of a response are used, whatever comes beside them");
 const REMOVALS: Rule =
     Rule::new("IC19", "a removal counts, also in a response that is rejected for something else");
+const RECREATED: Rule = Rule::new(
+    "IC23",
+    "what is gone ends its use and not the interest in it: it is used when it comes again",
+);
 const LAST_GOOD: Rule =
     Rule::new("IC20", "a rejected update leaves the last good value in use, or none by policy");
 const ABSENCE: Rule = Rule::new(
@@ -184,7 +188,11 @@ impl CacheModel {
                 Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
                 // The answer to an end of a subscription may come when the next one has begun.
                 _ if !is_asked || !watched(name) => {}
-                Word::Good(bytes) => judge.is(EntryState::Acked, Some(bytes), PARTS, report),
+                Word::Good(bytes) => {
+                    let was_gone = judge.before.state == EntryState::DoesNotExist;
+                    let rule = if was_gone { RECREATED } else { PARTS };
+                    judge.is(EntryState::Acked, Some(bytes), rule, report);
+                }
                 Word::Bad => judge.is(EntryState::Nacked, judge.kept(), LAST_GOOD, report),
                 Word::Removed => {
                     judge.is(EntryState::DoesNotExist, judge.kept(), REMOVALS, report);
@@ -314,6 +322,7 @@ impl Oracle for CacheModel {
         &[
             STRANGERS,
             PARTS,
+            RECREATED,
             REMOVALS,
             LAST_GOOD,
             ABSENCE,
@@ -443,5 +452,24 @@ mod tests {
         });
         assert_eq!(found, Some("IC8"));
         println!("covers: IC8");
+    }
+
+    #[test]
+    fn what_came_again_and_is_not_used_is_found_out() {
+        let found = |text| {
+            judgement(move |world, link, report| {
+                let acks = (world.client(0).stats().acks - 1, 0);
+                let mut oracle = CacheModel { acks, ..CacheModel::default() };
+                oracle.before = knowledge(world, 0, 0);
+                for known in oracle.before.values_mut() {
+                    (known.state, known.bytes) = (EntryState::DoesNotExist, None);
+                }
+                let said = Said { name: "r0", text, nacks: 0 };
+                oracle.read(link, &response(said), world, report);
+            })
+        };
+        assert_eq!(found("good"), None);
+        assert_eq!(found("better"), Some("IC23"));
+        println!("covers: IC23");
     }
 }

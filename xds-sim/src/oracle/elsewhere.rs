@@ -46,11 +46,6 @@ const fn elsewhere(
 
 /// All of them.
 pub const OTHERS: &[Other] = &[
-    by(
-        "IC23",
-        "a removal ends the use of a resource, not the interest in it: it is used when it comes again",
-        &["IC10", "IL1"],
-    ),
     elsewhere(
         "IC34",
         "nothing further is read while watchers are busy with what was read, and all else goes on",
@@ -61,31 +56,6 @@ pub const OTHERS: &[Other] = &[
         "IC37",
         "a client that is handed the same at the same times hands out the same, byte for byte",
         "xds-sim/tests/meta.rs",
-    ),
-    by(
-        "IS2",
-        "a request that answers an older response than the newest is not answered",
-        &["IS5", "IS16"],
-    ),
-    by(
-        "IS3",
-        "a change of an incremental subscription counts, whichever response its request answers",
-        &["IS7", "IS8", "IS11"],
-    ),
-    by(
-        "IS6",
-        "what is newly named is sent, though its version is the one that others were sent",
-        &["IS7", "IS8", "IL1"],
-    ),
-    by(
-        "IS13",
-        "who comes back is sent what differs from what it states to have, removals included, and nothing else",
-        &["IS5", "IS8", "IS11"],
-    ),
-    by(
-        "IS14",
-        "a subscription to everything begins and ends as the protocol says, and a name that leaves it is answered",
-        &["IS5", "IS7", "IS9"],
     ),
     elsewhere(
         "IS18",

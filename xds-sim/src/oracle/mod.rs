@@ -8,7 +8,7 @@
 //! | rules | judged by | where clients are lied to |
 //! |---|---|---|
 //! | IC1 to IC7, IC9 to IC12, IC30, IC40: what a client says on a stream | `client_talk` | no |
-//! | IC3, IC8, IC13, IC18 to IC22, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
+//! | IC3, IC8, IC13, IC18 to IC23, IC31, IC33: what a response makes of what a client holds, in gRPC's profile and where one server answers | `cache` | no |
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC32: what clients count | `figures` | no |
 //! | IC14, IC20, IC28, IC32: that watchers hold what their client has | `holding` | no |
@@ -17,7 +17,7 @@
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1, IS4, IS5, IS7 to IS12, IS15 to IS17, IS20, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IS1 to IS17, IS20, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |

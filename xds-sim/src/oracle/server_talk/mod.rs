@@ -6,6 +6,8 @@
 mod rules;
 mod standing;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +17,8 @@ use xds_core::{Time, server::SyncState, types};
 pub(super) use self::talk::{is_heartbeat, renews};
 use self::{
     rules::{
-        ALL, ALL_ACCEPTED, ALL_GONE, ANSWERED, FULL_STATE, LEAVES, LEFT_OUT, NONE_IS_TOLD,
-        ONE_AT_A_TIME, ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE,
+        ALL, ALL_ACCEPTED, ALL_GONE, ANSWERED, EXACT, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME,
+        ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE,
     },
     standing::is_gated,
     talk::Talk,
@@ -196,7 +198,8 @@ impl ServerTalk {
             let stranger = said
                 .iter()
                 .find(|(name, bytes)| !talk.fold.covers(name) || has.get(*name) != Some(bytes));
-            report.ensure(stranger.is_none(), FULL_STATE, || format!("{stranger:?} is not so"));
+            let rule = stranger.map_or(FULL_STATE, |(name, _)| talk.rule_of_stranger(name));
+            report.ensure(stranger.is_none(), rule, || format!("{stranger:?} is not so"));
         }
         for name in &response.removed {
             let is_left = talk.left.contains(name) || talk.touched.contains(name);
@@ -207,6 +210,10 @@ impl ServerTalk {
             let exists = has.contains_key(&meaning_of(name)) && talk.fold.covers(name);
             let is_gone = !exists && !said.contains_key(name);
             report.ensure(is_known && is_gone, REMOVED_ONCE, || format!("{name} is removed"));
+        }
+        if !world.options().has_aliases() {
+            // What is said by other names of what a client comes back with is not judged.
+            talk.differs(response, &beside, report);
         }
         talk.has_news(is_full, &said, response, world.now(), report);
         if talk.has_responded && said.len() > 1 {
@@ -274,6 +281,8 @@ impl ServerTalk {
             it.server == server && world.view_of(it.client) == view
         });
         for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
+            talk.named_late.remove(name);
+            talk.stated.remove(name);
             if talk.fold.covers(name) {
                 talk.touched.insert(name.into());
             }
@@ -336,7 +345,10 @@ impl ServerTalk {
                 let owed =
                     talk.owed.iter().find(|name| !is_whole && *name != "*" && !is_glob(name));
                 let exists = |name: &Text| world.has(it.server, view)[kind].contains_key(name);
-                let rule = if owed.is_none_or(exists) { ANSWERED } else { NONE_IS_TOLD };
+                let rule = match owed {
+                    Some(name) => talk.rule_of_silence(name, exists(name)),
+                    None => ANSWERED,
+                };
                 report.ensure(owed.is_none(), rule, || {
                     format!("stream {}: nothing was said of {owed:?}", link.0)
                 });
@@ -350,7 +362,8 @@ impl ServerTalk {
                 let mut expected =
                     world.has(it.server, view)[kind].iter().filter(|(name, _)| is_due(name));
                 let missing = expected.find(|(name, bytes)| talk.sent.get(*name) != Some(bytes));
-                report.ensure(missing.is_none(), REMEMBERED, || {
+                let rule = missing.map_or(REMEMBERED, |(name, _)| talk.rule_of_missing(name));
+                report.ensure(missing.is_none(), rule, || {
                     format!("stream {}: {missing:?} was not sent", link.0)
                 });
                 let is_told =
@@ -359,7 +372,9 @@ impl ServerTalk {
                 // Who rejects everything is not told that something is gone before the rest changes.
                 let waits = world.options().order == Order::OnlyAfterAcks || talk.is_rejected;
                 let left = left.next().filter(|_| !waits);
-                report.ensure(left.is_none(), ALL_GONE, || {
+                let is_stated = left.is_some_and(|name| talk.stated.contains(name));
+                let rule = if is_stated { EXACT } else { ALL_GONE };
+                report.ensure(left.is_none(), rule, || {
                     format!("stream {}: {left:?} is gone", link.0)
                 });
             }

@@ -4,6 +4,24 @@ use crate::oracle::Rule;
 
 pub(super) const UNIQUE_NONCE: Rule =
     Rule::new("IS1", "every response has a nonce of its own on its stream, whatever its version");
+pub(super) const STALE: Rule =
+    Rule::new("IS2", "a request that answers an older response than the newest is not answered");
+pub(super) const COUNTED: Rule = Rule::new(
+    "IS3",
+    "a change of an incremental subscription counts, whichever response its request answers",
+);
+pub(super) const NEWLY_NAMED: Rule = Rule::new(
+    "IS6",
+    "what is newly named is sent, though its version is the one that others were sent",
+);
+pub(super) const EXACT: Rule = Rule::new(
+    "IS13",
+    "who comes back is sent what differs from what it states to have, removals included, and nothing else",
+);
+pub(super) const WHOLE: Rule = Rule::new(
+    "IS14",
+    "a subscription to everything begins and ends as the protocol says, and a name that leaves it is answered",
+);
 pub(super) const NO_REPETITION: Rule = Rule::new(
     "IS4",
     "what was rejected is not sent again until a resource of it or the subscription changes",
@@ -71,6 +89,11 @@ pub(super) const SO_FAR: Rule = Rule::new(
 /// All of them.
 pub(super) const ALL: &[Rule] = &[
     UNIQUE_NONCE,
+    STALE,
+    COUNTED,
+    NEWLY_NAMED,
+    EXACT,
+    WHOLE,
     NO_REPETITION,
     NEWS,
     ANSWERED,

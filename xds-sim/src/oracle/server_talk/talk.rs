@@ -8,13 +8,16 @@ use std::{
 use bytes::Bytes;
 use xds_core::{Time, server::StatusCode};
 
-use super::rules::{ERRORS, HEARTBEATS, NEWS, NO_REPETITION};
+use super::rules::{
+    ANSWERED, COUNTED, ERRORS, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
+    NONE_IS_TOLD, REMEMBERED, STALE, WHOLE,
+};
 use crate::{
-    oracle::{Fold, Report},
+    oracle::{Fold, Report, Rule, fold::ALL},
     situations::Situation,
     world::{
         Beside, glob_covers, is_alias, is_glob, meaning_of,
-        message::{Names, Request, Response, Text},
+        message::{Item, Names, Request, Response, Text},
     },
 };
 
@@ -59,6 +62,30 @@ pub(super) struct Talk {
     pub(super) awaited: BTreeSet<Text>,
     /// Responses that went out to renew a resource, and did nothing else.
     renewals: BTreeMap<Text, Renewals>,
+    /// Whether a request that answers an older response than the newest has come since that one.
+    is_crossed: bool,
+    /// What was newly named after the first response, and has not changed since.
+    pub(super) named_late: BTreeSet<Text>,
+    /// Incremental: what was subscribed to, or given up, by requests that answer older responses than the newest.
+    said_late: BTreeSet<Text>,
+    /// Incremental: names that were given up, and are of what the client asks for as part of the whole.
+    kept: BTreeSet<Text>,
+    /// Whether the whole was asked for at first, or is not any more.
+    whole: Whole,
+    /// What the client said to have when it came, and has not changed since.
+    pub(super) stated: BTreeSet<Text>,
+}
+
+/// What became of a subscription to everything since the newest response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Whole {
+    /// Nothing.
+    #[default]
+    AsItWas,
+    /// It began, in mid-stream.
+    Began,
+    /// It has ended, at this time or before.
+    Ended,
 }
 
 /// How often a resource was renewed since it has this time to live.
@@ -88,6 +115,7 @@ impl Talk {
         let is_whole = matches!(request.names, Names::Whole(_));
         let is_newest = request.nonce == self.newest;
         if is_whole && !request.nonce.is_empty() && self.has_responded && !is_newest {
+            self.is_crossed = true;
             return; // Stale (IS2): it is dropped with its names.
         }
         if is_newest && self.has_responded && !request.nonce.is_empty() && !self.is_answered {
@@ -109,12 +137,24 @@ impl Talk {
         self.states_version |= is_first && !request.version.is_empty();
         if is_whole {
             self.owed.extend(self.fold.gained.iter().cloned());
+            if self.has_responded {
+                self.named_late.extend(self.fold.gained.iter().cloned());
+            }
         }
+        if self.fold.gained.iter().any(|name| name == ALL) && !is_first {
+            self.whole = Whole::Began;
+        } else if self.fold.lost.iter().any(|name| name == ALL) {
+            self.whole = Whole::Ended;
+        }
+        self.stated.extend(held.iter().map(|(name, _)| name.clone()));
         if let Names::Change { subscribe, unsubscribe, .. } = &request.names {
+            if !is_newest && !request.nonce.is_empty() {
+                self.said_late.extend(subscribe.iter().chain(unsubscribe).cloned());
+            }
             self.owed.extend(subscribe.iter().cloned());
             // Whoever keeps it as part of the whole is told where it stands (IS14).
             for name in unsubscribe {
-                let Self { fold, owed, touched, sent, reported, .. } = self;
+                let Self { fold, owed, touched, sent, reported, kept, .. } = self;
                 if is_glob(name) && owed.remove(name) {
                     // What it made due may be told to who has it by name.
                     let members = sent.keys().chain(reported.keys());
@@ -126,6 +166,7 @@ impl Talk {
                     touched.extend([name.clone(), meaning_of(name)]);
                 } else if fold.has_all() || fold.covers(name) {
                     owed.insert(name.clone());
+                    kept.insert(name.clone());
                 }
             }
         }
@@ -138,13 +179,14 @@ impl Talk {
             }
             self.sent.insert(name, bytes);
         }
-        let Self { fold, sent, owed, left, reported, is_narrowed, .. } = self;
+        let Self { fold, sent, owed, left, reported, stated, is_narrowed, .. } = self;
         // Who is told an error may have the resource from before.
         left.extend(reported.keys().filter(|name| !fold.names(name)).cloned());
         let dropped = sent.keys().filter(|name| !fold.covers(name));
         *is_narrowed |= dropped.clone().next().is_some();
         left.extend(dropped.cloned());
         sent.retain(|name, _| fold.covers(name));
+        stated.retain(|name| fold.covers(name));
         owed.retain(|name| name == "*" || fold.covers(name));
         if is_first {
             owed.insert("*".into());
@@ -244,8 +286,69 @@ impl Talk {
             || !response.errors.is_empty()
             || said.keys().any(|name| self.awaited.contains(name));
         let has_news = has_news || self.renews_in_time(response, now);
-        let rule = if self.is_rejected { NO_REPETITION } else { NEWS };
+        let rule = match (self.is_rejected, self.is_crossed) {
+            (true, _) => NO_REPETITION,
+            (false, true) => STALE,
+            (false, false) => NEWS,
+        };
         report.ensure(has_news, rule, || format!("{:?} say nothing new", said.keys()));
+    }
+
+    /// The first response has nothing that the client states to have as it is, unless to renew it. Who names what has an
+    /// error may have let go of it (M178).
+    pub(super) fn differs(
+        &self,
+        response: &Response,
+        beside: &dyn Fn(&str) -> Beside,
+        report: &mut Report,
+    ) {
+        if self.has_responded {
+            return;
+        }
+        let is_again = |item: &&Item| {
+            let name = &item.name;
+            let is_due = self.is_owed(name)
+                || self.touched.contains(name)
+                || self.awaited.contains(name)
+                || item.ttl.is_some()
+                || beside(name).error.is_some();
+            self.stated.contains(name) && self.sent.get(name) == item.bytes.as_ref() && !is_due
+        };
+        let again = response.resources.iter().find(is_again).map(|item| &item.name);
+        report.ensure(again.is_none(), EXACT, || format!("{again:?} was stated"));
+    }
+
+    /// What a server breaks that says nothing of a name of which it has to.
+    pub(super) fn rule_of_silence(&self, name: &Text, exists: bool) -> Rule {
+        match exists {
+            _ if self.said_late.contains(name) => COUNTED,
+            _ if self.kept.contains(name) => WHOLE,
+            true => ANSWERED,
+            false => NONE_IS_TOLD,
+        }
+    }
+
+    /// What a server breaks that does not send a resource as it is.
+    pub(super) fn rule_of_missing(&self, name: &Text) -> Rule {
+        if self.named_late.contains(name) {
+            NEWLY_NAMED
+        } else if self.stated.contains(name) {
+            EXACT
+        } else if self.whole == Whole::Began && !self.fold.names(name) {
+            WHOLE
+        } else {
+            REMEMBERED
+        }
+    }
+
+    /// What a server breaks that sends a resource which is not asked for, or not as it is.
+    pub(super) fn rule_of_stranger(&self, name: &Text) -> Rule {
+        match self.whole {
+            _ if self.fold.covers(name) => FULL_STATE,
+            _ if self.said_late.contains(name) => COUNTED,
+            Whole::Ended => WHOLE,
+            Whole::AsItWas | Whole::Began => FULL_STATE,
+        }
     }
 
     /// Clusters were sent: whoever warms them waits for all endpoints that he names (M151).
@@ -294,7 +397,14 @@ impl Talk {
         self.owed.remove("*");
         self.newest.clone_from(&response.nonce);
         (self.is_answered, self.is_rejected, self.has_responded) = (false, false, true);
-        self.is_narrowed = false;
+        (self.is_narrowed, self.is_crossed) = (false, false);
+        let Self { fold, sent, owed, named_late, said_late, kept, whole, .. } = self;
+        named_late.retain(|name| !sent.contains_key(name));
+        said_late.retain(|name| owed.contains(name) || !fold.covers(name));
+        kept.retain(|name| owed.contains(name));
+        if *whole == Whole::Began {
+            *whole = Whole::AsItWas;
+        }
         self.gone.clone_from(&response.removed);
         self.beating.clear();
         if renews(response) {
