@@ -280,6 +280,31 @@ fn an_alias_may_lead_nowhere_and_elsewhere() {
             d> vhds ack
             d<",
         ),
+        // An error of the resource has no other names beside it: it is told under those that are asked for.
+        (
+            "M136 M171 M176 S0.191",
+            "
+            set vhds r/a+r/x+r/y=1
+            set vhds !r/a=7
+            d> vhds +r/x
+            d< vhds first !r/x=7
+            d> vhds ack
+            set vhds !r/a=13
+            d< vhds changed !r/x=13
+            d> vhds ack +r/y
+            d< vhds resubscribed !r/x=13 !r/y=13
+            d> vhds ack
+            set vhds r/a+r/x+r/y=2
+            d< vhds changed r/a+r/x+r/y=2
+            d> vhds ack
+            set vhds !r/a=7          # it may have learned the name of what it has
+            d< vhds changed !r/a=7 !r/x=7 !r/y=7
+            d> vhds ack +r/a -r/x -r/y
+            d< vhds resubscribed !r/a=7
+            d> vhds ack
+            set vhds !r/a=13
+            d< vhds changed !r/a=13",
+        ),
         // An error stands for the alias, then it is over.
         (
             "M136 M171 M176",

@@ -41,6 +41,11 @@ impl Turn<'_> {
         edges.filter(|&edge| self.standing(edge) == Some(Standing::Named))
     }
 
+    /// The aliases of a resource that the client subscribes to.
+    pub(super) fn aliases_asked_for(&self, resource: Slot) -> impl Iterator<Item = Slot> {
+        self.edges_by_alias(resource).filter_map(|edge| Some(self.edges.at(edge)?.resource))
+    }
+
     /// Whether the client subscribes to an alias of the resource of this name.
     pub(super) fn is_meant(&self, name: &str) -> bool {
         let resource = self.arena.find(name);

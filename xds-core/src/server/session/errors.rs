@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Session, Turn};
+use super::{Session, Turn, edge::Standing};
 use crate::{
     server::{
         event::StatusCode,
@@ -106,12 +106,30 @@ impl Turn<'_> {
         make_room: impl FnOnce(usize) -> Room,
     ) -> Option<Room> {
         let error = self.error_of(slot)?;
-        let bytes = encode_error(self.session.variant, &self.arena.at(slot)?.name, error);
+        let names = self.names_asked_for(slot);
+        let encode = |name| encode_error(self.session.variant, name, error);
+        let bytes: Vec<u8> = names.iter().flat_map(encode).collect();
         let room = make_room(bytes.len());
         if room == Room::Taken {
+            self.errors.count += names.len();
             self.errors.bytes.extend_from_slice(&bytes);
-            self.errors.count += 1;
         }
         Some(room)
+    }
+
+    /// The names by which the client asks for a resource: an error has no others beside it, so that who asks by an
+    /// alias would not know that it is meant (S0.191). Who was sent the resource knows its own name as well.
+    fn names_asked_for(&self, resource: Slot) -> Vec<ResourceName> {
+        let name_of = |slot| self.arena.at(slot).map(|it| it.name.clone());
+        let own = name_of(resource);
+        let mut names: Vec<ResourceName> =
+            self.aliases_asked_for(resource).filter_map(name_of).collect();
+        let is_known = own.as_ref().is_some_and(|own| {
+            let edge = self.edges.find(self.slot, resource).and_then(|edge| self.edges.at(edge));
+            let is_named = edge.is_some_and(|it| it.standing == Standing::Named || it.sent != 0);
+            names.is_empty() || is_named || self.is_in_glob(own.as_str())
+        });
+        names.extend(own.filter(|_| is_known));
+        names
     }
 }

@@ -219,14 +219,20 @@ impl Talk {
         beside: &dyn Fn(&str) -> Beside,
         report: &mut Report,
     ) {
+        let awaited = response.errors.iter().filter(|(name, _)| self.awaited.remove(name));
+        let awaited: BTreeSet<Text> = awaited.map(|(name, _)| meaning_of(name)).collect();
         for (name, code) in &response.errors {
-            let is_so = beside(name).error.map(StatusCode::as_i32) == Some(*code);
-            let is_asked = self.fold.names(name) && !said.contains_key(name);
+            // It has no other names beside it: who asks by an alias is told under that.
+            let own = meaning_of(name);
+            let is_so = beside(&own).error.map(StatusCode::as_i32) == Some(*code);
+            let is_asked = self.fold.names(name) && !said.contains_key(&own);
+            // By all its names it is told at once.
+            let is_due = |name: &str| self.is_owed(name) || self.touched.contains(name);
             // What was rejected rides along with the next change, whatever has become of it (M107).
-            let is_news = self.awaited.remove(name)
+            let is_news = awaited.contains(&own)
                 || self.was_rejected
-                || self.is_owed(name)
-                || self.touched.contains(name)
+                || is_due(name)
+                || is_due(&own)
                 || self.reported.get(name) != Some(code);
             report.ensure(is_so && is_asked && is_news, ERRORS, || format!("{name}: {code}"));
             self.reported.insert(name.clone(), *code);
@@ -380,11 +386,6 @@ impl Talk {
         let errors = response.errors.iter().map(|(name, _)| name);
         let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
         self.owed.retain(|own| !told.iter().any(|name| glob_covers(own, name)));
-        for (name, _) in &response.errors {
-            if let Some(other) = self.fold.other_name(name) {
-                self.owed.remove(&other);
-            }
-        }
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
             if !self.owed.remove(name) {
                 // An answer to who asks for it is not the change that it goes along with.
