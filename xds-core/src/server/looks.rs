@@ -52,7 +52,7 @@ mod tests {
             StreamEvent, Transaction, Variant, Via,
         },
         time::{Time, Timer},
-        types::CLUSTER_LOAD_ASSIGNMENT as TYPE,
+        types::{self, CLUSTER_LOAD_ASSIGNMENT as TYPE},
     };
 
     /// A server and one client, of many names.
@@ -112,6 +112,18 @@ mod tests {
             self.say(request.encode_to_vec())
         }
 
+        /// Asks for these of a type, and accepts what was received last.
+        fn ask(&mut self, type_url: &str, names: Vec<String>) {
+            let request = DeltaDiscoveryRequest {
+                node: mem::take(&mut self.node),
+                type_url: type_url.to_string(),
+                resource_names_subscribe: names,
+                response_nonce: mem::take(&mut self.nonce),
+                ..Default::default()
+            };
+            self.say(request.encode_to_vec());
+        }
+
         fn reject(&mut self) -> u64 {
             let request = DeltaDiscoveryRequest {
                 type_url: TYPE.to_string(),
@@ -142,6 +154,13 @@ mod tests {
 
     fn names(count: usize) -> Vec<String> {
         (0..count).map(|n| format!("n{n}")).collect()
+    }
+
+    /// A cluster that names endpoints of its own name, and has a setting.
+    fn eds_cluster(name: &str, setting: u8) -> Vec<u8> {
+        let name = [&[0x0a, name.len() as u8], name.as_bytes()].concat();
+        let rest = [0x10, 3, 0x1a, 4, 0x0a, 2, 0x1a, 0, 0xe2, 1, 1, b'0' + setting];
+        [&name[..], &rest].concat()
     }
 
     fn all() -> Vec<String> {
@@ -280,6 +299,54 @@ mod tests {
             (0..3).map(|n| reject(format!("later{n}"))).collect()
         });
         println!("covers: IS25");
+    }
+
+    /// IS25: endpoints that a client was sent the clusters of, and asked for, are looked at until they are known to
+    /// be there, and not whenever routes wait.
+    #[test]
+    fn to_wait_for_endpoints_costs_what_the_message_says() {
+        costs_the_same(|count| {
+            let ordering = OrderingPolicy::AckGated(AckGated::default());
+            let config = ServerConfig { ordering, ..ServerConfig::default() };
+            let mut pair = Pair::with(config, Variant::Incremental);
+            let missing = || String::from("z");
+            let set = |pair: &mut Pair, names: Vec<String>, setting: u8| {
+                let mut transaction = Transaction::new();
+                for name in names {
+                    transaction.set(types::CLUSTER, &*name, eds_cluster(&name, setting));
+                }
+                transaction.set(types::ROUTE_CONFIGURATION, "r", vec![setting.min(2)]);
+                counted::take();
+                pair.server.apply(transaction, pair.now).unwrap();
+                counted::take()
+            };
+            let all_clusters = || [names(count), vec![missing()]].concat();
+            pair.set(count);
+            set(&mut pair, all_clusters(), 1);
+            for (type_url, asked) in [
+                (types::CLUSTER, all()),
+                (TYPE, all_clusters()),
+                (types::ROUTE_CONFIGURATION, vec![String::from("r")]),
+            ] {
+                pair.ask(type_url, asked);
+                assert_eq!(pair.receive().unwrap().type_url.as_str(), type_url);
+                pair.ask(type_url, Vec::new());
+            }
+            // It accepts these, but has not yet those that are sent then; of one there are no endpoints.
+            set(&mut pair, all_clusters(), 2);
+            assert_eq!(pair.receive().unwrap().resources, count + 1);
+            set(&mut pair, names(1), 3);
+            pair.ask(types::CLUSTER, Vec::new());
+            assert_eq!(pair.receive().unwrap().type_url.as_str(), types::CLUSTER);
+            pair.nonce.clear();
+            assert_eq!(pair.receive().unwrap().resources, count, "warming");
+            pair.ask(TYPE, Vec::new());
+            set(&mut pair, names(1), 4);
+            let looks = (5..8).map(|setting| set(&mut pair, names(1), setting)).collect();
+            assert!(pair.receive().is_none(), "routes wait");
+            looks
+        });
+        println!("covers: IS25 M146");
     }
 
     /// M169: what is renewed is looked at, not what is there.

@@ -1,5 +1,7 @@
 //! Endpoints that clusters name: whether the client has asked for them, and warms its clusters with them.
 
+use alloc::collections::BTreeSet;
+
 use super::{Gate, Sessions, View, marks::Mark};
 use crate::{
     server::{
@@ -41,6 +43,48 @@ pub(super) enum Asks {
     Again,
     /// That it has taken these.
     For(Taken),
+}
+
+/// Endpoints of clusters that a client was sent. Each moves on when it is looked at, so that however often that is
+/// done, it costs what was sent.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    /// It may yet have to ask for them.
+    unasked: BTreeSet<ResourceName>,
+    /// It has, and may not have accepted them.
+    asked: BTreeSet<ResourceName>,
+}
+
+impl Expected {
+    pub(super) fn add(&mut self, name: &ResourceName) {
+        self.unasked.insert(name.clone());
+    }
+
+    /// One that it has not asked for.
+    fn first_unasked(&mut self, is_asked: impl Fn(&ResourceName) -> bool) -> Option<ResourceName> {
+        while let Some(name) = self.unasked.pop_first() {
+            if !is_asked(&name) {
+                self.unasked.insert(name.clone());
+                return Some(name);
+            }
+            self.asked.insert(name);
+        }
+        None
+    }
+
+    /// What keeps the first of them from being there that is not.
+    fn first_lack<T>(&mut self, lack: impl Fn(&ResourceName) -> Option<T>) -> Option<T> {
+        while let Some(name) = self.asked.first().or_else(|| self.unasked.first()) {
+            let lack = lack(name);
+            if lack.is_some() {
+                return lack;
+            }
+            if self.asked.pop_first().is_none() {
+                self.unasked.pop_first();
+            }
+        }
+        None
+    }
 }
 
 impl Gate {
@@ -124,7 +168,7 @@ impl Gate {
         }
         if !clusters.has_all() {
             // It is about to get other clusters, but has these.
-            return self.expected.iter().find(|name| !is_asked(name)).cloned();
+            return self.expected.first_unasked(is_asked);
         }
         for cluster in clusters.arena.set_after(self.asked) {
             match cluster.needs.names(&cluster.name).iter().find(|name| !is_asked(name)) {
@@ -134,7 +178,7 @@ impl Gate {
         }
         // Until it has been sent them, they may go.
         if self.accepted(rank::ENDPOINTS).nonce >= self.accepted(rank::CLUSTERS).warms {
-            self.expected.clear();
+            self.expected = Expected::default();
         }
         None
     }
@@ -175,23 +219,22 @@ impl Gate {
             return None;
         }
         if is_warm && !clusters.has_all() {
-            // Endpoints that went before they could be sent warmed nothing; other clusters are coming.
-            let exists = |name: &ResourceName| endpoints.has_resource(name);
-            if !self.expected.iter().all(exists) {
-                return Some(clusters.why_not());
-            }
-            // Nor did those that came after they were asked for, until they are sent.
             let accepted = self.accepted(rank::ENDPOINTS).nonce;
-            let is_lacking = |name: &ResourceName| {
-                let edge =
-                    subscriptions.edges.find(endpoints.slot, endpoints.arena.find(name.as_str())?);
+            let lack = |name: &ResourceName| {
+                // Endpoints that went before they could be sent warmed nothing; other clusters are coming.
+                let slot = endpoints.arena.find(name.as_str());
+                let Some(slot) = slot.filter(|_| endpoints.has_resource(name)) else {
+                    return Some(clusters.why_not());
+                };
+                // Nor did those that came after they were asked for, until they are sent.
+                let edge = subscriptions.edges.find(endpoints.slot, slot);
                 let edge = subscriptions.edges.at(edge?)?;
-                (edge.sent == 0 || edge.sent > accepted).then_some(())
+                (edge.sent == 0 || edge.sent > accepted).then(|| endpoints.why_not())
             };
-            if self.expected.iter().find_map(is_lacking).is_some() {
-                return Some(endpoints.why_not());
+            let lack = self.expected.first_lack(lack);
+            if lack.is_some() {
+                return lack;
             }
-            self.expected.clear();
         }
         if is_warm || clusters.has_all() && !has_to_warm(clusters, endpoints, warms_from) {
             return None;
@@ -218,7 +261,7 @@ impl Gate {
         }
         let sessions = Sessions::of(seats, subscriptions);
         self.asked = subscriptions.store.clock();
-        self.expected.clear();
+        self.expected = Expected::default();
         let clusters = sessions.get(rank::CLUSTERS);
         self.asked_by_name = clusters.map_or(0, |it| it.session.newest_nonce());
         if sessions.get(rank::ENDPOINTS).is_none() {

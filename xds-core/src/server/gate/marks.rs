@@ -129,7 +129,7 @@ impl Gate {
             }
             let Some(cluster) = clusters.arena.at(slot) else { continue };
             let names = cluster.needs.names(&cluster.name);
-            self.expected.extend(names.iter().cloned());
+            names.iter().for_each(|name| self.expected.add(name));
             let payload = cluster.payload.as_ref().filter(|_| !names.is_empty());
             self.shots.sent.had.extend(payload.map(|it| (cluster.name.clone(), it.hash)));
         }
@@ -179,7 +179,7 @@ impl Gate {
             for cluster in new.filter(is_new) {
                 for name in cluster.needs.names(&cluster.name) {
                     newest = Some(cluster.stamp);
-                    self.expected.insert(name.clone());
+                    self.expected.add(name);
                 }
             }
             self.asks = Asks::Nothing;

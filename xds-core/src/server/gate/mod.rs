@@ -13,11 +13,9 @@ mod endpoints;
 mod marks;
 mod waits;
 
-use alloc::collections::BTreeSet;
-
 pub(crate) use self::waits::{goes_before, may_refer_to};
 use self::{
-    endpoints::{Asks, Patience, Taken},
+    endpoints::{Asks, Expected, Patience, Taken},
     marks::{Marks, Shots},
     waits::Waits,
 };
@@ -41,8 +39,7 @@ pub(crate) struct Gate {
     shots: Shots,
     /// The client has asked for the endpoints of clusters that changed up to here.
     asked: Stamp,
-    /// Endpoints that it may yet have to ask for, of clusters that it was sent.
-    expected: BTreeSet<ResourceName>,
+    expected: Expected,
     /// The same of those that it subscribes to by name, up to the response of this nonce.
     asked_by_name: u64,
     /// Whether the client has to ask for endpoints after the newest clusters.
@@ -293,7 +290,7 @@ impl Gate {
         self.waived = Stamp::START;
         self.asked = Stamp::START;
         self.asked_by_name = 0;
-        self.expected.clear();
+        self.expected = Expected::default();
         (self.asks, self.taken) = (Asks::Nothing, Taken::default());
         self.start_marks_over(&Sessions::of(seats, subscriptions), subscriptions);
     }
