@@ -55,7 +55,7 @@ pub(crate) enum Input {
 }
 
 /// A change of a type in a view.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     pub(crate) view: ViewName,
     pub(crate) type_url: TypeUrl,
