@@ -145,28 +145,36 @@ impl Relayed {
                     let view = if node_id.starts_with(APART) { &*node_id } else { "" };
                     self.downstream.server.assign(stream, &view.into(), self.now);
                 }
-                ServerOutput::Wanted { view, type_url, name } => {
-                    let key = (view.to_string(), type_url.to_string(), name.to_string());
-                    if self.unwanted.iter().any(|(_, unwanted)| *unwanted == key) {
-                        self.unwanted.retain(|(_, unwanted)| *unwanted != key);
-                        continue;
+                ServerOutput::Wanted { view, type_url, names } => {
+                    for name in names {
+                        self.want((view.to_string(), type_url.to_string(), name.to_string()));
                     }
-                    let member = self.client_of(&key.0);
-                    let interest = Interest::Name(name.as_str());
-                    let watch = self.upstream.watch(member, type_url.as_str(), interest, self.now);
-                    self.watches.insert(key, (member, watch));
                 }
-                ServerOutput::Unwanted { view, type_url, name } => {
-                    let key = (view.to_string(), type_url.to_string(), name.to_string());
-                    // What is not to be kept goes with the last who wants it (M249).
-                    let grace = if self.fleeting.remove(&key) { Duration::ZERO } else { GRACE };
-                    self.unwanted.push_back((self.now.after(grace), key));
+                ServerOutput::Unwanted { view, type_url, names } => {
+                    for name in names {
+                        let key = (view.to_string(), type_url.to_string(), name.to_string());
+                        // What is not to be kept goes with the last who wants it (M249).
+                        let grace = if self.fleeting.remove(&key) { Duration::ZERO } else { GRACE };
+                        self.unwanted.push_back((self.now.after(grace), key));
+                    }
                     self.unwanted.make_contiguous().sort_by_key(|(at, _)| *at);
                 }
                 other => panic!("a relay does not know {other:?}"),
             }
         }
         moved
+    }
+
+    /// Watches what is wanted, unless it still does.
+    fn want(&mut self, key: (String, String, String)) {
+        if self.unwanted.iter().any(|(_, unwanted)| *unwanted == key) {
+            self.unwanted.retain(|(_, unwanted)| *unwanted != key);
+            return;
+        }
+        let member = self.client_of(&key.0);
+        let interest = Interest::Name(key.2.as_str());
+        let watch = self.upstream.watch(member, key.1.as_str(), interest, self.now);
+        self.watches.insert(key, (member, watch));
     }
 
     /// What the relay's client is told goes into the store of its server.

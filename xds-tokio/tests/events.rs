@@ -32,9 +32,10 @@ fn on_demand() -> ServerConfig {
 /// The name that is wanted next.
 async fn wanted(events: &mut ServerEvents) -> String {
     match soon(events.next()).await {
-        Some(ServerEvent::Wanted { view, type_url, name }) => {
+        Some(ServerEvent::Wanted { view, type_url, names }) => {
             assert_eq!((view, type_url.as_str()), (ViewName::default(), ENDPOINTS));
-            name.to_string()
+            assert_eq!(names.len(), 1, "each client names one");
+            names[0].to_string()
         }
         other => panic!("{other:?}"),
     }
@@ -67,7 +68,10 @@ async fn resources_are_made_when_they_are_asked_for() {
 
     drop((client, second));
     let gone = soon(events.next()).await;
-    assert!(matches!(&gone, Some(ServerEvent::Unwanted { name, .. }) if *name == "a"), "{gone:?}");
+    assert!(
+        matches!(&gone, Some(ServerEvent::Unwanted { names, .. }) if names[0] == "a"),
+        "{gone:?}"
+    );
     println!("covers: M254 M255 M256");
 }
 

@@ -1,6 +1,6 @@
 //! Everything that goes into a server and comes out of it, with who sends it and when.
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
 use bytes::Bytes;
@@ -117,27 +117,27 @@ pub enum ServerOutput {
     /// End the stream well, once its last response is written: all that was asked for was sent
     /// ([`Via::Fetch`]). Nothing more is said about it.
     Finished(StreamId),
-    /// A client names a resource that the store lacks
-    /// ([`OnDemand::Told`](super::OnDemand::Told), M254): set it, or say that it does not exist. Said once
-    /// until it is unwanted.
+    /// A client names resources that the store lacks
+    /// ([`OnDemand::Told`](super::OnDemand::Told), M254): set them, or say that they do not exist. Said once
+    /// of each until it is unwanted, and together of those of one request.
     Wanted {
         /// The view of the client.
         view: ViewName,
         /// The type.
         type_url: TypeUrl,
-        /// The name.
-        name: ResourceName,
+        /// The names, at least one.
+        names: Vec<ResourceName>,
     },
-    /// Nobody names a resource any more that was wanted, whether or not it has been set since (M256). It
-    /// may stay or be removed. If somebody names it after that, it is [wanted](Self::Wanted) again, also
+    /// Nobody names resources any more that were wanted, whether or not they have been set since (M256). They
+    /// may stay or be removed. If somebody names one after that, it is [wanted](Self::Wanted) again, also
     /// while it is still there, so that the application can let go of it after a time (M250).
     Unwanted {
         /// The view of the client.
         view: ViewName,
         /// The type.
         type_url: TypeUrl,
-        /// The name.
-        name: ResourceName,
+        /// The names, at least one.
+        names: Vec<ResourceName>,
     },
     /// A client says something of a type that is the application's
     /// ([`ServerConfig::asides`](super::ServerConfig), M21).

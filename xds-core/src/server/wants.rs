@@ -13,7 +13,7 @@
 //! Until the application has answered, an incremental client is not told that there is no such resource:
 //! nobody knows yet.
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 
 use super::{Server, config::OnDemand, event::ServerOutput};
 use crate::{
@@ -47,7 +47,7 @@ pub(crate) struct Wants {
 struct News {
     view: Slot,
     type_url: TypeUrl,
-    name: ResourceName,
+    names: Vec<ResourceName>,
     kind: Kind,
 }
 
@@ -62,8 +62,16 @@ impl Wants {
         Self { policy, news: Vec::new() }
     }
 
+    /// What comes one after the other is told together: one request may name a great deal.
     pub(crate) fn tell(&mut self, view: Slot, type_url: &TypeUrl, name: &ResourceName, kind: Kind) {
-        self.news.push(News { view, type_url: type_url.clone(), name: name.clone(), kind });
+        if let Some(last) = self.news.last_mut()
+            && (last.view, last.kind) == (view, kind)
+            && last.type_url == *type_url
+        {
+            return last.names.push(name.clone());
+        }
+        let names = vec![name.clone()];
+        self.news.push(News { view, type_url: type_url.clone(), names, kind });
     }
 }
 
@@ -83,11 +91,10 @@ impl Server {
         let wanted = store.arenas().flat_map(move |arena| {
             let view = store.view(arena.view).map(|view| view.name.clone()).unwrap_or_default();
             let resources = arena.slots().filter_map(|slot| arena.at(slot));
-            resources.filter(|it| it.want == Want::Asked).map(move |it| ServerOutput::Wanted {
-                view: view.clone(),
-                type_url: arena.type_url.clone(),
-                name: it.name.clone(),
-            })
+            let asked = resources.filter(|it| it.want == Want::Asked);
+            let names: Vec<_> = asked.map(|it| it.name.clone()).collect();
+            let type_url = arena.type_url.clone();
+            (!names.is_empty()).then_some(ServerOutput::Wanted { view, type_url, names })
         });
         waiting.chain(wanted)
     }
@@ -97,14 +104,14 @@ impl Server {
         if self.subscriptions.wants.news.is_empty() {
             return;
         }
-        for News { view, type_url, name, kind } in
+        for News { view, type_url, names, kind } in
             core::mem::take(&mut self.subscriptions.wants.news)
         {
             let Some(view) = self.subscriptions.store.view(view) else { continue };
             let view = view.name.clone();
             self.out.ask(match kind {
-                Kind::Wanted => ServerOutput::Wanted { view, type_url, name },
-                Kind::Unwanted => ServerOutput::Unwanted { view, type_url, name },
+                Kind::Wanted => ServerOutput::Wanted { view, type_url, names },
+                Kind::Unwanted => ServerOutput::Unwanted { view, type_url, names },
             });
         }
     }

@@ -1,9 +1,10 @@
 //! Resources that are made or fetched when somebody wants them.
 
-use crate::support::{Rig, run_all, run_all_with, transaction_in, url};
+use crate::support::{Rig, request_of, run_all, run_all_with, transaction_in, url};
+use prost::Message as _;
 use xds_core::{
     ViewName,
-    server::{Admission, OnDemand, ServerConfig, ServerOutput, Transaction},
+    server::{Admission, OnDemand, ServerConfig, ServerOutput, StreamEvent, Transaction},
 };
 
 fn config() -> ServerConfig {
@@ -164,8 +165,8 @@ fn wants_follow_a_client_to_its_view() {
     rig.run("> eds a\n2d> eds +a\nasked");
     let wants = |rig: &mut Rig| {
         let told = rig.effects().into_iter().filter_map(|effect| match effect {
-            ServerOutput::Wanted { view, name, .. } => Some(format!("+{view}/{name}")),
-            ServerOutput::Unwanted { view, name, .. } => Some(format!("-{view}/{name}")),
+            ServerOutput::Wanted { view, names, .. } => Some(format!("+{view}/{}", names[0])),
+            ServerOutput::Unwanted { view, names, .. } => Some(format!("-{view}/{}", names[0])),
             _ => None,
         });
         told.collect::<Vec<_>>()
@@ -189,19 +190,48 @@ fn wants_follow_a_client_to_its_view() {
     println!("covers: M254 M256 M223");
 }
 
+fn ask(rig: &mut Rig, resource_names: Vec<String>) {
+    let stream = rig.stream(1);
+    let mut request = request_of("node-1", "eds");
+    request.resource_names = resource_names;
+    let event = StreamEvent::Message(stream, request.encode_to_vec().into());
+    rig.server.handle_event(event, rig.now);
+}
+
+/// M242: however much a request names, it asks the application one thing, and lets go of what it no longer names.
+#[test]
+fn what_one_request_wants_is_told_together() {
+    const MANY: usize = 50_000;
+    let mut rig = Rig::new(config());
+    let wants = |rig: &mut Rig| {
+        rig.drain();
+        let told = rig.effects().into_iter().filter_map(|effect| match effect {
+            ServerOutput::Wanted { names, .. } => Some(("wanted", names.len())),
+            ServerOutput::Unwanted { names, .. } => Some(("unwanted", names.len())),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    ask(&mut rig, (0..MANY).map(|n| n.to_string()).collect());
+    assert_eq!(wants(&mut rig), [("wanted", MANY)]);
+    ask(&mut rig, (1..=MANY).map(|n| n.to_string()).collect());
+    assert_eq!(wants(&mut rig), [("wanted", 1), ("unwanted", 1)]);
+    rig.run("close");
+    assert_eq!(wants(&mut rig), [("unwanted", MANY)]);
+    println!("covers: M242 M254 M256");
+}
+
 /// M242: a client that asks for one name after the other is not read on until the application has heard.
 #[test]
 fn wants_hold_back_who_causes_them() {
     let mut rig = Rig::new(config());
     let stream = rig.stream(1);
-    let request = xds_core::proto::DiscoveryRequest {
-        resource_names: (0..2_000).map(|n| n.to_string()).collect(),
-        ..crate::support::request_of("node-1", "eds")
-    };
-    let message = prost::Message::encode_to_vec(&request);
-    let event = xds_core::server::StreamEvent::Message(stream, message.into());
-    rig.server.handle_event(event, rig.now);
-    assert!(!rig.server.wants_read(stream));
+    let mut requests = 0;
+    while rig.server.wants_read(stream) {
+        ask(&mut rig, vec![requests.to_string()]);
+        requests += 1;
+    }
+    assert!((100..1_024).contains(&requests), "{requests}");
     rig.drain();
     assert!(rig.server.wants_read(stream));
     println!("covers: M242 M254");
@@ -216,7 +246,7 @@ fn open_questions_can_be_listed() {
     let open = |rig: &Rig| {
         let questions = rig.server.open_questions().map(|question| match question {
             ServerOutput::Authorize { node_id, .. } => format!("lets in {node_id}"),
-            ServerOutput::Wanted { view, name, .. } => format!("wants {name} of {view}"),
+            ServerOutput::Wanted { view, names, .. } => format!("wants {names:?} of {view}"),
             other => panic!("{other:?}"),
         });
         questions.collect::<Vec<_>>()
@@ -224,10 +254,10 @@ fn open_questions_can_be_listed() {
     rig.run("set @v eds a=1\n> eds a b c\n2> eds b\n3> cds");
     assert_eq!(open(&rig), ["lets in node-1", "lets in node-2", "lets in node-3"]);
     rig.run("assign 1 v\n3close");
-    assert_eq!(open(&rig), ["lets in node-2", "wants c of v", "wants b of v"]);
+    assert_eq!(open(&rig), ["lets in node-2", r#"wants ["c", "b"] of v"#]);
     rig.run("assign 2 v\nset @v eds b=1 !c=5");
     assert_eq!(open(&rig), Vec::<String>::new());
     rig.run("2> eds d\n4> eds e\nassign 4 w\n2close");
-    assert_eq!(open(&rig), ["wants e of w"], "nobody wants what has lost its client");
+    assert_eq!(open(&rig), [r#"wants ["e"] of w"#], "nobody wants what has lost its client");
     println!("covers: M9 M254 M256");
 }

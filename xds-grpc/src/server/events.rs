@@ -32,24 +32,25 @@ pub enum ServerEvent {
         /// The id of its node; empty if it gave none.
         node_id: Arc<str>,
     },
-    /// A client names a resource that the store lacks: set it, or say that it does not exist
-    /// (M254, [`OnDemand::Told`](xds_core::server::OnDemand::Told)). Said once until it is unwanted.
+    /// A client names resources that the store lacks: set them, or say that they do not exist
+    /// (M254, [`OnDemand::Told`](xds_core::server::OnDemand::Told)). Said once of each until it is unwanted, and
+    /// together of those of one request.
     Wanted {
         /// The view of the client.
         view: ViewName,
         /// The type.
         type_url: TypeUrl,
-        /// The name.
-        name: ResourceName,
+        /// The names, at least one.
+        names: Vec<ResourceName>,
     },
-    /// Nobody names the resource any more (M256).
+    /// Nobody names the resources any more (M256).
     Unwanted {
         /// The view.
         view: ViewName,
         /// The type.
         type_url: TypeUrl,
-        /// The name.
-        name: ResourceName,
+        /// The names, at least one.
+        names: Vec<ResourceName>,
     },
     /// A client says something of a type that is the application's (M21,
     /// [`ServerConfig::asides`](xds_core::server::ServerConfig::asides)).
@@ -70,9 +71,11 @@ impl ServerEvent {
     pub(crate) fn of(output: ServerOutput) -> Option<Self> {
         Some(match output {
             ServerOutput::Authorize { stream, node_id } => Self::Authorize { stream, node_id },
-            ServerOutput::Wanted { view, type_url, name } => Self::Wanted { view, type_url, name },
-            ServerOutput::Unwanted { view, type_url, name } => {
-                Self::Unwanted { view, type_url, name }
+            ServerOutput::Wanted { view, type_url, names } => {
+                Self::Wanted { view, type_url, names }
+            }
+            ServerOutput::Unwanted { view, type_url, names } => {
+                Self::Unwanted { view, type_url, names }
             }
             ServerOutput::Aside { stream, type_url, message } => {
                 Self::Aside { stream, type_url, message }

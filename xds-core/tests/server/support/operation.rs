@@ -16,11 +16,16 @@ impl Rig {
             matches!(output, ServerOutput::Wanted { .. } | ServerOutput::Unwanted { .. })
         };
         let position = self.outputs.iter().position(is_want)?;
-        match self.outputs.remove(position) {
-            ServerOutput::Wanted { type_url, name, .. } => Some(("wanted", type_url, name)),
-            ServerOutput::Unwanted { type_url, name, .. } => Some(("unwanted", type_url, name)),
-            _ => None,
+        let (what, type_url, names) = match &mut self.outputs[position] {
+            ServerOutput::Wanted { type_url, names, .. } => ("wanted", type_url.clone(), names),
+            ServerOutput::Unwanted { type_url, names, .. } => ("unwanted", type_url.clone(), names),
+            _ => return None,
+        };
+        let name = names.remove(0);
+        if names.is_empty() {
+            drop(self.outputs.remove(position));
         }
+        Some((what, type_url, name))
     }
 
     /// What client status discovery tells of a client's resources of a type, as `name:status`.
