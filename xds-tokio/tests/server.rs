@@ -18,7 +18,8 @@ use tonic::Code;
 use xds_core::{
     proto::{DiscoveryRequest, Node},
     server::{
-        Interest, Observation, ServerConfig, ServerLimits, SyncState, Transaction, TransactionError,
+        Cause, Interest, Observation, ObserveResponses, ServerConfig, ServerLimits, SyncState,
+        Transaction, TransactionError,
     },
 };
 use xds_tokio::{
@@ -121,6 +122,31 @@ async fn a_stream_that_breaks_the_protocol_is_closed_with_a_reason_and_others_go
     handle.apply(set(&[(ENDPOINTS, "e", "1")])).await.unwrap();
     good.subscribe(ENDPOINTS, &["e"]);
     assert_eq!(names(&good.response().await), ["e"]);
+}
+
+/// Whoever reads observations has a record of what was sent, if the server is to keep one.
+#[tokio::test]
+async fn what_is_sent_can_be_observed() {
+    let mut config = ServerConfig::default();
+    config.observe_responses = ObserveResponses::On;
+    let Running { handle, address, .. } = start_with(config, ServerOptions::default()).await;
+    handle.apply(set(&[(CLUSTER, "a", "1")])).await.unwrap();
+    let mut observations = handle.observations();
+    let mut client = RawClient::open(address).await;
+    client.subscribe_as("observed", CLUSTER, &[]);
+    let response = client.response().await;
+    let sent = loop {
+        match soon(observations.next()).await {
+            Some(Observed::Event(sent @ Observation::Sent { .. })) => break sent,
+            Some(_) => {}
+            None => panic!("the server ended"),
+        }
+    };
+    let Observation::Sent { node_id, version, nonce, resources, cause, .. } = sent else {
+        unreachable!()
+    };
+    assert_eq!((&*node_id, resources, cause), ("observed", 1, Cause::First));
+    assert_eq!((version.as_str(), nonce.as_str()), (&*response.version_info, &*response.nonce));
 }
 
 #[tokio::test]

@@ -302,6 +302,28 @@ pub enum Observation {
         /// What it subscribes to now.
         interest: Interest,
     },
+    /// A response was rendered, which counts as sent (M73). Only if the configuration
+    /// [asks](super::ServerConfig::observe_responses) for it; messages of the application's own are not observed.
+    Sent {
+        /// The stream.
+        stream: StreamId,
+        /// The id of the client's node; empty if it gave none.
+        node_id: Arc<str>,
+        /// The type.
+        type_url: TypeUrl,
+        /// The version that the response states.
+        version: Version,
+        /// Its nonce.
+        nonce: Nonce,
+        /// How many resources it has.
+        resources: usize,
+        /// How many names it has of resources that do not exist; an incremental response only.
+        removed: usize,
+        /// How many errors it has, each instead of a resource (TP3).
+        errors: usize,
+        /// Why it is sent.
+        cause: Cause,
+    },
     /// The client accepted a response.
     Acked {
         /// The stream.
@@ -428,6 +450,7 @@ impl Observation {
             | Self::UnknownType { stream, .. }
             | Self::ParametersIgnored { stream, .. }
             | Self::Subscribed { stream, .. }
+            | Self::Sent { stream, .. }
             | Self::Acked { stream, .. }
             | Self::Nacked { stream, .. }
             | Self::Isolated { stream, .. }

@@ -87,9 +87,9 @@ pub use self::{
     config::{
         Absence, AbsenceGrace, AckGated, Admission, AnswerOverdue, ClientLimits, Debounce,
         DrainPlan, Globs, HeartbeatFraction, LegacyWildcard, Missing, NackDetection, NackRecovery,
-        NodeChanged, OnDemand, OnStuck, OrderingPolicy, Rate, Readiness, ReconnectTrust, Removals,
-        RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge, TypeConfig, TypeDefaults,
-        UnknownType, VersionMode, Warmed, Warming, WildcardExit, Window,
+        NodeChanged, ObserveResponses, OnDemand, OnStuck, OrderingPolicy, Rate, Readiness,
+        ReconnectTrust, Removals, RequireNode, ServerConfig, ServerLimits, SotwResponse, StreamAge,
+        TypeConfig, TypeDefaults, UnknownType, VersionMode, Warmed, Warming, WildcardExit, Window,
     },
     contents::{Preview, ViewContents, ViewCopy},
     convergence::{Convergence, Lag, Laggard, TooManyWaits},

@@ -1,11 +1,11 @@
 //! Which of a stream's types is next, and whether its driver knows that there is one.
 
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc};
 use core::num::NonZeroU64;
 
 use super::{
     Server,
-    config::{OrderingPolicy, Warming},
+    config::{ObserveResponses, OrderingPolicy, Warming},
     envelope::seal,
     event::{Cause, Observation, ServerTransmit, Via},
     gate::{self, Gate, Next},
@@ -143,6 +143,10 @@ impl Server {
             self.out.observe(Observation::ResourceTooLong { stream: id, type_url, name, bytes });
         }
         let transmit = seal(frame, &stream.via, type_url, nonce, rendered);
+        if self.config.observe_responses == ObserveResponses::On {
+            let node_id = stream.node().cloned().unwrap_or_default();
+            self.out.observe(sent(id, node_id, &transmit));
+        }
         self.stats.response_bytes += frame.len() as u64;
         self.stats_by_type.note_response(seat.rank, frame.len());
 
@@ -209,6 +213,22 @@ impl Server {
             let next = stream.next(subscriptions, &self.config.ordering)?;
             render(subscriptions, next)
         })
+    }
+}
+
+fn sent(stream: StreamId, node_id: Arc<str>, transmit: &ServerTransmit) -> Observation {
+    let ServerTransmit { type_url, version, nonce, variant: _, resources, removed, errors, cause } =
+        transmit.clone();
+    Observation::Sent {
+        stream,
+        node_id,
+        type_url,
+        version,
+        nonce,
+        resources,
+        removed,
+        errors,
+        cause,
     }
 }
 

@@ -47,6 +47,7 @@ mod rejected_and_gone;
 mod rejected_changes;
 mod rejection_report;
 mod responses;
+mod sent;
 mod stats;
 mod store;
 mod streams;

@@ -354,7 +354,8 @@ impl ServerHandle {
         self.with_server(move |server, _| server.stats_of(type_url.as_str())).await
     }
 
-    /// What happens on streams from now on: who connects, subscribes, accepts and rejects.
+    /// What happens on streams from now on: who connects, subscribes, accepts and rejects; and what is sent, if the
+    /// configuration [says so](xds_core::server::ServerConfig::observe_responses).
     pub fn observations(&self) -> Observations {
         let receiver = match self.observations.upgrade() {
             Some(sender) => sender.subscribe(),

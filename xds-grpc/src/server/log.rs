@@ -128,6 +128,8 @@ impl Log {
             Observation::Subscribed { type_url, interest, .. } => debug!(
                 %node, stream = %id, "type" = %Type(type_url.as_str()), ?interest, "subscribed"
             ),
+            // Logged when it was sent.
+            Observation::Sent { .. } => {}
             Observation::Acked { type_url, version, nonce, .. } => debug!(
                 %node, stream = %id, "type" = %Type(type_url.as_str()), %version, %nonce,
                 "client accepted a response (ACK)"

@@ -23,8 +23,8 @@ pub use self::{
     limits::{ClientLimits, ServerLimits},
     ordering::{AckGated, OnStuck, OrderingPolicy},
     policies::{
-        Admission, HeartbeatFraction, NodeChanged, OnDemand, RequireNode, UnknownType, Warmed,
-        Warming,
+        Admission, HeartbeatFraction, NodeChanged, ObserveResponses, OnDemand, RequireNode,
+        UnknownType, Warmed, Warming,
     },
     type_config::{Absence, Globs, TypeConfig, TypeDefaults},
     type_policies::{
@@ -70,6 +70,8 @@ pub struct ServerConfig {
     pub idle_views: Option<Duration>,
     /// Whether the server takes streams from the start.
     pub readiness: Readiness,
+    /// Whether each response is observed ([`Observation::Sent`](super::Observation::Sent)).
+    pub observe_responses: ObserveResponses,
     /// How old a stream may become; no limit by default.
     pub max_stream_age: Option<StreamAge>,
     /// When a resource with a TTL is renewed.

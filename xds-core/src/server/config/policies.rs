@@ -127,3 +127,14 @@ impl Default for HeartbeatFraction {
         Self(50)
     }
 }
+
+/// Whether what is sent is observed, as what clients say is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObserveResponses {
+    /// No: a response costs nothing beside itself.
+    #[default]
+    Off,
+    /// Each response, for whoever keeps a record of what clients were sent.
+    On,
+}
