@@ -215,6 +215,37 @@ async fn requests_wait_for_the_decision_and_a_client_that_goes_takes_its_questio
     println!("covers: M9 M13");
 }
 
+/// M13: a client that has asked and says no more waits for its answer like any other, whatever that is.
+#[tokio::test]
+async fn who_says_no_more_is_waited_for_until_the_decision() {
+    let mut server = ServerConfig::default();
+    server.admission = Admission::Asked;
+    let running = start_with(server, ServerOptions::default()).await;
+    running.handle.apply(set(&[(CLUSTER, "a", "one")])).await.unwrap();
+    let mut observations = running.handle.observations();
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let mut client = RawClient::open(running.address).await;
+        client.subscribe(CLUSTER, &[]);
+        client.half_close();
+        clients.push((identified(&mut observations).await, client));
+    }
+    // One that has asked for nothing waits for nothing.
+    let mut silent = RawClient::open(running.address).await;
+    silent.half_close();
+    assert_eq!(silent.end().await.code(), Code::Ok);
+    let (stream, mut refused) = clients.remove(1);
+    let why = Denied::new(StatusCode::PermissionDenied, "not you");
+    running.handle.refuse(stream, why).await.unwrap();
+    assert_eq!(refused.end().await.code(), Code::PermissionDenied);
+    let (stream, mut admitted) = clients.remove(0);
+    running.handle.assign(stream, "".into()).await.unwrap();
+    assert_eq!(names(&admitted.response().await), ["a"]);
+    assert_eq!(admitted.end().await.code(), Code::Ok);
+    streams(&running.handle, 0).await;
+    println!("covers: M9 M13 IS23");
+}
+
 #[tokio::test]
 async fn an_authorizer_that_panics_lets_nobody_in() {
     let answer = |_: Applicant| async { panic!("as the test wants it") };

@@ -86,6 +86,7 @@ impl Server {
             self.stats.request_bytes -= message.len() as u64;
             self.take_message(stream, message);
         }
+        self.finish_if_over(stream);
     }
 
     /// Sets what a client may take up, instead of what [`ServerLimits`](super::ServerLimits) says of everybody.

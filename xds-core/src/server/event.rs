@@ -86,6 +86,10 @@ pub enum StreamEvent {
     Malformed(StreamId, Arc<str>),
     /// A request arrived that is over the transport's size limit.
     TooLong(StreamId, Arc<str>),
+    /// The client says no more and waits for what it has asked for (M13). The stream
+    /// [ends](ServerOutput::Finished) when it has been sent what can be sent now, as it cannot answer; if it has yet
+    /// to be [let in](ServerOutput::Authorize), then.
+    HalfClosed(StreamId),
     /// The stream has ended, whoever ended it and however (M13, M15).
     Closed(StreamId),
 }
@@ -115,7 +119,7 @@ pub enum ServerOutput {
     /// End the stream with this status. Nothing more is said about it.
     Close(StreamId, CloseReason),
     /// End the stream well, once its last response is written: all that was asked for was sent
-    /// ([`Via::Fetch`]). Nothing more is said about it.
+    /// ([`Via::Fetch`], [`StreamEvent::HalfClosed`]). Nothing more is said about it.
     Finished(StreamId),
     /// A client names resources that the store lacks
     /// ([`OnDemand::Told`](super::OnDemand::Told), M254): set them, or say that they do not exist. Said once

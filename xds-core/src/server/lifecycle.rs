@@ -8,7 +8,7 @@ use super::{
     config::{Admission, Readiness},
     event::{CloseReason, Observation, Refusal, ServerOutput, Via},
     ordering::Order,
-    stream::Stream,
+    stream::{Speech, Stream, Writable},
 };
 use crate::{id::StreamId, time::Time};
 
@@ -121,6 +121,27 @@ impl Server {
     /// A response was rendered. Where there is to be one only, that was it (M196).
     pub(super) fn finish_fetch(&mut self, id: StreamId) {
         if self.streams.get(id.0).is_some_and(|stream| matches!(stream.via, Via::Fetch { .. })) {
+            self.out.tell(ServerOutput::Finished(id));
+            self.forget(id);
+        }
+    }
+
+    /// The client says no more. It waits for what it has asked for, and cannot answer that.
+    pub(super) fn half_closed(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(id.0) {
+            stream.speech = Speech::Over;
+        }
+        self.finish_if_over(id);
+    }
+
+    /// Ends the stream if its client says no more and is to be sent nothing now. Who has asked for something and is
+    /// not let in yet is answered when that is decided; a fetch ends with its response.
+    pub(super) fn finish_if_over(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(id.0) else { return };
+        let waits = stream.view.is_none() && !stream.latched.is_empty();
+        let is_over = stream.speech == Speech::Over && stream.writable == Writable::NotTold;
+        if is_over && !waits && !matches!(stream.via, Via::Fetch { .. }) {
+            self.stats.closed.by_clients += 1;
             self.out.tell(ServerOutput::Finished(id));
             self.forget(id);
         }

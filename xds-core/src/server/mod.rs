@@ -231,6 +231,7 @@ impl Server {
         let (StreamEvent::Message(stream, _)
         | StreamEvent::Malformed(stream, _)
         | StreamEvent::TooLong(stream, _)
+        | StreamEvent::HalfClosed(stream)
         | StreamEvent::Closed(stream)) = event;
         if self.streams.get(stream.0).is_none() {
             self.stats.ignored_events += 1;
@@ -249,6 +250,7 @@ impl Server {
                 self.stats.malformed_requests += 1;
                 self.close(stream, CloseReason::RequestTooLong(why));
             }
+            StreamEvent::HalfClosed(_) => self.half_closed(stream),
             StreamEvent::Closed(_) => {
                 self.stats.closed.by_clients += 1;
                 self.forget(stream);
@@ -300,6 +302,7 @@ impl Server {
         if transmit.is_some() {
             self.finish_fetch(stream);
         }
+        self.finish_if_over(stream);
         transmit
     }
 

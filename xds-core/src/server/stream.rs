@@ -32,6 +32,7 @@ pub(crate) struct Stream {
     /// The highest nonce given out.
     pub(crate) nonces: u64,
     pub(crate) writable: Writable,
+    pub(crate) speech: Speech,
     pub(crate) order: Order,
     /// What the client sees, once that is known.
     pub(crate) view: Option<Slot>,
@@ -110,6 +111,13 @@ pub(crate) enum Writable {
     NotTold,
 }
 
+/// Whether the client may say more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speech {
+    GoesOn,
+    Over,
+}
+
 /// The client as it introduced itself. Its `Node` may be long, so it is handed on and only a digest
 /// kept, to notice another one.
 #[derive(Debug)]
@@ -126,6 +134,7 @@ impl Stream {
             sessions: Vec::new(),
             nonces: 0,
             writable: Writable::NotTold,
+            speech: Speech::GoesOn,
             order,
             view,
             node: None,

@@ -24,6 +24,7 @@ mod first_answers;
 mod gated_removals;
 mod globs;
 mod globs_model;
+mod half_closed;
 mod heartbeats;
 mod heartbeats_end;
 mod hostile;

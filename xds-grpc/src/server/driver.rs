@@ -116,7 +116,7 @@ enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speech {
     GoesOn,
-    /// It has half-closed the stream, which ends once what is due now is sent.
+    /// It has half-closed the stream.
     Over,
 }
 
@@ -248,7 +248,7 @@ impl Driver {
             Input::HalfClosed(id) => {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.speech = Speech::Over;
-                    self.writable.push(id);
+                    self.server.handle_event(StreamEvent::HalfClosed(id), now);
                 }
             }
             Input::Decided(id, permission) => self.decided(id, permission),
@@ -283,7 +283,7 @@ impl Driver {
         self.phase = Phase::Ended;
     }
 
-    /// The client has gone, or has said all it wants to and been sent what it asked for.
+    /// The client has gone.
     fn close(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.remove(&id) {
             self.log.gone(&stream);
@@ -361,6 +361,9 @@ impl Driver {
                 }
                 ServerOutput::Finished(id) => {
                     if let Some(stream) = self.streams.remove(&id) {
+                        if stream.speech == Speech::Over {
+                            self.log.gone(&stream);
+                        }
                         stream.slot.end(Status::ok(""));
                     }
                 }
@@ -440,9 +443,6 @@ impl Driver {
         while stream.slot.has_room() {
             let now = self.clock.now();
             let Some(transmit) = self.server.poll_transmit(id, now, &mut self.frame) else {
-                if stream.speech == Speech::Over {
-                    self.close(id);
-                }
                 return;
             };
             let bytes = self.frame.len();
