@@ -16,6 +16,7 @@ use xds_benches::{
 use xds_core::{
     StreamId,
     proto::{Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryResponse},
+    server::{AckGated, OrderingPolicy},
     service::Variant,
     types,
 };
@@ -102,12 +103,20 @@ fn measure_full_state(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
 
 const ACCEPTED: &str = "one change, accepted by all";
 const REJECTED: &str = "one change, rejected by all";
+const ACCEPTED_BEHIND_ACKS: &str = "one change, accepted by all, types behind each other's ACKs";
+const REJECTED_BEHIND_ACKS: &str = "one change, rejected by all, types behind each other's ACKs";
 const FIRST_LOAD: &str = "first load of all";
 const RECOVERY: &str = "all again after a rejected first load";
 
 fn measure_rejections(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
-    for (name, answer) in [(ACCEPTED, Answer::Ack), (REJECTED, Answer::Nack)] {
-        let mut served = incremental(size.resources, size.clients);
+    let gated = || OrderingPolicy::AckGated(AckGated::default());
+    for (name, answer, ordering) in [
+        (ACCEPTED, Answer::Ack, OrderingPolicy::default()),
+        (REJECTED, Answer::Nack, OrderingPolicy::default()),
+        (ACCEPTED_BEHIND_ACKS, Answer::Ack, gated()),
+        (REJECTED_BEHIND_ACKS, Answer::Nack, gated()),
+    ] {
+        let mut served = incremental_in(ordering, size.resources, size.clients);
         served.settle(None);
         let mut version = 1;
         ratios.measure_parts(group, name, PARTS, || {
@@ -212,8 +221,13 @@ fn measure_slow_reader(ratios: &mut Ratios, group: &mut Group<'_>, size: Size) {
 
 /// A server whose clients have subscribed to everything, and were sent nothing yet.
 fn incremental(resources: usize, clients: usize) -> Served {
+    incremental_in(OrderingPolicy::default(), resources, clients)
+}
+
+fn incremental_in(ordering: OrderingPolicy, resources: usize, clients: usize) -> Served {
     let all = (0..resources).map(|index| resource(index, 1));
-    let mut served = Served::new(Variant::Incremental, types::CLUSTER_LOAD_ASSIGNMENT, all);
+    let (variant, type_url) = (Variant::Incremental, types::CLUSTER_LOAD_ASSIGNMENT);
+    let mut served = Served::ordered(ordering, variant, type_url, all);
     for _ in 0..clients {
         served.connect(&["*".into()]);
     }
@@ -232,6 +246,11 @@ fn print(ratios: &Ratios, size: Size) {
     println!("\neverybody rejects (W={})", size.clients);
     for name in PARTS {
         ratios.print(&part(REJECTED, name), &part(ACCEPTED, name), None);
+    }
+    for name in PARTS {
+        let rejected = part(REJECTED_BEHIND_ACKS, name);
+        ratios.print(&rejected, &part(ACCEPTED_BEHIND_ACKS, name), None);
+        ratios.print(&rejected, &part(REJECTED, name), None);
     }
     ratios.print(&part(RECOVERY, "again"), &part(RECOVERY, FIRST_LOAD), None);
 

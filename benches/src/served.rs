@@ -10,8 +10,8 @@ use xds_core::{
     Frame, Nonce, StreamId, Time, TypeUrl,
     proto::{DeltaDiscoveryRequest, DiscoveryRequest, Node, Status},
     server::{
-        Server, ServerConfig, ServerLimits, ServerOutput, ServerTransmit, StreamEvent, Transaction,
-        Via,
+        OrderingPolicy, Server, ServerConfig, ServerLimits, ServerOutput, ServerTransmit,
+        StreamEvent, Transaction, Via,
     },
     service::Variant,
 };
@@ -81,10 +81,22 @@ impl Served {
         type_url: &'static str,
         resources: impl Iterator<Item = (String, Bytes)>,
     ) -> Self {
+        Self::ordered(OrderingPolicy::default(), variant, type_url, resources)
+    }
+
+    /// The same where types go in this order.
+    #[must_use]
+    pub fn ordered(
+        ordering: OrderingPolicy,
+        variant: Variant,
+        type_url: &'static str,
+        resources: impl Iterator<Item = (String, Bytes)>,
+    ) -> Self {
         // Those who come back share one request, and so the id of their node.
         let mut limits = ServerLimits::default();
         limits.streams_per_node = limits.streams;
-        let config = ServerConfig::default().with_limits(limits);
+        let mut config = ServerConfig::default().with_limits(limits);
+        config.ordering = ordering;
         let mut served = Self {
             server: Server::new(config, 1, Time::ZERO),
             type_url,

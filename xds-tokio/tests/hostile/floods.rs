@@ -26,6 +26,8 @@ enum Offence {
     IncrementalChurn,
     /// It lists two thousand names, then none of them.
     LongLists,
+    /// The same on many streams, and each list has other names.
+    LongListsEverywhere,
     /// It rejects what it is sent, at length, and says so again and again.
     Rejections,
     /// It repeats an ACK.
@@ -41,13 +43,15 @@ enum Offence {
 }
 
 use Offence::{
-    Churn, Deafness, Garbage, IncrementalChurn, LongLists, OldAnswers, Rejections, TooLong, Visits,
+    Churn, Deafness, Garbage, IncrementalChurn, LongLists, LongListsEverywhere, OldAnswers,
+    Rejections, TooLong, Visits,
 };
 
-const OFFENCES: [Offence; 9] = [
+const OFFENCES: [Offence; 10] = [
     Churn,
     IncrementalChurn,
     LongLists,
+    LongListsEverywhere,
     Rejections,
     OldAnswers,
     Garbage,
@@ -89,6 +93,25 @@ impl Offence {
                 let lists = [whole(|it| it.resource_names = many(2_000)), whole(|_| {})];
                 let client = RawClient::call_on(channel, AGGREGATED).await.unwrap();
                 self.and_wait(client, lists).await;
+            }
+            LongListsEverywhere => {
+                let list = |from: usize| {
+                    let names = (from..from + 2_000).map(|n| format!("n{n}")).collect();
+                    whole(|it| it.resource_names = names)
+                };
+                let mut clients = Vec::new();
+                for _ in 0..20 {
+                    clients.push(RawClient::call_on(channel.clone(), AGGREGATED).await.unwrap());
+                }
+                for round in 0_usize.. {
+                    for (n, client) in clients.iter().enumerate() {
+                        client.send(list((round * clients.len() + n) * 2_000));
+                        client.send(whole(|_| {}));
+                    }
+                    for client in &mut clients {
+                        wait_for_answer(client).await;
+                    }
+                }
             }
             Rejections => {
                 let bad = |nonce: &str| {
