@@ -4,7 +4,7 @@
 //! JSON commands come on standard input, one a line:
 //!
 //! ```text
-//! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
+//! {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID, "providers": {NAME: FILES, ...}}
 //! {"command": "want", "names": {TYPE_URL: [NAME, ...]}}    and nothing else of these types
 //! {"command": "close"}                                     ends all watches; the client stays
 //! {"command": "follow", "authority": NAME}                 the listener `svc`, to its endpoints, for this target
@@ -31,6 +31,7 @@ use tokio::{
     io::{AsyncBufReadExt as _, BufReader, stdin},
     select,
 };
+use xds_bootstrap::TlsFiles;
 use xds_channel::{ChannelOptions, XdsChannel};
 use xds_core::client::{ClientConfig, InvalidWatch, ManagementServer, Node, Notice};
 use xds_routing::{ClusterLoadAssignments, Clusters, Listeners, RouteConfigurations, Rules};
@@ -41,12 +42,47 @@ use self::routing::{CallToMake, Routing};
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
 enum Command {
-    Open { servers: Vec<String>, node: String },
-    Want { names: BTreeMap<String, BTreeSet<String>> },
+    Open {
+        servers: Vec<String>,
+        node: String,
+        #[serde(default)]
+        providers: BTreeMap<String, WatchedFiles>,
+    },
+    Want {
+        names: BTreeMap<String, BTreeSet<String>>,
+    },
     Close,
-    Follow { authority: String },
-    Calls { calls: Vec<CallToMake> },
-    Decide { calls: Vec<CallToMake> },
+    Follow {
+        authority: String,
+    },
+    Calls {
+        calls: Vec<CallToMake>,
+    },
+    Decide {
+        calls: Vec<CallToMake>,
+    },
+}
+
+/// The files of an instance of a certificate provider, as a bootstrap has them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WatchedFiles {
+    ca_certificate_file: Option<String>,
+    certificate_file: Option<String>,
+    private_key_file: Option<String>,
+}
+
+impl WatchedFiles {
+    fn to_tls(&self) -> TlsFiles {
+        let mut files = TlsFiles::default();
+        if let Some(roots) = &self.ca_certificate_file {
+            files = files.with_ca_certificate(roots);
+        }
+        if let (Some(certificate), Some(key)) = (&self.certificate_file, &self.private_key_file) {
+            files = files.with_identity(certificate, key);
+        }
+        files
+    }
 }
 
 // One thread: all changes of one command reach the client before it says anything.
@@ -72,12 +108,13 @@ struct Application {
     client: Option<ClientHandle>,
     watches: BTreeMap<(String, String), Watch>,
     followed: Option<(XdsChannel, Routing)>,
+    providers: BTreeMap<String, WatchedFiles>,
 }
 
 impl Application {
     fn obey(&mut self, command: Command) -> io::Result<()> {
         match command {
-            Command::Open { servers, node } => self.open(servers, node),
+            Command::Open { servers, node, providers } => self.open(servers, node, providers),
             Command::Want { names } => self.want(&names),
             Command::Close => {
                 self.watches.clear();
@@ -108,18 +145,30 @@ impl Application {
     fn follow(&mut self, authority: &str) -> io::Result<()> {
         let client = self.client.clone().ok_or_else(|| misuse("nothing is open"))?;
         let options = ChannelOptions::new("node-1").with_listener("svc");
+        let options = self.providers.iter().fold(options, |options, (name, files)| {
+            options.with_certificate_provider(name.as_str(), files.to_tls())
+        });
         let channel = XdsChannel::new(&client, &format!("xds:///{authority}"), options);
         let channel = channel.map_err(|why| misuse(&why.to_string()))?;
         self.followed = Some((channel, Routing::new(client, authority)));
         Ok(())
     }
 
-    fn open(&mut self, servers: Vec<String>, node: String) -> io::Result<()> {
+    fn open(
+        &mut self,
+        servers: Vec<String>,
+        node: String,
+        providers: BTreeMap<String, WatchedFiles>,
+    ) -> io::Result<()> {
         let mut servers = servers.into_iter().map(ManagementServer::new);
         let first = servers.next().ok_or_else(|| misuse("a client needs a server"))?;
         // What is judged is what C-core has, not what becomes of calls.
         let mut rules = Rules::default().with_stateful_sessions();
-        rules.certificate_providers = Some(vec!["certificates".into()]);
+        rules.certificate_providers = Some(match providers.is_empty() {
+            true => vec!["certificates".into()],
+            false => providers.keys().cloned().collect(),
+        });
+        self.providers = providers;
         let rules = Arc::new(rules);
         let config = ClientConfig::new(Node::new(node), first)
             .with_type(Listeners::new(Arc::clone(&rules)))

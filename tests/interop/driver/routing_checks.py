@@ -11,6 +11,7 @@ from driver.differential import resources
 from driver.differential.scenes import resolves
 from driver.differential.stage import BOTH, Side, Stage
 from driver.routing.compare import Outcome, but, expect_same, expect_shares, told
+from driver.routing.secured import play_secured
 from driver.routing.tables import CALLS, CLUSTERS, Table, tables
 from driver.waiting import eventually
 from driver.xds import TYPE_URLS
@@ -36,7 +37,10 @@ def run(report: PeerReport, run_dir: Path) -> None:
             _play(table, number, stage, scenario)
         _spread(len(tables()) + 1, stage, scenario)
 
-    play(report, run_dir, {f"{NAME}: where calls go": body})
+    def over_tls(scenario: Scenario) -> None:
+        play_secured(scenario, Stage(scenario, python, client, "caller.py"), workspace.virtual_environment("envoy"))
+
+    play(report, run_dir, {f"{NAME}: where calls go": body, f"{NAME}: where calls go by TLS": over_tls})
 
 
 def _play(table: Table, number: int, stage: Stage, scenario: Scenario) -> None:

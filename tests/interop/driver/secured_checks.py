@@ -18,7 +18,7 @@ from driver.envoy_world import DELTA_ADS, NODE, REST, SOTW_ADS, Transport, envoy
 from driver.grpc_application import GrpcApplication
 from driver.http_backend import HttpBackend
 from driver.http_load import LoadThread
-from driver.tls import Certificate
+from driver.tls import Certificate, CertificateFiles
 from driver.waiting import CheckFailed, eventually, expect
 from driver.xds import TYPE_URLS, Ordering, StatusRow, XdsServe
 
@@ -46,33 +46,17 @@ def run(report: PeerReport, run_dir: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Files:
-    """A certificate with its key, in files."""
-
-    name: str
-    certificate: Path
-    key: Path
-
-    @classmethod
-    def make(cls, scenario: Scenario, maker: Path, name: str) -> _Files:
-        made = Certificate.make(maker, name)
-        files = cls(name, scenario.directory / f"{name}.pem", scenario.directory / f"{name}-key.pem")
-        files.certificate.write_text(made.certificate, encoding="utf-8")
-        files.key.write_text(made.private_key, encoding="utf-8")
-        return files
-
-
-@dataclass(frozen=True)
 class _Identities:
     """Who a server says it is, who its clients are, and somebody whom it does not know."""
 
-    server: _Files
-    client: _Files
-    stranger: _Files
+    server: CertificateFiles
+    client: CertificateFiles
+    stranger: CertificateFiles
 
     @classmethod
     def make(cls, scenario: Scenario, maker: Path) -> _Identities:
-        return cls(*(_Files.make(scenario, maker, name) for name in ("server", "client", "stranger")))
+        made = (Certificate.make(maker, name) for name in ("server", "client", "stranger"))
+        return cls(*(CertificateFiles.write(one, scenario.directory) for one in made))
 
     def flags(self) -> list[str | Path]:
         """What makes `xds serve` speak TLS, to clients with the right certificate."""
@@ -84,9 +68,9 @@ class _Identities:
         expect(self._is_let_in(port, protocol, self.client), "the right certificate is refused")
         for files in (None, self.stranger):
             let_in = self._is_let_in(port, protocol, files)
-            expect(not let_in, f"let in: {files.name if files else 'no certificate'}")
+            expect(not let_in, f"let in: {files.certificate.stem if files else 'no certificate'}")
 
-    def _is_let_in(self, port: int, protocol: str, files: _Files | None) -> bool:
+    def _is_let_in(self, port: int, protocol: str, files: CertificateFiles | None) -> bool:
         context = ssl.create_default_context(cafile=str(self.server.certificate))
         context.set_alpn_protocols([protocol])
         if files:

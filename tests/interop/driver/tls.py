@@ -23,11 +23,27 @@ class Certificate:
     private_key: str
 
     @classmethod
-    def make(cls, python: Path, name: str) -> Certificate:
-        """A new one, made by a Python that has the package `cryptography`."""
+    def make(cls, python: Path, name: str, *names: str) -> Certificate:
+        """A new one, made by a Python that has the package `cryptography`; it is for these names of DNS, too."""
         program = workspace.INTEROP / "envoy" / "certificate.py"
-        made = json.loads(workspace.run_program(python, program, name))
+        made = json.loads(workspace.run_program(python, program, name, *names))
         return cls(name, made["certificate"], made["private_key"])
+
+
+@dataclass(frozen=True)
+class CertificateFiles:
+    """A certificate with its key, in files."""
+
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def write(cls, made: Certificate, directory: Path) -> CertificateFiles:
+        """Both, in files that have its name."""
+        files = cls(directory / f"{made.name}.pem", directory / f"{made.name}-key.pem")
+        files.certificate.write_text(made.certificate, encoding="utf-8")
+        files.key.write_text(made.private_key, encoding="utf-8")
+        return files
 
 
 class TlsConnection:

@@ -1,4 +1,7 @@
-"""Prints a new self-signed certificate for 127.0.0.1 and its private key, as JSON with PEM in it."""
+"""Prints a new self-signed certificate for 127.0.0.1 and its private key, as JSON with PEM in it.
+
+The first argument is its common name; others are names of DNS that it is for as well.
+"""
 
 import datetime
 import ipaddress
@@ -17,6 +20,7 @@ def main() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, sys.argv[1])])
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    names = [x509.DNSName(name) for name in sys.argv[2:]]
     now = datetime.datetime.now(datetime.timezone.utc)
     certificate = (
         x509.CertificateBuilder()
@@ -26,7 +30,7 @@ def main() -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _DAY)
         .not_valid_after(now + _DAY)
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([address, *names]), critical=False)
         .sign(key, hashes.SHA256())
     )
     private_key = key.private_bytes(

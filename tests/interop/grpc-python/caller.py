@@ -3,7 +3,10 @@
 Runs in the virtual environment of `requirements-grpc.txt`. It starts backends that answer every call with
 their own port, and obeys JSON commands on standard input:
 
-    {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID}
+    {"command": "open", "servers": ["127.0.0.1:PORT", ...], "node": ID, "providers": {NAME: FILES, ...}}
+    {"command": "secure", "certificate": FILE, "key": FILE, "clients": FILE or null}
+                                        one more backend, which speaks TLS and, if it is said whose certificates
+                                        clients may have, wants one of those -> {"event": "secured", "port": N}
     {"command": "close"}                                    the channel, and with it all subscriptions
     {"command": "calls", "calls": [{"path": PATH, "metadata": [[NAME, VALUE], ...]}, ...]}
                                         -> {"event": "calls", "outcomes": [{"port": N} or {"code": N}, ...]}
@@ -17,6 +20,7 @@ import json
 import os
 import sys
 from concurrent import futures
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -33,14 +37,23 @@ _PATIENCE = 5.0
 class _Backend(grpc.GenericRpcHandler):
     """Answers every method of every service with its port."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
         self._server = grpc.server(futures.ThreadPoolExecutor(4))
         self._server.add_generic_rpc_handlers((self,))
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        if credentials is None:
+            self.port = self._server.add_insecure_port("127.0.0.1:0")
+        else:
+            self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
         self._server.start()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         return grpc.unary_unary_rpc_method_handler(lambda request, context: str(self.port).encode())
+
+
+def _secured(certificate: str, key: str, clients: str | None) -> _Backend:
+    own = [(Path(key).read_bytes(), Path(certificate).read_bytes())]
+    roots = Path(clients).read_bytes() if clients else None
+    return _Backend(grpc.ssl_server_credentials(own, roots, require_client_auth=clients is not None))
 
 
 def _outcome(channel: grpc.Channel, path: str, metadata: list[list[str]]) -> dict[str, Any]:
@@ -58,7 +71,11 @@ def main() -> None:
     for line in sys.stdin:
         words = json.loads(line)
         if words["command"] == "open":
-            channel = open_channel(words["servers"], words["node"])
+            channel = open_channel(words["servers"], words["node"], words["providers"])
+            continue
+        if words["command"] == "secure":
+            backends.append(_secured(words["certificate"], words["key"], words["clients"]))
+            say(event="secured", port=backends[-1].port)
             continue
         assert channel is not None
         if words["command"] == "close":

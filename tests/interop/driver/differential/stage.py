@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from driver import workspace
@@ -18,6 +18,7 @@ from driver.checks import Scenario
 from driver.differential.compare import Transcript, transcript
 from driver.differential.resources import Resource
 from driver.processes import Argv, Event, EventProcess
+from driver.tls import CertificateFiles
 from driver.waiting import eventually, expect, stays
 from driver.xds import TYPE_URLS
 
@@ -70,16 +71,19 @@ class Stage:
 
     # What the clients do of themselves.
 
-    def open(self, servers: str = "a", away: str = "") -> None:
+    def open(
+        self, servers: str = "a", away: str = "", providers: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
         """Both clients start, with these servers in this order, and want the listener `svc`.
 
-        Some of the servers may be away for now.
+        Some of the servers may be away for now. With instances of certificate providers, each with the files that
+        it watches, both secure what clusters ask to be secured.
         """
         for side, client in self._clients.items():
             addresses = [self._listen(side, server) for server in servers]
             for server in away:
                 self._shut(side, server)
-            _tell(client, command="open", servers=addresses, node="node-1")
+            _tell(client, command="open", servers=addresses, node="node-1", providers=providers or {})
         present = next(server for server in servers if server not in away)
         self.want(lds=["svc"], server=present)
 
@@ -115,6 +119,15 @@ class Stage:
         _tell(client, command="calls", calls=calls)
         done = client.wait_event("calls", lambda event: event["event"] == "calls", mark, _CALLS_PATIENCE)
         return list(done["outcomes"])
+
+    def secure(self, files: CertificateFiles, clients: CertificateFiles | None = None) -> int:
+        """The port of one more backend, which speaks TLS, and wants this certificate of its clients if it is stated."""
+        client = self._clients[Side.CORE]
+        mark = len(client.events)
+        paths = {"certificate": str(files.certificate), "key": str(files.key)}
+        _tell(client, command="secure", clients=str(clients.certificate) if clients else None, **paths)
+        secured = client.wait_event("secured", lambda event: event["event"] == "secured", mark)
+        return int(secured["port"])
 
     # What the servers do.
 
