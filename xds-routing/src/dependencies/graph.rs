@@ -200,6 +200,17 @@ impl Graph {
         self.nodes.get(name)?.ambient.as_ref()
     }
 
+    /// Why the endpoints that a cluster is to have cannot be had at the moment, while it keeps those that it has.
+    pub(super) fn held_up_by(&self, name: &ResourceName) -> Option<&WatchError> {
+        let Discovery::Eds(service) = &self.nodes.get(name)?.next.as_ref()?.discovery else {
+            return None;
+        };
+        match self.endpoints(service)?.value.as_ref()? {
+            Err(DependencyError::Watch(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// What is known of endpoints.
     pub(super) fn endpoints(
         &self,

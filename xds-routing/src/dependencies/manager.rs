@@ -452,7 +452,8 @@ impl DependencyManager {
         of_endpoints: Option<WatchError>,
     ) -> ResolutionNote {
         let of_cluster = self.graph.ambient(name).cloned();
-        self.note(missing, of_cluster.into_iter().chain(of_endpoints).collect())
+        let of_next = self.graph.held_up_by(name).cloned();
+        self.note(missing, of_cluster.into_iter().chain(of_endpoints).chain(of_next).collect())
     }
 
     fn note(&self, missing: Option<DependencyError>, own: Vec<WatchError>) -> ResolutionNote {

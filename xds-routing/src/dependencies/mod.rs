@@ -44,7 +44,13 @@
 //! | no endpoints | a [`LeafConfiguration`] without; the note of the cluster says why |
 //! | an error beside something that stays in use | part of the [`ResolutionNote`] of each cluster that it concerns |
 //! | whoever answers for the routes is away, and new ones lead to clusters that are not known | nothing yet: the old routes stay |
-//! | new routes of another name, or new endpoints of another name, that cannot be had at the moment | nothing yet: the old ones stay |
+//! | new routes of another name, or new endpoints of another name, that cannot be had at the moment | the old ones stay, and their notes say what is wrong with the new |
+//!
+//! The last line is another difference. By A74 an error that may pass takes the place of what is in use as any other does
+//! if the resource is not cached, and one of another name is not: a listener that names other routes while the management
+//! server is in trouble would fail all calls, though those they would take were good a moment ago. What cannot be had
+//! at the moment says nothing against the old, which was accepted (S3.020); that what takes its place does not exist, or is
+//! invalid, does, and is followed at once.
 //!
 //! An error of one cluster fails that cluster alone. So new routes come into use as soon as there is an answer for each
 //! of their clusters, which may be an error or none in time; for those that another authority answers for, that it is

@@ -298,6 +298,51 @@ fn trouble_on_the_way_to_the_new_keeps_the_old() {
     assert!(rig.told()[0].starts_with("error: lds l: "));
 }
 
+/// What is to take the place of routes or endpoints under another name cannot be had at the moment: nothing is lost, and
+/// calls that fail for whatever reason say what is waited for. What does not exist is no reason to wait.
+#[test]
+fn trouble_with_another_name_keeps_the_old_and_is_told() {
+    for variant in VARIANTS {
+        let mut rig = Rig::new(variant);
+        rig.set(|it| {
+            it.listener("r").routes("r", &["a", "b"]).whole("a", &[1]).whole("b", &[2]);
+        });
+        assert_eq!(rig.last(), "[a b] a=1 b=2");
+        rig.set(|it| {
+            it.eds("a", "elsewhere");
+            it.error(types::CLUSTER_LOAD_ASSIGNMENT, "elsewhere", StatusCode::Unavailable);
+        });
+        let place = "(node node-1, server server)";
+        let of_next = format!("eds elsewhere: the server reports status 14: said so {place}");
+        assert_eq!(rig.last(), "[a b] a=1 b=2");
+        assert_eq!(rig.note("a"), of_next);
+        assert_eq!(rig.note("b"), "xDS node ID: node-1", "it is nobody else's");
+        rig.set(|it| {
+            it.listener("other").error(
+                types::ROUTE_CONFIGURATION,
+                "other",
+                StatusCode::Unavailable,
+            );
+        });
+        let of_routes = format!("rds other: the server reports status 14: said so {place}");
+        assert_eq!(rig.last(), "[a b] a=1 b=2");
+        assert_eq!(rig.note("a"), format!("{of_routes}; {of_next}"));
+        assert_eq!(rig.note("b"), of_routes);
+        // They come, and do not exist.
+        rig.set(|it| {
+            it.endpoints("elsewhere", &[3]);
+        });
+        assert_eq!(rig.last(), "[a b] a=3 b=2");
+        assert_eq!(rig.note("a"), of_routes);
+        rig.set(|it| {
+            it.error(types::ROUTE_CONFIGURATION, "other", StatusCode::NotFound);
+        });
+        let told = rig.last();
+        assert!(told.starts_with("error: rds other: "), "{told}");
+    }
+    println!("covers: S3.020 S3.092 S3.093 B44");
+}
+
 #[test]
 fn a_server_that_says_what_it_does_not_have_is_believed_at_once() {
     let [_, incremental] = VARIANTS;
