@@ -1,6 +1,13 @@
 //! Messages that the codec of gRPC leaves as they are: what they say is the tests' business.
 
+use core::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
 use bytes::{Buf as _, BufMut as _, Bytes};
+use futures_core::Stream;
+use tokio::sync::mpsc;
 use tonic::{
     Status,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -41,5 +48,16 @@ impl Decoder for Raw {
 
     fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         Ok(Some(message.copy_to_bytes(message.remaining())))
+    }
+}
+
+/// What is sent on a channel, as a stream.
+pub(super) struct Receiver(pub(super) mpsc::UnboundedReceiver<Result<Bytes, Status>>);
+
+impl Stream for Receiver {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
     }
 }
