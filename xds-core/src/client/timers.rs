@@ -1,4 +1,4 @@
-//! Does-not-exist timers: all of one server and type have the same duration, so they are a queue.
+//! Does-not-exist timers: those of one duration fire in the order in which they are armed, so they are a queue.
 
 use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
@@ -6,18 +6,25 @@ use core::time::Duration;
 use crate::{slab::Key, time::Time};
 
 /// The timers that run on one channel, or towards one server where time counts from the moment of
-/// interest on (D10), of each type in the order in which they will fire.
+/// interest on (D10), of each duration in the order in which they will fire.
 ///
 /// They measure time during which responses could be read. While watchers or unsent answers hold back
 /// reading, the queues stand still: otherwise a resource that lies unread in the transport would be
 /// taken not to exist.
 #[derive(Debug, Default)]
 pub(crate) struct DoesNotExistTimers {
-    /// By the position of the type. There are few.
-    queues: Vec<VecDeque<Armed>>,
+    /// Those that somebody waits in. There are few: a type may have a duration of its own, and so may an authority.
+    queues: Vec<Queue>,
     /// For how long the queues have stood still so far.
     paused: Duration,
     paused_since: Option<Time>,
+}
+
+/// The timers of one duration.
+#[derive(Debug)]
+struct Queue {
+    after: Duration,
+    armed: VecDeque<Armed>,
 }
 
 /// A running timer. It counts only if its subject still carries the token.
@@ -57,11 +64,10 @@ impl DoesNotExistTimers {
         token: u64,
     ) -> u64 {
         let due = self.reading_time(now).after(after);
-        if self.queues.len() <= type_index {
-            self.queues.resize_with(type_index + 1, VecDeque::new);
-        }
-        if let Some(queue) = self.queues.get_mut(type_index) {
-            queue.push_back(Armed { due, type_index, subject, token });
+        let armed = Armed { due, type_index, subject, token };
+        match self.queues.iter_mut().find(|queue| queue.after == after) {
+            Some(queue) => queue.armed.push_back(armed),
+            None => self.queues.push(Queue { after, armed: VecDeque::from([armed]) }),
         }
         token
     }
@@ -76,31 +82,42 @@ impl DoesNotExistTimers {
 
     /// The one that fires first; of two at once, the one that was armed first.
     pub(crate) fn front(&self) -> Option<&Armed> {
-        self.queues.iter().filter_map(VecDeque::front).min_by_key(|armed| armed.order())
+        self.fronts().map(|(_, front)| front).min_by_key(|armed| armed.order())
     }
 
     pub(crate) fn pop(&mut self) -> Option<Armed> {
-        let queue = self.front()?.type_index;
-        let queue = self.queues.get_mut(queue)?;
-        let first = queue.pop_front();
-        crate::room::give_back(queue);
+        let (at, _) = self.fronts().min_by_key(|(_, armed)| armed.order())?;
+        let queue = self.queues.get_mut(at)?;
+        let first = queue.armed.pop_front();
+        crate::room::give_back(&mut queue.armed);
+        if queue.armed.is_empty() {
+            self.queues.swap_remove(at);
+        }
         first
+    }
+
+    fn fronts(&self) -> impl Iterator<Item = (usize, &Armed)> {
+        let fronts = self.queues.iter().enumerate();
+        fronts.filter_map(|(at, queue)| Some((at, queue.armed.front()?)))
     }
 
     /// Some of the timers, in their order.
     pub(crate) fn take_those(&mut self, is_one: impl Fn(&Armed) -> bool) -> Vec<Armed> {
-        let mut taken: Vec<_> = self.queues.iter().flatten().copied().filter(&is_one).collect();
+        let all = self.queues.iter().flat_map(|queue| &queue.armed);
+        let mut taken: Vec<_> = all.copied().filter(&is_one).collect();
         taken.sort_by_key(Armed::order);
-        for queue in &mut self.queues {
-            queue.retain(|armed| !is_one(armed));
-            crate::room::give_back(queue);
-        }
+        self.queues.retain_mut(|queue| {
+            queue.armed.retain(|armed| !is_one(armed));
+            crate::room::give_back(&mut queue.armed);
+            !queue.armed.is_empty()
+        });
         taken
     }
 
     /// The timers of a channel that is gone.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Armed> {
-        let mut taken: Vec<_> = core::mem::take(&mut self.queues).into_iter().flatten().collect();
+        let all = core::mem::take(&mut self.queues).into_iter().flat_map(|queue| queue.armed);
+        let mut taken: Vec<_> = all.collect();
         taken.sort_by_key(Armed::order);
         taken.into_iter()
     }
@@ -153,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_fire_is_first_whatever_its_type() {
+    fn the_first_to_fire_is_first_whatever_its_duration() {
         let mut timers = DoesNotExistTimers::default();
         for (type_index, after, token) in [(2, 9, 1), (0, 5, 2), (2, 9, 3), (1, 9, 4), (0, 5, 5)] {
             let after = Duration::from_secs(after);
