@@ -82,7 +82,9 @@ impl Client {
         let Some(TypeState { cache, interest, .. }) = self.types.get_mut(type_index) else {
             return;
         };
-        let Some(known) = cache.globs.at(glob) else { return };
+        let Some(known) = cache.globs.at(glob).filter(|known| known.has_tombstones()) else {
+            return;
+        };
         let seen = slowest(known, interest, &self.watches);
         let is_awaited = |other: &Glob, number| {
             other.has_change(number) && slowest(other, interest, &self.watches) < number

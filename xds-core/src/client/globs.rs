@@ -70,6 +70,11 @@ fn split(name: &str) -> (&str, &str) {
 }
 
 impl Glob {
+    /// Whether members went that some watch may not have heard of.
+    pub(crate) fn has_tombstones(&self) -> bool {
+        !self.tombstones.is_empty()
+    }
+
     fn place(&self) -> Place<'_> {
         let (path, context) = split(self.name.as_str());
         Place { directory: path.strip_suffix('*').unwrap_or(path), context }
