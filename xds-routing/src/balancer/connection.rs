@@ -164,11 +164,28 @@ impl Connections {
 fn backoff(failures: u32, times: &BalancerTimes, random: &mut Random) -> Duration {
     let mut pause = times.first_backoff;
     for _ in 1..failures {
-        pause = (pause.saturating_mul(8) / 5).min(times.longest_backoff);
+        pause = pause.saturating_add(pause / 5 * 3).min(times.longest_backoff);
         if pause == times.longest_backoff {
             break;
         }
     }
     // From four to six fifths.
-    pause / 5 * 4 + pause / 5 * random.below(2_001) / 1_000
+    let fifth = pause / 5;
+    (fifth * 4).saturating_add(fifth.saturating_mul(random.below(2_001)) / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_without_end_is_one() {
+        let mut times = BalancerTimes::default();
+        times.first_backoff = Duration::MAX;
+        times.longest_backoff = Duration::MAX;
+        for failures in [1, 2, 50] {
+            let pause = backoff(failures, &times, &mut Random::new(7));
+            assert!(pause > Duration::from_secs(u64::MAX / 2), "{pause:?} after {failures}");
+        }
+    }
 }
