@@ -1,7 +1,7 @@
 //! Both cores without async and without gRPC (`cargo run -p xds-examples --bin custom_runtime`): a client and a
 //! server, each on a thread, on a TCP connection where a message is its length and its bytes.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use std::{error::Error, io, io::Read, io::Write, iter::from_fn, thread};
@@ -25,7 +25,8 @@ fn read(mut socket: &TcpStream) -> io::Result<Bytes> {
 
 /// Serves one client until it goes.
 fn serve(listener: &TcpListener) -> Result<(), Box<dyn Error>> {
-    let now = Time::ZERO; // nothing here depends on the time
+    // One that lives longer also sleeps until `poll_timeout`, obeys `ServerOutput::Close` and asks `wants_read`.
+    let now = Time::ZERO;
     let mut server = Server::new(ServerConfig::default(), 1, now);
     let mut change = Transaction::new();
     change.set(CLUSTER, "web", Bytes::from_static(b"\x0a\x03web"));
@@ -74,6 +75,10 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
                         write(socket, &frame)?;
                     }
                 }
+                (Output::Close(..), _) => {
+                    // It may have ended by itself.
+                    let _ = socket.take().map(|socket| socket.shutdown(Shutdown::Both));
+                }
                 (Output::Notify(_, Notice::Changed(Ok(it))), _) => {
                     println!("{} version {} has come", it.name, it.version);
                     return Ok(());
@@ -86,8 +91,9 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
         let wait = client.poll_timeout().map(|deadline| deadline.at.since(now()));
         match inbox.recv_timeout(wait.unwrap_or(Duration::from_secs(60))) {
             Ok(event) => client.handle_event(event, now()),
-            Err(_) => client.handle_timeout(now()),
+            Err(_) => {} // there was no news until then
         }
+        client.handle_timeout(now()); // what is due is due also while there is always news
     }
 }
 

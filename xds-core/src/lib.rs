@@ -1,7 +1,7 @@
 //! Sans-IO protocol cores for both ends of xDS, the protocol by which Envoy, gRPC and service meshes
 //! get their configuration.
 //!
-//! A [`Client`] and a [`Server`](server::Server) are state machines. They take events (a stream was
+//! A [`Client`] and a [`Server`] are state machines. They take events (a stream was
 //! opened, a message arrived, a timer fired) and hand out what to do next (open a channel, send this
 //! message, tell this watcher, wake me then). They never touch a socket, a clock or a random source,
 //! so a run can be replayed byte for byte, and any runtime can drive them. Adapters for tokio and
@@ -27,11 +27,14 @@
 //!
 //! # The loop
 //!
-//! A whole driver, with function calls in place of a network:
+//! One exchange from end to end, with function calls in place of a network, without time and without failures:
 //!
 //! ```
 //! use bytes::Bytes;
-//! use xds_core::{Client, Frame, Time, TypeUrl, client::*, server::*, types};
+//! use xds_core::client::{ChannelEvent, Client, ClientConfig, Interest, ManagementServer};
+//! use xds_core::client::{Node, Notice, OpaqueType, Output};
+//! use xds_core::server::{Server, ServerConfig, ServerOutput, StreamEvent, Transaction, Variant, Via};
+//! use xds_core::{Frame, Time, TypeUrl, types};
 //!
 //! let node = Node::new("node-1");
 //! let config = ClientConfig::new(node, ManagementServer::new("in-process"))
@@ -53,7 +56,7 @@
 //! while seen.is_none() {
 //!     while let Some(output) = client.poll_output() {
 //!         match output {
-//!             Output::Open(id, _server) => {
+//!             Output::Open(id, _call) => {
 //!                 channel = Some(id);
 //!                 stream = Some(server.accept(Via::Aggregated(Variant::StateOfTheWorld), now)?);
 //!                 client.handle_event(ChannelEvent::Opened(id), now);
@@ -86,14 +89,27 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! A driver with a network does four things more, in every turn of its loop:
+//!
+//! - it sleeps until the time that `poll_timeout` names or until there is news, and calls `handle_timeout` in either
+//!   case, since a deadline counts also while messages keep coming;
+//! - it tells the machine of every end ([`client::ChannelEvent::Closed`], [`server::StreamEvent`]), and ends a transport
+//!   when it is told to ([`client::Output::Close`], [`server::ServerOutput::Close`]);
+//! - it calls `poll_transmit` only while the transport has room for a message;
+//! - it reads the next message only while `wants_read` says so.
+//!
+//! `examples/custom_runtime.rs` in the repository does this with threads and blocking sockets. For futures there is the
+//! crate `xds-grpc`, which asks of a runtime to spawn, to sleep and to connect; for handles and watches as streams,
+//! `xds-handle`; and `xds-conformance` holds a finished adapter against the rules below.
+//!
 //! # The rules
 //!
-//! Each of them is a test (`tests/client_contract.rs` and its counterpart for the server).
+//! Each of them is a test (`tests/client_contract.rs`, and `tests/server/model.rs` for the server).
 //!
 //! 1. `now` never goes back; if it does, the last one is used.
 //! 2. Same config, seed and calls give the same outputs, byte for byte, in every process.
 //! 3. Inputs may follow inputs undrained; nothing is lost. When outputs are taken changes how
-//!    messages coalesce, never where things end.
+//!    messages coalesce, never where things end. Times that count from a request begin when it is rendered.
 //! 4. While an output is queued, `poll_timeout` is due: a driver that sleeps exactly to it misses
 //!    nothing. A message that waits for room in a transport is no queued output.
 //! 5. `poll_output` and `poll_timeout` take constant time, and every poll that returned `None` does
@@ -151,6 +167,7 @@ pub use cache_control::CacheControl;
 pub use client::Client;
 pub use frame::Frame;
 pub use id::{ChannelId, StreamId, UpdateId, WatchId};
+pub use server::Server;
 pub use text::{Nonce, ResourceName, TypeUrl, Version, VersionPrefix, ViewName};
 pub use time::{Deadline, Time, Timer};
 pub use wire::Malformed;

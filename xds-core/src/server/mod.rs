@@ -278,12 +278,14 @@ impl Server {
     }
 
     /// What to do next, if anything. O(1).
+    #[must_use]
     pub fn poll_output(&mut self) -> Option<ServerOutput> {
         self.out.pop()
     }
 
     /// Renders the one response that is due next on the stream into `frame`; it counts as sent from
     /// then on (M73). `None` if nothing is due, or the stream is gone: then `frame` is untouched.
+    #[must_use]
     pub fn poll_transmit(
         &mut self,
         stream: StreamId,

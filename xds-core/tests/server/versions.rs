@@ -217,6 +217,10 @@ fn a_snapshot_has_versions() {
     assert_eq!(set("2", ["1", "2"]), Ok(1));
     assert_eq!(set("3", ["1", "2"]), Ok(0));
     rig.run("> cds\n< cds first v:3 a=1 b=2");
+    let mut only_a_version = Snapshot::new();
+    assert!(only_a_version.is_empty());
+    only_a_version.set_version(url("cds"), "4");
+    assert!(!only_a_version.is_empty(), "it has an effect");
     println!("covers: M72 M216");
 }
 

@@ -80,10 +80,10 @@ impl Snapshot {
         self.resources.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there are no resources.
+    /// Whether there are no resources, nor a version.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.resources.is_empty()
+        self.resources.is_empty() && self.versions.is_empty()
     }
 
     fn has(&self, type_url: &TypeUrl, name: &ResourceName) -> bool {
