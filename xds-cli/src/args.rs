@@ -39,8 +39,9 @@ pub(crate) struct Cli {
     pub(crate) color: ColorChoice,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all went well, 1 it did not, 2 wrong usage, 3 the address \
-                          cannot be listened on or resolved.";
+const EXIT_CODES: &str = "Exit codes: 0 all went well (for watch and serve also: their time was over, \
+                          whatever came), 1 it did not, 2 wrong usage, 3 the address cannot be \
+                          listened on or resolved.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -116,10 +117,11 @@ pub(crate) struct ServeArgs {
     pub(crate) lifetime: Option<Duration>,
 
     #[command(flatten)]
-    pub(crate) tls: ServerTlsArgs,
-
-    #[command(flatten)]
     pub(crate) elsewhere: ElsewhereArgs,
+
+    // Last: its heading is that of all flags behind it, too.
+    #[command(flatten)]
+    pub(crate) tls: ServerTlsArgs,
 }
 
 /// How connections are secured.
@@ -228,22 +230,18 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "bootstrap", "file", "fallback", "delta", "per_type", "poll"])]
     pub(crate) proxy_bootstrap: Option<PathBuf>,
 
-    /// Watch as well what listeners and clusters refer to, where they say that it comes from: routes, endpoints
-    /// and secrets, over whatever transport their sources name.
+    /// Watch as well what listeners and clusters refer to, where they say that it comes from: routes, scopes,
+    /// endpoints, secrets and extensions, over whatever transport their sources name.
     #[arg(long, requires = "proxy_bootstrap")]
     pub(crate) follow: bool,
 
-    /// Who to say we are: xds-watch, or the bootstrap's node, unless given.
+    /// The node id to send [default: xds-watch, or the bootstrap's].
     #[arg(long, value_name = "ID")]
     pub(crate) node: Option<String>,
 
-    /// The cluster to say we are in; none, or the bootstrap's, unless given. Some servers choose by it what
-    /// to answer.
+    /// The node's cluster to send [default: none, or the bootstrap's]. Some servers choose by it what to answer.
     #[arg(long, value_name = "NAME")]
     pub(crate) cluster: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) channel: ChannelArgs,
 
     /// Ask for changes only: the incremental (delta) variant of the protocol.
     #[arg(long)]
@@ -258,9 +256,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with_all = ["bootstrap", "delta", "per_type"])]
     pub(crate) poll: Option<Duration>,
 
-    /// A server to turn to while those before it fail and something is wanted that none of them has
-    /// told. May be given several times.
-    #[arg(long, value_name = "ADDRESS")]
+    /// Another server, asked while those before it fail. May be given several times.
+    #[arg(long, value_name = "ADDR")]
     pub(crate) fallback: Vec<String>,
 
     /// How to print changes.
@@ -278,6 +275,10 @@ pub(crate) struct WatchArgs {
     /// type.googleapis.com/envoy.config.cluster.v3.Cluster.
     #[arg(required = true, value_name = "TYPE[:NAME]")]
     pub(crate) subscriptions: Vec<Subscription>,
+
+    // Last: its heading is that of all flags behind it, too.
+    #[command(flatten)]
+    pub(crate) channel: ChannelArgs,
 }
 
 /// How the channel to servers on the command line is secured.

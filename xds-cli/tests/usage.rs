@@ -30,6 +30,21 @@ fn wrong_usage_is_told_with_two() {
     }
 }
 
+/// What stands under a heading of the help is about that.
+#[test]
+fn only_flags_about_tls_stand_under_its_heading() {
+    for (command, expected) in [
+        ("serve", &["--tls-cert", "--tls-key", "--client-ca"][..]),
+        ("watch", &["--tls", "--ca", "--cert", "--key", "--server-name", "--token-file"]),
+    ] {
+        let help = run(&[command, "-h"]).stdout;
+        let (_, under) = help.split_once("\nTLS (").expect("the heading");
+        let flags = under.lines().filter_map(|line| line.trim_start().split(' ').next());
+        let flags: Vec<_> = flags.filter(|flag| flag.starts_with('-')).collect();
+        assert_eq!(flags, expected, "{command}");
+    }
+}
+
 #[test]
 fn help_and_version_are_no_failure() {
     let help = run(&["--help"]);
