@@ -50,6 +50,30 @@ fn names_are_bounded(server: usize, held: usize, asked: usize, world: &World, re
     report.ensure(held <= bound, NAMES, || format!("{held} names of {bound}"));
 }
 
+/// Judges how many entries a client holds.
+fn entries_are_bounded(client: usize, held: usize, world: &World, report: &mut Report) {
+    let options = world.options();
+    let own = options.types as usize * (names_of(options) + MADE_UP);
+    let bound = if held <= own { own } else { own + wanted(client, world) };
+    report.ensure(held <= bound, ENTRIES, || format!("client-{client} holds {held} entries"));
+}
+
+/// Judges the streams of a server, one of which it has just seen end, and the types that are subscribed on them.
+fn streams_are_bounded(
+    server: usize,
+    (held, subscriptions): (usize, usize),
+    world: &World,
+    report: &mut Report,
+) {
+    let streams = world.streams(server) + 1;
+    // Whoever speaks the other variant may seem to name types.
+    let others = usize::from(world.options().lies.contains(Lie::Bilingual));
+    let bound = streams * (world.types().len() + others);
+    report.ensure(held <= streams && subscriptions <= bound, SUBSCRIPTIONS, || {
+        format!("{held} streams of {streams}, {subscriptions} subscriptions of {bound}")
+    });
+}
+
 /// Judges what is held.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
@@ -68,13 +92,7 @@ impl Oracle for Bounds {
         match *event {
             Event::Read { link, .. } => {
                 let client = world.link(link).client;
-                let held = world.client(client).status().count();
-                let options = world.options();
-                let own = options.types as usize * (names_of(options) + MADE_UP);
-                let bound = if held <= own { own } else { own + wanted(client, world) };
-                report.ensure(held <= bound, ENTRIES, || {
-                    format!("client-{client} holds {held} entries")
-                });
+                entries_are_bounded(client, world.client(client).status().count(), world, report);
             }
             Event::Opening { .. } => {
                 for link in self.ended.drain(..) {
@@ -92,12 +110,7 @@ impl Oracle for Bounds {
                 let Some(stats) = world.server(server).map(xds_core::server::Server::stats) else {
                     return;
                 };
-                let streams = world.streams(server) + 1;
-                // Whoever speaks the other variant may seem to name types.
-                let others = usize::from(world.options().lies.contains(Lie::Bilingual));
-                let bound = streams * (world.types().len() + others);
-                report.ensure(stats.streams <= streams, SUBSCRIPTIONS, || format!("{stats:?}"));
-                report.ensure(stats.subscriptions <= bound, SUBSCRIPTIONS, || format!("{stats:?}"));
+                streams_are_bounded(server, (stats.streams, stats.subscriptions), world, report);
                 let of_server =
                     self.asked.iter().filter(|(link, _)| world.link(**link).server == server);
                 let asked = of_server.map(|(_, names)| names).sum();
@@ -120,7 +133,7 @@ impl Oracle for Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::testing::judgement;
+    use crate::oracle::testing::{broken_rule, judgement};
 
     #[test]
     fn who_holds_more_than_was_asked_for_is_found_out() {
@@ -134,5 +147,29 @@ mod tests {
         });
         assert_eq!(found, Some("IS24"));
         println!("covers: IS24");
+    }
+
+    #[test]
+    fn a_client_that_keeps_what_nobody_wants_is_found_out() {
+        let holds = |held: usize| {
+            broken_rule(Options::default(), move |world, _, report| {
+                entries_are_bounded(0, held, world, report);
+            })
+        };
+        assert_eq!(holds(4 * (2 + MADE_UP) + 1), None);
+        assert_eq!(holds(4 * (2 + MADE_UP) + 2), Some(ENTRIES));
+        println!("covers: IC35");
+    }
+
+    #[test]
+    fn a_server_that_keeps_what_has_ended_is_found_out() {
+        let holds = |held: (usize, usize)| {
+            broken_rule(Options::default(), move |world, _, report| {
+                streams_are_bounded(0, held, world, report);
+            })
+        };
+        assert_eq!(holds((2, 8)), None);
+        assert_eq!(holds((3, 8)), Some(SUBSCRIPTIONS));
+        assert_eq!(holds((2, 9)), Some(SUBSCRIPTIONS));
     }
 }

@@ -4,6 +4,9 @@
 //! name. It judges where one server answers for a name; between several, the client may hold what another
 //! one sent.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -368,108 +371,5 @@ impl Oracle for CacheModel {
             }
             _ => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{oracle::testing::judgement, world::message::Item};
-
-    /// A response that has this of a name, and how the client is said to have answered.
-    #[derive(Clone, Copy)]
-    struct Said {
-        name: &'static str,
-        text: &'static str,
-        nacks: u64,
-    }
-
-    /// What is found when a client reads it that watches `r0`, and everything if `all`.
-    fn found(said: Said, all: Option<()>) -> Option<&'static str> {
-        judgement(move |world, link, report| {
-            if all.is_some() {
-                world.watch(0, 0, None);
-                world.advance(std::time::Duration::from_secs(1));
-            }
-            let stats = world.client(0).stats();
-            let acks = (stats.acks - (1 - said.nacks), stats.nacks.wrapping_sub(said.nacks));
-            let mut oracle = CacheModel { acks, ..CacheModel::default() };
-            if said.nacks == 1 {
-                // What the client has not said cannot be taken from what it has.
-                return report.ensure(
-                    oracle.may_be_rejected(link, &response(said), world),
-                    VERDICT,
-                    || "it is rejected for nothing".into(),
-                );
-            }
-            oracle.read(link, &response(said), world, report);
-        })
-    }
-
-    fn response(said: Said) -> Response {
-        let item = Item {
-            name: said.name.into(),
-            version: Text::default(),
-            bytes: Some(Toy::bytes(said.name, said.text)),
-            ttl: None,
-        };
-        Response {
-            kind: Some(0),
-            nonce: "n".into(),
-            version: "v".into(),
-            resources: vec![item],
-            removed: Vec::new(),
-            errors: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
-        let said = Said { name: "r9", text: "bad", nacks: 0 };
-        assert_eq!(found(said, Some(())), Some("IC3"));
-        assert_eq!(found(said, None), None, "nobody asked for it");
-    }
-
-    #[test]
-    fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
-        let said = Said { name: "r9", text: "bad", nacks: 1 };
-        assert_eq!(found(said, None), Some("IC3"));
-        assert_eq!(found(said, Some(())), None, "everything is wanted");
-        println!("covers: IC3 IC13");
-    }
-
-    #[test]
-    fn a_good_one_that_was_not_known_is_used() {
-        let said = Said { name: "r9", text: "good", nacks: 0 };
-        assert_eq!(found(said, Some(())), Some("IC18"), "the client does not have it");
-        println!("covers: IC18");
-    }
-
-    #[test]
-    fn versions_of_what_is_not_held_or_not_asked_for_are_found_out() {
-        let found = judgement(|world, link, report| {
-            CacheModel::stated(link, 0, &[("r9".into(), "1".into())], world, report);
-        });
-        assert_eq!(found, Some("IC8"));
-        println!("covers: IC8");
-    }
-
-    #[test]
-    fn what_came_again_and_is_not_used_is_found_out() {
-        let found = |text| {
-            judgement(move |world, link, report| {
-                let acks = (world.client(0).stats().acks - 1, 0);
-                let mut oracle = CacheModel { acks, ..CacheModel::default() };
-                oracle.before = knowledge(world, 0, 0);
-                for known in oracle.before.values_mut() {
-                    (known.state, known.bytes) = (EntryState::DoesNotExist, None);
-                }
-                let said = Said { name: "r0", text, nacks: 0 };
-                oracle.read(link, &response(said), world, report);
-            })
-        };
-        assert_eq!(found("good"), None);
-        assert_eq!(found("better"), Some("IC23"));
-        println!("covers: IC23");
     }
 }

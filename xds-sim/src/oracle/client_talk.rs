@@ -1,5 +1,8 @@
 //! What a client says on a stream: the model of one type on one stream, as a client has to keep to it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
@@ -442,83 +445,5 @@ impl Oracle for ClientTalk {
             Event::Rest => self.at_rest(world, report),
             _ => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::oracle::testing::judgement;
-
-    fn response(nonce: &str, version: &str) -> Response {
-        Response {
-            kind: Some(0),
-            nonce: nonce.into(),
-            version: version.into(),
-            resources: Vec::new(),
-            removed: Vec::new(),
-            errors: Vec::new(),
-        }
-    }
-
-    fn request(nonce: &str, version: &str, error: Option<i32>) -> Request {
-        Request {
-            kind: Some(0),
-            nonce: nonce.into(),
-            version: version.into(),
-            error,
-            node: None,
-            names: Names::Whole(vec!["r0".into()]),
-        }
-    }
-
-    /// What is found when a client that has accepted version 1 is sent version 2 and says this.
-    fn found(said: Request) -> Option<&'static str> {
-        judgement(move |world, link, report| {
-            let mut oracle = ClientTalk::default();
-            let mut hear = |event: &Event<'_>| oracle.on_event(event, world, report);
-            let (first, second) = (response("n1", "1"), response("n2", "2"));
-            let ack = Request { node: Some("client-0".into()), ..request("n1", "1", None) };
-            hear(&Event::Reading { link, response: &first });
-            hear(&Event::Requested { link, request: &ack });
-            hear(&Event::Reading { link, response: &second });
-            hear(&Event::Requested { link, request: &said });
-        })
-    }
-
-    #[test]
-    fn a_nack_states_the_version_that_was_accepted() {
-        assert_eq!(found(request("n2", "1", Some(3))), None);
-        assert_eq!(found(request("n2", "", Some(3))), Some("IC3"));
-        assert_eq!(found(request("n2", "2", Some(3))), Some("IC3"));
-        println!("covers: IC3");
-    }
-
-    #[test]
-    fn a_request_that_answers_nothing_states_the_version_that_was_accepted() {
-        assert_eq!(found(request("n1", "", None)), Some("IC7"));
-        assert_eq!(found(request("n1", "2", None)), Some("IC7"));
-    }
-
-    #[test]
-    fn a_nonce_that_never_came_is_found_out() {
-        assert_eq!(found(request("elsewhere", "1", None)), Some("IC6"));
-        println!("covers: IC6");
-    }
-
-    fn wanted(all: bool) -> Wanted {
-        Wanted { names: BTreeSet::new(), all }
-    }
-
-    #[test]
-    fn a_stream_begins_with_the_version_that_was_accepted() {
-        let accepted = Accepted { version: "1".into(), ..Accepted::default() };
-        assert!(accepted.may_begin(&"1".into(), &wanted(false)));
-        assert!(!accepted.may_begin(&"".into(), &wanted(false)), "it is left out");
-        assert!(!accepted.may_begin(&"2".into(), &wanted(false)), "it is another one");
-        assert!(accepted.may_begin(&"".into(), &wanted(true)), "it was one of some names");
-        let outdated = Accepted { is_outdated: true, ..accepted };
-        assert!(outdated.may_begin(&"".into(), &wanted(false)), "it may be of another server");
-        println!("covers: IC7");
     }
 }

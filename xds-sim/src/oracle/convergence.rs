@@ -258,3 +258,97 @@ const LONGEST_POLL: Duration = Duration::from_secs(60);
 
 /// Between two looks at a file that nobody has heard of.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        oracle::testing::broken_rule,
+        world::{
+            Reach,
+            message::{Names, Request},
+        },
+    };
+
+    /// What is said of a world that comes to rest in this part of its run.
+    fn rests(phase: Phase, world: &World, report: &mut Report) -> Convergence {
+        let mut oracle = Convergence::default();
+        oracle.on_event(&Event::Phase(phase), world, report);
+        oracle.on_event(&Event::Rest, world, report);
+        oracle
+    }
+
+    fn request() -> Request {
+        Request {
+            kind: Some(0),
+            nonce: Text::default(),
+            version: Text::default(),
+            error: None,
+            node: None,
+            names: Names::Whole(vec!["r0".into()]),
+        }
+    }
+
+    #[test]
+    fn who_is_left_without_what_there_is_is_found_out() {
+        let found = broken_rule(Options::default(), |world, _, report| {
+            rests(Phase::Converge, world, report);
+            assert!(report.breach.is_none(), "{:?}", report.breach);
+            world.set(0, "r0", "better");
+            rests(Phase::Converge, world, report);
+        });
+        assert_eq!(found, Some(CONVERGENCE));
+        println!("covers: IL1");
+    }
+
+    #[test]
+    fn who_does_not_turn_to_the_next_server_is_found_out() {
+        let two = Options { servers: 2, ..Options::default() };
+        let found = broken_rule(two, |world, link, report| {
+            world.set_reach(0, Reach::Refused, Duration::from_secs(100));
+            world.reset(link, 14);
+            world.watch(0, 0, Some("r1"));
+            rests(Phase::Converge, world, report);
+        });
+        assert_eq!(found, Some(ALL_TURN));
+        println!("covers: IC29");
+    }
+
+    #[test]
+    fn messages_without_end_are_found_out() {
+        let found = broken_rule(Options::default(), |world, link, report| {
+            let mut oracle = rests(Phase::Converge, world, report);
+            let request = &request();
+            oracle.on_event(&Event::Requested { link, request }, world, report);
+        });
+        assert_eq!(found, Some(SILENCE));
+        println!("covers: IL2");
+    }
+
+    #[test]
+    fn what_is_kept_after_the_end_is_found_out() {
+        let found = broken_rule(Options::default(), |world, _, report| {
+            rests(Phase::Teardown, world, report);
+        });
+        assert_eq!(found, Some(NOTHING_LEFT));
+        let found = broken_rule(Options::default(), |world, _, report| {
+            // Its server does not know yet.
+            world.shut_down(0);
+            rests(Phase::Teardown, world, report);
+        });
+        assert_eq!(found, Some(CLOSED_STREAMS));
+        println!("covers: IL7 IS23");
+    }
+
+    #[test]
+    fn a_client_that_goes_on_after_its_end_is_found_out() {
+        let found = broken_rule(Options::default(), |world, link, report| {
+            world.shut_down(0);
+            let request = &request();
+            let event = Event::Requested { link, request };
+            Convergence::default().on_event(&event, world, report);
+        });
+        assert_eq!(found, Some(AFTER_THE_END));
+        println!("covers: IC39");
+    }
+}

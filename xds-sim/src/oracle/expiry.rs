@@ -148,3 +148,68 @@ impl Oracle for Expiry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        options::Options,
+        oracle::testing::{broken_rule, errors_told},
+        world::Reach,
+    };
+
+    /// What a watcher is told when a resource expires.
+    fn expired() -> WatchError {
+        let told = errors_told(Options::default(), |world| {
+            world.watch(0, 0, Some("r0"));
+            world.set_for(0, "r0", "good", Duration::from_secs(10));
+            world.advance(Duration::from_secs(1));
+            world.set_reach(0, Reach::Refused, Duration::from_secs(100));
+            let link = world.open_links()[0];
+            world.reset(link, 14);
+            world.advance(Duration::from_secs(20));
+        });
+        let expired = told.into_iter().find(|error| *error.kind() == WatchErrorKind::Expired);
+        expired.expect("nobody has renewed it")
+    }
+
+    #[test]
+    fn what_has_expired_and_is_used_is_found_out() {
+        let woken = |left: Duration| {
+            broken_rule(Options::default(), move |world, _, report| {
+                let at = world.now().after(left);
+                let deadlines = BTreeMap::from([((0, 0, "r0".into()), at)]);
+                let mut oracle = Expiry { deadlines, ..Expiry::default() };
+                oracle.on_event(&Event::ClientWoken { client: 0 }, world, report);
+            })
+        };
+        assert_eq!(woken(Duration::from_secs(1)), None);
+        assert_eq!(woken(Duration::ZERO), Some(IN_TIME));
+        println!("covers: IC33");
+    }
+
+    #[test]
+    fn what_expires_too_early_or_while_everything_works_is_found_out() {
+        let error = expired();
+        let goes = move |left: Duration, phase: Phase| {
+            let error = error.clone();
+            broken_rule(Options::default(), move |world, _, report| {
+                let at = world.now().after(left);
+                let deadlines = BTreeMap::from([((0, 0, "r0".into()), at)]);
+                let mut oracle = Expiry { deadlines, ..Expiry::default() };
+                let watch = world.watches(0).next().expect("there is one").0;
+                let notice = &Notice::Changed(Err(error.clone()));
+                let told = Event::Notified { client: 0, watch, notice };
+                for event in [Event::Phase(phase), Event::Rest, told] {
+                    oracle.on_event(&event, world, report);
+                }
+            })
+        };
+        assert_eq!(goes(Duration::ZERO, Phase::Faults), None);
+        assert_eq!(goes(Duration::from_secs(1), Phase::Faults), Some(IN_TIME));
+        assert_eq!(goes(Duration::ZERO, Phase::Converge), Some(RENEWED));
+        println!("covers: IS27");
+    }
+}

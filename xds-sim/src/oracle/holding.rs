@@ -197,7 +197,12 @@ impl Oracle for Holding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::testing::judgement;
+    use std::time::Duration;
+
+    use crate::{
+        Options,
+        oracle::testing::{broken_rule, judgement},
+    };
 
     /// What is said of a client that has a value, and a watcher that was told this.
     fn judged(tell: impl Fn(&mut Known, &Bytes) + Send + Sync + 'static) -> Option<&'static str> {
@@ -222,5 +227,35 @@ mod tests {
             *known = Known { value: Some(value.clone()), error: Some(WatchErrorKind::Deleted) };
         };
         assert_eq!(judged(stands), Some("IC28"));
+    }
+
+    #[test]
+    fn who_comes_late_and_is_not_told_what_is_wrong_is_found_out() {
+        let found = broken_rule(Options::default(), |world, _, report| {
+            let watch = world.watches(0).next().expect("there is one").0;
+            world.unwatch(0, watch);
+            world.watch(0, 1, Some("r9"));
+            world.advance(Duration::from_secs(20));
+            let oracle = Holding::default();
+            oracle.look(0, world, report);
+        });
+        assert_eq!(found, Some(LATE_COMERS));
+        println!("covers: IC14");
+    }
+
+    #[test]
+    fn a_rejection_that_a_watcher_is_not_told_of_is_found_out() {
+        let found = broken_rule(Options::default(), |world, _, report| {
+            let watch = world.watches(0).next().expect("there is one").0;
+            let value = world.watches(0).next().expect("there is one").1.view["r0"].clone();
+            world.set(0, "r0", "bad");
+            world.advance(Duration::from_secs(1));
+            let mut oracle = Holding::default();
+            let known = Known { value: Some(value), error: None };
+            oracle.told(0, watch).of.insert("r0".into(), known);
+            oracle.look(0, world, report);
+        });
+        assert_eq!(found, Some(REJECTED));
+        println!("covers: IC20");
     }
 }

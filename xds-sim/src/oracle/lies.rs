@@ -130,3 +130,73 @@ impl Oracle for Lied {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{options::Options, oracle::testing::broken_rule, world::message::Item};
+
+    /// The rule that is broken by a client that takes another `r0` of the first type for this.
+    fn read(kind: Option<usize>, is_nothing: bool) -> Option<Rule> {
+        broken_rule(Options::default(), move |world, link, report| {
+            let mut oracle = Lied::default();
+            oracle.reading(link, is_nothing, world);
+            world.set(0, "r0", "better");
+            world.advance(Duration::from_secs(1));
+            oracle.changed(link, kind, world, report);
+        })
+    }
+
+    #[test]
+    fn what_changes_by_nothing_or_by_another_type_is_found_out() {
+        assert_eq!(read(None, true), Some(NOTHING));
+        assert_eq!(read(Some(1), false), Some(APART));
+        assert_eq!(read(Some(0), false), None);
+        println!("covers: IC36");
+    }
+
+    fn item(name: &str) -> Item {
+        Item { name: name.into(), version: "1".into(), bytes: None, ttl: None }
+    }
+
+    fn response(names: &[&str]) -> Response {
+        Response {
+            kind: Some(0),
+            nonce: "n".into(),
+            version: "v".into(),
+            resources: names.iter().copied().map(item).collect(),
+            removed: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_name_that_comes_twice_and_is_accepted_is_found_out() {
+        let found = broken_rule(Options::default(), |world, link, report| {
+            let mut oracle = Lied { before: answers(link, world), ..Lied::default() };
+            oracle.read(link, &response(&["r0", "r0"]), world, report);
+            assert!(report.breach.is_none(), "it was not accepted");
+            oracle.before.0 -= 1;
+            oracle.read(link, &response(&["r0"]), world, report);
+            assert!(report.breach.is_none(), "it came once");
+            oracle.read(link, &response(&["r0", "r0"]), world, report);
+        });
+        assert_eq!(found, Some(TWICE));
+        println!("covers: IC17");
+    }
+
+    #[test]
+    fn what_is_made_up_and_held_is_found_out() {
+        let found = broken_rule(Options::default(), |world, link, report| {
+            world.watch(0, 0, Some("made up"));
+            let oracle = Lied { before: answers(link, world), ..Lied::default() };
+            oracle.read(link, &response(&["more of it"]), world, report);
+            assert!(report.breach.is_none(), "it is not held");
+            oracle.read(link, &response(&["made up"]), world, report);
+        });
+        assert_eq!(found, Some(STRANGERS));
+        println!("covers: IC13");
+    }
+}

@@ -259,6 +259,11 @@ impl Oracle for Polling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        options::{Options, Streams, Transport},
+        oracle::testing::broken_rule,
+        world::message::Item,
+    };
 
     fn request(version: &str, error: Option<i32>) -> Request {
         Request {
@@ -301,5 +306,85 @@ mod tests {
     #[test]
     fn the_version_of_another_server_is_none() {
         assert!(!Accepted::default().take(&request("1", None)));
+    }
+
+    /// The rule that is broken in what goes on between a client and a server that has `r0`, good.
+    fn broken(
+        play: impl Fn(&mut Polling, LinkId, &World, &mut Report) + Send + Sync + 'static,
+    ) -> Option<Rule> {
+        let (streams, transport) = (Streams::PerType, Transport::Polls);
+        let options = Options { streams, transport, ..Options::default() };
+        broken_rule(options, move |world, link, report| {
+            play(&mut Polling::default(), link, world, report);
+        })
+    }
+
+    fn asks(name: &str, node: Option<&str>) -> Request {
+        let names = Names::Whole(vec![name.into()]);
+        Request { names, node: node.map(Text::from), ..request("", None) }
+    }
+
+    fn says(text: &str, version: &str) -> Response {
+        let bytes = Some(crate::Toy::bytes("r0", text));
+        let item = Item { name: "r0".into(), version: Text::default(), bytes, ttl: None };
+        Response {
+            kind: Some(0),
+            nonce: Text::default(),
+            version: version.into(),
+            resources: vec![item],
+            removed: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_request_that_does_not_stand_for_itself_is_found_out() {
+        let asked = |name: &'static str, node: Option<&'static str>| {
+            broken(move |oracle, link, world, report| {
+                let event = Event::Requested { link, request: &asks(name, node) };
+                oracle.on_event(&event, world, report);
+            })
+        };
+        assert_eq!(asked("r0", Some("client-0")), None);
+        assert_eq!(asked("r9", Some("client-0")), Some(WHOLE));
+        assert_eq!(asked("r0", None), Some(WHOLE));
+    }
+
+    #[test]
+    fn an_answer_that_is_not_what_there_is_is_found_out() {
+        let answered = |text: &'static str, again: Option<&'static str>| {
+            broken(move |oracle, link, world, report| {
+                for version in [Some("1"), again].into_iter().flatten() {
+                    let event = Event::Responded { link, response: &says(text, version) };
+                    oracle.on_event(&event, world, report);
+                }
+            })
+        };
+        assert_eq!(answered("good", None), None);
+        assert_eq!(answered("other", None), Some(ANSWER));
+        assert_eq!(answered("good", Some("2")), Some(NO_FLAPPING));
+        println!("covers: IS31");
+    }
+
+    #[test]
+    fn a_request_that_is_held_though_there_is_something_is_found_out() {
+        let found = broken(|oracle, link, world, report| {
+            let event = Event::Requested { link, request: &asks("r0", Some("client-0")) };
+            oracle.on_event(&event, world, report);
+            oracle.on_event(&Event::GivenUp { link }, world, report);
+        });
+        assert_eq!(found, Some(HELD));
+    }
+
+    #[test]
+    fn an_answer_where_nothing_is_new_is_found_out() {
+        let found = broken(|oracle, link, world, report| {
+            let response = &says("good", "1");
+            let (rest, said) = (Event::Rest, Event::Responded { link, response });
+            for event in [Event::Phase(Phase::Converge), rest, said] {
+                oracle.on_event(&event, world, report);
+            }
+        });
+        assert_eq!(found, Some(NO_NEWS));
     }
 }

@@ -217,7 +217,7 @@ impl Oracle for Punctual {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::testing::judgement;
+    use crate::oracle::testing::{broken_rule, errors_told, judgement};
 
     /// Its stream has not ended, so that the client has nothing to be woken for.
     #[test]
@@ -240,5 +240,30 @@ mod tests {
         assert_eq!(pause(1), Duration::from_millis(1_200));
         assert_eq!(pause(2), Duration::from_millis(1_920));
         assert_eq!(pause(30), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn what_is_waited_for_for_too_long_is_found_out() {
+        let told = errors_told(Options::default(), |world| {
+            world.watch(0, 1, Some("r9"));
+            world.advance(Duration::from_secs(40));
+        });
+        let error = told.into_iter().next().expect("it is missing");
+        let after = move |wait: Duration| {
+            let error = error.clone();
+            broken_rule(Options::default(), move |world, link, report| {
+                let watch = world.watches(0).next().expect("there is one").0;
+                let mut oracle = Punctual::default();
+                let since = BTreeMap::from([((0, "r0".into()), world.now())]);
+                oracle.streams.insert(link, Stream { since, ..Stream::default() });
+                oracle.watches.insert((0, watch), world.now());
+                world.advance(wait);
+                let notice = &Notice::Changed(Err(error.clone()));
+                oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+            })
+        };
+        assert_eq!(after(Duration::from_secs(15)), None);
+        assert_eq!(after(Duration::from_secs(16)), Some(FOUND_MISSING));
+        println!("covers: IC25");
     }
 }

@@ -208,7 +208,7 @@ impl Oracle for Reachability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::testing::judgement;
+    use crate::oracle::testing::{broken_rule, errors_told, judgement};
 
     #[test]
     fn trouble_that_nobody_is_told_of_is_found_out() {
@@ -296,5 +296,25 @@ mod tests {
         });
         assert_eq!(found, None);
         println!("covers: IC27 IC28");
+    }
+
+    #[test]
+    fn trouble_that_is_told_twice_is_found_out() {
+        let told = errors_told(Options::default(), |world| {
+            world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
+            world.watch(0, 0, Some("r0"));
+            world.advance(Duration::from_secs(5));
+        });
+        let error = told.into_iter().next().expect("nobody is there");
+        let found = broken_rule(Options::default(), move |world, _, report| {
+            let mut oracle = Reachability::default();
+            let watch = world.watches(0).next().expect("there is one").0;
+            let notice = &Notice::Ambient(Some(error.clone()));
+            let told = Event::Notified { client: 0, watch, notice };
+            oracle.on_event(&told, world, report);
+            assert!(report.breach.is_none(), "it is told once");
+            oracle.on_event(&told, world, report);
+        });
+        assert_eq!(found, Some(ONCE));
     }
 }

@@ -95,3 +95,68 @@ impl Oracle for Reading {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        options::{Options, Transport},
+        oracle::testing::broken_rule,
+        world::message::Item,
+    };
+
+    fn files() -> Options {
+        Options { transport: Transport::Files, ..Options::default() }
+    }
+
+    /// The rule that is broken by a client that has `r0`, good, when its file says this.
+    fn read(text: &'static str) -> Option<Rule> {
+        broken_rule(files(), move |world, link, report| {
+            let item = Item {
+                name: "r0".into(),
+                version: Text::default(),
+                bytes: Some(Toy::bytes("r0", text)),
+                ttl: None,
+            };
+            let response = Response {
+                kind: Some(0),
+                nonce: Text::default(),
+                version: Text::default(),
+                resources: if text.is_empty() { Vec::new() } else { vec![item] },
+                removed: Vec::new(),
+                errors: Vec::new(),
+            };
+            let event = Event::Read { link, response: Some(&response) };
+            Reading::default().on_event(&event, world, report);
+        })
+    }
+
+    #[test]
+    fn a_reader_that_does_not_use_what_its_file_says_is_found_out() {
+        assert_eq!(read("good"), None);
+        assert_eq!(read("better"), Some(WHOLE));
+        assert_eq!(read("bad"), Some(WHOLE), "it was not rejected");
+        assert_eq!(read(""), Some(WHOLE), "it is gone");
+        println!("covers: IS32");
+    }
+
+    #[test]
+    fn what_is_lost_with_a_file_that_cannot_be_read_is_found_out() {
+        let found = broken_rule(files(), |world, link, report| {
+            let mut oracle = Reading { before: of_file(link, world) };
+            let lost = (EntryState::Acked, Some(Toy::bytes("r9", "good")));
+            oracle.before.insert("r9".into(), lost);
+            oracle.on_event(&Event::Unreadable { link }, world, report);
+        });
+        assert_eq!(found, Some(LAST_GOOD));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_and_is_not_counted_is_found_out() {
+        let found = broken_rule(files(), |world, link, report| {
+            let mut oracle = Reading { before: of_file(link, world) };
+            oracle.on_event(&Event::Unreadable { link }, world, report);
+        });
+        assert_eq!(found, Some(TOLD));
+    }
+}

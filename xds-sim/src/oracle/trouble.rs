@@ -1,5 +1,8 @@
 //! When clients connect, wait, and say that something is wrong.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -446,82 +449,5 @@ impl Oracle for Trouble {
             Event::Rest if self.phase == Some(Phase::Converge) => self.at_rest(world, report),
             _ => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::oracle::testing::{judgement, judgement_of};
-
-    #[test]
-    fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
-        let found = judgement(|world, link, _| {
-            let mut oracle = Trouble::default();
-            let key = (0, Text::from("r0"));
-            let stream = |since: Time| Stream {
-                since: BTreeMap::from([(key.clone(), since)]),
-                ..Stream::default()
-            };
-            let began = world.now();
-            world.advance(Duration::from_secs(10));
-            oracle.note_waits(0, &stream(began), world);
-            assert!(oracle.waited.is_empty(), "it did not wait for long enough");
-            world.advance(Duration::from_secs(5));
-            oracle.note_waits(0, &stream(began), world);
-            assert_eq!(oracle.waited.len(), 1);
-            let item = crate::world::message::Item {
-                name: key.1.clone(),
-                version: Text::default(),
-                bytes: Some(crate::Toy::bytes("r0", "good")),
-                ttl: None,
-            };
-            let response = Response {
-                kind: Some(0),
-                nonce: "n".into(),
-                version: "v".into(),
-                resources: vec![item],
-                removed: Vec::new(),
-                errors: Vec::new(),
-            };
-            oracle.streams.insert(link, Stream::default());
-            oracle.read(link, &response, world);
-            assert!(oracle.waited.is_empty(), "it has come");
-        });
-        assert_eq!(found, None);
-        println!("covers: IC24");
-    }
-
-    #[test]
-    fn a_server_that_is_not_failing_is_no_trouble() {
-        let found = judgement(|world, link, _| {
-            let mut oracle = Trouble::default();
-            let place = place(link, world);
-            let all_fail = |oracle: &Trouble| oracle.all_fail(0, None, Some("r0"), world);
-            assert!(!all_fail(&oracle));
-            oracle.attempts.entry(place).or_default().is_failing = true;
-            assert!(all_fail(&oracle));
-        });
-        assert_eq!(found, None);
-    }
-
-    #[test]
-    fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
-        let found = judgement_of(2, |world, link, _| {
-            let mut oracle = Trouble::default();
-            assert_eq!(world.link(link).server, 0);
-            oracle.attempts.entry((0, 0, None)).or_default().is_failing = true;
-            assert!(oracle.all_fail(0, None, Some("r0"), world), "the other one is not asked");
-            world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(100));
-            world.reset(link, 14);
-            world.watch(0, 0, Some("r1"));
-            world.advance(Duration::from_secs(20));
-            assert!(world.links(0).any(|(_, link)| link.server == 1), "it has turned");
-            assert!(!oracle.all_fail(0, None, Some("r0"), world), "the other one serves");
-            oracle.attempts.entry((0, 1, None)).or_default().is_failing = true;
-            assert!(oracle.all_fail(0, None, Some("r0"), world));
-        });
-        assert_eq!(found, None);
-        println!("covers: IC29");
     }
 }

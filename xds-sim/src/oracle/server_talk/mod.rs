@@ -3,6 +3,8 @@
 //! It knows what the client was sent and what it asked for since, and each response must have news in the
 //! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them (IS18).
 
+#[cfg(test)]
+mod found_out;
 mod rules;
 mod standing;
 mod talk;

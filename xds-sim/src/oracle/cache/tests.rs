@@ -1,0 +1,180 @@
+//! Clients that make of responses what they should not.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    options::Options,
+    oracle::testing::{broken_rule, judgement},
+    world::message::Item,
+};
+
+/// A response that has this of a name, and how the client is said to have answered.
+#[derive(Clone, Copy)]
+struct Said {
+    name: &'static str,
+    text: &'static str,
+    nacks: u64,
+}
+
+/// What is found when a client reads it that watches `r0`, and everything if `all`.
+fn found(said: Said, all: Option<()>) -> Option<&'static str> {
+    judgement(move |world, link, report| {
+        if all.is_some() {
+            world.watch(0, 0, None);
+            world.advance(Duration::from_secs(1));
+        }
+        let stats = world.client(0).stats();
+        let acks = (stats.acks - (1 - said.nacks), stats.nacks.wrapping_sub(said.nacks));
+        let mut oracle = CacheModel { acks, ..CacheModel::default() };
+        if said.nacks == 1 {
+            // What the client has not said cannot be taken from what it has.
+            return report.ensure(
+                oracle.may_be_rejected(link, &response(said), world),
+                VERDICT,
+                || "it is rejected for nothing".into(),
+            );
+        }
+        oracle.read(link, &response(said), world, report);
+    })
+}
+
+fn response(said: Said) -> Response {
+    let item = Item {
+        name: said.name.into(),
+        version: Text::default(),
+        bytes: Some(Toy::bytes(said.name, said.text)),
+        ttl: None,
+    };
+    Response {
+        kind: Some(0),
+        nonce: "n".into(),
+        version: "v".into(),
+        resources: vec![item],
+        removed: Vec::new(),
+        errors: Vec::new(),
+    }
+}
+
+#[test]
+fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
+    let said = Said { name: "r9", text: "bad", nacks: 0 };
+    assert_eq!(found(said, Some(())), Some("IC3"));
+    assert_eq!(found(said, None), None, "nobody asked for it");
+}
+
+#[test]
+fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
+    let said = Said { name: "r9", text: "bad", nacks: 1 };
+    assert_eq!(found(said, None), Some("IC3"));
+    assert_eq!(found(said, Some(())), None, "everything is wanted");
+    println!("covers: IC3 IC13");
+}
+
+#[test]
+fn a_good_one_that_was_not_known_is_used() {
+    let said = Said { name: "r9", text: "good", nacks: 0 };
+    assert_eq!(found(said, Some(())), Some("IC18"), "the client does not have it");
+    println!("covers: IC18");
+}
+
+/// The rule that is broken by a client that has `r0`, good, and has changed nothing since this was so, as it read
+/// and accepted a response.
+fn after(pretend: impl Fn(&mut Knowledge) + Send + Sync + 'static, read: Response) -> Option<Rule> {
+    broken_rule(Options::default(), move |world, link, report| {
+        let stats = world.client(0).stats();
+        let mut before = knowledge(world, 0, 0);
+        pretend(&mut before);
+        let acks = (stats.acks - 1, stats.nacks);
+        let mut oracle = CacheModel { acks, before, ..CacheModel::default() };
+        oracle.read(link, &read, world, report);
+    })
+}
+
+fn nothing() -> Response {
+    let said = Said { name: "r0", text: "good", nacks: 0 };
+    Response { resources: Vec::new(), ..response(said) }
+}
+
+#[test]
+fn what_a_response_says_and_nobody_heeds_is_found_out() {
+    let removed = Response { removed: vec!["r0".into()], ..nothing() };
+    assert_eq!(after(|_| {}, removed), Some(REMOVALS));
+    let error = Response { errors: vec![("r0".into(), PERMISSION_DENIED)], ..nothing() };
+    assert_eq!(after(|_| {}, error), Some(REPORTED));
+    assert_eq!(after(|_| {}, nothing()), Some(ABSENCE), "it is left out of a full state");
+    println!("covers: IC19 IC21 IC31");
+}
+
+#[test]
+fn what_a_heartbeat_or_silence_changes_is_found_out() {
+    let beat = |text: &'static str| {
+        let pretend = move |before: &mut Knowledge| {
+            let known = before.get_mut("r0").expect("it is known");
+            (known.bytes, known.version) = (Some(Toy::bytes("r0", text)), Text::default());
+        };
+        let item = Item {
+            name: "r0".into(),
+            version: Text::default(),
+            bytes: None,
+            ttl: Some(Duration::from_secs(10)),
+        };
+        after(pretend, Response { resources: vec![item], ..nothing() })
+    };
+    assert_eq!(beat("old"), Some(RENEWED));
+    let known = Known {
+        state: EntryState::Acked,
+        bytes: Some(Toy::bytes("r9", "good")),
+        version: "1".into(),
+    };
+    let stranger = move |before: &mut Knowledge| {
+        *before = [("r9".into(), known.clone())].into_iter().collect();
+    };
+    assert_eq!(after(stranger, nothing()), Some(STRANGERS), "it was not asked for");
+    println!("covers: IC33");
+}
+
+#[test]
+fn a_rejected_update_that_is_used_is_found_out() {
+    let read = response(Said { name: "r0", text: "bad", nacks: 1 });
+    let found = broken_rule(Options::default(), move |world, link, report| {
+        world.set(0, "r0", "bad");
+        world.advance(Duration::from_secs(1));
+        let stats = world.client(0).stats();
+        let mut before = knowledge(world, 0, 0);
+        before.get_mut("r0").expect("it is known").bytes = Some(Toy::bytes("r0", "older"));
+        let acks = (stats.acks, stats.nacks - 1);
+        let mut oracle = CacheModel { acks, before, ..CacheModel::default() };
+        oracle.read(link, &read, world, report);
+    });
+    assert_eq!(found, Some(LAST_GOOD));
+    println!("covers: IC20");
+}
+
+#[test]
+fn versions_of_what_is_not_held_or_not_asked_for_are_found_out() {
+    let found = judgement(|world, link, report| {
+        CacheModel::stated(link, 0, &[("r9".into(), "1".into())], world, report);
+    });
+    assert_eq!(found, Some("IC8"));
+    println!("covers: IC8");
+}
+
+#[test]
+fn what_came_again_and_is_not_used_is_found_out() {
+    let found = |text| {
+        judgement(move |world, link, report| {
+            let acks = (world.client(0).stats().acks - 1, 0);
+            let mut oracle = CacheModel { acks, ..CacheModel::default() };
+            oracle.before = knowledge(world, 0, 0);
+            for known in oracle.before.values_mut() {
+                (known.state, known.bytes) = (EntryState::DoesNotExist, None);
+            }
+            let said = Said { name: "r0", text, nacks: 0 };
+            oracle.read(link, &response(said), world, report);
+        })
+    };
+    assert_eq!(found("good"), None);
+    assert_eq!(found("better"), Some("IC23"));
+    println!("covers: IC23");
+}

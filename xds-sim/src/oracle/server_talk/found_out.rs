@@ -1,0 +1,364 @@
+//! Servers that break a rule, as they are found out.
+
+use std::time::Duration;
+
+use super::{rules::*, *};
+use crate::{options::Options, oracle::testing::broken_rule, world::message::Item};
+
+/// What goes on between a client and a server that may lie.
+struct Scene<'a> {
+    oracle: ServerTalk,
+    world: &'a mut World,
+    link: LinkId,
+    report: &'a mut Report,
+    nonces: u32,
+}
+
+/// A resource in a response, as its name and text.
+fn item((name, text): (&str, &str)) -> Item {
+    Item {
+        name: name.into(),
+        version: Text::default(),
+        bytes: Some(crate::Toy::bytes(name, text)),
+        ttl: None,
+    }
+}
+
+fn response(kind: usize, items: &[(&str, &str)]) -> Response {
+    Response {
+        kind: Some(kind),
+        nonce: Text::default(),
+        version: "v".into(),
+        resources: items.iter().copied().map(item).collect(),
+        removed: Vec::new(),
+        errors: Vec::new(),
+    }
+}
+
+impl Scene<'_> {
+    fn asks(&mut self, kind: usize, names: &[&str]) {
+        let names = names.iter().copied().map(Text::from).collect();
+        let names = match self.world.options().variant {
+            xds_core::service::Variant::StateOfTheWorld => Names::Whole(names),
+            xds_core::service::Variant::Incremental => {
+                Names::Change { subscribe: names, unsubscribe: Vec::new(), versions: Vec::new() }
+            }
+        };
+        self.hears(kind, "", None, names);
+    }
+
+    fn hears(&mut self, kind: usize, nonce: &str, error: Option<i32>, names: Names) {
+        let request = Request {
+            kind: Some(kind),
+            nonce: nonce.into(),
+            version: Text::default(),
+            error,
+            node: None,
+            names,
+        };
+        let event = Event::Arrived { link: self.link, request: &request };
+        self.oracle.on_event(&event, self.world, self.report);
+    }
+
+    /// The client answers to the newest response.
+    fn answers(&mut self, kind: usize, names: &[&str], error: Option<i32>) {
+        let names = match self.world.options().variant {
+            xds_core::service::Variant::StateOfTheWorld => {
+                Names::Whole(names.iter().copied().map(Text::from).collect())
+            }
+            xds_core::service::Variant::Incremental => Names::Change {
+                subscribe: Vec::new(),
+                unsubscribe: Vec::new(),
+                versions: Vec::new(),
+            },
+        };
+        let nonce = self.nonces.to_string();
+        self.hears(kind, &nonce, error, names);
+    }
+
+    /// The server sends this under a new nonce.
+    fn says(&mut self, response: Response) {
+        self.nonces += 1;
+        self.says_as(self.nonces, response);
+    }
+
+    fn says_as(&mut self, nonce: u32, response: Response) {
+        let response = Response { nonce: nonce.to_string().into(), ..response };
+        let event = Event::Responded { link: self.link, response: &response };
+        self.oracle.on_event(&event, self.world, self.report);
+    }
+
+    /// Nothing was wrong so far.
+    fn is_well(&self) {
+        assert!(self.report.breach.is_none(), "{:?}", self.report.breach);
+    }
+
+    fn ends_up(&mut self) {
+        for event in [Event::Phase(Phase::Converge), Event::Rest] {
+            self.oracle.on_event(&event, self.world, self.report);
+        }
+    }
+}
+
+/// The rule that is broken in a scene with a server that has `r0`, good, of the first type.
+fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static) -> Option<Rule> {
+    broken_rule(options, move |world, link, report| {
+        let oracle = ServerTalk::default();
+        play(&mut Scene { oracle, world, link, report, nonces: 0 });
+    })
+}
+
+fn incremental() -> Options {
+    Options { variant: xds_core::service::Variant::Incremental, ..Options::default() }
+}
+
+const GOOD: [(&str, &str); 1] = [("r0", "good")];
+
+#[test]
+fn a_nonce_that_is_used_again_is_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.asks(0, &["r0"]);
+        scene.says(response(0, &GOOD));
+        scene.answers(0, &["r0"], None);
+        scene.world.set(0, "r0", "better");
+        scene.is_well();
+        scene.says_as(1, response(0, &[("r0", "better")]));
+    });
+    assert_eq!(found, Some(UNIQUE_NONCE));
+    println!("covers: IS1");
+}
+
+#[test]
+fn what_was_rejected_and_comes_again_is_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.asks(0, &["r0"]);
+        scene.says(response(0, &GOOD));
+        scene.answers(0, &["r0"], Some(3));
+        scene.is_well();
+        scene.says(response(0, &GOOD));
+    });
+    assert_eq!(found, Some(NO_REPETITION));
+    println!("covers: IS4");
+}
+
+#[test]
+fn what_was_accepted_and_comes_again_is_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.asks(0, &["r0"]);
+        scene.says(response(0, &GOOD));
+        scene.answers(0, &["r0"], None);
+        scene.is_well();
+        scene.says(response(0, &GOOD));
+    });
+    assert_eq!(found, Some(NEWS));
+    println!("covers: IS5");
+}
+
+#[test]
+fn a_name_that_is_not_answered_is_found_out() {
+    let ends_without = |name: &'static str| {
+        broken(incremental(), move |scene| {
+            scene.asks(0, &[name]);
+            scene.ends_up();
+        })
+    };
+    assert_eq!(ends_without("r0"), Some(ANSWERED));
+    assert_eq!(ends_without("r9"), Some(NONE_IS_TOLD));
+    println!("covers: IS7 IS12");
+}
+
+#[test]
+fn what_is_never_sent_is_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.asks(0, &["r0"]);
+        scene.ends_up();
+    });
+    assert_eq!(found, Some(REMEMBERED));
+    println!("covers: IS8");
+}
+
+#[test]
+fn a_full_state_that_lacks_something_or_has_too_much_is_found_out() {
+    let says = |items: &'static [(&str, &str)]| {
+        broken(Options::default(), move |scene| {
+            scene.world.set(0, "r1", "good");
+            scene.asks(0, &["r0", "r1", "r9"]);
+            scene.says(response(0, items));
+        })
+    };
+    assert_eq!(says(&[("r0", "good"), ("r1", "good")]), None);
+    assert_eq!(says(&[("r0", "good")]), Some(FULL_STATE));
+    assert_eq!(says(&[("r0", "good"), ("r1", "old")]), Some(FULL_STATE));
+    assert_eq!(says(&[("r0", "good"), ("r1", "good"), ("r9", "good")]), Some(LEFT_OUT));
+    println!("covers: IS9 IS10");
+}
+
+#[test]
+fn what_nobody_asked_for_is_found_out() {
+    let found = broken(incremental(), |scene| {
+        scene.world.set(0, "r1", "good");
+        scene.asks(0, &["r0"]);
+        scene.says(response(0, &[("r0", "good"), ("r1", "good")]));
+    });
+    assert_eq!(found, Some(FULL_STATE));
+}
+
+#[test]
+fn what_another_view_has_is_found_out() {
+    let found = broken(Options { views: 2, ..incremental() }, |scene| {
+        let other = scene.world.has(0, 1)[0]["r0"].clone();
+        assert_ne!(other, scene.world.has(0, 0)[0]["r0"]);
+        scene.asks(0, &["r0"]);
+        let foreign = Item { bytes: Some(other), ..item(GOOD[0]) };
+        scene.says(Response { resources: vec![foreign], ..response(0, &[]) });
+    });
+    assert_eq!(found, Some(OWN_VIEW));
+    println!("covers: IS20");
+}
+
+#[test]
+fn a_removal_that_is_told_twice_or_of_what_is_there_is_found_out() {
+    let removes = |name: &'static str, times: u32| {
+        broken(incremental(), move |scene| {
+            scene.asks(0, &[name]);
+            for _ in 0..times {
+                scene.says(Response { removed: vec![name.into()], ..response(0, &[]) });
+                scene.answers(0, &[], None);
+            }
+        })
+    };
+    assert_eq!(removes("r9", 1), None);
+    assert_eq!(removes("r9", 2), Some(REMOVED_ONCE));
+    assert_eq!(removes("r0", 1), Some(REMOVED_ONCE));
+    println!("covers: IS11");
+}
+
+#[test]
+fn a_version_of_two_things_is_found_out() {
+    for options in [Options::default(), incremental()] {
+        let found = broken(options, |scene| {
+            scene.asks(0, &["r0"]);
+            scene.says(response(0, &GOOD));
+            scene.answers(0, &["r0"], None);
+            scene.world.set(0, "r0", "better");
+            scene.is_well();
+            scene.says(response(0, &[("r0", "better")]));
+        });
+        assert_eq!(found, Some(SAME_VERSION));
+    }
+    println!("covers: IS15");
+}
+
+#[test]
+fn a_response_before_the_last_one_was_answered_is_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.asks(0, &["r0"]);
+        scene.says(response(0, &GOOD));
+        scene.world.set(0, "r0", "better");
+        scene.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
+    });
+    assert_eq!(found, Some(ONE_AT_A_TIME));
+    println!("covers: IS16");
+}
+
+#[test]
+fn endpoints_before_the_clusters_that_are_due_are_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.world.set(1, "r0", "good");
+        scene.asks(0, &["r0"]);
+        scene.asks(1, &["r0"]);
+        scene.says(response(1, &GOOD));
+    });
+    assert_eq!(found, Some(ORDER));
+    println!("covers: IS17");
+}
+
+#[test]
+fn a_heartbeat_of_what_was_not_sent_or_does_not_expire_is_found_out() {
+    const TTL: Option<Duration> = Some(Duration::from_secs(10));
+    let beats = |lasting: bool, sent: bool| {
+        broken(incremental(), move |scene| {
+            if lasting {
+                scene.world.set_for(0, "r0", "good", Duration::from_secs(10));
+            }
+            let bytes = Some(scene.world.has(0, 0)[0]["r0"].clone());
+            scene.asks(0, &["r0"]);
+            if sent {
+                let first = Item { ttl: TTL.filter(|_| lasting), bytes, ..item(GOOD[0]) };
+                scene.says(Response { resources: vec![first], ..response(0, &[]) });
+                scene.answers(0, &[], None);
+            }
+            scene.is_well();
+            let beat = Item { bytes: None, ttl: TTL, ..item(GOOD[0]) };
+            scene.says(Response { resources: vec![beat], ..response(0, &[]) });
+        })
+    };
+    assert_eq!(beats(true, true), None);
+    assert_eq!(beats(true, false), Some(HEARTBEATS));
+    assert_eq!(beats(false, true), Some(HEARTBEATS));
+    println!("covers: IS27");
+}
+
+#[test]
+fn a_time_to_live_that_is_told_to_who_does_not_know_of_any_is_found_out() {
+    let features = [crate::options::Feature::WithoutTtl].into_iter().collect();
+    let found = broken(Options { features, ..incremental() }, |scene| {
+        scene.asks(0, &["r0"]);
+        let ttl = Some(Duration::from_secs(10));
+        let expiring = Item { ttl, ..item(GOOD[0]) };
+        scene.says(Response { resources: vec![expiring], ..response(0, &[]) });
+    });
+    assert_eq!(found, Some(TOLD));
+}
+
+#[test]
+fn an_error_that_is_none_or_is_told_twice_is_found_out() {
+    let tells = |is_so: bool, times: u32| {
+        broken(incremental(), move |scene| {
+            if is_so {
+                scene.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
+            }
+            scene.asks(0, &["r0"]);
+            for _ in 0..times {
+                scene.says(Response { errors: vec![("r0".into(), 7)], ..response(0, &[]) });
+                scene.answers(0, &[], None);
+            }
+        })
+    };
+    assert_eq!(tells(true, 1), None);
+    assert_eq!(tells(true, 2), Some(ERRORS));
+    assert_eq!(tells(false, 1), Some(ERRORS));
+    println!("covers: IS28");
+}
+
+#[test]
+fn a_server_that_waits_for_an_answer_at_rest_is_found_out() {
+    let found = broken(Options::default(), |scene| {
+        scene.ends_up();
+        scene.is_well();
+        scene.world.set(0, "r0", "better");
+        scene.world.advance(Duration::from_millis(1));
+        scene.ends_up();
+    });
+    assert_eq!(found, Some(ALL_ACCEPTED));
+    println!("covers: IS30");
+}
+
+#[test]
+fn a_server_that_leaves_before_an_answer_is_found_out() {
+    let leaves = |answered: bool| {
+        broken(Options::default(), move |scene| {
+            scene.asks(0, &["r0"]);
+            scene.says(response(0, &GOOD));
+            if answered {
+                scene.answers(0, &["r0"], None);
+            }
+            scene.world.go_away(0, Duration::from_secs(4));
+            let event = Event::EndedAtServer { link: scene.link };
+            scene.oracle.on_event(&event, scene.world, scene.report);
+        })
+    };
+    assert_eq!(leaves(true), None);
+    assert_eq!(leaves(false), Some(LEAVES));
+    println!("covers: IS33");
+}

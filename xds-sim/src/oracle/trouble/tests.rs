@@ -1,0 +1,201 @@
+//! Clients that connect, wait and complain as they should not.
+
+use super::*;
+use crate::{
+    Options,
+    oracle::testing::{broken_rule, errors_told, judgement, judgement_of},
+    world::Reach,
+};
+
+#[test]
+fn waits_on_several_streams_do_not_add_up_and_end_with_what_is_heard() {
+    let found = judgement(|world, link, _| {
+        let mut oracle = Trouble::default();
+        let key = (0, Text::from("r0"));
+        let stream = |since: Time| Stream {
+            since: BTreeMap::from([(key.clone(), since)]),
+            ..Stream::default()
+        };
+        let began = world.now();
+        world.advance(Duration::from_secs(10));
+        oracle.note_waits(0, &stream(began), world);
+        assert!(oracle.waited.is_empty(), "it did not wait for long enough");
+        world.advance(Duration::from_secs(5));
+        oracle.note_waits(0, &stream(began), world);
+        assert_eq!(oracle.waited.len(), 1);
+        let item = crate::world::message::Item {
+            name: key.1.clone(),
+            version: Text::default(),
+            bytes: Some(crate::Toy::bytes("r0", "good")),
+            ttl: None,
+        };
+        let response = Response {
+            kind: Some(0),
+            nonce: "n".into(),
+            version: "v".into(),
+            resources: vec![item],
+            removed: Vec::new(),
+            errors: Vec::new(),
+        };
+        oracle.streams.insert(link, Stream::default());
+        oracle.read(link, &response, world);
+        assert!(oracle.waited.is_empty(), "it has come");
+    });
+    assert_eq!(found, None);
+    println!("covers: IC24");
+}
+
+#[test]
+fn a_server_that_is_not_failing_is_no_trouble() {
+    let found = judgement(|world, link, _| {
+        let mut oracle = Trouble::default();
+        let place = place(link, world);
+        let all_fail = |oracle: &Trouble| oracle.all_fail(0, None, Some("r0"), world);
+        assert!(!all_fail(&oracle));
+        oracle.attempts.entry(place).or_default().is_failing = true;
+        assert!(all_fail(&oracle));
+    });
+    assert_eq!(found, None);
+}
+
+#[test]
+fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
+    let found = judgement_of(2, |world, link, _| {
+        let mut oracle = Trouble::default();
+        assert_eq!(world.link(link).server, 0);
+        oracle.attempts.entry((0, 0, None)).or_default().is_failing = true;
+        assert!(oracle.all_fail(0, None, Some("r0"), world), "the other one is not asked");
+        world.set_reach(0, Reach::Refused, Duration::from_secs(100));
+        world.reset(link, 14);
+        world.watch(0, 0, Some("r1"));
+        world.advance(Duration::from_secs(20));
+        assert!(world.links(0).any(|(_, link)| link.server == 1), "it has turned");
+        assert!(!oracle.all_fail(0, None, Some("r0"), world), "the other one serves");
+        oracle.attempts.entry((0, 1, None)).or_default().is_failing = true;
+        assert!(oracle.all_fail(0, None, Some("r0"), world));
+    });
+    assert_eq!(found, None);
+    println!("covers: IC29");
+}
+
+/// What is told of endpoints that do not come.
+fn missing() -> xds_core::client::WatchError {
+    let told = errors_told(Options::default(), |world| {
+        world.watch(0, 1, Some("r9"));
+        world.advance(Duration::from_secs(40));
+    });
+    told.into_iter().next().expect("it is missing")
+}
+
+/// The rule that is broken where a watch of `r0` is told of this error.
+fn told(
+    options: Options,
+    error: &xds_core::client::WatchError,
+    before: impl Fn(&mut Trouble, LinkId) + Send + Sync + 'static,
+) -> Option<Rule> {
+    let error = error.clone();
+    broken_rule(options, move |world, link, report| {
+        let mut oracle = Trouble::default();
+        before(&mut oracle, link);
+        let watch = world.watches(0).next().expect("there is one").0;
+        let notice = &Notice::Changed(Err(error.clone()));
+        oracle.notified(0, watch, notice, world, report);
+    })
+}
+
+#[test]
+fn what_is_found_missing_without_a_reason_is_found_out() {
+    let error = missing();
+    assert!(matches!(error.kind(), WatchErrorKind::DoesNotExist(_)), "{error}");
+    assert_eq!(told(Options::default(), &error, |_, _| {}), Some(PATIENCE));
+    let features = [Feature::TransientTimer].into_iter().collect();
+    let warned = Options { features, ..Options::default() };
+    assert_eq!(told(warned, &error, |_, _| {}), Some(SILENCE));
+    let key = || (0, Text::from("r0"));
+    let heard = move |oracle: &mut Trouble, link: LinkId| {
+        let heard = BTreeSet::from([key()]);
+        oracle.streams.insert(link, Stream { heard, ..Stream::default() });
+    };
+    assert_eq!(told(Options::default(), &error, heard), Some(HEARD));
+    let waited = |oracle: &mut Trouble, _| {
+        oracle.waited.insert((0, 0, "r0".into()));
+    };
+    assert_eq!(told(Options::default(), &error, waited), Some(NOT_CACHED));
+    println!("covers: IC24 IC25 IC31");
+}
+
+#[test]
+fn trouble_of_a_server_that_is_well_is_found_out() {
+    let unavailable = errors_told(Options::default(), |world| {
+        world.set_reach(0, Reach::Refused, Duration::from_secs(10));
+        world.watch(0, 0, Some("r0"));
+        world.advance(Duration::from_secs(5));
+    });
+    let error = unavailable.first().expect("nobody is there");
+    assert_eq!(told(Options::default(), error, |_, _| {}), Some(REASON));
+}
+
+#[test]
+fn an_attempt_beside_another_or_before_its_time_is_found_out() {
+    let found = broken_rule(Options::default(), |world, link, report| {
+        let mut oracle = Trouble::default();
+        oracle.opening(link, world, report);
+        assert!(report.breach.is_none(), "{:?}", report.breach);
+        oracle.opening(link, world, report);
+    });
+    assert_eq!(found, Some(BACKOFF));
+    let found = broken_rule(Options::default(), |world, link, report| {
+        let mut oracle = Trouble::default();
+        oracle.opening(link, world, report);
+        oracle.ended(link, End::Refused, world, report);
+        oracle.opening(link, world, report);
+    });
+    assert_eq!(found, Some(BACKOFF));
+    println!("covers: IC26");
+}
+
+#[test]
+fn who_turns_or_stays_away_without_a_reason_is_found_out() {
+    let two = Options { servers: 2, ..Options::default() };
+    let turned = |world: &mut World, link: LinkId| {
+        world.set_reach(0, Reach::Refused, Duration::from_secs(100));
+        world.reset(link, 14);
+        world.watch(0, 0, Some("r1"));
+        world.advance(Duration::from_secs(20));
+        let mut links = world.links(0).filter(|(_, link)| link.server == 1);
+        links.next().expect("it has turned").0
+    };
+    let found = broken_rule(two.clone(), move |world, link, report| {
+        let other = turned(world, link);
+        Trouble::default().opening(other, world, report);
+    });
+    assert_eq!(found, Some(FALLBACK));
+    let found = broken_rule(two, |world, _, report| {
+        let mut oracle = Trouble::default();
+        let attempts = |turns, breaks| Attempts { turns, breaks, ..Attempts::default() };
+        oracle.attempts.insert((0, 0, None), attempts(0, 1));
+        oracle.attempts.insert((0, 1, None), attempts(1, 0));
+        oracle.at_rest(world, report);
+        assert!(report.breach.is_none(), "{:?}", report.breach);
+        oracle.attempts.insert((0, 1, None), attempts(2, 0));
+        oracle.at_rest(world, report);
+    });
+    assert_eq!(found, Some(TURNS));
+    println!("covers: IL5");
+}
+
+#[test]
+fn a_stream_that_is_kept_for_nothing_is_found_out() {
+    let found = broken_rule(Options::default(), |world, link, report| {
+        let mut oracle = Trouble::default();
+        oracle.streams.insert(link, Stream { is_open: true, ..Stream::default() });
+        oracle.at_rest(world, report);
+        assert!(report.breach.is_none(), "{:?}", report.breach);
+        let watch = world.watches(0).next().expect("there is one").0;
+        world.unwatch(0, watch);
+        world.advance(Duration::from_secs(1));
+        oracle.at_rest(world, report);
+    });
+    assert_eq!(found, Some(IDLE));
+    println!("covers: IC10");
+}
