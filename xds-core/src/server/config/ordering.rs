@@ -44,7 +44,14 @@ pub enum OrderingPolicy {
 ///
 /// It holds for aggregated streams; the services of single types know nothing of each other.
 ///
+/// It costs what changed. A client that goes over from names to everything of a type costs once the names of the type
+/// that it has been sent, which are remembered until it has accepted the rest.
+///
 /// # Limits
+///
+/// To a client that rejects what it is sent the promise is kept as well: what it rejects it has as it was before, or
+/// not at all. These are the exceptions; in each, it may be sent what refers to something that it lacks, or be told
+/// that something is gone which it still refers to.
 ///
 /// - A state-of-the-world client is not told that endpoints, routes, and other types that are sent as
 ///   changes are gone (M77), so there is nothing to delay.
@@ -57,11 +64,13 @@ pub enum OrderingPolicy {
 ///   client rejects each state meanwhile. Under [`OnStuck::Hold`] that lasts until the resource is set
 ///   to what it accepts, or its stream ends.
 /// - News that something is gone which an incremental client has rejected counts as accepted with the next
-///   response that it accepts after a change.
+///   response that it accepts after a change. It is not told again, so that a client which goes on using a route that
+///   it was told is gone loses the clusters of that route.
 /// - A client that rejects the same endpoints, routes or other resources that it names twice, and accepts others
-///   of the type in between, is taken to have them; and so is one that is moved to a view that has what it
-///   was sent before, and rejects that afterwards. Of a moved client that rejects a resource, which is then
-///   deleted, it is not known that it may have one of that name from before.
+///   of the type in between, is taken to have them: routes to a cluster go out that it may have no endpoints for.
+/// - A client that is moved to a view that has what it was sent before, and rejects that afterwards, is taken to have
+///   it. Of a moved client that rejects a resource, which is then deleted, it is not known that it may have one
+///   of that name from before.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
 ///   stay; of more, the oldest go at once. As many earlier contents of clusters are remembered, to know which
 ///   ones a state-of-the-world client takes as new and asks for the endpoints of; of more, it is waited for in

@@ -8,7 +8,8 @@
 //! parts of it, or stop reading for good. On wild walks time passes, streams break, and clients are
 //! moved between two views.
 //!
-//! The promise has limits, which the documentation of `AckGated` names: nobody is waited for for ever who
+//! The promise has limits, which the documentation of `AckGated` names. Whoever rejects is not moved on these walks, and
+//! on wild ones rejects neither endpoints nor that something is gone. Nobody is waited for for ever who
 //! does not ask, and of a state-of-the-world client nobody knows what it has from an earlier stream, nor, if it
 //! takes nothing of clusters and asks for the endpoints of older ones, that it has not taken some. Such a client is
 //! excused until it has all there is.
