@@ -74,7 +74,7 @@ fn new_streams_are_taken_at_a_rate() {
     }
     assert_eq!(refusal.code(), StatusCode::ResourceExhausted);
     assert_eq!(rig.server.stats().refused.too_fast, 5);
-    println!("covers: M17 M244");
+    println!("covers: M17");
 }
 
 /// IS24, M18: streams of one node are counted by its id, and a restart still overlaps.

@@ -12,6 +12,7 @@ mod aliases_model;
 mod asides;
 mod client_limits;
 mod clients;
+mod clock;
 mod contents;
 mod convergence;
 mod debounce;

@@ -6,7 +6,7 @@ use xds_core::server::{ServerConfig, Warming};
 #[test]
 fn types_go_out_in_the_order_of_make_before_break() {
     run_all(&[
-        ("M144 B55 S0.171 S0.161 S0.162 S0.163 S0.164 S0.165", "
+        ("M144 S0.171 S0.161 S0.162 S0.163 S0.164 S0.165", "
             set lds l=1; rds r=1; cds c=1; eds e=1; sds s=1; vhds v=1; srds q=1; rtds t=1; ecds f=1; own o=1
             > own o
             > rtds t
@@ -89,7 +89,7 @@ fn types_go_out_in_the_order_of_make_before_break() {
 #[test]
 fn incremental_types_go_out_in_the_order_of_make_before_break() {
     run_all(&[
-        ("M144 B55 S0.171 S0.161 S0.162 S0.163 S0.164 S0.165", "
+        ("M144 S0.171 S0.161 S0.162 S0.163 S0.164 S0.165", "
             set lds l=1; rds r=1; cds c=1; eds e=1; sds s=1; vhds v=1; srds q=1; rtds t=1; ecds f=1; own o=1
             d> own +o
             d> rtds +t

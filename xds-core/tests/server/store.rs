@@ -2,6 +2,7 @@
 
 use crate::support::{Rig, payload, run_all, transaction, url};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use xds_core::{
     Time,
     server::{Server, ServerConfig, ServerLimits, ServerOutput, Transaction, TransactionError},
@@ -359,4 +360,37 @@ fn long_responses_are_split() {
         [xds_core::server::Observation::Oversize { bytes: 200.., .. }]
     ));
     println!("covers: M83 IS26");
+}
+
+/// M212: whatever the moment at which a response is made, all in it is of one transaction, and of the newest one.
+#[test]
+fn no_response_has_a_mix_of_two_transactions() {
+    let mut rig = Rig::script("> cds\n> eds x y\n2d> cds +*\n2d> eds +x +y\n3d> eds +*");
+    let mut responses = 0;
+    for round in 0..60_usize {
+        let all = format!("set cds a={round} b={round}; eds x={round} y={round}");
+        rig.run(&all);
+        for (turn, stream) in [1, 2, 3].into_iter().enumerate() {
+            // Each reads at its own pace, now and then one type of two.
+            let reads = (round + turn) % (turn + 2);
+            for _ in 0..reads {
+                let Some(received) = rig.receive(stream) else { break };
+                responses += 1;
+                let contents = received.resources().into_iter().map(|it| {
+                    it.split_once('=').map_or_else(|| it.clone(), |(_, content)| content.to_owned())
+                });
+                let contents: BTreeSet<_> = contents.collect();
+                assert_eq!(contents, BTreeSet::from([round.to_string()]), "stream {stream}");
+                let short =
+                    if received.transmit.type_url.as_str() == url("cds") { "cds" } else { "eds" };
+                rig.run(&match (stream, short) {
+                    (1, "cds") => "> cds".to_owned(),
+                    (1, _) => "> eds x y".to_owned(),
+                    (_, short) => format!("{stream}d> {short} ack"),
+                });
+            }
+        }
+    }
+    assert!(responses > 60, "{responses}");
+    println!("covers: M212");
 }

@@ -64,6 +64,29 @@ fn the_first_node_counts() {
     let changed = Observation::NodeChanged { stream: id };
     assert!(!rig.observations().contains(&changed), "none, and the same again (M1, M2)");
 
+    // It is compared as it came, and not looked into: the same one, encoded in another order, is another (M2).
+    let id_last = [&[0x12, 1, b'c', 0x0a, 2][..], b"me"].concat();
+    let id_first = [&[0x0a, 2][..], b"me", &[0x12, 1, b'c']].concat();
+    assert_eq!(Node::decode(&*id_last), Node::decode(&*id_first));
+    for (stream, again, is_another) in [(2, &id_first, false), (3, &id_last, true)] {
+        let id = rig.stream(stream);
+        rig.message(id, &first("cds", &[]));
+        rig.observations();
+        let rest = DiscoveryRequest { node: None, ..request("cds", &[]) }.encode_to_vec();
+        for _ in 0..3 {
+            let request = [&[0x12, again.len() as u8], &again[..], &rest].concat();
+            rig.event(StreamEvent::Message(id, request.into()));
+            let changed = Observation::NodeChanged { stream: id };
+            let told = rig
+                .observations()
+                .into_iter()
+                .filter(|it| *it == changed || matches!(it, Observation::Identified { .. }));
+            assert_eq!(told.collect::<Vec<_>>(), [changed.clone()][..usize::from(is_another)]);
+        }
+        rig.event(StreamEvent::Closed(id));
+        rig.observations();
+    }
+
     rig.message(id, &DiscoveryRequest { node: node("you"), ..request("rds", &["r"]) });
     assert!(rig.observations().contains(&changed));
     assert!(rig.server.status().all(|status| status.node_id == "me"));

@@ -146,7 +146,7 @@ fn a_snapshot_is_what_the_view_has() {
     let error = rig.server.set_snapshot(&view(""), twice, rig.now).expect_err("a name twice");
     assert!(matches!(&error, TransactionError::DuplicateName { name, .. } if *name == *"a"));
     assert_eq!(rig.server.resource(&url("cds"), "a"), Some(&payload("a", "2")), "nothing applied");
-    println!("covers: M68 M211 M212 M216 M219");
+    println!("covers: M68 M211 M216 M219");
 }
 
 /// M222, M243: what views have in common is stored once, and goes with the last.

@@ -49,6 +49,38 @@ fn what_is_deleted_stays_until_nothing_refers_to_it() {
         ",
             ),
         ),
+        // All types at once: clusters, endpoints, listeners and routes, each behind the one before; and what is gone the
+        // other way round.
+        (
+            "B55 M144 M146 M147",
+            settled_incrementally(
+                "
+            set cds -a b=eds; eds -a b=1; lds -l m=1; rds -r s=1
+            d< cds changed b=eds
+            d<
+            d> cds ack
+            d<
+            d> eds +b
+            d< eds resubscribed b=1
+            d<
+            d> eds ack
+            d< lds changed m=1 -l
+            d<
+            d> rds +s
+            d<
+            d> lds ack
+            d< rds changed s=1 -r
+            d<
+            d> rds ack
+            d< cds changed -a
+            d<
+            d> cds ack
+            d< eds changed -a
+            d> eds ack
+            d<
+        ",
+            ),
+        ),
         (
             "M147 S0.166",
             settled_incrementally(

@@ -1,0 +1,92 @@
+//! Clocks that go backwards (M244, contract rule 1).
+
+use crate::support::{request_of, transaction, url};
+use core::time::Duration;
+use prost::Message as _;
+use xds_core::{
+    Frame, Time, ViewName,
+    server::{
+        AckGated, Admission, DrainPlan, OrderingPolicy, ResourceOptions, Server, ServerConfig,
+        ServerOutput, StreamEvent, Transaction, Variant, Via,
+    },
+};
+
+fn at(millis: u64) -> Time {
+    Time::ZERO.after(Duration::from_millis(millis))
+}
+
+/// All that comes out of a server with timers of every kind whose inputs come at these times.
+fn life(times: impl Fn(u64) -> u64) -> Vec<String> {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    config.ordering = OrderingPolicy::AckGated(AckGated::default());
+    config.idle_views = Some(Duration::from_secs(20));
+    let mut server = Server::new(config, 1, at(times(0)));
+    let (mut said, mut turn) = (Vec::new(), 0);
+    let mut streams = Vec::new();
+    for step in 0..200_u64 {
+        turn += 1;
+        let now = at(times(turn));
+        match step % 8 {
+            0 => {
+                let mut change = transaction(&format!("cds c={step}; lds l={step}"));
+                let options = ResourceOptions::default().with_ttl(Duration::from_secs(9));
+                change.set_with(url("eds"), "e", vec![step as u8], options);
+                said.push(format!("{:?}", server.apply(change, now)));
+            }
+            1 => {
+                let stream = server.accept(Via::Aggregated(Variant::StateOfTheWorld), now);
+                streams.extend(stream.inspect(|it| said.push(format!("{it:?}"))));
+            }
+            2 | 3 => {
+                let short = if step % 8 == 2 { "cds" } else { "lds" };
+                for (n, &stream) in streams.iter().enumerate() {
+                    let request = request_of(&format!("n{n}"), short).encode_to_vec();
+                    server.handle_event(StreamEvent::Message(stream, request.into()), now);
+                }
+            }
+            4 => streams.iter().for_each(|&it| server.assign(it, &ViewName::default(), now)),
+            5 if step > 150 => server.drain(
+                DrainPlan { over: Duration::from_secs(5), grace: Duration::from_secs(5) },
+                now,
+            ),
+            _ => server.handle_timeout(now),
+        }
+        for &stream in &streams {
+            let mut frame = Frame::default();
+            while let Some(sent) = server.poll_transmit(stream, now, &mut frame) {
+                said.push(format!("{sent:?}"));
+            }
+        }
+        while let Some(output) = server.poll_output() {
+            if let ServerOutput::Close(gone, _) = &output {
+                streams.retain(|stream| stream != gone);
+            }
+            said.push(format!("{output:?}"));
+        }
+        said.push(format!("{:?}", server.poll_timeout()));
+    }
+    let mut last = Transaction::new();
+    last.remove(url("cds"), "c");
+    said.push(format!("{:?} {:?}", server.apply(last, at(0)), server.stats()));
+    said
+}
+
+/// A time that is before the last one is taken for the last one, in each input, and so nothing fires early, late or
+/// twice for it.
+#[test]
+fn a_clock_that_goes_backwards_stands_still() {
+    // Steps of 400 ms, and every third time one of up to minutes back.
+    let jumps = |turn: u64| match turn % 3 {
+        2 => (turn * 400).saturating_sub(turn * turn * 37 % 200_000),
+        _ => turn * 400,
+    };
+    let stands = |turn: u64| (0..=turn).map(jumps).max().unwrap_or(0);
+    let (back, still) = (life(jumps), life(stands));
+    assert!(still.len() > 300, "{}", still.len());
+    for (n, (back, still)) in back.iter().zip(&still).enumerate() {
+        assert_eq!(back, still, "output {n}");
+    }
+    assert_eq!(back.len(), still.len());
+    println!("covers: M244");
+}
