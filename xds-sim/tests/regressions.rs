@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 38] = [
+const MENDED: [(&str, &str, &str); 39] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -199,6 +199,11 @@ const MENDED: [(&str, &str, &str); 38] = [
         "who is told again of what is gone hears of what came back and went since as well (IS10)",
         "variant=delta types=1 names=4 operations=20 actions={watch-all,delete,set-back,storm,empty,watch-when-told,set-for-a-while}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAAAAAABAAcAAAAAAQMFAAADAAEDCgAAAxgBBAg",
+    ),
+    (
+        "that an error is said of a listener does not make it wait for newer clusters (IS17, the rule was wrong)",
+        "types=3 names=1 operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,delete,empty,set-for-a-while,set-error}",
+        "AAEAAAAAAAABAAAAAQAAAQAAAAAAAAEAAAAAAAABAAMAAgAAAQkAAAAAAAEACgACAAABAAQAAgAAAQADAAAAAAED",
     ),
 ];
 

@@ -44,6 +44,9 @@ const WARMED: usize = 1;
 /// Where versions are made of content all agree on them, as they always do on those of single resources.
 type Epoch = (usize, u32);
 
+/// The newest change of a resource: when it was, and to what.
+type Changed = (u64, Option<Bytes>);
+
 /// Judges responses.
 #[derive(Debug, Default)]
 pub(super) struct ServerTalk {
@@ -58,7 +61,7 @@ pub(super) struct ServerTalk {
     /// How many changes servers were told of.
     clock: u64,
     /// Which of them was the newest one of each resource: server, type and name.
-    changed: BTreeMap<(usize, usize, Text), u64>,
+    changed: BTreeMap<(usize, usize, Text), Changed>,
     /// When each stream was first spoken on.
     began: BTreeMap<LinkId, Time>,
     phase: Option<Phase>,
@@ -294,6 +297,15 @@ impl ServerTalk {
         }
     }
 
+    /// Takes down that a resource is this from now on. What is said beside it, an error or for how long it may be used,
+    /// refers to nothing.
+    fn note_change(&mut self, of: (usize, usize, Text), bytes: Option<&Bytes>) {
+        let is_known = self.changed.get(&of).is_some_and(|(_, known)| known.as_ref() == bytes);
+        if !is_known {
+            self.changed.insert(of, (self.clock, bytes.cloned()));
+        }
+    }
+
     fn one_content_per_version(&mut self, kind: usize, response: &Response, report: &mut Report) {
         for item in &response.resources {
             let Some(bytes) = &item.bytes else { continue };
@@ -403,9 +415,9 @@ impl Oracle for ServerTalk {
                 self.arrived(*link, request, world);
             }
             Event::Responded { link, response } => self.responded(*link, response, world, report),
-            Event::Applied { server, view, kind, name, .. } => {
+            Event::Applied { server, view, kind, name, bytes } => {
                 self.clock += 1;
-                self.changed.insert((*server, *kind, (*name).into()), self.clock);
+                self.note_change((*server, *kind, (*name).into()), *bytes);
                 self.applied(*server, *view, *kind, name, world);
             }
             Event::Moved { client, view } => self.moved(*client, *view, world),

@@ -50,7 +50,8 @@ impl ServerTalk {
         let Some(talks) = self.streams.get(&link) else { return };
         let has = world.has(it.server, 0);
         let changed_at = |kind: usize, name: &Text| {
-            self.changed.get(&(it.server, kind, name.clone())).copied().unwrap_or_default()
+            let changed = self.changed.get(&(it.server, kind, name.clone()));
+            changed.map(|(at, _)| *at).unwrap_or_default()
         };
         let known = talks.get(kind).map(|talk| &talk.sent);
         let is_new = |name: &Text, bytes: &Bytes| known.and_then(|it| it.get(name)) != Some(bytes);
@@ -184,7 +185,14 @@ mod tests {
         let options = Options { order: Order::OnlyAfterAcks, ..Options::default() };
         let found = judgement_with(options, |world, link, report| {
             let mut oracle = told(world, link);
-            oracle.changed.insert((0, LISTENERS, "r0".into()), 2);
+            let listener = Bytes::from_static(b"listener");
+            let changes = |oracle: &mut ServerTalk, clock| {
+                oracle.clock = clock;
+                oracle.note_change((0, LISTENERS, "r0".into()), Some(&listener));
+            };
+            changes(&mut oracle, 2);
+            // Something was said beside it only.
+            changes(&mut oracle, 3);
             let item = Item {
                 name: "r0".into(),
                 version: Text::default(),
