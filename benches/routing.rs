@@ -178,13 +178,18 @@ fn main() {
     group.finish();
 
     println!();
-    for (indexed, scanned) in indexed.iter().zip(&scanned) {
-        ratios.print(indexed, scanned, None);
+    // One route is found at once either way; from a hundred on the index has to pay.
+    let aims = [None, Some(1.0), Some(0.05)];
+    for ((indexed, scanned), aim) in indexed.iter().zip(&scanned).zip(aims) {
+        ratios.print(indexed, scanned, aim);
     }
     let [one, hundred, most] = &indexed;
     ratios.print(hundred, one, None);
     ratios.print(most, one, None);
     ratios.print(rebuilt, decoded, None);
+    // What is left is walking over all of it and indexing it anew.
+    ratios.print(renewed, rebuilt, Some(0.3));
+    ratios.print(renewed, decoded, None);
     ratios.print(config_next, config_first, None);
     ratios.print(tree_next, tree_first, None);
 }
