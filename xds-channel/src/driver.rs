@@ -27,6 +27,7 @@ use crate::{
     certificates::{Provider, Providers},
     cluster::{Clock, Cluster, ClusterState},
     dial::ConnectionNews,
+    lacks::Lacks,
     status::{self, Waiting},
 };
 
@@ -103,6 +104,7 @@ pub(crate) struct Driver {
     clock: Clock,
     random: Random,
     clusters: BTreeMap<ResourceName, (Cluster, Weak<Hold>)>,
+    lacks: Lacks,
     /// Whom the channel is for.
     host: Arc<str>,
     node_id: Arc<str>,
@@ -131,6 +133,7 @@ impl Driver {
             clock: Clock(Instant::now()),
             random: Random::new(seed ^ 1),
             clusters: BTreeMap::new(),
+            lacks: Lacks::default(),
             host: host.into(),
             routing,
             news,
@@ -180,6 +183,7 @@ impl Driver {
 
     /// Takes a configuration: clusters first, so that routes never lead where nothing is.
     fn configure(&mut self, configuration: &Configuration) {
+        self.tell_lacks(configuration);
         let router = configuration.router();
         let mut holds = BTreeMap::new();
         for name in router.clusters() {
@@ -190,6 +194,16 @@ impl Driver {
         let note = configuration.followed().note().clone();
         let table = Table { router, clusters: holds, note };
         self.routing.send_replace(Routing::Known(Arc::new(table)));
+    }
+
+    /// What is asked for and not done, when it is asked for.
+    fn tell_lacks(&mut self, configuration: &Configuration) {
+        let (routes, host) = (configuration.routes(), configuration.virtual_host());
+        let clusters = configuration.clusters().values().filter_map(|known| known.as_ref().ok());
+        for asked in self.lacks.renew(routes, host, clusters.map(|known| &*known.cluster)) {
+            let consequence = asked.lack().consequence();
+            tracing::warn!(%asked, consequence, "what a channel does not do is asked for");
+        }
     }
 
     /// Calls that were decided may need some where there are no routes any more.

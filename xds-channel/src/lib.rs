@@ -64,10 +64,18 @@
 //!
 //! # What is not here
 //!
-//! Clusters that ask for hashes or for other policies than round robin: their calls fail and say so. Retries, outlier
-//! detection, load reports. Of the HTTP filters there are those that send calls on and that make trouble on purpose
-//! (A33); a listener that asks for another one is rejected by [`Rules`](xds_routing::Rules) as they are by default
-//! (A39).
+//! A configuration may ask for more than a channel does. It is in use all the same, but for the last line; what is asked
+//! for is said once in the log (`tracing`, a warning) when a configuration with it comes into use.
+//!
+//! | what is asked for | what becomes of it |
+//! |---|---|
+//! | a cluster's policy other than round robin: ring hash, least request, pick first, weights that endpoints report, one of the application's | calls to that cluster fail with UNAVAILABLE and say so; as part of another one it is passed over (A75) |
+//! | a cluster that a plugin chooses | calls by that route fail with UNAVAILABLE and say so |
+//! | retries (A44) | a call fails with what its endpoint first says; only what an endpoint has not looked at is sent once more |
+//! | the endpoint's name in place of the channel's (A81) | calls have the channel's name |
+//! | outlier detection (A50) | endpoints get calls whatever came of those before |
+//! | load reports | nobody is told of the load |
+//! | HTTP filters other than those that send calls on and those that make trouble on purpose (A33) | the listener is rejected by [`Rules`](xds_routing::Rules) as they are by default (A39) |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -80,6 +88,7 @@ mod counters;
 mod dial;
 mod driver;
 mod fault;
+mod lacks;
 mod metadata;
 mod race;
 mod replay;
@@ -87,6 +96,10 @@ mod settings;
 mod status;
 mod target;
 mod tls;
+
+#[cfg(test)]
+#[path = "../../xds-routing/tests/support/mod.rs"]
+mod support;
 
 use core::{
     pin::Pin,

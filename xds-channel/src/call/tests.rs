@@ -1,12 +1,9 @@
 //! What no configuration that a channel gets to see leads to, and what depends on time.
 
-#[path = "../../../xds-routing/tests/support/mod.rs"]
-mod support;
-
 use core::time::Duration;
 use std::{collections::BTreeMap, sync::Mutex};
 
-use support::{api_listener, cluster, manager, prefix, rds, route, valid};
+use crate::support::{api_listener, cluster, manager, prefix, rds, route, valid};
 use tokio::{sync::watch, time::advance};
 use tonic::Code;
 use xds_routing::{

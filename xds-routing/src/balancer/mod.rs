@@ -38,7 +38,7 @@ pub use self::{
     connection::{ConnectionId, Way},
     counters::CallCounters,
     picker::{CallPermit, EndpointPick, Picker, Trial},
-    sources::{Source, leaves},
+    sources::{Source, can_balance, leaves},
 };
 use self::{
     connection::{Connections, Link},

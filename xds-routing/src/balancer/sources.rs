@@ -104,6 +104,12 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Whether the policy of a cluster is one that there is here. Calls to one whose policy is not fail.
+#[must_use]
+pub fn can_balance(cluster: &Cluster) -> bool {
+    localities_of(cluster).is_ok()
+}
+
 fn localities_of(cluster: &Cluster) -> Result<Localities, String> {
     match &cluster.balancing {
         BalancingPolicy::RoundRobin => Ok(Localities::AreOne),
