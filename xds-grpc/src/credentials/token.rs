@@ -23,7 +23,7 @@ use tracing::warn;
 
 use super::{
     error::CredentialsError,
-    files::{self, off_the_runtime},
+    files::{self, Turnstile, or_known},
 };
 use crate::runtime::Shared;
 
@@ -35,6 +35,7 @@ pub(super) struct TokenSource {
     /// `None` where it is of a kind that cannot be used.
     path: Option<PathBuf>,
     last: Mutex<Option<Token>>,
+    turnstile: Turnstile,
 }
 
 #[derive(Clone)]
@@ -52,12 +53,12 @@ impl Token {
 
 impl TokenSource {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path: Some(path), last: Mutex::default() }
+        Self { path: Some(path), last: Mutex::default(), turnstile: Turnstile::default() }
     }
 
     /// Nothing that can be used.
     pub(super) fn unknown() -> Self {
-        Self { path: None, last: Mutex::default() }
+        Self { path: None, last: Mutex::default(), turnstile: Turnstile::default() }
     }
 
     pub(super) fn path(&self) -> Option<&Path> {
@@ -71,11 +72,19 @@ impl TokenSource {
     ) -> Result<HeaderValue, CredentialsError> {
         let source = Arc::clone(self);
         let read = move || source.token_at(SystemTime::now());
-        let (header, trouble) = off_the_runtime(runtime, read).await?;
+        let read = self.turnstile.pass(runtime, read);
+        let last = || self.last_at(SystemTime::now()).map(|header| Ok((header, None)));
+        let (header, trouble) = or_known(runtime, read, last).await?;
         if let Some(why) = trouble {
             warn!(reason = %why, "the last token stays in use while it is valid");
         }
         Ok(header)
+    }
+
+    /// The last token, while it is valid.
+    fn last_at(&self, now: SystemTime) -> Option<HeaderValue> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|token| token.is_valid_at(now)).map(|token| token.header.clone())
     }
 
     /// The token to use, and why it is not the file's if it is not.
