@@ -35,8 +35,15 @@ pub fn set_up(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of the system.
+/// [`ConnectionAborted`](io::ErrorKind::ConnectionAborted), with the words of the system: as a rule the client has
+/// gone already. For the listener that is no reason to wait.
 pub fn set_up_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
+    set_accepted(socket, keepalive).map_err(|why| {
+        io::Error::new(io::ErrorKind::ConnectionAborted, format!("it cannot be set up: {why}"))
+    })
+}
+
+fn set_accepted(socket: SockRef<'_>, keepalive: Keepalive) -> io::Result<()> {
     let stated = keepalive.probes;
     let probe_after = whole_seconds(stated.after.unwrap_or(keepalive.interval));
     let probes = TcpKeepalive::new().with_time(probe_after);

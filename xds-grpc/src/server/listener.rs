@@ -2,14 +2,14 @@
 //! them any longer.
 
 use core::{future::Future, time::Duration};
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use hyper::rt::Timer as _;
 use tokio::{
     select,
     sync::{Semaphore, watch},
 };
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::connection::{Connections, Stage};
 use crate::runtime::Listen;
@@ -40,6 +40,26 @@ pub(super) async fn serve<R: Listen>(
     let _ = connections.runtime.timeout(grace, stage.closed()).await;
 }
 
+/// Whether an error is about a connection that has been taken from the queue, so that the next one may be accepted at
+/// once. Clients can bring about as many of these as they like.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+
+    matches!(
+        error.kind(),
+        Kind::ConnectionAborted
+            | Kind::ConnectionRefused
+            | Kind::ConnectionReset
+            | Kind::NotConnected
+            | Kind::BrokenPipe
+            | Kind::TimedOut
+            | Kind::Interrupted
+            | Kind::HostUnreachable
+            | Kind::NetworkUnreachable
+            | Kind::NetworkDown
+    )
+}
+
 /// Accepts connections for ever. One whose handshake takes its time holds up nobody else's.
 async fn accept<R: Listen>(
     listener: &R::Listener,
@@ -56,10 +76,35 @@ async fn accept<R: Listen>(
                 let serving = connections.clone().serve(io, address, permit, told.clone());
                 connections.runtime.spawn(serving);
             }
+            Err(error) if is_of_one_connection(&error) => {
+                debug!(%error, "a connection was over before it was accepted");
+            }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
                 connections.runtime.sleep(PAUSE).await;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of which each client can bring about any number must not hold up the others.
+    #[test]
+    fn only_what_goes_on_is_waited_out() {
+        let is_of_one = |kind: io::ErrorKind| is_of_one_connection(&kind.into());
+        assert!(is_of_one(io::ErrorKind::ConnectionAborted));
+        assert!(is_of_one(io::ErrorKind::ConnectionReset));
+        assert!(!is_of_one(io::ErrorKind::OutOfMemory));
+        assert!(!is_of_one(io::ErrorKind::Other));
+        #[cfg(target_os = "linux")]
+        for (code, expected) in
+            [(103, true), (104, true), (4, true), (24, false), (23, false), (12, false)]
+        {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(is_of_one_connection(&error), expected, "{error}");
         }
     }
 }
