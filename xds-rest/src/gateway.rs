@@ -42,7 +42,8 @@ pub struct GatewayOptions {
     pub body_timeout: Duration,
     /// The longest request, in bytes; 4 MiB by default.
     pub max_request_bytes: usize,
-    /// How many bytes of printed responses are kept for clients that ask for the same; 64 MiB by default.
+    /// How many bytes of printed responses are kept for clients that ask for the same, with what they were printed
+    /// from; 64 MiB by default. Of short ones at most 4,096 are.
     pub max_printed_bytes: usize,
     /// How responses are printed. Secrets are always shown: clients have asked for them.
     pub print: PrintOptions,

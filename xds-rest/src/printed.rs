@@ -1,18 +1,31 @@
 //! Responses that were printed before. Many clients are sent the same, and printing is what costs (M195).
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Mutex, PoisonError},
 };
 
 use bytes::Bytes;
 
-/// The newest responses with what they look like in JSON, the oldest first.
+/// So many responses are kept at most, however short they are.
+const MOST: usize = 4_096;
+
+/// The newest responses with what they look like in JSON.
 #[derive(Debug)]
 pub(crate) struct Printed {
-    kept: Mutex<VecDeque<(Bytes, Bytes)>>,
-    /// How many bytes of JSON are kept at most.
+    kept: Mutex<Kept>,
+    /// How many bytes are kept at most, of messages and of JSON.
     limit: usize,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Only ever looked up: its order shows nowhere.
+    json: HashMap<Bytes, Bytes>,
+    /// The messages, the oldest first.
+    order: VecDeque<Bytes>,
+    /// How many bytes there are of both.
+    bytes: usize,
 }
 
 impl Printed {
@@ -31,23 +44,35 @@ impl Printed {
         }
         // Meanwhile another may print the same, which does no harm.
         let json = Bytes::from(print(message)?);
-        self.keep(message.clone(), json.clone());
+        self.keep(message, &json);
         Ok(json)
     }
 
     fn find(&self, message: &Bytes) -> Option<Bytes> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(known, _)| known == message).map(|(_, json)| json.clone())
+        kept.json.get(message).cloned()
     }
 
-    fn keep(&self, message: Bytes, json: Bytes) {
+    fn keep(&self, message: &Bytes, json: &Bytes) {
+        let bytes = message.len() + json.len();
+        // All else would go for it, and then it as well.
+        if bytes > self.limit {
+            return;
+        }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((message, json));
-        let mut bytes: usize = kept.iter().map(|(_, json)| json.len()).sum();
-        while bytes > self.limit
-            && let Some((_, oldest)) = kept.pop_front()
+        if kept.json.contains_key(message) {
+            return;
+        }
+        // What is kept holds on to nothing beside it.
+        let message = Bytes::copy_from_slice(message);
+        kept.json.insert(message.clone(), json.clone());
+        kept.order.push_back(message);
+        kept.bytes += bytes;
+        while (kept.bytes > self.limit || kept.order.len() > MOST)
+            && let Some(oldest) = kept.order.pop_front()
         {
-            bytes -= oldest.len();
+            let json = kept.json.remove(&oldest).unwrap_or_default();
+            kept.bytes -= oldest.len() + json.len();
         }
     }
 }
@@ -56,23 +81,52 @@ impl Printed {
 mod tests {
     use super::*;
 
+    /// Gets a message, which looks like itself twice, and tells whether it was printed for that.
+    fn is_printed(printed: &Printed, message: &Bytes) -> bool {
+        let mut is_printed = false;
+        let json = printed.get(message, |message| {
+            is_printed = true;
+            Ok::<_, ()>([message, message].concat())
+        });
+        assert_eq!(json.expect("no error"), [&message[..], message].concat());
+        is_printed
+    }
+
     #[test]
     fn the_same_is_printed_once_and_the_oldest_is_forgotten() {
-        let printed = Printed::new(4);
-        let mut prints = 0;
-        let mut get = |message: &'static [u8]| {
-            let print = |message: &[u8]| {
-                prints += 1;
-                Ok::<_, ()>([message, message].concat())
-            };
-            (printed.get(&Bytes::from_static(message), print).expect("no error"), prints)
-        };
-        assert_eq!(get(b"a"), ("aa".into(), 1));
-        assert_eq!(get(b"a"), ("aa".into(), 1));
-        assert_eq!(get(b"b"), ("bb".into(), 2));
-        assert_eq!(get(b"a"), ("aa".into(), 2));
-        assert_eq!(get(b"c"), ("cc".into(), 3));
-        assert_eq!(get(b"a"), ("aa".into(), 4), "it was the oldest");
+        // Two messages of one byte, with two bytes of JSON each.
+        let printed = Printed::new(6);
+        let [a, b, c] = [b"a", b"b", b"c"].map(|text| Bytes::from_static(text));
+        assert!(is_printed(&printed, &a));
+        assert!(!is_printed(&printed, &a));
+        assert!(is_printed(&printed, &b));
+        assert!(!is_printed(&printed, &a));
+        assert!(is_printed(&printed, &c));
+        assert!(is_printed(&printed, &a), "it was the oldest");
         println!("covers: M195");
+    }
+
+    /// IS24: however much JSON there is of each.
+    #[test]
+    fn messages_count_and_so_does_their_number() {
+        let printed = Printed::new(100);
+        for at in 0..10 {
+            let message = Bytes::from(vec![at; 60]);
+            printed.get(&message, |_| Ok::<_, ()>(vec![b'0'])).expect("no error");
+        }
+        assert_eq!(printed.kept.lock().expect("no panic").json.len(), 1);
+        // One that is too long to be kept drives nobody out.
+        let long = Bytes::from(vec![0; 200]);
+        assert!(is_printed(&printed, &long) && is_printed(&printed, &long));
+        assert_eq!(printed.kept.lock().expect("no panic").json.len(), 1);
+
+        let printed = Printed::new(usize::MAX);
+        for at in 0..MOST + 10 {
+            printed.get(&Bytes::from(at.to_string()), |_| Ok::<_, ()>(Vec::new())).expect("fine");
+        }
+        let kept = printed.kept.lock().expect("no panic");
+        assert_eq!((kept.json.len(), kept.order.len()), (MOST, MOST));
+        let bytes: usize = kept.json.iter().map(|(message, json)| message.len() + json.len()).sum();
+        assert_eq!(kept.bytes, bytes);
     }
 }
