@@ -26,10 +26,20 @@ pub(crate) struct Slot {
 
 #[derive(Debug, Default)]
 struct State {
+    /// What is yet to be written of a response.
     response: Option<Pieces>,
     end: Option<Status>,
+    course: Course,
     room: Room,
     waker: Option<Waker>,
+}
+
+/// Whether the client has had whole messages only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Course {
+    #[default]
+    Whole,
+    Broken,
 }
 
 /// What transport and driver know of each other.
@@ -63,6 +73,19 @@ impl Slot {
         wake(state);
     }
 
+    /// Ends the stream for a fault of the client's: what is in the slot is not written any more, as nobody knows
+    /// when the client would take it. Of a response of which a part is written already that leaves no whole message,
+    /// so that the stream is reset.
+    pub(crate) fn cut(&self, status: Status) {
+        let mut state = self.lock();
+        let unsent = state.response.take();
+        if unsent.is_some_and(|[head, body]| head.is_empty() && !body.is_empty()) {
+            state.course = Course::Broken;
+        }
+        state.end.get_or_insert(status);
+        wake(state);
+    }
+
     /// Ends the stream once what is in the slot is written.
     pub(crate) fn end(&self, status: Status) {
         let mut state = self.lock();
@@ -91,13 +114,12 @@ pub(crate) struct ResponseBody {
     stream: StreamId,
     slot: Arc<Slot>,
     inbox: Inbox,
-    pieces: Pieces,
     is_ended: bool,
 }
 
 impl ResponseBody {
     pub(crate) fn new(stream: StreamId, slot: Arc<Slot>, inbox: Inbox) -> Self {
-        Self { stream, slot, inbox, pieces: Pieces::default(), is_ended: false }
+        Self { stream, slot, inbox, is_ended: false }
     }
 }
 
@@ -110,33 +132,32 @@ impl http_body::Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        loop {
-            if let Some(piece) = this.pieces.iter_mut().find(|piece| !piece.is_empty()) {
-                return Poll::Ready(Some(Ok(http_body::Frame::data(core::mem::take(piece)))));
-            }
-            if this.is_ended {
-                return Poll::Ready(None);
-            }
-            let mut state = this.slot.lock();
-            if let Some(response) = state.response.take() {
-                drop(state);
-                this.pieces = response;
-                continue;
-            }
-            if let Some(status) = state.end.take() {
-                this.is_ended = true;
-                return Poll::Ready(Some(trailers(&status).map(http_body::Frame::trailers)));
-            }
-            if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                state.waker = Some(cx.waker().clone());
-            }
-            let was = core::mem::replace(&mut state.room, Room::Free);
-            drop(state);
-            if was == Room::Wanted {
-                this.inbox.send(Input::Room(this.stream));
-            }
-            return Poll::Pending;
+        if this.is_ended {
+            return Poll::Ready(None);
         }
+        let mut state = this.slot.lock();
+        // It stays where the driver can still take it back.
+        let mut pieces = state.response.iter_mut().flatten();
+        if let Some(piece) = pieces.find(|piece| !piece.is_empty()) {
+            return Poll::Ready(Some(Ok(http_body::Frame::data(core::mem::take(piece)))));
+        }
+        state.response = None;
+        if let Some(status) = state.end.take() {
+            this.is_ended = true;
+            return Poll::Ready(Some(match state.course {
+                Course::Whole => trailers(&status).map(http_body::Frame::trailers),
+                Course::Broken => Err(status),
+            }));
+        }
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
+        }
+        let was = core::mem::replace(&mut state.room, Room::Free);
+        drop(state);
+        if was == Room::Wanted {
+            this.inbox.send(Input::Room(this.stream));
+        }
+        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {
@@ -173,6 +194,13 @@ fn trailers(status: &Status) -> Result<HeaderMap, Status> {
 
 #[cfg(test)]
 mod tests {
+    use http_body::Body as _;
+    use xds_core::{
+        Time,
+        server::{Server, ServerConfig, Via},
+        service::Variant,
+    };
+
     use super::*;
 
     #[test]
@@ -189,6 +217,47 @@ mod tests {
     #[test]
     fn an_empty_message_is_a_prefix() {
         assert_eq!(pieces(&mut Frame::default()), [&b"\0\0\0\0\0"[..], b""]);
+    }
+
+    /// What comes out of the body next, with a transport that has room.
+    fn next(body: &mut ResponseBody) -> Option<Result<http_body::Frame<Bytes>, Status>> {
+        let mut cx = Context::from_waker(Waker::noop());
+        match Pin::new(body).poll_frame(&mut cx) {
+            Poll::Ready(next) => next,
+            Poll::Pending => panic!("there is something"),
+        }
+    }
+
+    /// IS23: a client that does not read keeps nothing of a stream that was closed for what it did.
+    #[test]
+    fn what_is_not_sent_when_a_stream_is_cut_is_let_go() {
+        let mut server = Server::new(ServerConfig::default(), 1, Time::ZERO);
+        let via = Via::Aggregated(Variant::StateOfTheWorld);
+        let stream = server.accept(via, Time::ZERO).expect("a stream");
+        for written in 0..3 {
+            let (inbox, _outlet) = Inbox::new();
+            let slot = Arc::new(Slot::default());
+            let mut body = ResponseBody::new(stream, Arc::clone(&slot), inbox);
+            let shared = Bytes::from(vec![7; 1_000]);
+            let mut frame = Frame::default();
+            frame.head = b"h".to_vec();
+            frame.body = shared.clone();
+            slot.put(&mut frame);
+            assert!(!shared.is_unique());
+            for _ in 0..written {
+                assert!(next(&mut body).expect("it goes on").expect("it is well").is_data());
+            }
+            slot.cut(Status::deadline_exceeded("no answer"));
+            assert!(shared.is_unique(), "{written}");
+            match (next(&mut body), written) {
+                (Some(Ok(frame)), 0 | 2) => {
+                    assert_eq!(frame.into_trailers().expect("the end")["grpc-status"], "4");
+                }
+                (Some(Err(status)), 1) => assert_eq!(status.message(), "no answer"),
+                (other, _) => panic!("{other:?}"),
+            }
+            assert!(next(&mut body).is_none());
+        }
     }
 
     #[test]

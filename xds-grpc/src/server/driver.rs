@@ -18,8 +18,8 @@ use tonic_health::ServingStatus;
 use xds_core::{
     Frame, StreamId,
     server::{
-        Admission, Observation, Readiness, Refusal, Server, ServerConfig, ServerOutput,
-        StreamEvent, Via,
+        Admission, CloseReason, Observation, Readiness, Refusal, Server, ServerConfig,
+        ServerOutput, StreamEvent, Via,
     },
     service::Variant,
 };
@@ -356,7 +356,13 @@ impl Driver {
                     if let Some(stream) = self.streams.remove(&id) {
                         self.log.closed(&stream, &reason, self.clock.now());
                         let code = Code::from_i32(reason.code().as_i32());
-                        stream.slot.end(Status::new(code, reason.to_string()));
+                        let status = Status::new(code, reason.to_string());
+                        match reason {
+                            CloseReason::ShuttingDown | CloseReason::StreamAge => {
+                                stream.slot.end(status);
+                            }
+                            _ => stream.slot.cut(status),
+                        }
                     }
                 }
                 ServerOutput::Finished(id) => {
