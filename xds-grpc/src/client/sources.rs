@@ -122,14 +122,10 @@ impl<R: Runtime + Default> Sources<R> {
         let Some(config) = self.bootstrap.nested_client_config(type_url, source)? else {
             return Ok(self.main.clone());
         };
-        let mut further = self.further();
-        let known = further.iter().find(|it| it.type_url == *type_url && it.source == *source);
-        if let Some(known) = known {
-            return Ok(known.client.clone());
+        if let Some(known) = known_or_room(&self.further(), reference)? {
+            return Ok(known);
         }
-        if further.len() >= MAX_SOURCES {
-            return Err(SourceError::TooMany);
-        }
+        // What is the application's runs unlocked: it may take its time, panic, or come back here.
         let mut options = self.options.clone();
         if let Specifier::Api(api) = &source.specifier {
             let services = api.targets().map(&*self.places).collect::<Result<Vec<_>, _>>();
@@ -140,9 +136,17 @@ impl<R: Runtime + Default> Sources<R> {
             );
         }
         let client = Client::<R>::connect((self.types)(config), options);
-        let (type_url, source) = (type_url.clone(), source.clone());
-        further.push(Further { type_url, source, client: client.clone() });
-        Ok(client)
+        let mut further = self.further();
+        match known_or_room(&further, reference) {
+            Ok(None) => {
+                let (type_url, source) = (type_url.clone(), source.clone());
+                further.push(Further { type_url, source, client: client.clone() });
+                Ok(client)
+            }
+            // Somebody else was faster. Ours has not been asked for anything, and ends here.
+            Ok(Some(known)) => Ok(known),
+            Err(why) => Err(why),
+        }
     }
 
     /// Lets go of a source that nothing refers to any more: its client ends with its last watch.
@@ -161,6 +165,20 @@ impl<R: Runtime + Default> Sources<R> {
     /// Nothing that panics happens while it is locked.
     fn further(&self) -> MutexGuard<'_, Vec<Further>> {
         self.further.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The client of what a reference is to, if there is one; `None` if there may be.
+fn known_or_room(
+    further: &[Further],
+    reference: &NestedSource,
+) -> Result<Option<ClientHandle>, SourceError> {
+    let NestedSource { type_url, source, .. } = reference;
+    let known = further.iter().find(|it| it.type_url == *type_url && it.source == *source);
+    match known {
+        Some(known) => Ok(Some(known.client.clone())),
+        None if further.len() >= MAX_SOURCES => Err(SourceError::TooMany),
+        None => Ok(None),
     }
 }
 

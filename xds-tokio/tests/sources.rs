@@ -1,0 +1,63 @@
+//! The clients of one proxy, and code of the application that is asked when one of them is made.
+
+mod support;
+
+use core::convert::Infallible;
+use std::sync::{Arc, OnceLock, Weak};
+
+use serde_json::json;
+use support::{Deaf, soon};
+use xds_bootstrap::envoy::{EnvoyBootstrap, Target};
+use xds_core::types;
+use xds_tokio::{
+    ClientOptions, Credentials,
+    client::{Service, Sources},
+};
+
+/// Whoever is asked for a place may look at the clients there are, and ask for another one.
+#[tokio::test]
+async fn who_knows_the_places_may_come_back_meanwhile() {
+    let nobody = Deaf::new();
+    let address = nobody.address();
+    let api = |cluster: &str| {
+        json!({ "api_config_source": {
+            "api_type": "GRPC",
+            "transport_api_version": "V3",
+            "grpc_services": [{ "envoy_grpc": { "cluster_name": cluster } }],
+        } })
+    };
+    let text = json!({
+        "node": { "id": "n", "cluster": "c" },
+        "dynamic_resources": { "cds_config": api("first") },
+    });
+    let bootstrap = EnvoyBootstrap::from_json(&text.to_string()).expect("it is right");
+    let cluster = json!({
+        "name": "c",
+        "type": "EDS",
+        "eds_cluster_config": { "eds_config": api("second") },
+    });
+    let mut references = bootstrap.references(None, types::CLUSTER, "c", &cluster).expect("sound");
+    let reference = references.pop().expect("that to the endpoints");
+
+    let known = Arc::new(OnceLock::<Weak<Sources>>::new());
+    let (back, to) = (Arc::clone(&known), reference.clone());
+    let places = move |_: Target<'_>| -> Result<_, Infallible> {
+        if let Some(sources) = back.get().and_then(Weak::upgrade) {
+            sources.release(&to);
+        }
+        Ok(Service::new(format!("http://{address}"), Credentials::insecure()))
+    };
+    let sources = Sources::connect(bootstrap, ClientOptions::default(), |it| it, places);
+    let sources = Arc::new(sources.expect("the core can do that"));
+    known.set(Arc::downgrade(&sources)).expect("once");
+    let (asked, again) = (Arc::clone(&sources), reference.clone());
+    let asking = tokio::task::spawn_blocking(move || asked.client_of(&again));
+    let client = soon(asking).await.expect("no panic").expect("there is room");
+    client.stats().await.expect("it is there");
+
+    // One source is one client.
+    let twice = sources.client_of(&reference).expect("it is known");
+    sources.shut_down();
+    soon(client.ended()).await;
+    soon(twice.ended()).await;
+}
