@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use xds_core::{
     TypeUrl,
-    client::{ClientConfig, Context, Rejection, ResourceType, Value, Verdict},
+    client::{ClientConfig, Context, Held, Rejection, ResourceType, Value, Verdict},
 };
 use xds_format::{Schema, Validator, deprecated_uses};
 
@@ -129,10 +129,30 @@ impl<T: ResourceType> ResourceType for Validated<T> {
         resource: &Bytes,
         context: &Context<'_>,
     ) -> Result<Option<Value>, Rejection> {
+        self.judge(resource, || self.inner.validate(resource, context))
+    }
+
+    fn validate_after(
+        &self,
+        held: Held<'_>,
+        resource: &Bytes,
+        context: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        self.judge(resource, || self.inner.validate_after(held, resource, context))
+    }
+}
+
+impl<T: ResourceType> Validated<T> {
+    /// First the constraints, then what the type within says.
+    fn judge(
+        &self,
+        resource: &Bytes,
+        inner: impl FnOnce() -> Result<Option<Value>, Rejection>,
+    ) -> Result<Option<Value>, Rejection> {
         self.validator
             .check(self.type_url().as_str(), resource)
             .map_err(|why| Rejection::new(why.to_string()))?;
-        let value = self.inner.validate(resource, context)?;
+        let value = inner()?;
         if let Some((schema, deprecations)) = &self.deprecations {
             let uses = deprecated_uses(schema, self.type_url().as_str(), resource);
             for it in uses.unwrap_or_default() {

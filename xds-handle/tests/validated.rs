@@ -2,13 +2,19 @@
 
 #![cfg(feature = "validation")]
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use xds_core::{
-    client::{Context, ManagementServer, OpaqueType, Profile, Rejection, ResourceType, Value},
+    TypeUrl,
+    client::{
+        ClientConfig, Context, Held, ManagementServer, Node, OpaqueType, Profile, Rejection,
+        ResourceType, Value, Verdict,
+    },
     types,
 };
 use xds_format::{Format, Schema, Validator, encode_message};
-use xds_handle::{Deprecations, Validated};
+use xds_handle::{Deprecations, Validated, ValidatedTypes as _, guard_types};
 
 /// `Cluster { name: "c", connect_timeout: TIMEOUT }`.
 fn cluster(timeout: &str) -> Bytes {
@@ -22,7 +28,7 @@ fn cluster(timeout: &str) -> Bytes {
 struct Picky(OpaqueType);
 
 impl ResourceType for Picky {
-    fn type_url(&self) -> &xds_core::TypeUrl {
+    fn type_url(&self) -> &TypeUrl {
         self.0.type_url()
     }
 
@@ -63,6 +69,76 @@ fn a_type_stays_what_it_is() {
         assert_eq!(validated.verdict(), plain.verdict());
         assert_eq!(validated.name(&cluster("1s")), Ok("c"));
     }
+}
+
+/// A type that differs from the others in all that a type may say.
+#[derive(Debug)]
+struct Peculiar(TypeUrl);
+
+impl ResourceType for Peculiar {
+    fn type_url(&self) -> &TypeUrl {
+        &self.0
+    }
+
+    fn full_state_in_sotw(&self) -> bool {
+        !types::is_full_state_in_sotw(self.0.as_str())
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict::External
+    }
+
+    fn name<'a>(&self, _: &'a [u8]) -> Result<&'a str, Rejection> {
+        Ok("peculiar")
+    }
+
+    fn validate(&self, _: &Bytes, _: &Context<'_>) -> Result<Option<Value>, Rejection> {
+        Ok(Some(Value::new("anew")))
+    }
+
+    fn validate_after(
+        &self,
+        held: Held<'_>,
+        _: &Bytes,
+        _: &Context<'_>,
+    ) -> Result<Option<Value>, Rejection> {
+        Ok(Some(held.value.clone()))
+    }
+}
+
+/// Every wrapper passes on all that the type within says, how it judges what takes the place of something included.
+#[test]
+fn wrappers_say_what_the_type_within_does() {
+    let peculiar = || Peculiar(types::CLUSTER.into());
+    let config = || ClientConfig::new(Node::new("n"), ManagementServer::new("127.0.0.1:1"));
+    let validated = config().with_type(peculiar()).with_validated_types(Validator::envoy());
+    let guarded = guard_types(config().with_type(peculiar()));
+    let shared: Arc<dyn ResourceType> = Arc::new(peculiar());
+    for wrapper in
+        [&validated.types[0], &guarded.types[0], &Arc::new(shared) as &Arc<dyn ResourceType>]
+    {
+        assert_eq!(wrapper.type_url(), types::CLUSTER);
+        assert_eq!(wrapper.full_state_in_sotw(), peculiar().full_state_in_sotw());
+        assert_eq!(wrapper.verdict(), Verdict::External);
+        assert_eq!(wrapper.name(&cluster("1s")), Ok("peculiar"));
+        let (server, profile) = (ManagementServer::new("127.0.0.1:1"), Profile::envoy());
+        let context = Context::new(&server, &profile);
+        let text = |judged: Result<Option<Value>, Rejection>| {
+            *judged.expect("it is valid").expect("a value").downcast::<&str>().expect("a text")
+        };
+        assert_eq!(text(wrapper.validate(&cluster("1s"), &context)), "anew");
+        let (bytes, before) = (cluster("2s"), Value::new("taken over"));
+        let after = wrapper.validate_after(Held::new(&bytes, &before), &cluster("1s"), &context);
+        assert_eq!(text(after), "taken over");
+    }
+    // What breaks a constraint does so after something that does not.
+    let (server, profile) = (ManagementServer::new("127.0.0.1:1"), Profile::envoy());
+    let (bytes, before) = (cluster("1s"), Value::new("sound"));
+    let held = Held::new(&bytes, &before);
+    let context = Context::new(&server, &profile);
+    let judged = validated.types[0].validate_after(held, &cluster("0s"), &context);
+    assert!(judged.is_err_and(|why| why.reason().contains("connect_timeout")));
+    println!("covers: S4.032");
 }
 
 /// S4.011: what is deprecated is counted where it is used by what is valid, and by nothing else.
