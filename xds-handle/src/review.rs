@@ -18,7 +18,7 @@ use core::{
     task::{Context, Poll, Waker},
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
@@ -137,6 +137,7 @@ impl Stream for Reviews {
                 id,
                 update,
                 rejected: Vec::new(),
+                names: None,
                 verdict: Verdict::Awaited,
                 commands: self.commands.clone(),
             }));
@@ -167,6 +168,8 @@ pub struct Review {
     id: UpdateId,
     update: Arc<Update>,
     rejected: Vec<(ResourceName, Rejection)>,
+    /// What may be rejected, once something is: who looks at each of many resources may reject each.
+    names: Option<BTreeSet<ResourceName>>,
     verdict: Verdict,
     commands: Weak<UnboundedSender<Command>>,
 }
@@ -203,7 +206,10 @@ impl Review {
         why: Rejection,
     ) -> Result<(), NotInUpdate> {
         let name = name.into();
-        if !self.update.resources.iter().any(|resource| resource.name == name) {
+        let names = self.names.get_or_insert_with(|| {
+            self.update.resources.iter().map(|resource| resource.name.clone()).collect()
+        });
+        if !names.contains(&name) {
             return Err(NotInUpdate(name));
         }
         self.rejected.push((name, why));
