@@ -5,6 +5,7 @@ use core::{
     task::{Context, Poll, Waker},
 };
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -94,7 +95,7 @@ impl FileSubscription {
         let (source, newest) = (self.source.clone(), Arc::clone(&self.newest));
         let mut last = None;
         let read = move |cause| {
-            if let Some(content) = source.read(cause, &mut last) {
+            if let Some(content) = or_unreadable(&source.path, || source.read(cause, &mut last)) {
                 newest.put(content);
             }
         };
@@ -119,6 +120,14 @@ impl FileSubscription {
         newest.waker = Some(cx.waker().clone());
         Poll::Pending
     }
+}
+
+/// What is read; a panic is a file that cannot be read, rather than one of which nothing is ever heard.
+fn or_unreadable(path: &str, read: impl FnOnce() -> Option<Content>) -> Option<Content> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| {
+        Some(Content::Unreadable(format!("{path}: reading it panicked").into()))
+    })
 }
 
 impl Source {
@@ -166,5 +175,18 @@ impl Newest {
     fn lock(&self) -> MutexGuard<'_, Unpolled> {
         // Nothing panics under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_reading_panics_cannot_be_read() {
+        let content = or_unreadable("a.json", || panic!("a bug"));
+        let Some(Content::Unreadable(why)) = content else { panic!("{content:?}") };
+        assert!(why.starts_with("a.json: "), "{why}");
+        assert_eq!(or_unreadable("a.json", || None), None);
     }
 }

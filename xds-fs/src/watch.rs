@@ -3,8 +3,13 @@
 use core::time::Duration;
 use std::{
     fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
     thread,
     time::Instant,
 };
@@ -39,6 +44,8 @@ pub enum Cause {
 /// A watch on a place, until it is dropped.
 pub struct Watch {
     signals: Sender<Signal>,
+    /// Known to the thread before it has come to the signal.
+    is_over: Arc<AtomicBool>,
 }
 
 /// What the thread wakes up for.
@@ -58,7 +65,7 @@ impl fmt::Debug for Watch {
 impl Watch {
     /// Calls `look` as soon as the place is watched, and then whenever it is time to look again. What
     /// happens while it looks makes it look once more. It is called in a thread of its own, in which it may
-    /// take its time.
+    /// take its time, and not again once this is dropped. If it panics, it is called all the same when it is time again.
     ///
     /// # Errors
     ///
@@ -70,13 +77,15 @@ impl Watch {
     ) -> io::Result<Self> {
         let (signals, received) = mpsc::channel();
         let (for_events, policy) = (signals.clone(), policy.clone());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
         thread::Builder::new().name("xds-fs".into()).spawn(move || {
             let happened = move || {
                 let _ = for_events.send(Signal::Happened);
             };
-            run(Watcher::new(place, happened), &received, &policy, look);
+            run(Watcher::new(place, happened), &received, &policy, &over, look);
         })?;
-        Ok(Self { signals })
+        Ok(Self { signals, is_over })
     }
 
     /// Has the place looked at.
@@ -88,6 +97,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
         let _ = self.signals.send(Signal::Stop);
     }
 }
@@ -96,6 +106,7 @@ fn run(
     mut watcher: Watcher,
     signals: &Receiver<Signal>,
     policy: &FilePolicy,
+    is_over: &AtomicBool,
     mut look: impl FnMut(Cause),
 ) {
     let mut cause = Cause::Asked;
@@ -105,7 +116,11 @@ fn run(
         }
         // First watched, then looked at: nothing happens unseen in between.
         watcher.renew();
-        look(cause);
+        if is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        // What it panicked about may be gone the next time. Nobody would hear of the end of this thread.
+        let _ = catch_unwind(AssertUnwindSafe(|| look(cause)));
         let longest = if watcher.is_blind() { LOOK_OFTEN } else { policy.look_anyway };
         cause = match signals.recv_timeout(longest) {
             Err(RecvTimeoutError::Timeout) => Cause::Anyway,
@@ -155,10 +170,7 @@ fn wait_for_quiet(
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::Cell,
-        sync::atomic::{AtomicBool, Ordering},
-    };
+    use std::cell::Cell;
 
     use super::*;
 
@@ -182,6 +194,33 @@ mod tests {
         // The other end goes with the thread.
         while looks.recv_timeout(Duration::from_secs(30)).is_ok() {}
         assert_eq!(looks.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+    }
+
+    #[test]
+    fn who_panics_while_looking_looks_again() {
+        let (sender, looks) = mpsc::channel();
+        let place = Place::Directory(std::env::temp_dir());
+        let watch = Watch::start(place, &policy(1, 1), move |cause| {
+            let _ = sender.send(cause);
+            panic!("a bug in what is done with it");
+        });
+        let watch = watch.unwrap();
+        for _ in 0..2 {
+            looks.recv_timeout(Duration::from_secs(30)).unwrap();
+            watch.look();
+        }
+    }
+
+    #[test]
+    fn nobody_looks_for_who_has_gone() {
+        let (sender, signals) = mpsc::channel();
+        sender.send(Signal::Happened).unwrap();
+        let place = Place::Directory(std::env::temp_dir());
+        let looks = Cell::new(0);
+        let watcher = Watcher::new(place, || {});
+        let look = |_| looks.set(looks.get() + 1);
+        run(watcher, &signals, &policy(1, 1), &AtomicBool::new(true), look);
+        assert_eq!(looks.get(), 0);
     }
 
     #[test]
