@@ -213,6 +213,13 @@ impl<T: Decode> TypedWatchAll<T> {
             watch.handled();
         }
     }
+
+    /// Whether every change was taken that the client had when it was last asked, as
+    /// [`WatchAll::is_caught_up`] has it. A watch that could not be made never is.
+    #[must_use]
+    pub fn is_caught_up(&self) -> bool {
+        self.watch.as_ref().is_some_and(WatchAll::is_caught_up)
+    }
 }
 
 impl<T: Decode> Stream for TypedWatchAll<T> {

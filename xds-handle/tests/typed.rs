@@ -137,6 +137,7 @@ fn a_watch_of_everything_yields_what_was_decoded() {
         }
     }
     assert_eq!(names, ["a", "b"]);
+    assert!(all.is_caught_up());
     all.handled();
 }
 
