@@ -49,6 +49,9 @@ impl Server {
         {
             return self.close(stream, reason);
         }
+        if before.is_none() {
+            self.note_decision(stream);
+        }
         let Some(state) = self.streams.get_mut(stream.0) else { return };
         let left: Vec<(Slot, Slot)> =
             state.sessions.iter().map(|seat| (seat.arena, seat.session)).collect();

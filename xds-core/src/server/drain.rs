@@ -71,6 +71,26 @@ impl Server {
         }
     }
 
+    /// Sets when a stream is to end if nobody decides what its client sees. Who drains decides nothing any more.
+    pub(super) fn await_decision(&mut self, id: StreamId) {
+        let Some(after) = self.config.limits.decision else { return };
+        let end = self.streams.get(id.0).and_then(|stream| stream.end);
+        if end.is_none_or(|end| end.reason != EndReason::Drain) {
+            let at = self.clock.now().after(after);
+            self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoDecision(after)));
+        }
+    }
+
+    /// It has been decided what the client sees.
+    pub(super) fn note_decision(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(id.0) else { return };
+        if let Some(End { at, reason: EndReason::NoDecision(_), .. }) = stream.end {
+            stream.end = None;
+            self.alarms.cancel(at, Alarm::StreamEnd(id));
+            self.limit_age(id);
+        }
+    }
+
     /// Sets when a stream is to end, if streams may not become old.
     fn limit_age(&mut self, id: StreamId) {
         let Some(limit) = self.config.max_stream_age else { return };
@@ -79,12 +99,14 @@ impl Server {
         self.end_at(id, End::planned(at, limit.grace, EndReason::Age));
     }
 
-    /// The stream ends then, unless it is to end earlier, other than for want of a request.
+    /// The stream ends then, unless it is to end earlier, other than for want of a request or a decision.
     fn end_at(&mut self, id: StreamId, end: End) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let before = stream.end;
         let end = match before {
-            Some(End { reason: EndReason::NoRequest(_), .. }) | None => end,
+            Some(End { reason: EndReason::NoRequest(_) | EndReason::NoDecision(_), .. }) | None => {
+                end
+            }
             Some(before) => before.or_sooner(end),
         };
         stream.end = Some(end);
@@ -128,6 +150,7 @@ impl From<EndReason> for CloseReason {
             EndReason::Drain => Self::ShuttingDown,
             EndReason::Age => Self::StreamAge,
             EndReason::NoRequest(after) => Self::NoRequest { after },
+            EndReason::NoDecision(after) => Self::NoDecision { after },
         }
     }
 }

@@ -123,8 +123,12 @@ impl Server {
     /// Puts a request aside.
     fn latch(&mut self, id: StreamId, message: &Bytes) -> Result<(), CloseReason> {
         let Some(stream) = self.streams.get_mut(id.0) else { return Ok(()) };
+        let is_first = stream.latched.is_empty();
         stream.latch(id, message, &self.config.limits, &mut self.out)?;
         let node = stream.node().cloned().unwrap_or_default();
+        if is_first {
+            self.await_decision(id);
+        }
         let limit = self.config.limits.latched_bytes_per_node;
         match self.nodes.latch(&node, message.len()) > limit {
             true => Err(CloseReason::TooManyLatchedBytes { limit }),

@@ -136,6 +136,12 @@ pub enum CloseReason {
         /// The configured time.
         after: Duration,
     },
+    /// Nobody has decided in time whether the client is served, and what it sees.
+    #[error("not decided within {after:?} whether this client is served")]
+    NoDecision {
+        /// The configured time.
+        after: Duration,
+    },
     /// The stream has reached the age at which clients spread over the servers again (M239).
     #[error("the stream has reached its maximum age")]
     StreamAge,
@@ -168,9 +174,11 @@ impl CloseReason {
             | Self::TooManyViews { .. } => StatusCode::ResourceExhausted,
             Self::AnswerOverdue { .. } | Self::NoRequest { .. } => StatusCode::DeadlineExceeded,
             Self::Refused { code, .. } => *code,
-            Self::ViewDropped | Self::Behind | Self::StreamAge | Self::ShuttingDown => {
-                StatusCode::Unavailable
-            }
+            Self::NoDecision { .. }
+            | Self::ViewDropped
+            | Self::Behind
+            | Self::StreamAge
+            | Self::ShuttingDown => StatusCode::Unavailable,
         }
     }
 }

@@ -192,6 +192,8 @@ pub struct ClosedStreams {
     pub answer_overdue: u64,
     /// It asked for nothing in time.
     pub no_request: u64,
+    /// Nobody decided in time whether its client is served.
+    pub no_decision: u64,
     /// The stream reached the age at which clients spread again (M239).
     pub aged: u64,
     /// The server drained or was shut down (M14).
@@ -281,6 +283,7 @@ impl ServerStats {
             CloseReason::Behind => &mut closed.behind,
             CloseReason::AnswerOverdue { .. } => &mut closed.answer_overdue,
             CloseReason::NoRequest { .. } => &mut closed.no_request,
+            CloseReason::NoDecision { .. } => &mut closed.no_decision,
             CloseReason::StreamAge => &mut closed.aged,
             CloseReason::ShuttingDown => &mut closed.shutting_down,
         };

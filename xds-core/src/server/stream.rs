@@ -71,6 +71,8 @@ pub(crate) enum EndReason {
     Age,
     /// Nothing has been asked on it, which is waited for that long.
     NoRequest(Duration),
+    /// Nobody has decided what its client sees, which is waited for that long.
+    NoDecision(Duration),
 }
 
 impl End {

@@ -2,11 +2,13 @@
 
 use core::time::Duration;
 
-use crate::support::{Rig, run_all_with};
+use prost::Message as _;
+
+use crate::support::{Rig, request_of, run_all_with};
 use xds_core::{
-    Time,
+    StreamId, Time, ViewName,
     server::{
-        CloseReason, Rate, Readiness, Refusal, ServerConfig, ServerLimits, ServerOutput,
+        Admission, CloseReason, Rate, Readiness, Refusal, ServerConfig, ServerLimits, ServerOutput,
         StatusCode, StreamAge, StreamEvent, Variant, Via,
     },
 };
@@ -82,7 +84,7 @@ fn new_streams_are_taken_at_a_rate() {
 fn one_node_has_only_so_many_streams() {
     let mut rig = Rig::new(limited(|limits| limits.streams_per_node = 2));
     let again = |rig: &mut Rig, stream: u32| {
-        let request = crate::support::request_of("node-1", "cds");
+        let request = request_of("node-1", "cds");
         let id = rig.stream(stream);
         rig.message(id, &request);
     };
@@ -372,6 +374,50 @@ fn a_stream_on_which_nothing_is_asked_is_ended() {
     });
     assert_eq!(why, Some(CloseReason::ShuttingDown));
     println!("covers: M242 IS24");
+}
+
+/// M9, IS24: an application that does not answer keeps nobody waiting, and nothing of what they asked for.
+#[test]
+fn a_stream_of_which_nobody_decides_what_it_sees_is_ended() {
+    let after = Duration::from_secs(60);
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    config.max_stream_age =
+        Some(StreamAge { age: 100 * after, jitter_percent: 0, grace: Duration::ZERO });
+    let mut rig = Rig::new(config);
+    let ask = |rig: &mut Rig| {
+        let stream = rig.server.accept(VIA, rig.now).expect("a stream");
+        for _ in 0..2 {
+            let message = request_of("n", "cds").encode_to_vec().into();
+            rig.server.handle_event(StreamEvent::Message(stream, message), rig.now);
+            rig.run("wait 29s");
+        }
+        stream
+    };
+    let closes = |rig: &mut Rig, of: StreamId| {
+        rig.effects().into_iter().find_map(|it| match it {
+            ServerOutput::Close(id, why) if id == of => Some(why),
+            _ => None,
+        })
+    };
+    let waiting = ask(&mut rig);
+    assert_eq!(closes(&mut rig, waiting), None);
+    rig.run("wait 2s");
+    assert_eq!(closes(&mut rig, waiting), Some(CloseReason::NoDecision { after }));
+    assert_eq!(CloseReason::NoDecision { after }.code(), StatusCode::Unavailable);
+    assert_eq!(rig.server.stats().closed.no_decision, 1);
+
+    // Who was let in stays until it is old, and who is sent away at a drain is so by its plan.
+    let served = ask(&mut rig);
+    rig.server.assign(served, &ViewName::default(), rig.now);
+    rig.run("wait 5990s");
+    assert_eq!(closes(&mut rig, served), None);
+    rig.run("wait 20s");
+    assert_eq!(closes(&mut rig, served), Some(CloseReason::StreamAge));
+    let late = ask(&mut rig);
+    rig.run("drain 200s grace 5s\nwait 200s");
+    assert_eq!(closes(&mut rig, late), Some(CloseReason::ShuttingDown));
+    println!("covers: M9 IS24");
 }
 
 /// M239: streams that came together do not come back together.

@@ -23,6 +23,10 @@ pub struct ServerLimits {
     /// stream says of no node that it is its own, so that
     /// [`streams_per_node`](Self::streams_per_node) does not bound it.
     pub first_request: Option<Duration>,
+    /// How long a client may wait until somebody has decided what it sees, where the application is asked
+    /// ([`Admission::Asked`](super::Admission::Asked)); default 1 minute, `None` for any time. Then its stream is closed
+    /// ([`CloseReason::NoDecision`](super::super::CloseReason::NoDecision)), and it comes back.
+    pub decision: Option<Duration>,
     /// How fast requests of one stream may come, those aside that answer a response; default 1,000 per
     /// second, 10,000 at once. Beyond it the server reads no more of the stream for a while, and if twice
     /// as many come at once nevertheless, it closes the stream.
@@ -103,6 +107,7 @@ impl Default for ServerLimits {
             streams_per_node: 1_000,
             new_streams: None,
             first_request: Some(Duration::from_secs(60)),
+            decision: Some(Duration::from_secs(60)),
             requests: Some(Rate { per_second: 1_000, burst: 10_000 }),
             observed_nacks: Some(Rate { per_second: 1, burst: 20 }),
             types_per_stream: 64,
