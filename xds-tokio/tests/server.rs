@@ -3,6 +3,8 @@
 mod support;
 
 use core::time::Duration;
+use std::net::SocketAddr;
+
 use prost::Message as _;
 use support::{
     AGGREGATED, CLUSTER, ENDPOINTS, RawClient, connect, give_way, names, resource,
@@ -26,6 +28,45 @@ use xds_tokio::{
     Keepalive, ManagementServer, ServerOptions,
     server::{ApplyError, Observed, ServerEnded},
 };
+
+/// IS24: connections beyond the limit are closed at once, which is told, and there is room again when one has gone.
+#[tokio::test]
+async fn no_more_connections_are_held_than_may_be() {
+    let options = ServerOptions::default().with_max_connections(1);
+    let running = start_with(ServerConfig::default(), options).await;
+    let mut observations = running.handle.observations();
+    let first = RawClient::open(running.address).await;
+    let mut second = TcpStream::connect(running.address).await.unwrap();
+    let from = second.local_addr().unwrap();
+    // The end, or a reset.
+    assert!(!matches!(soon(second.read(&mut [0; 1])).await, Ok(1..)));
+    let refused = soon(async {
+        loop {
+            match observations.next().await {
+                Some(Observed::ConnectionRefused { address, limit }) => return (address, limit),
+                Some(_) => {}
+                None => panic!("the server has ended"),
+            }
+        }
+    });
+    assert_eq!(refused.await, (Some(from), 1));
+    drop(first);
+    soon(async {
+        while !is_taken(running.address).await {
+            give_way().await;
+        }
+    })
+    .await;
+    println!("covers: IS24");
+}
+
+/// Whether a server speaks HTTP/2 on a new connection.
+async fn is_taken(address: SocketAddr) -> bool {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    // It may be closed before that.
+    let _ = socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    matches!(soon(socket.read(&mut [0; 1])).await, Ok(1))
+}
 
 #[tokio::test]
 async fn resources_reach_a_client_and_changes_follow_its_ack() {

@@ -28,6 +28,7 @@ use super::{
     authorize::{Applicant, Gatekeeper, Permission},
     body::{ResponseBody, Slot},
     events::{EventQueue, ServerEvent},
+    handle::Observed,
     health::Health,
     inbox::{Call, Inbox, Input, Outlet, Target, WeakInbox},
     log::Log,
@@ -57,7 +58,7 @@ pub(crate) struct Driver {
     writable: Vec<StreamId>,
     /// Streams whose reader waits to be told to read on.
     unread: Vec<StreamId>,
-    observations: broadcast::Sender<Observation>,
+    observations: broadcast::Sender<Observed>,
     health: Health,
     /// What the health service is to tell.
     status: ServingStatus,
@@ -73,7 +74,7 @@ pub(crate) struct Driver {
 
 /// Whom the driver tells what becomes of the server.
 pub(crate) struct Audience {
-    pub(crate) observations: broadcast::Sender<Observation>,
+    pub(crate) observations: broadcast::Sender<Observed>,
     pub(crate) events: Arc<EventQueue>,
     pub(crate) health: Health,
 }
@@ -404,7 +405,7 @@ impl Driver {
         }
         if self.observations.receiver_count() > 0 {
             // Readers may all have gone just now.
-            let _ = self.observations.send(observation);
+            let _ = self.observations.send(Observed::Event(observation));
         }
     }
 

@@ -7,6 +7,7 @@ use core::{
 };
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -37,7 +38,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct ServerHandle {
     inbox: Inbox,
-    observations: broadcast::WeakSender<Observation>,
+    observations: broadcast::WeakSender<Observed>,
     events: Arc<EventQueue>,
 }
 
@@ -100,7 +101,7 @@ pub enum AsideRefused {
 impl ServerHandle {
     pub(crate) fn new(
         inbox: Inbox,
-        observations: broadcast::WeakSender<Observation>,
+        observations: broadcast::WeakSender<Observed>,
         events: Arc<EventQueue>,
     ) -> Self {
         Self { inbox, observations, events }
@@ -438,7 +439,7 @@ impl ServerHandle {
     }
 }
 
-/// What happens on a server's streams; ends with the server.
+/// What happens on a server's streams, and which connections it does not take; ends with the server.
 ///
 /// A reader that falls behind by more than
 /// [`observation_capacity`](super::ServerOptions::observation_capacity) loses the oldest, and is
@@ -448,7 +449,7 @@ pub struct Observations {
     next: Pin<Box<dyn Future<Output = Received> + Send>>,
 }
 
-type Received = (Result<Observation, RecvError>, broadcast::Receiver<Observation>);
+type Received = (Result<Observed, RecvError>, broadcast::Receiver<Observed>);
 
 /// One item of [`Observations`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -458,6 +459,13 @@ pub enum Observed {
     Event(Observation),
     /// So many observations were lost to this reader.
     Lagged(u64),
+    /// A connection was closed before anything was said on it, as there are as many as may be.
+    ConnectionRefused {
+        /// Where it came from, where that is known.
+        address: Option<SocketAddr>,
+        /// [`max_connections`](super::ServerOptions::max_connections).
+        limit: usize,
+    },
 }
 
 impl Observations {
@@ -474,14 +482,14 @@ impl Stream for Observations {
         let (received, receiver) = ready!(self.next.as_mut().poll(cx));
         self.next = Box::pin(receive(receiver));
         Poll::Ready(match received {
-            Ok(observation) => Some(Observed::Event(observation)),
+            Ok(observed) => Some(observed),
             Err(RecvError::Lagged(count)) => Some(Observed::Lagged(count)),
             Err(RecvError::Closed) => None,
         })
     }
 }
 
-async fn receive(mut receiver: broadcast::Receiver<Observation>) -> Received {
+async fn receive(mut receiver: broadcast::Receiver<Observed>) -> Received {
     (receiver.recv().await, receiver)
 }
 

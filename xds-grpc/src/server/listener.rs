@@ -11,7 +11,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::connection::{Connections, Stage};
+use super::{
+    connection::{Connections, Stage},
+    gate::Gate,
+};
 use crate::runtime::Listen;
 
 /// A pause after a failure, as when there are no file descriptors left.
@@ -25,12 +28,13 @@ const MAX_HANDSHAKES: usize = 1_024;
 pub(super) async fn serve<R: Listen>(
     listener: R::Listener,
     connections: Connections,
+    gate: &Gate,
     ended: impl Future<Output = ()>,
 ) {
     // Dropping the sender cuts all connections.
     let (stage, told) = watch::channel(Stage::Serving);
     select! {
-        () = accept::<R>(&listener, &connections, &told) => {}
+        () = accept::<R>(&listener, &connections, gate, &told) => {}
         () = ended => {}
     }
     drop((listener, told));
@@ -64,6 +68,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 async fn accept<R: Listen>(
     listener: &R::Listener,
     connections: &Connections,
+    gate: &Gate,
     told: &watch::Receiver<Stage>,
 ) {
     let keepalive = connections.options.keepalive;
@@ -73,8 +78,13 @@ async fn accept<R: Listen>(
         let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else { return };
         match R::accept(listener, keepalive).await {
             Ok((io, address)) => {
+                // Dropping it closes it.
+                let Some(place) = gate.admit(address, connections.runtime.now()) else { continue };
                 let serving = connections.clone().serve(io, address, permit, told.clone());
-                connections.runtime.spawn(serving);
+                connections.runtime.spawn(async move {
+                    serving.await;
+                    drop(place);
+                });
             }
             Err(error) if is_of_one_connection(&error) => {
                 debug!(%error, "a connection was over before it was accepted");

@@ -30,6 +30,7 @@ mod body;
 mod connection;
 mod driver;
 mod events;
+mod gate;
 mod handle;
 mod health;
 mod inbox;
@@ -67,6 +68,7 @@ use self::{
     connection::{Connections, Serves},
     driver::{Audience, Driver},
     events::EventQueue,
+    gate::Gate,
     health::Health,
     inbox::{Inbox, Input},
 };
@@ -82,6 +84,7 @@ pub struct ManagementServer<R> {
     handle: ServerHandle,
     health: Health,
     options: ServerOptions,
+    gate: Arc<Gate>,
     runtime: R,
 }
 
@@ -112,6 +115,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
             ServerHandle::new(inbox.clone(), observations.downgrade(), Arc::clone(&events));
         let health = Health::default();
         let runtime = R::default();
+        let gate = Arc::new(Gate::new(options.max_connections, observations.downgrade()));
         let driver = Driver::new(
             config,
             &options,
@@ -120,7 +124,7 @@ impl<R: Runtime + Clone + Default> ManagementServer<R> {
             Audience { observations, events, health: health.clone() },
             Shared::new(runtime.clone()),
         );
-        (Self { inbox, handle, health, options, runtime }, driver.run())
+        (Self { inbox, handle, health, options, gate, runtime }, driver.run())
     }
 }
 
@@ -220,8 +224,9 @@ impl<R: Listen> ManagementServer<R> {
         let inbox = self.inbox.clone();
         let runtime = Shared::new(self.runtime.clone());
         let connections = Connections { serves, options: self.options.clone(), runtime };
+        let gate = Arc::clone(&self.gate);
         async move {
-            listener::serve::<R>(listener, connections, inbox.ended()).await;
+            listener::serve::<R>(listener, connections, &gate, inbox.ended()).await;
             Ok(())
         }
     }

@@ -28,6 +28,11 @@ pub struct ServerOptions {
     /// How many calls one connection may have at a time; 1,000 by default. A client needs one, a
     /// relay one for each of its clients.
     pub max_concurrent_streams: u32,
+    /// How many connections the listeners of the server have at a time, those that shake hands included; 10,000 by
+    /// default. What comes beyond is closed at once, and [told](super::Observed::ConnectionRefused). Each takes a file
+    /// descriptor: a process that may have fewer open than this runs out of them first, and then accepts nobody for
+    /// a while, so raise its limit, or lower this one below it.
+    pub max_connections: usize,
     /// How long connections may take to close after a shut-down before they are cut; 5 s by default.
     pub shutdown_grace: Duration,
     /// How many observations wait for a slow reader before the oldest are lost to it; 1,024 by
@@ -49,6 +54,7 @@ impl Default for ServerOptions {
             keepalive: Keepalive::SERVER,
             max_request_bytes: 16 << 20,
             max_concurrent_streams: 1_000,
+            max_connections: 10_000,
             shutdown_grace: Duration::from_secs(5),
             observation_capacity: 1_024,
             event_capacity: 1_024,
@@ -85,6 +91,13 @@ impl ServerOptions {
     #[must_use]
     pub fn with_max_concurrent_streams(mut self, streams: u32) -> Self {
         self.max_concurrent_streams = streams;
+        self
+    }
+
+    /// Sets how many connections the listeners of the server have at a time.
+    #[must_use]
+    pub fn with_max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
         self
     }
 

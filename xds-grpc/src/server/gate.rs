@@ -1,0 +1,61 @@
+//! How many connections there may be.
+
+use core::{net::SocketAddr, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tracing::{debug, warn};
+
+use super::{handle::Observed, log::Address};
+
+/// Those of all listeners of a server.
+#[derive(Debug)]
+pub(super) struct Gate {
+    places: Arc<Semaphore>,
+    limit: usize,
+    observations: broadcast::WeakSender<Observed>,
+    warned: Mutex<Option<Instant>>,
+}
+
+/// Strangers decide how many would be refused, and one warning says it all.
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
+
+impl Gate {
+    pub(super) fn new(limit: usize, observations: broadcast::WeakSender<Observed>) -> Self {
+        let places = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
+        Self { places, limit, observations, warned: Mutex::default() }
+    }
+
+    /// A place for one more connection, as long as it is kept. That there is none is told.
+    pub(super) fn admit(
+        &self,
+        address: Option<SocketAddr>,
+        now: Instant,
+    ) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes it.
+        let place = Arc::clone(&self.places).try_acquire_owned().ok();
+        if place.is_none() {
+            self.tell_refused(address, now);
+        }
+        place
+    }
+
+    fn tell_refused(&self, address: Option<SocketAddr>, now: Instant) {
+        let limit = self.limit;
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|at| now.saturating_duration_since(at) >= BETWEEN_WARNINGS) {
+            *warned = Some(now);
+            warn!(peer = %Address(address), limit, "too many connections: refused one");
+        } else {
+            debug!(peer = %Address(address), limit, "too many connections: refused one");
+        }
+        drop(warned);
+        if let Some(observations) = self.observations.upgrade() {
+            // There may be no readers.
+            let _ = observations.send(Observed::ConnectionRefused { address, limit });
+        }
+    }
+}
