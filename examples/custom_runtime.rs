@@ -75,10 +75,7 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
                         write(socket, &frame)?;
                     }
                 }
-                (Output::Close(..), _) => {
-                    // It may have ended by itself.
-                    let _ = socket.take().map(|socket| socket.shutdown(Shutdown::Both));
-                }
+                (Output::Close(..), Some(socket)) => drop(socket.shutdown(Shutdown::Both)),
                 (Output::Notify(_, Notice::Changed(Ok(it))), _) => {
                     println!("{} version {} has come", it.name, it.version);
                     return Ok(());
@@ -88,11 +85,8 @@ fn follow(address: SocketAddr) -> Result<(), Box<dyn Error>> {
             }
         }
         // All is written and handled: there is no reason not to read on (`Client::wants_read`).
-        let wait = client.poll_timeout().map(|deadline| deadline.at.since(now()));
-        match inbox.recv_timeout(wait.unwrap_or(Duration::from_secs(60))) {
-            Ok(event) => client.handle_event(event, now()),
-            Err(_) => {} // there was no news until then
-        }
+        let wait = client.poll_timeout().map_or(Duration::MAX, |it| it.at.since(now()));
+        inbox.recv_timeout(wait).into_iter().for_each(|event| client.handle_event(event, now()));
         client.handle_timeout(now()); // what is due is due also while there is always news
     }
 }
