@@ -1,8 +1,8 @@
 //! Files of resources.
 
 use xds_format::{
-    Format, PrintOptions, Redaction, Schema, Validator, parse, resource_name, to_json_string,
-    to_text, to_yaml,
+    Format, PrintOptions, Redaction, Schema, UnknownFields, Validator, encode_message_with,
+    message_to_json, parse, resource_name, to_json_string, to_text, to_yaml,
 };
 
 /// A file of JSON.
@@ -19,6 +19,44 @@ pub fn yaml(bytes: &[u8]) {
 pub fn text(bytes: &[u8]) {
     file(Format::Text, bytes);
 }
+
+/// A file of encoded messages: they are kept as they are, so what is read and written is the same file from then on, and
+/// what is printed of them reads back as something that prints the same.
+pub fn binary(bytes: &[u8]) {
+    let schema = Schema::envoy();
+    let Ok(document) = parse(schema, "f", Format::Binary, bytes) else { return };
+    let response = document.to_discovery_response();
+    let again = parse(schema, "f", Format::Binary, &response).expect("what was read is valid");
+    assert_eq!(again.to_discovery_response(), response);
+
+    let options = PrintOptions::default().with_redaction(Redaction::Shown);
+    for resource in &document.resources {
+        let print = |bytes: &[u8]| to_json_string(schema, &resource.type_url, bytes, &options);
+        // Not all that decodes can be printed: an enclosed message may be of a type that nobody knows.
+        let Ok(printed) = print(&resource.bytes) else { continue };
+        let Ok(back) = parse(schema, "printed", Format::Json, printed.as_bytes()) else { continue };
+        assert_eq!(back.resources.len(), 1, "{printed}");
+        let again = print(&back.resources[0].bytes).expect("it was printed before");
+        assert_eq!(again, printed);
+    }
+}
+
+/// The body of a request over REST: what is read says the same in binary, and so does what is printed of that.
+pub fn rest_request(bytes: &[u8]) {
+    let schema = Schema::envoy();
+    let read = |body: &[u8]| {
+        let unknown = UnknownFields::Skipped;
+        encode_message_with(schema, "request", REQUEST, Format::Json, body, unknown)
+    };
+    let Ok(message) = read(bytes) else { return };
+    let options = PrintOptions::default().with_redaction(Redaction::Shown);
+    let printed = message_to_json(schema, REQUEST, &message, &options);
+    let printed = printed.expect("what was read can be printed").to_string();
+    let back = read(printed.as_bytes()).unwrap_or_else(|why| panic!("{why}\n{printed}"));
+    assert_eq!(back, message, "{printed}");
+}
+
+const REQUEST: &str = "envoy.service.discovery.v3.DiscoveryRequest";
 
 /// A file that is read says the same thing in binary, and what is printed of it reads back as the same
 /// bytes.

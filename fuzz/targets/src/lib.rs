@@ -13,7 +13,7 @@ mod world;
 
 pub use bootstrap::bootstrap;
 pub use client::{delta_response, discovery_response};
-pub use formats::{json, text, yaml};
+pub use formats::{binary, json, rest_request, text, yaml};
 pub use frames::frames;
 pub use names::names;
 pub use server::{delta_request, discovery_request};
@@ -23,7 +23,8 @@ pub use world::world;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 13] = [
+    ("binary", binary),
     ("bootstrap", bootstrap),
     ("delta_request", delta_request),
     ("delta_response", delta_response),
@@ -32,6 +33,7 @@ pub const TARGETS: [Target; 11] = [
     ("frames", frames),
     ("json", json),
     ("names", names),
+    ("rest_request", rest_request),
     ("text", text),
     ("world", world),
     ("yaml", yaml),

@@ -8,6 +8,7 @@ use xds_core::{
     },
     types,
 };
+use xds_format::{Format, Schema, parse};
 use xds_sim::Toy;
 
 /// The target, the name of the file, and its bytes.
@@ -135,7 +136,15 @@ name: |
   }
 }
 "#;
+    let schema = Schema::envoy();
+    let document = parse(schema, "seed", Format::Json, json.as_bytes()).expect("a good file");
+    let request = r#"{"node": {"id": "fuzz", "user_agent_name": "seed", "metadata": {"k": [1, null]}},
+  "version_info": "1", "responseNonce": "1", "resource_names": ["a", "\u00e9"],
+  "type_url": "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+  "error_detail": {"code": 3, "message": "bad"}, "nobody_knows": {"it": true}}"#;
     vec![
+        ("binary", "seed-cluster", document.to_discovery_response()),
+        ("rest_request", "seed-nack", request.into()),
         ("json", "seed-cluster", json.into()),
         ("yaml", "seed-endpoints", yaml.into()),
         ("text", "seed-cluster", text.into()),
