@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 39] = [
+const MENDED: [(&str, &str, &str); 40] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -204,6 +204,11 @@ const MENDED: [(&str, &str, &str); 39] = [
         "that an error is said of a listener does not make it wait for newer clusters (IS17, the rule was wrong)",
         "types=3 names=1 operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,delete,empty,set-for-a-while,set-error}",
         "AAEAAAAAAAABAAAAAQAAAQAAAAAAAAEAAAAAAAABAAMAAgAAAQkAAAAAAAEACgACAAABAAQAAgAAAQADAAAAAAED",
+    ),
+    (
+        "a silent stream is given up in time though the network was slow for a moment that nobody saw (IL3, the rule was wrong)",
+        "types=1 operations=20 actions={watch-all,unwatch,delete,watch-when-told} faults={starve,end,half-open,block-responses,restart-client,lag,slow}",
+        "AAEAAAAAAAAAAQAKAAAAAAEHAAAAAAABCg4AAAEAAQc",
     ),
 ];
 

@@ -248,7 +248,7 @@ const WAYS: u32 = 4;
 const HELD: Duration = Duration::from_secs(15);
 
 /// The longest pause between two attempts, with its jitter, and a bit.
-const LONGEST_PAUSE: Duration = Duration::from_secs(37);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(37);
 
 /// How long one step of make before break is waited for.
 const STEP: Duration = Duration::from_secs(15);

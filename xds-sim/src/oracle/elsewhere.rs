@@ -14,8 +14,6 @@ pub struct Other {
 /// What shows that a rule holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown {
-    /// Whoever breaks it breaks one of these, which are judged.
-    By(&'static [&'static str]),
     /// Several runs are compared: tests of this crate.
     ByRuns(&'static str),
     /// It is about what a world does not have, or what is not seen from outside.
@@ -25,10 +23,6 @@ pub enum Shown {
         /// The tests that do, in this repository.
         tests: &'static [&'static str],
     },
-}
-
-const fn by(id: &'static str, sentence: &'static str, rules: &'static [&'static str]) -> Other {
-    Other { rule: Rule::new(id, sentence), shown: Shown::By(rules) }
 }
 
 const fn by_runs(id: &'static str, sentence: &'static str, tests: &'static str) -> Other {
@@ -104,7 +98,6 @@ pub const OTHERS: &[Other] = &[
         "a server that is handed the same at the same times hands out the same, byte for byte",
         "xds-sim/tests/meta.rs",
     ),
-    by("IL3", "a stream that goes silent is given up within the bound of its keepalive", &["IL1"]),
     by_runs(
         "IL4",
         "one scenario comes to the same in either variant of the protocol",
@@ -156,10 +149,6 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for other in OTHERS {
             match other.shown {
-                Shown::By(rules) => {
-                    let unknown = rules.iter().find(|id| !judged.contains(*id));
-                    assert_eq!(unknown, None, "{other:?}");
-                }
                 Shown::ByRuns(test) => assert!(root.join(test).exists(), "{other:?}"),
                 Shown::Elsewhere { tests, .. } => {
                     assert!(tests.iter().all(|test| root.join(test).exists()), "{other:?}");

@@ -23,7 +23,8 @@
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
 //! | IS4: who rejects or asks without end is not answered without end | the strangers of a world | yes |
-//! | IC29, IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, also where all have to do without their first server, and that no server waits for ACKs for ever; IL3, as nothing else ends a stream that went silent | `convergence` | yes |
+//! | IC29, IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, also where all have to do without their first server, and that no server waits for ACKs for ever | `convergence` | yes |
+//! | IL3: what becomes of streams that went silent | `half_open` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
 //!
 //! [`OTHERS`] are the rules that no oracle has to itself: they follow from others, are shown by comparing runs, or are
@@ -57,6 +58,7 @@ mod expiry;
 mod fallback;
 mod figures;
 mod fold;
+mod half_open;
 mod holding;
 mod lies;
 mod polling;
@@ -221,6 +223,11 @@ pub enum Event<'a> {
         /// The channel.
         link: LinkId,
     },
+    /// Nothing arrives any more on a stream, in one direction or both, and nobody knows yet.
+    Silent {
+        /// The stream.
+        link: LinkId,
+    },
     /// A client has seen the end of a stream, or has ended it.
     EndedAtClient {
         /// The stream.
@@ -355,6 +362,9 @@ pub trait Oracle {
 pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> =
         vec![Box::new(convergence::Convergence::default()), Box::new(bounds::Bounds::default())];
+    if half_open::HalfOpen::applies(options) {
+        oracles.push(Box::new(half_open::HalfOpen::default()));
+    }
     if options.lies.spare_clients() {
         match options.transport {
             Transport::Streams => {

@@ -114,6 +114,7 @@ impl World {
     /// Everything takes so much longer for a while.
     pub fn slow_network(&mut self, by: Duration, lasting: Duration) {
         self.slowness = by;
+        self.slowest = self.slowest.max(by);
         self.begin(&[], "slow network");
         let end = self.now.after(lasting);
         self.schedule(end, Item::Undo(Undo::Slow));
@@ -145,6 +146,7 @@ impl World {
             self.note(Situation::ClockJumped);
         }
         self.strike(&[], "the clock jumps");
+        self.jumped += by;
         self.is_punctual = false;
         self.pass_to(end);
     }
@@ -292,6 +294,7 @@ impl World {
         self.begin(&lanes, "half-open");
         let end = self.now.after(KEEPALIVE);
         self.schedule(end, Item::Undo(Undo::GiveUp(link)));
+        self.emit(&Event::Silent { link });
     }
 
     /// A server starts anew: it forgets its streams, nonces and clients, and has its resources again.

@@ -74,10 +74,14 @@ pub struct World {
     revision: u64,
     /// How much longer messages take at present.
     slowness: Duration,
+    /// The most that this ever was.
+    slowest: Duration,
     /// How many bytes the network takes in a second at present, if that is bounded.
     narrowness: Option<u64>,
     /// How much later timers come at present.
     lateness: Duration,
+    /// By how much the clock has jumped so far.
+    jumped: Duration,
     /// Whether nothing has kept a driver or a watcher from being in time.
     is_punctual: bool,
     strangers: Vec<Stranger>,
@@ -180,8 +184,10 @@ impl World {
             links: Vec::new(),
             revision: 0,
             slowness: Duration::ZERO,
+            slowest: Duration::ZERO,
             narrowness: None,
             lateness: Duration::ZERO,
+            jumped: Duration::ZERO,
             is_punctual: true,
             strangers: Vec::new(),
             next_stream: 0,

@@ -318,6 +318,16 @@ impl Link {
         }
     }
 
+    /// Whether its server has not seen its end.
+    pub(crate) fn is_known_to_server(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// When all has arrived that is under way in its order.
+    pub(crate) fn settled_at(&self) -> Time {
+        self.to_client.last_at.max(self.to_server.last_at)
+    }
+
     /// Whether what is under way on it is lost.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut

@@ -1,5 +1,7 @@
 //! What there is to see of a world: for scenarios, oracles and applications.
 
+use std::time::Duration;
+
 use xds_core::{Client, Time, TypeUrl, server::Server};
 
 use super::{Link, LinkId, Reach, Resources, Watch, World, parts::Plane};
@@ -155,6 +157,16 @@ impl World {
     #[must_use]
     pub fn is_shut_down(&self, client: usize) -> bool {
         self.clients[client].is_shut_down
+    }
+
+    /// By how much the clock has jumped so far.
+    pub(crate) fn jumped(&self) -> Duration {
+        self.jumped
+    }
+
+    /// By how much messages took longer than they mostly do when they took longest.
+    pub(crate) fn slowest(&self) -> Duration {
+        self.slowest
     }
 
     /// Whether connections to a server are refused.

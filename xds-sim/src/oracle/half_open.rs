@@ -1,0 +1,169 @@
+//! Streams on which nothing arrives any more: they are given up in time, and somebody comes back.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use xds_core::{Time, WatchId};
+
+use super::{Event, Oracle, Report, Rule, convergence::LONGEST_PAUSE};
+use crate::{
+    options::{Options, Transport},
+    world::{KEEPALIVE, LinkId, World},
+};
+
+const GIVEN_UP: Rule = Rule::new(
+    "IL3",
+    "a stream that goes silent is given up at both ends within the bound of its keepalive",
+);
+const COMES_BACK: Rule = Rule::new(
+    "IL3",
+    "whoever gave a silent stream up, and still wants something, opens another one within the longest pause",
+);
+
+/// Judges what becomes of streams that went silent.
+#[derive(Debug, Default)]
+pub(super) struct HalfOpen {
+    silent: BTreeMap<LinkId, Silent>,
+    /// When each client last opened a stream, by its position and the one type that the stream carries.
+    opened: BTreeMap<(usize, Option<usize>), Time>,
+}
+
+#[derive(Debug)]
+struct Silent {
+    since: Time,
+    /// By how much the clock had jumped by then.
+    jumped: Duration,
+    /// What was watched that is asked for there.
+    watches: BTreeSet<WatchId>,
+}
+
+impl HalfOpen {
+    /// Whether runs of this kind are judged.
+    pub(super) fn applies(options: &Options) -> bool {
+        options.transport == Transport::Streams
+    }
+
+    fn falls_silent(&mut self, link: LinkId, world: &World) {
+        let it = world.link(link);
+        let is_asked_for_there = |kind: usize, name: Option<&str>| {
+            it.only.is_none_or(|only| only == kind)
+                && name.is_none_or(|name| world.serves(it.server, name))
+        };
+        let watches = world.watches(it.client);
+        let watches = watches.filter(|(_, it)| is_asked_for_there(it.kind, it.name.as_deref()));
+        let silent = Silent {
+            since: world.now(),
+            jumped: world.jumped(),
+            watches: watches.map(|(id, _)| id).collect(),
+        };
+        self.silent.entry(link).or_insert(silent);
+    }
+
+    fn look(&mut self, world: &World, report: &mut Report) {
+        let options = world.options();
+        let opened = &self.opened;
+        self.silent.retain(|link, silent| {
+            let it = world.link(*link);
+            // What is due while the clock jumps is seen to after that.
+            let late = world.jumped().saturating_sub(silent.jumped) + world.slowest();
+            let due = silent.since.after(KEEPALIVE + options.latency + options.jitter + late);
+            let due = due.max(it.settled_at());
+            let is_held = it.is_known_to_client || it.is_known_to_server();
+            report.ensure(!is_held || world.now() <= due, GIVEN_UP, || {
+                format!("stream {} has been silent since {}", link.0, silent.since)
+            });
+            let is_wanted =
+                silent.watches.iter().any(|id| world.watch_of(it.client, *id).is_some());
+            let last = opened.get(&(it.client, it.only));
+            if is_held || world.links(it.client).any(|(_, other)| other.only == it.only) {
+                return is_held;
+            }
+            let has_come = last.is_some_and(|at| *at > silent.since);
+            if has_come || !is_wanted || !world.is_punctual() || world.is_shut_down(it.client) {
+                return false;
+            }
+            report.ensure(world.now() <= due.after(LONGEST_PAUSE), COMES_BACK, || {
+                format!("client-{} has not come back since stream {}", it.client, link.0)
+            });
+            true
+        });
+    }
+}
+
+impl Oracle for HalfOpen {
+    fn rules(&self) -> &'static [Rule] {
+        &[GIVEN_UP, COMES_BACK]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Silent { link } => self.falls_silent(link, world),
+            Event::Opening { link } => {
+                let it = world.link(link);
+                self.opened.insert((it.client, it.only), world.now());
+            }
+            Event::ClientRestarted { client } | Event::ShutDown { client } => {
+                self.silent.retain(|link, _| world.link(*link).client != client);
+            }
+            _ => {}
+        }
+        if !self.silent.is_empty() {
+            self.look(world, report);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{oracle::testing::judgement, world::Reach};
+
+    /// What is said when a stream went silent so long ago, which it did or did not.
+    fn judged(ago: Duration, is_so: bool) -> Option<&'static str> {
+        judgement(move |world, link, report| {
+            let mut oracle = HalfOpen::default();
+            oracle.on_event(&Event::Silent { link }, world, report);
+            if is_so {
+                world.half_open(link, true, true);
+            }
+            world.advance(ago);
+            oracle.on_event(&Event::Rest, world, report);
+        })
+    }
+
+    #[test]
+    fn a_silent_stream_that_nobody_gives_up_is_found_out() {
+        let late = KEEPALIVE + Duration::from_secs(1);
+        assert_eq!(judged(KEEPALIVE, false), None, "it may be found out yet");
+        assert_eq!(judged(late, false), Some("IL3"));
+        assert_eq!(judged(late, true), None);
+        println!("covers: IL3");
+    }
+
+    #[test]
+    fn who_does_not_come_back_after_a_silent_stream_is_found_out() {
+        let judged = |comes_back: bool| {
+            judgement(move |world, link, report| {
+                let mut oracle = HalfOpen::default();
+                oracle.on_event(&Event::Silent { link }, world, report);
+                world.half_open(link, true, true);
+                world.set_reach(0, Reach::Refused, LONGEST_PAUSE * 4);
+                let mut waited = Duration::ZERO;
+                // Until the client waits before it tries once more.
+                while waited < KEEPALIVE + LONGEST_PAUSE * 2 || world.links(0).count() > 0 {
+                    world.advance(Duration::from_secs(1));
+                    waited += Duration::from_secs(1);
+                }
+                if comes_back {
+                    oracle.on_event(&Event::Opening { link }, world, report);
+                }
+                oracle.on_event(&Event::Rest, world, report);
+            })
+        };
+        assert_eq!(judged(true), None);
+        assert_eq!(judged(false), Some("IL3"));
+        println!("covers: IL3");
+    }
+}
