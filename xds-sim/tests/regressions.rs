@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 40] = [
+const MENDED: [(&str, &str, &str); 41] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -209,6 +209,11 @@ const MENDED: [(&str, &str, &str); 40] = [
         "a silent stream is given up in time though the network was slow for a moment that nobody saw (IL3, the rule was wrong)",
         "types=1 operations=20 actions={watch-all,unwatch,delete,watch-when-told} faults={starve,end,half-open,block-responses,restart-client,lag,slow}",
         "AAEAAAAAAAAAAQAKAAAAAAEHAAAAAAABCg4AAAEAAQc",
+    ),
+    (
+        "who asks for everything again is sent all of it again, also what it stated before (IS13, the rule was wrong)",
+        "variant=delta types=3 operations=20 order=AfterAcks actions={watch-all,watch-again,set-back,empty,slow-watcher,watch-when-told,watch-many} faults={starve,half-open}",
+        "AAEAAAAAAAABAAAAAAAAAQADAAEAAAEAAAAAAAABAAAAAAAAAQAAAAABAAEABAACAAABBAEAAgAAAQADAAAAAAEDDAAAAAABDAAAAAAAAQAAAAIB",
     ),
 ];
 

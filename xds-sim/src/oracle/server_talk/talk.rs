@@ -152,6 +152,10 @@ impl Talk {
                 self.said_late.extend(subscribe.iter().chain(unsubscribe).cloned());
             }
             self.owed.extend(subscribe.iter().cloned());
+            if !is_first && subscribe.iter().any(|name| name == ALL) {
+                // Who asks for everything again is sent all of it again, whatever was stated before (M97).
+                self.stated.clear();
+            }
             // Whoever keeps it as part of the whole is told where it stands (IS14).
             for name in unsubscribe {
                 let Self { fold, owed, touched, sent, reported, kept, .. } = self;

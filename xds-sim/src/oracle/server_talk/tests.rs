@@ -186,6 +186,9 @@ fn who_does_not_tell_exactly_what_differs_is_found_out() {
     assert_eq!(told(&[changed, answer.clone()]), Some("IS13"), "nobody says what is gone");
     let again = [Sent("1", &["r0", "r1"]), answer, gone];
     assert_eq!(told(&again), Some("IS13"), "what it has is sent again");
+    // Unless all of it is asked for again (M97).
+    let [all, answer, gone] = again;
+    assert_eq!(told(&[Asked(change("", &["*"], &[])), all, answer, gone]), None);
     println!("covers: IS13");
 }
 
