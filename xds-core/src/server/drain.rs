@@ -55,7 +55,7 @@ impl Server {
         match self.config.limits.first_request {
             Some(after) => {
                 let at = self.clock.now().after(after);
-                self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoRequest(after)));
+                self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoRequest));
             }
             None => self.limit_age(id),
         }
@@ -64,7 +64,7 @@ impl Server {
     /// A request has come.
     pub(super) fn note_request(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(End { at, reason: EndReason::NoRequest(_), .. }) = stream.end {
+        if let Some(End { at, reason: EndReason::NoRequest, .. }) = stream.end {
             stream.end = None;
             self.alarms.cancel(at, Alarm::StreamEnd(id));
             self.limit_age(id);
@@ -77,14 +77,14 @@ impl Server {
         let end = self.streams.get(id.0).and_then(|stream| stream.end);
         if end.is_none_or(|end| end.reason != EndReason::Drain) {
             let at = self.clock.now().after(after);
-            self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoDecision(after)));
+            self.end_at(id, End::planned(at, Duration::ZERO, EndReason::NoDecision));
         }
     }
 
     /// It has been decided what the client sees.
     pub(super) fn note_decision(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
-        if let Some(End { at, reason: EndReason::NoDecision(_), .. }) = stream.end {
+        if let Some(End { at, reason: EndReason::NoDecision, .. }) = stream.end {
             stream.end = None;
             self.alarms.cancel(at, Alarm::StreamEnd(id));
             self.limit_age(id);
@@ -104,9 +104,7 @@ impl Server {
         let Some(stream) = self.streams.get_mut(id.0) else { return };
         let before = stream.end;
         let end = match before {
-            Some(End { reason: EndReason::NoRequest(_) | EndReason::NoDecision(_), .. }) | None => {
-                end
-            }
+            Some(End { reason: EndReason::NoRequest | EndReason::NoDecision, .. }) | None => end,
             Some(before) => before.or_sooner(end),
         };
         stream.end = Some(end);
@@ -125,7 +123,17 @@ impl Server {
             self.alarms.set(end.at, Alarm::StreamEnd(id));
             return;
         }
-        let reason = end.reason.into();
+        let limits = &self.config.limits;
+        let reason = match end.reason {
+            EndReason::Drain => CloseReason::ShuttingDown,
+            EndReason::Age => CloseReason::StreamAge,
+            EndReason::NoRequest => {
+                CloseReason::NoRequest { after: limits.first_request.unwrap_or_default() }
+            }
+            EndReason::NoDecision => {
+                CloseReason::NoDecision { after: limits.decision.unwrap_or_default() }
+            }
+        };
         self.close(id, reason);
     }
 
@@ -141,16 +149,5 @@ impl Server {
         let sessions = self.streams.get(id.0).map(|stream| &stream.sessions);
         let mut seats = sessions.into_iter().flatten();
         seats.any(|seat| self.subscriptions.awaits_answer(seat.session))
-    }
-}
-
-impl From<EndReason> for CloseReason {
-    fn from(reason: EndReason) -> Self {
-        match reason {
-            EndReason::Drain => Self::ShuttingDown,
-            EndReason::Age => Self::StreamAge,
-            EndReason::NoRequest(after) => Self::NoRequest { after },
-            EndReason::NoDecision(after) => Self::NoDecision { after },
-        }
     }
 }

@@ -69,10 +69,11 @@ pub(crate) struct End {
 pub(crate) enum EndReason {
     Drain,
     Age,
-    /// Nothing has been asked on it, which is waited for that long.
-    NoRequest(Duration),
-    /// Nobody has decided what its client sees, which is waited for that long.
-    NoDecision(Duration),
+    /// Nothing has been asked on it. How long that is waited for is in the configuration: every stream has room for
+    /// this.
+    NoRequest,
+    /// Nobody has decided what its client sees.
+    NoDecision,
 }
 
 impl End {
