@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn a_pause_without_end_is_one() {
-        let mut times = BalancerTimes::default();
-        times.first_backoff = Duration::MAX;
-        times.longest_backoff = Duration::MAX;
+        let never = Duration::MAX;
+        let times =
+            BalancerTimes { first_backoff: never, longest_backoff: never, ..Default::default() };
         for failures in [1, 2, 50] {
             let pause = backoff(failures, &times, &mut Random::new(7));
             assert!(pause > Duration::from_secs(u64::MAX / 2), "{pause:?} after {failures}");
