@@ -67,6 +67,14 @@ impl Client {
             held.is_of_everything =
                 channel.machine(type_index).is_some_and(Machine::began_with_wildcard);
         }
+        if matches!(outcome, Outcome::Accepted)
+            && channel.polls().is_some()
+            && let Some((machine, known)) =
+                channel.machine(type_index).zip(self.types.get(type_index))
+        {
+            // It is all that there is of what was asked for: of other servers only what was not is left.
+            held.is_outdated &= machine.is_dirty(&known.interest, server.serves.of(type_index));
+        }
         let rejection = match outcome {
             Outcome::Accepted => {
                 self.stats.acks += 1;
