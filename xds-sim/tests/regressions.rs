@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 41] = [
+const MENDED: [(&str, &str, &str); 43] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -214,6 +214,16 @@ const MENDED: [(&str, &str, &str); 41] = [
         "who asks for everything again is sent all of it again, also what it stated before (IS13, the rule was wrong)",
         "variant=delta types=3 operations=20 order=AfterAcks actions={watch-all,watch-again,set-back,empty,slow-watcher,watch-when-told,watch-many} faults={starve,half-open}",
         "AAEAAAAAAAABAAAAAAAAAQADAAEAAAEAAAAAAAABAAAAAAAAAQAAAAABAAEABAACAAABBAEAAgAAAQADAAAAAAEDDAAAAAABDAAAAAAAAQAAAAIB",
+    ),
+    (
+        "who polls states the version that its server answered with also after another server was relied on (IC7)",
+        "servers=2 streams=PerType types=1 names=3 operations=20 transport=Polls actions={watch-again,set-back,storm,empty} faults={refuse,hang,half-open,block-requests,restart-server,lag,hang-up,bad-answer,stale-answer,late-timers,clock-jump,other-replica}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQABAAAAAAEHBwAAAAABAAAAAAEAAQMTAAAAAAEGAwAAAgABAAwAAAAAAQkAAAAAAAEFBgAAAAABCAo",
+    ),
+    (
+        "what there is no more is not renewed, though nothing says that it is gone (IS27, the rule was wrong)",
+        "types=2 names=6 operations=20 actions={watch-all,set-bad,storm,empty,slow-watcher,watch-when-told,set-for-a-while}",
+        "AAEAAwAAAAABAAAAAAEAAQADAAAAAAEAAAAAAQABAAEAAAAAAQAAAAEBAAEAAAAAAAABAAAAAAAAAQMIAAAFDQEACgABASMBAwAAAAAAAQAHAAE",
     ),
 ];
 
