@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 43] = [
+const MENDED: [(&str, &str, &str); 44] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -224,6 +224,11 @@ const MENDED: [(&str, &str, &str); 43] = [
         "what there is no more is not renewed, though nothing says that it is gone (IS27, the rule was wrong)",
         "types=2 names=6 operations=20 actions={watch-all,set-bad,storm,empty,slow-watcher,watch-when-told,set-for-a-while}",
         "AAEAAwAAAAABAAAAAAEAAQADAAAAAAEAAAAAAQABAAEAAAAAAQAAAAEBAAEAAAAAAAABAAAAAAAAAQMIAAAFDQEACgABASMBAwAAAAAAAQAHAAE",
+    ),
+    (
+        "who asks for something by its other name only is told by that name that it is gone (IS10, the rule was wrong)",
+        "variant=delta types=1 operations=20 actions={unwatch,watch-again,delete,set-bad,set-back,storm,empty,slow-watcher,watch-when-told,watch-alias}",
+        "AAEAAwAAAAABAAEAAAAAAQAAAAAAAAEAAQAAAAABAAAAAAAAAQAAAAAAAAEACQAAAAABAA0AAAEAAQAAAAAAAAEAAAAAAAABBAoAAAAAAQAFAAAAOQ",
     ),
 ];
 

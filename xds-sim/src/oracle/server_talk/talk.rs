@@ -396,6 +396,11 @@ impl Talk {
                 self.retold.remove(name);
             }
             self.sent.remove(name);
+            let own = meaning_of(name);
+            if !self.fold.subscribed.contains(&own) {
+                // Who asks for it by its other name only is told by that.
+                self.sent.remove(&own);
+            }
             self.left.remove(name);
             self.touched.remove(name);
         }
