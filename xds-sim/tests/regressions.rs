@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 44] = [
+const MENDED: [(&str, &str, &str); 45] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -229,6 +229,11 @@ const MENDED: [(&str, &str, &str); 44] = [
         "who asks for something by its other name only is told by that name that it is gone (IS10, the rule was wrong)",
         "variant=delta types=1 operations=20 actions={unwatch,watch-again,delete,set-bad,set-back,storm,empty,slow-watcher,watch-when-told,watch-alias}",
         "AAEAAwAAAAABAAEAAAAAAQAAAAAAAAEAAQAAAAABAAAAAAAAAQAAAAAAAAEACQAAAAABAA0AAAEAAQAAAAAAAAEAAAAAAAABBAoAAAAAAQAFAAAAOQ",
+    ),
+    (
+        "who polls states no version of a server when another one has said something since (IC7, the rule was wrong)",
+        "servers=2 streams=PerType types=1 latency=0ns operations=20 transport=Polls actions={unwatch,watch-again,set-bad,slow-watcher,watch-many} faults={starve,end,refuse,block-requests,lag,hang-up,go-away,bad-answer}",
+        "AAEAAQAAAAABAAAAAAAAAQgAAAAAAAEAAAAAAQABAAEAAAEAAQABAAAAAAEAEAAAAS8BBw",
     ),
 ];
 

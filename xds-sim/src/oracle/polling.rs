@@ -69,11 +69,18 @@ struct Accepted {
     unsaid: Vec<(Text, bool)>,
     /// Whether all that is watched has been asked for.
     is_asked: bool,
-    /// Whether the client may have let go of something of that version, and then states none (RJ-01).
+    /// Whether the client may have let go of something of that version, or have put what another server has in
+    /// its place, and then states none (RJ-01, FB-08).
     has_let_go: bool,
 }
 
 impl Accepted {
+    /// Of what came so far, not all may be in use any more.
+    fn let_go(&mut self) {
+        self.has_let_go = true;
+        self.unsaid.iter_mut().for_each(|(_, is_whole)| *is_whole = false);
+    }
+
     /// Takes a request. False if it states another version than it may.
     fn take(&mut self, request: &Request) -> bool {
         if request.error.is_none() {
@@ -185,14 +192,20 @@ impl Polling {
         let Some(kind) = response.kind else { return };
         let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
         accepted.unsaid.push((response.version.clone(), accepted.is_asked));
+        // What it says may take the place of what the client has of other servers.
+        let is_other = |&(client, server, of): &Place| {
+            (client, of) == (it.client, kind) && server != it.server
+        };
+        let others = self.accepted.iter_mut().filter(|(place, _)| is_other(place));
+        others.for_each(|(_, accepted)| accepted.let_go());
     }
 
     /// A watch has begun or ended, by which a client may come to lack something, or let go of it.
     fn wants_otherwise(&mut self, client: usize) {
         let of_client = self.accepted.iter_mut().filter(|((owner, ..), _)| *owner == client);
         of_client.for_each(|(_, accepted)| {
-            (accepted.has_let_go, accepted.is_asked) = (true, false);
-            accepted.unsaid.iter_mut().for_each(|(_, is_whole)| *is_whole = false);
+            accepted.let_go();
+            accepted.is_asked = false;
         });
     }
 
@@ -301,6 +314,25 @@ mod tests {
         assert!(!accepted.take(&request("", None)), "it has let go of nothing");
         accepted.has_let_go = true;
         assert!(accepted.take(&request("", None)));
+    }
+
+    #[test]
+    fn what_another_server_says_takes_the_place_of_what_there_was() {
+        let forgets = |server: usize| {
+            broken(move |oracle, link, world, report| {
+                let had = Accepted { version: "1".into(), is_asked: true, ..Accepted::default() };
+                oracle.accepted.insert((0, server, 0), had);
+                let response = &says("good", "2");
+                oracle.on_event(&Event::Reading { link, response }, world, report);
+                let had = oracle.accepted.get_mut(&(0, server, 0)).expect("it was put there");
+                had.unsaid.clear();
+                let is_right = had.take(&request("", None));
+                report.ensure(is_right, OWN_VERSION, String::new);
+            })
+        };
+        assert_eq!(forgets(1), None, "the answer was that of server 0");
+        assert_eq!(forgets(0), Some(OWN_VERSION), "no other server has said anything");
+        println!("covers: IC7");
     }
 
     #[test]
