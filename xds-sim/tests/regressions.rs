@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 45] = [
+const MENDED: [(&str, &str, &str); 46] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -234,6 +234,11 @@ const MENDED: [(&str, &str, &str); 45] = [
         "who polls states no version of a server when another one has said something since (IC7, the rule was wrong)",
         "servers=2 streams=PerType types=1 latency=0ns operations=20 transport=Polls actions={unwatch,watch-again,set-bad,slow-watcher,watch-many} faults={starve,end,refuse,block-requests,lag,hang-up,go-away,bad-answer}",
         "AAEAAQAAAAABAAAAAAAAAQgAAAAAAAEAAAAAAQABAAEAAAEAAQABAAAAAAEAEAAAAS8BBw",
+    ),
+    (
+        "what nobody watches any more goes with the channel that something unreadable ends (IC36, the rule was wrong)",
+        "types=1 names=1 operations=20 actions={watch-all,unwatch,empty,watch-when-told} faults={starve,reset,end,refuse,hang,block-requests,block-responses,restart-server,restart-client,hang-up,narrow,other-replica} lies={truncate,flip}",
+        "AAEAAAAAAAAAAQAEAAAAAAEADQAAAAABAAUAAAAAAQAVAAAAAAED",
     ),
 ];
 

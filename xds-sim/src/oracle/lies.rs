@@ -36,12 +36,24 @@ pub(super) struct Lied {
     is_nothing: bool,
 }
 
-/// What a client has, by type, in a number that another state has not.
+/// What a client has of what is watched, by type, in a number that another state has not. The rest goes with the
+/// channel that it was asked for on, if not before.
 fn holdings(link: LinkId, world: &World) -> Vec<u64> {
     let mut all = vec![DefaultHasher::new(); world.types().len()];
-    for it in world.client(world.link(link).client).status() {
+    let client = world.link(link).client;
+    for it in world.client(client).status() {
         let kind = world.types().iter().position(|url| url == it.type_url);
-        let Some(hasher) = kind.and_then(|kind| all.get_mut(kind)) else { continue };
+        let Some((kind, hasher)) = kind.and_then(|kind| Some((kind, all.get_mut(kind)?))) else {
+            continue;
+        };
+        // Of many, it is what there is that is watched.
+        let is_watched = world.watches(client).any(|(_, watch)| {
+            let is_held_for_it = watch.is_of_one() || it.bytes.is_some();
+            watch.kind == kind && watch.covers(it.name.as_str()) && is_held_for_it
+        });
+        if !is_watched {
+            continue;
+        }
         (it.name.as_str(), it.version.as_str(), it.bytes).hash(hasher);
         (format!("{:?}", it.state), it.error.map(ToString::to_string)).hash(hasher);
     }
@@ -154,6 +166,25 @@ mod tests {
         assert_eq!(read(None, true), Some(NOTHING));
         assert_eq!(read(Some(1), false), Some(APART));
         assert_eq!(read(Some(0), false), None);
+        println!("covers: IC36");
+    }
+
+    #[test]
+    fn what_nobody_watches_any_more_goes_with_its_channel() {
+        let found = broken_rule(Options::default(), |world, link, report| {
+            let watch = world.watch(0, 0, Some("r1")).expect("there is room for it");
+            // Of everything there is nothing of that name.
+            world.watch(0, 0, None);
+            world.advance(Duration::from_secs(1));
+            world.block_requests(link, Duration::from_secs(60));
+            world.unwatch(0, watch);
+            let mut oracle = Lied::default();
+            oracle.reading(link, true, world);
+            world.reset(link, 14);
+            world.advance(Duration::from_millis(500));
+            oracle.changed(link, None, world, report);
+        });
+        assert_eq!(found, None);
         println!("covers: IC36");
     }
 
