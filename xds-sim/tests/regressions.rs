@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 46] = [
+const MENDED: [(&str, &str, &str); 47] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -239,6 +239,11 @@ const MENDED: [(&str, &str, &str); 46] = [
         "what nobody watches any more goes with the channel that something unreadable ends (IC36, the rule was wrong)",
         "types=1 names=1 operations=20 actions={watch-all,unwatch,empty,watch-when-told} faults={starve,reset,end,refuse,hang,block-requests,block-responses,restart-server,restart-client,hang-up,narrow,other-replica} lies={truncate,flip}",
         "AAEAAAAAAAAAAQAEAAAAAAEADQAAAAABAAUAAAAAAQAVAAAAAAED",
+    ),
+    (
+        "a heartbeat renews the version in use though a newer one was rejected (IC33, the rule was wrong)",
+        "variant=delta types=1 names=6 operations=20 actions={watch-all,set-bad,storm,empty,set-for-a-while,set-error} faults={wake-for-nothing,reset,end,refuse,hang,block-requests,lag,go-away,clock-jump,other-replica}",
+        "AAEAAAAABQAAAQAIAAAFDQEAEQAAAAABBQAAAAAAAQAFAAAFAAEGAAAAAAABABMAAAQAAQcAAAAAAAEJCw",
     ),
 ];
 

@@ -46,10 +46,21 @@ pub(super) struct Expiry {
 }
 
 /// What a client uses of a type.
-fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, (EntryState, Bytes)> {
+fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, Used> {
     let type_url = &world.types()[kind];
     let known = world.client(client).status().filter(|it| it.type_url == type_url);
-    known.filter_map(|it| Some((it.name.as_str().into(), (it.state, it.bytes?.clone())))).collect()
+    let used = known.filter_map(|it| {
+        let (state, version) = (it.state, it.version.as_str().into());
+        Some((it.name.as_str().into(), Used { state, version, bytes: it.bytes?.clone() }))
+    });
+    used.collect()
+}
+
+/// A resource in use.
+struct Used {
+    state: EntryState,
+    version: Text,
+    bytes: Bytes,
 }
 
 impl Expiry {
@@ -63,11 +74,16 @@ impl Expiry {
         let used = in_use(it.client, kind, world);
         for item in &response.resources {
             let subject = (it.client, kind, item.name.clone());
-            let Some((state, bytes)) = used.get(&item.name) else { continue };
-            // What was not taken into use has left everything as it was.
+            let Some(Used { state, version, bytes }) = used.get(&item.name) else { continue };
+            // What was not taken into use has left everything as it was. A heartbeat renews the version in use,
+            // though a newer one was rejected.
             let is_taken = match &item.bytes {
                 Some(sent) => sent == bytes && *state == EntryState::Acked,
-                None => self.before.get(&item.name) == Some(bytes) && *state != EntryState::Nacked,
+                None => {
+                    let is_newest_in_use = *state != EntryState::Nacked;
+                    let is_of_it = is_newest_in_use || item.version == *version;
+                    self.before.get(&item.name) == Some(bytes) && is_of_it
+                }
             };
             match item.ttl {
                 Some(ttl) if is_taken => {
@@ -131,7 +147,7 @@ impl Oracle for Expiry {
                 self.before = match response.kind {
                     Some(kind) if beats => in_use(world.link(link).client, kind, world)
                         .into_iter()
-                        .map(|(name, (_, bytes))| (name, bytes))
+                        .map(|(name, used)| (name, used.bytes))
                         .collect(),
                     _ => BTreeMap::new(),
                 };
@@ -160,11 +176,13 @@ impl Oracle for Expiry {
 mod tests {
     use std::time::Duration;
 
+    use xds_core::server::Variant;
+
     use super::*;
     use crate::{
         options::Options,
         oracle::testing::{broken_rule, errors_told},
-        world::Reach,
+        world::{Reach, message::Item},
     };
 
     /// What a watcher is told when a resource expires.
@@ -194,6 +212,40 @@ mod tests {
         };
         assert_eq!(woken(Duration::from_secs(1)), None);
         assert_eq!(woken(Duration::ZERO), Some(IN_TIME));
+        println!("covers: IC33");
+    }
+
+    #[test]
+    fn a_heartbeat_renews_what_is_in_use_though_a_newer_version_was_rejected() {
+        let options = Options { variant: Variant::Incremental, ..Options::default() };
+        let renewed = |is_of_it: bool| {
+            broken_rule(options.clone(), move |world, link, report| {
+                let used = in_use(0, 0, world).remove("r0").expect("it was sent");
+                world.set(0, "r0", "bad");
+                world.advance(Duration::from_secs(1));
+                let is_nacked = |used: &Used| used.state == EntryState::Nacked;
+                assert!(in_use(0, 0, world).get("r0").is_some_and(is_nacked));
+                let deadlines = BTreeMap::from([((0, 0, "r0".into()), world.now())]);
+                let mut oracle = Expiry { deadlines, ..Expiry::default() };
+                let version = if is_of_it { used.version } else { "other".into() };
+                let ttl = Some(Duration::from_secs(1));
+                let item = Item { name: "r0".into(), version, bytes: None, ttl };
+                let response = &Response {
+                    kind: Some(0),
+                    nonce: Text::default(),
+                    version: Text::default(),
+                    resources: vec![item],
+                    removed: Vec::new(),
+                    errors: Vec::new(),
+                };
+                oracle.on_event(&Event::Reading { link, response }, world, report);
+                let read = Event::Read { link, response: Some(response) };
+                oracle.on_event(&read, world, report);
+                oracle.on_event(&Event::ClientWoken { client: 0 }, world, report);
+            })
+        };
+        assert_eq!(renewed(true), None);
+        assert_eq!(renewed(false), Some(IN_TIME), "it is of another version");
         println!("covers: IC33");
     }
 
