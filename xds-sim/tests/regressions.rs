@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 47] = [
+const MENDED: [(&str, &str, &str); 49] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -244,6 +244,16 @@ const MENDED: [(&str, &str, &str); 47] = [
         "a heartbeat renews the version in use though a newer one was rejected (IC33, the rule was wrong)",
         "variant=delta types=1 names=6 operations=20 actions={watch-all,set-bad,storm,empty,set-for-a-while,set-error} faults={wake-for-nothing,reset,end,refuse,hang,block-requests,lag,go-away,clock-jump,other-replica}",
         "AAEAAAAABQAAAQAIAAAFDQEAEQAAAAABBQAAAAAAAQAFAAAFAAEGAAAAAAABABMAAAQAAQcAAAAAAAEJCw",
+    ),
+    (
+        "who is called for nothing learns the time, and that a silent server is well again (IC28, the rule was not told)",
+        "variant=delta types=1 names=6 operations=20 actions={watch-again,delete,set-back,storm,empty,set-for-a-while,watch-many} faults={wake-for-nothing,end,block-requests,block-responses,restart-client,hang-up,go-away,late-timers}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAwAAAAABAAAAAAAAAQgAAAAAAAEADAAAAAABBgMAAAEAAQURAAAAAAEFEgAABAABBgMAAAEAAQkL",
+    ),
+    (
+        "the same, where trouble comes again after that (IC27)",
+        "streams=PerType types=2 names=4 operations=20 features={transient-timer} actions={watch-all,unwatch,set-bad,storm,slow-watcher} faults={starve,wake-for-nothing,reset,refuse,hang,block-requests,block-responses,restart-server}",
+        "AAEAAAABAAAAAQALAAAAAAEHAAAAAAABAAsAAAAAAQcQAAAAAAEHAAAAAAABABAAAAAAAQcAAAAAAAEJAAAAAAABBgAAAQEAAQkAAAAAAAEACQAAAwABBgAAAAAAAQAQAAAAAAEACg",
     ),
 ];
 

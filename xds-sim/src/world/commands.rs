@@ -212,6 +212,7 @@ impl World {
     pub fn wake_client(&mut self, client: usize) {
         let _turn = turn_of(Who::Core(Party::Client(client), "is told of the time"));
         self.clients[client].core.handle_timeout(self.now);
+        self.emit(&Event::ClientWoken { client });
         self.drain_client(client);
     }
 }
