@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 49] = [
+const MENDED: [(&str, &str, &str); 50] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -254,6 +254,11 @@ const MENDED: [(&str, &str, &str); 49] = [
         "the same, where trouble comes again after that (IC27)",
         "streams=PerType types=2 names=4 operations=20 features={transient-timer} actions={watch-all,unwatch,set-bad,storm,slow-watcher} faults={starve,wake-for-nothing,reset,refuse,hang,block-requests,block-responses,restart-server}",
         "AAEAAAABAAAAAQALAAAAAAEHAAAAAAABAAsAAAAAAQcQAAAAAAEHAAAAAAABABAAAAAAAQcAAAAAAAEJAAAAAAABBgAAAQEAAQkAAAAAAAEACQAAAwABBgAAAAAAAQAQAAAAAAEACg",
+    ),
+    (
+        "who was not seen to had turned to the next server before the first one answered (IC29, the rule was wrong)",
+        "servers=2 streams=PerType types=2 names=4 operations=20 transport=Polls actions={watch-all,unwatch,watch-again,storm,empty,slow-watcher,watch-many} faults={starve,restart-server,go-away}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAQAAAQkAAAAAAAEADAAAAAABCQAAAAAAAQgAAAAAAAEACwAAAwABAAoAAQAAAQc",
     ),
 ];
 

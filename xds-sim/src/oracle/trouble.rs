@@ -19,7 +19,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        LinkId, World, alias_of,
+        LinkId, Party, World, alias_of,
         message::{Request, Response, Text},
     },
 };
@@ -96,6 +96,8 @@ struct Attempts {
     not_before: Time,
     /// Whether it failed since its last response.
     is_failing: bool,
+    /// Whether that ended while nothing was taken out of the client, which may have turned away before.
+    has_recovered_unseen: bool,
     /// How often it began to fail.
     breaks: u64,
     /// How often the client turned to it and away from the one before.
@@ -110,6 +112,11 @@ impl Attempts {
     fn fail(&mut self) {
         self.breaks += u64::from(!self.is_failing);
         self.is_failing = true;
+    }
+
+    fn recover(&mut self, is_seen: bool) {
+        self.has_recovered_unseen |= self.is_failing && !is_seen;
+        self.is_failing = false;
     }
 }
 
@@ -152,7 +159,7 @@ impl Trouble {
         let (client, server, only) = place;
         if server == 1 {
             let before = self.attempts.get(&(client, 0, only));
-            let is_failing = before.is_some_and(|it| it.is_failing);
+            let is_failing = before.is_some_and(|it| it.is_failing || it.has_recovered_unseen);
             report.ensure(is_failing, FALLBACK, || {
                 format!("client-{client} turns to server-1 while server-0 is well")
             });
@@ -426,10 +433,16 @@ impl Oracle for Trouble {
                     }
                     stream.has_responded = true;
                 }
-                self.attempts.entry((client, server, only)).or_default().is_failing = false;
+                let is_seen = !world.is_starved(Party::Client(client));
+                self.attempts.entry((client, server, only)).or_default().recover(is_seen);
             }
             Event::Read { link, response: Some(response) } => self.read(link, response, world),
             Event::EndedAtClient { link, end } => self.ended(link, end, world, report),
+            Event::ClientDrained { client } => {
+                let of_client =
+                    self.attempts.iter_mut().filter(|((owner, ..), _)| *owner == client);
+                of_client.for_each(|(_, attempts)| attempts.has_recovered_unseen = false);
+            }
             Event::Unwatched { client, .. } => {
                 let of_client =
                     self.attempts.iter_mut().filter(|((owner, ..), _)| *owner == client);

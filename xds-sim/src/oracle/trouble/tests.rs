@@ -170,6 +170,21 @@ fn who_turns_or_stays_away_without_a_reason_is_found_out() {
         Trouble::default().opening(other, world, report);
     });
     assert_eq!(found, Some(FALLBACK));
+    // Whether the server was heard while the client was seen to, which had turned before.
+    let recovered = |is_seen: bool| {
+        broken_rule(two.clone(), move |world, link, report| {
+            let other = turned(world, link);
+            let mut oracle = Trouble::default();
+            let server = oracle.attempts.entry((0, 0, None)).or_default();
+            server.fail();
+            server.recover(is_seen);
+            oracle.opening(other, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+            assert!(!oracle.attempts.values().any(|it| it.has_recovered_unseen));
+        })
+    };
+    assert_eq!(recovered(false), None);
+    assert_eq!(recovered(true), Some(FALLBACK));
     let found = broken_rule(two, |world, _, report| {
         let mut oracle = Trouble::default();
         let attempts = |turns, breaks| Attempts { turns, breaks, ..Attempts::default() };
