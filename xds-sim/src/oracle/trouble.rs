@@ -82,6 +82,8 @@ pub(super) struct Trouble {
     streams: BTreeMap<LinkId, Stream>,
     /// What was waited for on a stream for as long as may be, and not heard of since: client, type and name.
     waited: BTreeSet<(usize, usize, Text)>,
+    /// The same of what was left of other servers when everything was asked for: client and type.
+    waited_for_rest: BTreeSet<(usize, usize)>,
     phase: Option<Phase>,
 }
 
@@ -128,6 +130,9 @@ struct Stream {
     since: BTreeMap<(usize, Text), Time>,
     /// Names of which the server has said something since they were asked for.
     heard: BTreeSet<(usize, Text)>,
+    /// When everything of a type was asked for: what of another server is not in its answer is missing after the
+    /// same time.
+    all_since: BTreeMap<usize, Time>,
 }
 
 /// For how long something is waited for.
@@ -255,6 +260,9 @@ impl Trouble {
         let waited =
             stream.since.iter().filter(|(_, since)| world.now().since(**since) >= patience);
         self.waited.extend(waited.map(|((kind, name), _)| (client, *kind, name.clone())));
+        let all = stream.all_since.iter();
+        let all = all.filter(|(_, since)| world.now().since(**since) >= patience);
+        self.waited_for_rest.extend(all.map(|(kind, _)| (client, *kind)));
     }
 
     /// What a stream is asked for from now on.
@@ -280,6 +288,11 @@ impl Trouble {
             self.waited.remove(&(it.client, kind, name.clone()));
         }
         stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
+        if !fold.subscribed.contains(ALL) {
+            stream.all_since.remove(&kind);
+        } else if fold.gained.iter().any(|name| &**name == ALL) {
+            stream.all_since.insert(kind, now);
+        }
         for name in &fold.gained {
             stream.since.entry((kind, name.clone())).or_insert(now);
         }
@@ -347,6 +360,8 @@ impl Trouble {
                 report.ensure(!streams.any(|it| it.heard.contains(&key)), HEARD, || {
                     format!("{name} was spoken of")
                 });
+                // What one server had is found missing at the next one, and stays in use where that is wanted.
+                let is_kept = matches!(notice, Notice::Ambient(_)) && world.server_count() > 1;
                 // What was found missing of everything is told whoever asks for it by name.
                 let keys = [key, (watch.kind, ALL.into())];
                 let waits = of_client
@@ -355,18 +370,32 @@ impl Trouble {
                 let has_waited = longest.is_some_and(|longest| longest >= *patience)
                     || keys
                         .iter()
-                        .any(|(kind, name)| self.waited.contains(&(client, *kind, name.clone())));
+                        .any(|(kind, name)| self.waited.contains(&(client, *kind, name.clone())))
+                    || is_kept && self.has_waited_for_rest(client, watch.kind, *patience, world);
                 report.ensure(has_waited, PATIENCE, || {
                     format!("{name} after {longest:?} of {patience:?}")
                 });
-                // What one server had is found missing at the next one, and stays in use where that is wanted.
-                let is_kept = matches!(notice, Notice::Ambient(_)) && world.server_count() > 1;
                 report.ensure(watch.view.is_empty() || is_kept, NOT_CACHED, || {
                     format!("{name} is in use, and does not exist")
                 });
             }
             _ => {}
         }
+    }
+
+    /// Whether what another server had, and the answer with everything has not, was waited for long enough.
+    fn has_waited_for_rest(
+        &self,
+        client: usize,
+        kind: usize,
+        patience: Duration,
+        world: &World,
+    ) -> bool {
+        let mut streams =
+            self.streams.iter().filter(|(link, _)| world.link(**link).client == client);
+        let is_over = |since: &Time| world.now().since(*since) >= patience;
+        self.waited_for_rest.contains(&(client, kind))
+            || streams.any(|(_, stream)| stream.all_since.get(&kind).is_some_and(is_over))
     }
 
     fn at_rest(&self, world: &World, report: &mut Report) {
@@ -454,6 +483,7 @@ impl Oracle for Trouble {
                 self.attempts.retain(|(owner, ..), _| *owner != client);
                 self.streams.retain(|link, _| world.link(*link).client != client);
                 self.waited.retain(|(owner, ..)| *owner != client);
+                self.waited_for_rest.retain(|(owner, _)| *owner != client);
             }
             Event::Notified { client, watch, notice } => {
                 self.notified(client, watch, notice, world, report);

@@ -125,6 +125,26 @@ fn what_is_found_missing_without_a_reason_is_found_out() {
 }
 
 #[test]
+fn what_another_server_had_is_waited_for_from_when_everything_was_asked_for() {
+    let error = missing();
+    let found = |ago: Duration, servers: u32| {
+        let (error, options) = (error.clone(), Options { servers, ..Options::default() });
+        broken_rule(options, move |world, link, report| {
+            let mut oracle = Trouble::default();
+            let all_since = BTreeMap::from([(0, world.now())]);
+            oracle.streams.insert(link, Stream { all_since, ..Stream::default() });
+            world.advance(ago);
+            let watch = world.watches(0).next().expect("there is one").0;
+            oracle.notified(0, watch, &Notice::Ambient(Some(error.clone())), world, report);
+        })
+    };
+    assert_eq!(found(SILENT_FOR, 2), None);
+    assert_eq!(found(SILENT_FOR / 2, 2), Some(PATIENCE));
+    assert_eq!(found(SILENT_FOR, 1), Some(PATIENCE), "there is no other server that had it");
+    println!("covers: IC24");
+}
+
+#[test]
 fn trouble_of_a_server_that_is_well_is_found_out() {
     let unavailable = errors_told(Options::default(), |world| {
         world.set_reach(0, Reach::Refused, Duration::from_secs(10));
