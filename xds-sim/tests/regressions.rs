@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 51] = [
+const MENDED: [(&str, &str, &str); 52] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -264,6 +264,11 @@ const MENDED: [(&str, &str, &str); 51] = [
         "what another server had, and the answer with everything has not, is missing after a while for who asks by name, too (IC24, the rule was wrong)",
         "servers=2 variant=delta types=2 names=6 operations=20 actions={watch-all,storm,empty,slow-watcher,set-for-a-while,set-error,watch-many} faults={starve,reset,end,refuse,hang,half-open,block-requests,restart-server,lag,go-away,late-timers,clock-jump,clog}",
         "AAEAAAAAAAAAAQAEAAEAAAEAAwABAAABAxcAAAAAAQAGAAEAAAEADgAABAABABQAAAAAAQAAAAABAAEHAAAAAAABCQAAAQ",
+    ),
+    (
+        "a stream waits while an attempt for another one of the same server is under way (IL3, the rule was wrong)",
+        "streams=PerType types=2 names=6 operations=20 actions={watch-all,watch-again,delete,set-bad,empty,watch-many} faults={starve,wake-for-nothing,end,refuse,hang,half-open}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAEAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEADwAAAAMBBwAAAAAAAQkMAAAAAAEADgAABQABCAAAAAAAAQw",
     ),
 ];
 

@@ -37,6 +37,11 @@ struct Silent {
     jumped: Duration,
     /// What was watched that is asked for there.
     watches: BTreeSet<WatchId>,
+    /// For how long the client has tried since to reach the server for another of its streams: it makes one
+    /// attempt at a time.
+    tried: Duration,
+    /// Since when it does so, as far as was counted.
+    trying: Option<Time>,
 }
 
 impl HalfOpen {
@@ -57,6 +62,8 @@ impl HalfOpen {
             since: world.now(),
             jumped: world.jumped(),
             watches: watches.map(|(id, _)| id).collect(),
+            tried: Duration::ZERO,
+            trying: None,
         };
         self.silent.entry(link).or_insert(silent);
     }
@@ -74,6 +81,11 @@ impl HalfOpen {
             report.ensure(!is_held || world.now() <= due, GIVEN_UP, || {
                 format!("stream {} has been silent since {}", link.0, silent.since)
             });
+            let mut of_server =
+                world.links(it.client).filter(|(_, other)| other.server == it.server);
+            let is_trying = of_server.any(|(_, other)| !other.is_open);
+            let began = std::mem::replace(&mut silent.trying, is_trying.then(|| world.now()));
+            silent.tried += began.map(|since| world.now().since(since)).unwrap_or_default();
             let is_wanted =
                 silent.watches.iter().any(|id| world.watch_of(it.client, *id).is_some());
             let last = opened.get(&(it.client, it.only));
@@ -84,7 +96,8 @@ impl HalfOpen {
             if has_come || !is_wanted || !world.is_punctual() || world.is_shut_down(it.client) {
                 return false;
             }
-            report.ensure(world.now() <= due.after(LONGEST_PAUSE), COMES_BACK, || {
+            let due = due.after(LONGEST_PAUSE + silent.tried);
+            report.ensure(world.now() <= due, COMES_BACK, || {
                 format!("client-{} has not come back since stream {}", it.client, link.0)
             });
             true
@@ -144,7 +157,7 @@ mod tests {
 
     #[test]
     fn who_does_not_come_back_after_a_silent_stream_is_found_out() {
-        let judged = |comes_back: bool| {
+        let judged = |comes_back: bool, is_trying: bool| {
             judgement(move |world, link, report| {
                 let mut oracle = HalfOpen::default();
                 oracle.on_event(&Event::Silent { link }, world, report);
@@ -159,11 +172,16 @@ mod tests {
                 if comes_back {
                     oracle.on_event(&Event::Opening { link }, world, report);
                 }
+                if is_trying {
+                    let silent = oracle.silent.values_mut();
+                    silent.for_each(|it| it.tried = LONGEST_PAUSE * 4);
+                }
                 oracle.on_event(&Event::Rest, world, report);
             })
         };
-        assert_eq!(judged(true), None);
-        assert_eq!(judged(false), Some("IL3"));
+        assert_eq!(judged(true, false), None);
+        assert_eq!(judged(false, false), Some("IL3"));
+        assert_eq!(judged(false, true), None, "another of its streams was under way");
         println!("covers: IL3");
     }
 }
