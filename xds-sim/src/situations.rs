@@ -150,11 +150,13 @@ pub enum Situation {
     ForeignBody,
     /// A verdict from outside comes later than the response and rejects it.
     RefusedFromOutside,
+    /// A client that has streams open is cut off from all of its servers.
+    CutOffWhileConnected,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 72] = [
+    pub const ALL: [Self; 73] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -227,6 +229,7 @@ impl Situation {
         Self::Redirected,
         Self::ForeignBody,
         Self::RefusedFromOutside,
+        Self::CutOffWhileConnected,
     ];
 
     /// The situation in a few words.
@@ -305,6 +308,7 @@ impl Situation {
             Self::Redirected => "poll redirected",
             Self::ForeignBody => "poll answered with another type of content",
             Self::RefusedFromOutside => "rejected by a late verdict from outside",
+            Self::CutOffWhileConnected => "cut off while connected",
         }
     }
 }

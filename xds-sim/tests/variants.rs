@@ -207,12 +207,34 @@ fn ensure_equal(seed: u64, one: &[AtRest], other: &[AtRest]) {
     }
 }
 
+/// Leaves out what was rejected when it was new, as part of everything of its type, and of which nobody can say in
+/// increments that it is gone: its removal was lost with its stream, and the next one states no version of what was never
+/// accepted. The state of the world says so by what it lacks.
+fn forget_lost_removals(whole: &[AtRest], incremental: &mut [AtRest]) {
+    for (whole, incremental) in whole.iter().zip(incremental) {
+        let mut left = Vec::new();
+        incremental.has.retain(|key, known| {
+            let is_left = *known == (EntryState::Nacked, None) && !whole.has.contains_key(key);
+            left.extend(is_left.then(|| key.1.clone()));
+            !is_left
+        });
+        for (watch, beliefs) in &mut incremental.told {
+            let others = whole.told.get(watch);
+            beliefs.retain(|name, belief| {
+                let is_left = left.contains(name) && belief.value.is_none();
+                !is_left || others.is_some_and(|others| others.contains_key(name))
+            });
+        }
+    }
+}
+
 #[test]
 fn both_variants_come_to_the_same() {
     let (mut deleted, mut rejected) = (0, 0);
     for seed in 0..SEEDS {
         let whole = rests(seed, Variant::StateOfTheWorld, |_| {});
-        let incremental = rests(seed, Variant::Incremental, |_| {});
+        let mut incremental = rests(seed, Variant::Incremental, |_| {});
+        forget_lost_removals(&whole, &mut incremental);
         ensure_equal(seed, &whole, &incremental);
         let states = whole.iter().flat_map(|rest| rest.has.values().map(|(state, _)| *state));
         let states: Vec<EntryState> = states.collect();

@@ -203,6 +203,9 @@ kinds! {
         /// A load balancer moves the clients of a server to another replica of it, which has an older or a newer
         /// state.
         OtherReplica = "other-replica",
+        /// A client reaches none of its servers for a while: its streams go silent, and what it dials is refused or
+        /// hangs.
+        CutOff = "cut-off",
     }
 }
 

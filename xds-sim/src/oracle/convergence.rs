@@ -99,7 +99,7 @@ fn is_at(client: usize, server: usize, kind: usize, world: &World) -> bool {
 /// next one.
 fn is_without_server(client: usize, watch: &Watch, world: &World) -> bool {
     let is_of_first = watch.name.as_deref().is_none_or(|name| world.serves(0, name));
-    world.is_away(0) && is_of_first && !is_at(client, 1, watch.kind, world)
+    world.is_away(client, 0) && is_of_first && !is_at(client, 1, watch.kind, world)
 }
 
 /// What such a client knows nothing of, which it has to turn for.
@@ -113,7 +113,7 @@ fn lacking(client: usize, world: &World) -> Option<String> {
         let is_unknown = it.state == EntryState::Requested && it.bytes.is_none();
         is_unknown && world.serves(0, it.name.as_str()) && is_left(it.type_url)
     });
-    lacking.filter(|_| world.is_away(0)).map(|it| it.name.to_string())
+    lacking.filter(|_| world.is_away(client, 0)).map(|it| it.name.to_string())
 }
 
 /// Whether deletions end the use of a resource.

@@ -77,6 +77,8 @@ impl Operation {
             Fault::BadFile | Fault::LostEvent => options.transport == Transport::Files,
             // Of a response that does not go out, a gateway knows nothing.
             Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
+            // Who reads files has no connection.
+            Fault::CutOff => options.transport != Transport::Files,
             _ => true,
         };
         let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
@@ -260,6 +262,10 @@ impl Operation {
             Fault::Narrow => world.narrow_network(BYTES_PER_SECOND, lasting),
             Fault::Clog => world.clog(self.nth as usize, lasting),
             Fault::OtherReplica => world.change_replica(server, self.nth as usize, lasting),
+            Fault::CutOff => {
+                let reach = [Reach::Refused, Reach::Hanging][self.nth as usize % 2];
+                world.cut_off(self.client as usize, reach, lasting);
+            }
             Fault::Reset
             | Fault::End
             | Fault::HalfOpen

@@ -103,6 +103,7 @@ impl World {
         let only = only.and_then(|only| self.types.iter().position(|known| known == only));
         let link = LinkId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
         let is_stream = self.options.transport == Transport::Streams;
+        let reach = self.reach(at, server);
         self.links.push(Link {
             client: at,
             channel,
@@ -112,7 +113,8 @@ impl World {
             is_open: false,
             is_known_to_client: true,
             is_cut: false,
-            is_hanging: is_stream && self.servers[server].reach == Reach::Hanging,
+            is_hanging: is_stream && reach == Reach::Hanging,
+            unheard_until: None,
             asked: Vec::new(),
             turn: 0,
             bad_answer: None,
@@ -136,7 +138,7 @@ impl World {
             return self.schedule(self.now, Item::Connect(link));
         }
         let arrival = self.arrival();
-        match self.servers[server].reach {
+        match reach {
             Reach::Up | Reach::HangingUp => self.schedule(arrival, Item::Connect(link)),
             Reach::Refused => self.schedule(arrival, Item::Refuse(link)),
             Reach::Hanging => {}

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use xds_core::server::StreamEvent;
 
 use super::{
-    BadAnswer, Link, LinkId, Party, Reach, World,
+    BadAnswer, Link, LinkId, Party, World,
     message::Message,
     names,
     parts::{Direction, Item, Mishap, Plane, State, StreamKey, Undo},
@@ -91,15 +91,6 @@ impl World {
             _ => {}
         }
         self.drain_server(server);
-    }
-
-    /// What becomes of new connections to a server, for a while.
-    pub fn set_reach(&mut self, server: usize, reach: Reach, lasting: Duration) {
-        self.servers[server].reach = reach;
-        let lane = self.servers[server].lane;
-        self.begin(&[lane], "unreachable");
-        let end = self.now.after(lasting);
-        self.schedule(end, Item::Undo(Undo::Reach(server)));
     }
 
     /// A server is not told of changes for a while.
@@ -372,16 +363,16 @@ impl World {
         self.lateness = Duration::ZERO;
         self.dismiss_strangers();
         for server in 0..self.servers.len() {
-            self.servers[server].reach = Reach::Up;
             self.servers[server].is_lagging = false;
             self.restore_files(server);
             self.come_back(server);
-            self.give_up_hanging(server);
+            self.let_reach(server);
             self.undo(Undo::Wake(Party::Server(server)));
             self.catch_up(server);
             self.drain_server(server);
         }
         for client in 0..self.clients.len() {
+            self.end_cut_off(client);
             self.hurry(client);
             self.undo(Undo::Wake(Party::Client(client)));
             self.drain_client(client);
@@ -397,11 +388,11 @@ impl World {
     pub(super) fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Reach(server) => {
-                self.servers[server].reach = Reach::Up;
                 let lane = self.servers[server].lane;
                 self.finish(&[lane], "unreachable");
-                self.give_up_hanging(server);
+                self.let_reach(server);
             }
+            Undo::CutOff(client) => self.end_cut_off_if_due(client),
             Undo::Lag(server) => {
                 self.servers[server].is_lagging = false;
                 let lane = self.servers[server].lane;
@@ -459,22 +450,6 @@ impl World {
                 self.drain_server(at);
                 self.read_what_waits(at);
             }
-        }
-    }
-
-    /// Attempts that hang fail once the server can be reached again: the network says so.
-    fn give_up_hanging(&mut self, server: usize) {
-        let links = self.links.iter_mut().enumerate();
-        let hanging = links.filter(|(_, link)| link.server == server && link.is_hanging);
-        let hanging: Vec<u32> = hanging
-            .map(|(at, link)| {
-                link.is_hanging = false;
-                u32::try_from(at).unwrap_or(u32::MAX)
-            })
-            .collect();
-        for link in hanging {
-            let at = self.arrival();
-            self.schedule(at, Item::Refuse(LinkId(link)));
         }
     }
 

@@ -16,6 +16,7 @@ mod names;
 mod network;
 mod parts;
 mod polls;
+mod reach;
 mod seeing;
 mod server_side;
 mod store;
@@ -151,6 +152,7 @@ impl World {
             watches: BTreeMap::new(),
             incarnation: 0,
             is_shut_down: false,
+            cut_off: None,
         });
         let clients: Vec<_> = clients.collect();
         let servers = (0..options.servers as usize).map(|at| ServerNode {

@@ -98,6 +98,11 @@ impl World {
 
     /// Something happens that was put off until now.
     pub(super) fn happen(&mut self, item: Item) {
+        if let Item::EndAtClient(link, ..) | Item::EndAtServer(link) = item
+            && let Some(heard_at) = self.unheard_until(link)
+        {
+            return self.schedule(heard_at, item);
+        }
         match item {
             Item::Connect(link) => self.connect(link),
             Item::Refuse(link) => {
@@ -161,11 +166,23 @@ impl World {
         if !it.is_known_to_client {
             return;
         }
-        let server = it.server;
+        let (client, server) = (it.client, it.server);
         let (variant, only) = (it.variant, it.only);
         self.count_event();
         if self.options.transport != Transport::Streams {
             return self.open_at_client(link);
+        }
+        let reach = self.reach(client, server);
+        if self.is_cut_off(client) {
+            // It was on its way when the client was cut off.
+            match reach {
+                Reach::Up | Reach::HangingUp => {}
+                Reach::Refused => return self.happen(Item::Refuse(link)),
+                Reach::Hanging => {
+                    self.links[link.at()].is_hanging = true;
+                    return;
+                }
+            }
         }
         let via = match only {
             None => Via::Aggregated(variant),
@@ -180,7 +197,7 @@ impl World {
         self.links[link.at()].stream = Some(key);
         self.drain_server(server);
         self.open_at_client(link);
-        if self.servers[server].reach == Reach::HangingUp {
+        if reach == Reach::HangingUp {
             self.end_stream(link);
         }
     }

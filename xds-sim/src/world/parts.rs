@@ -16,6 +16,7 @@ use xds_core::{
 use super::{
     Application, ControlPlane,
     message::{Message, Request, Text},
+    reach::CutOff,
 };
 use crate::{
     Toy,
@@ -58,6 +59,8 @@ pub(super) struct ClientNode {
     /// How often it began anew.
     pub(super) incarnation: u32,
     pub(super) is_shut_down: bool,
+    /// It reaches none of its servers.
+    pub(super) cut_off: Option<CutOff>,
 }
 
 /// A watch, with what its watcher believes.
@@ -281,6 +284,8 @@ pub struct Link {
     pub(super) is_cut: bool,
     /// Whether nothing comes of the attempt to connect.
     pub(super) is_hanging: bool,
+    /// Until when neither side hears that the other one has ended it.
+    pub(super) unheard_until: Option<Time>,
     /// What its client has asked for, by the position of the type, if the run is judged.
     pub(crate) asked: Vec<Fold>,
     /// How often its client has asked, if it polls: only the newest request counts.
@@ -448,6 +453,7 @@ impl Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undo {
     Reach(usize),
+    CutOff(usize),
     Lag(usize),
     Slow,
     Narrow,

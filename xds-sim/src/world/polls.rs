@@ -73,12 +73,12 @@ impl World {
         self.count_event();
         self.recorder.deliver(self.now, message.id);
         let it = &mut self.links[link.at()];
-        let server = it.server;
+        let (client, server) = (it.client, it.server);
         if let Some(bad) = it.bad_answer.take() {
             let answer = self.bad_answer(link, bad);
             return self.answer(link, turn, answer);
         }
-        match self.servers[server].reach {
+        match self.reach(client, server) {
             Reach::Up => {}
             Reach::Refused => return self.answer(link, turn, Answer::Refused),
             Reach::HangingUp => return self.answer(link, turn, Answer::Failed(UNAVAILABLE)),

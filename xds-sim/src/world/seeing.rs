@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use xds_core::{Client, Time, TypeUrl, server::Server};
 
-use super::{Link, LinkId, Reach, Resources, Watch, World, parts::Plane};
+use super::{Link, LinkId, Resources, Watch, World, parts::Plane};
 use crate::{options::Options, tape::Choices, trace::Phase};
 
 impl World {
@@ -167,11 +167,6 @@ impl World {
     /// By how much messages took longer than they mostly do when they took longest.
     pub(crate) fn slowest(&self) -> Duration {
         self.slowest
-    }
-
-    /// Whether connections to a server are refused.
-    pub(crate) fn is_away(&self, server: usize) -> bool {
-        self.servers.get(server).is_some_and(|node| node.reach == Reach::Refused)
     }
 
     /// Whether applications of the caller's take part.

@@ -1,0 +1,236 @@
+//! Who reaches whom: what becomes of new connections, by the server and by the client.
+
+use std::time::Duration;
+
+use xds_core::Time;
+
+use super::{
+    KEEPALIVE, Link, LinkId, Reach, World,
+    parts::{Item, Undo},
+};
+use crate::{options::Transport, situations::Situation};
+
+/// A client is cut off from all of its servers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CutOff {
+    /// What its attempts to connect meet.
+    reach: Reach,
+    until: Time,
+}
+
+impl World {
+    /// What becomes of a connection of a client to a server: one that is cut off meets the same at all of them,
+    /// whatever the server does.
+    pub(super) fn reach(&self, client: usize, server: usize) -> Reach {
+        let own = self.clients.get(client).and_then(|node| node.cut_off);
+        let of_server = || self.servers.get(server).map(|node| node.reach).unwrap_or_default();
+        own.map_or_else(of_server, |own| own.reach)
+    }
+
+    /// Whether connections of a client to a server are refused.
+    pub(crate) fn is_away(&self, client: usize, server: usize) -> bool {
+        self.reach(client, server) == Reach::Refused
+    }
+
+    /// What becomes of new connections to a server, for a while.
+    pub fn set_reach(&mut self, server: usize, reach: Reach, lasting: Duration) {
+        self.servers[server].reach = reach;
+        let lane = self.servers[server].lane;
+        self.begin(&[lane], "unreachable");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::Reach(server)));
+    }
+
+    /// A server is reached again by all who are not cut off.
+    pub(super) fn let_reach(&mut self, server: usize) {
+        self.servers[server].reach = Reach::Up;
+        self.give_up_hanging(|link| link.server == server);
+    }
+
+    /// A client reaches none of its servers for a while, as at the wrong side of a partition, while other clients do.
+    /// Its streams go silent, an end that the other side puts to them included, and its transport gives them up as
+    /// [half-open](Self::half_open) ones. What it dials meanwhile meets `reach`, whatever becomes of connections to that
+    /// server otherwise. Who reads files has no connection: nothing happens.
+    pub fn cut_off(&mut self, client: usize, reach: Reach, lasting: Duration) {
+        if self.options.transport == Transport::Files {
+            return;
+        }
+        let until = self.now.after(lasting);
+        self.clients[client].cut_off = Some(CutOff { reach, until });
+        let lane = self.clients[client].lane;
+        self.begin(&[lane], "cut off");
+        self.schedule(until, Item::Undo(Undo::CutOff(client)));
+        let mut links: Vec<LinkId> = self.links(client).map(|(link, _)| link).collect();
+        // An attempt is no stream yet: it meets the partition when it arrives.
+        links.retain(|link| self.links[link.at()].is_open);
+        if !links.is_empty() {
+            self.note(Situation::CutOffWhileConnected);
+        }
+        for link in links {
+            let it = &mut self.links[link.at()];
+            // One that is half-open already is given up earlier.
+            if !it.is_cut && !it.to_client.is_silent && !it.to_server.is_silent {
+                it.unheard_until = Some(self.now.after(KEEPALIVE));
+            }
+            self.half_open(link, true, true);
+        }
+    }
+
+    /// Whether the client reaches none of its servers.
+    pub(super) fn is_cut_off(&self, client: usize) -> bool {
+        self.clients[client].cut_off.is_some()
+    }
+
+    pub(super) fn end_cut_off_if_due(&mut self, client: usize) {
+        // Another one may have begun since.
+        if self.clients[client].cut_off.is_some_and(|own| own.until <= self.now) {
+            self.end_cut_off(client);
+        }
+    }
+
+    pub(super) fn end_cut_off(&mut self, client: usize) {
+        if self.clients[client].cut_off.take().is_none() {
+            return;
+        }
+        let lane = self.clients[client].lane;
+        self.finish(&[lane], "cut off");
+        self.give_up_hanging(|link| link.client == client);
+    }
+
+    /// Attempts that hang fail once the server can be reached again: the network says so.
+    fn give_up_hanging(&mut self, is_meant: impl Fn(&Link) -> bool) {
+        for at in 0..self.links.len() {
+            let it = &self.links[at];
+            let hangs_on = self.reach(it.client, it.server) == Reach::Hanging;
+            if !it.is_hanging || !is_meant(it) || hangs_on {
+                continue;
+            }
+            self.links[at].is_hanging = false;
+            let arrival = self.arrival();
+            let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
+            self.schedule(arrival, Item::Refuse(link));
+        }
+    }
+
+    /// When the end of a stream is heard of whose client was cut off: not before the transport gives it up by itself.
+    pub(super) fn unheard_until(&self, link: LinkId) -> Option<Time> {
+        self.links[link.at()].unheard_until.filter(|until| *until > self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Options, run_seed};
+
+    /// Plays in a world in which a client has what it watches from the first of so many servers.
+    fn play(servers: u32, scenario: impl Fn(&mut World) + Send + Sync + 'static) {
+        let config = Config::new(move |world: &mut World| {
+            world.set(0, "r0", "good");
+            world.set(0, "r1", "good");
+            world.watch(0, 0, Some("r0"));
+            world.watch(1, 0, Some("r0"));
+            world.advance(Duration::from_secs(1));
+            scenario(world);
+        });
+        let options = Options { clients: 2, servers, ..Options::default() };
+        let outcome = run_seed(0, &config.with_fixed_options(options));
+        if let Some(failure) = outcome.violation {
+            panic!("{}", failure.to_text(None));
+        }
+    }
+
+    fn held(world: &World, client: usize, name: &str) -> Option<String> {
+        let mut watches = world.watches(client).map(|(_, watch)| watch);
+        let watch = watches.find(|watch| watch.name.as_deref() == Some(name))?;
+        watch.view.get(name).map(|bytes| crate::Toy::text_of(bytes))
+    }
+
+    #[test]
+    fn who_is_cut_off_hears_nothing_and_all_others_do() {
+        play(1, |world| {
+            world.cut_off(0, Reach::Refused, Duration::from_secs(100));
+            world.set(0, "r0", "news");
+            world.advance(Duration::from_secs(90));
+            assert_eq!(held(world, 0, "r0").as_deref(), Some("good"));
+            assert_eq!(held(world, 1, "r0").as_deref(), Some("news"));
+            world.advance(Duration::from_secs(60));
+            assert_eq!(held(world, 0, "r0").as_deref(), Some("news"), "it is back");
+        });
+    }
+
+    #[test]
+    fn an_end_of_a_stream_is_not_heard_before_the_transport_gives_it_up() {
+        play(1, |world| {
+            let link = world.links(0).next().expect("it is connected").0;
+            world.cut_off(0, Reach::Hanging, Duration::from_secs(100));
+            world.end_stream(link);
+            world.advance(KEEPALIVE - Duration::from_secs(1));
+            assert!(world.link(link).is_known_to_client, "nobody has told it");
+            world.advance(Duration::from_secs(2));
+            assert!(!world.link(link).is_known_to_client, "its transport has found out");
+        });
+    }
+
+    #[test]
+    fn who_is_cut_off_reaches_no_fallback_either() {
+        for reach in [Reach::Refused, Reach::Hanging] {
+            play(2, move |world| {
+                world.cut_off(0, reach, Duration::from_secs(100));
+                world.watch(0, 0, Some("r1"));
+                world.advance(Duration::from_secs(90));
+                assert_eq!(held(world, 0, "r1"), None, "{reach:?}");
+                let is_open = |world: &World| world.links(0).any(|(_, link)| link.is_open);
+                assert!(!is_open(world), "{reach:?}");
+                world.advance(Duration::from_secs(60));
+                assert_eq!(held(world, 0, "r1").as_deref(), Some("good"), "{reach:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_dialled_when_it_begins_meets_it() {
+        for reach in [Reach::Refused, Reach::Hanging] {
+            play(1, move |world| {
+                world.restart_client(0);
+                world.cut_off(0, reach, Duration::from_secs(10));
+                world.advance(Duration::from_secs(9));
+                assert!(world.links(0).all(|(_, link)| !link.is_open), "{reach:?}");
+                world.advance(Duration::from_secs(60));
+                assert_eq!(held(world, 0, "r0").as_deref(), Some("good"), "{reach:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_heal_ends_it_and_all_agree() {
+        for transport in [Transport::Streams, Transport::Polls, Transport::Files] {
+            let config = Config::new(|world: &mut World| {
+                world.watch(0, 0, Some("r0"));
+                world.set(0, "r0", "good");
+                world.advance(Duration::from_secs(3));
+                world.cut_off(0, Reach::Hanging, Duration::from_secs(10_000));
+                world.set(0, "r0", "better");
+                world.advance(Duration::from_secs(40));
+                crate::storm::settle(world);
+            });
+            let options = Options { servers: 2, transport, ..Options::default() };
+            let outcome = run_seed(0, &config.with_fixed_options(options.fitting()));
+            if let Some(failure) = outcome.violation {
+                panic!("{}", failure.to_text(None));
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_that_ends_does_not_end_the_other() {
+        play(1, |world| {
+            world.cut_off(0, Reach::Refused, Duration::from_secs(50));
+            world.cut_off(0, Reach::Hanging, Duration::from_secs(100));
+            world.advance(Duration::from_secs(60));
+            assert!(world.is_cut_off(0));
+            world.advance(Duration::from_secs(41));
+            assert!(!world.is_cut_off(0));
+        });
+    }
+}
