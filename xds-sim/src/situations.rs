@@ -152,11 +152,15 @@ pub enum Situation {
     RefusedFromOutside,
     /// A client that has streams open is cut off from all of its servers.
     CutOffWhileConnected,
+    /// What is for trusted servers only is accepted from one.
+    PrivilegedAccepted,
+    /// What is for trusted servers only is rejected, as it comes from another one.
+    PrivilegedRejected,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 73] = [
+    pub const ALL: [Self; 75] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -230,6 +234,8 @@ impl Situation {
         Self::ForeignBody,
         Self::RefusedFromOutside,
         Self::CutOffWhileConnected,
+        Self::PrivilegedAccepted,
+        Self::PrivilegedRejected,
     ];
 
     /// The situation in a few words.
@@ -309,6 +315,8 @@ impl Situation {
             Self::ForeignBody => "poll answered with another type of content",
             Self::RefusedFromOutside => "rejected by a late verdict from outside",
             Self::CutOffWhileConnected => "cut off while connected",
+            Self::PrivilegedAccepted => "privileged resource accepted",
+            Self::PrivilegedRejected => "privileged resource rejected",
         }
     }
 }

@@ -9,6 +9,8 @@ use xds_core::{
     types,
 };
 
+use crate::options::Options;
+
 /// A resource whose encoding is a name in field 1, as in every xDS resource, and a text in field 2.
 #[derive(Clone, PartialEq, Message)]
 pub struct Toy {
@@ -36,8 +38,10 @@ impl Toy {
     }
 }
 
-/// How texts of resources begin that are invalid, and of those that are refused from outside.
+/// How texts of resources begin that are invalid, of those that are unless their server is trusted, and of those that are
+/// refused from outside.
 const BAD: &str = "bad";
+const PRIVILEGED: &str = "privileged";
 const CONTESTED: &str = "contested";
 
 impl Toy {
@@ -46,9 +50,20 @@ impl Toy {
         Self::text_of(bytes).starts_with(CONTESTED)
     }
 
-    /// Whether clients refuse the resource, for whatever reason.
-    pub(crate) fn is_refused(bytes: &[u8]) -> bool {
-        Self::text_of(bytes).starts_with(BAD) || Self::is_refused_from_outside(bytes)
+    /// Whether the resource is for trusted servers.
+    pub(crate) fn is_privileged(bytes: &[u8]) -> bool {
+        Self::text_of(bytes).starts_with(PRIVILEGED)
+    }
+
+    /// Whether the validation of clients in a run of this kind finds the resource invalid.
+    pub(crate) fn is_invalid(bytes: &[u8], options: &Options) -> bool {
+        Self::text_of(bytes).starts_with(BAD)
+            || Self::is_privileged(bytes) && !options.are_servers_trusted()
+    }
+
+    /// Whether clients in a run of this kind refuse the resource, for whatever reason.
+    pub(crate) fn is_refused(bytes: &[u8], options: &Options) -> bool {
+        Self::is_invalid(bytes, options) || Self::is_refused_from_outside(bytes)
     }
 }
 
@@ -90,7 +105,7 @@ impl ResourceType for ToyType {
             return Err(Rejection::new(format!("text: {} is not allowed", toy.text)));
         }
         let is_trusted = context.server.features.contains(ServerFeature::TrustedXdsServer);
-        if toy.text.starts_with("privileged") && !is_trusted {
+        if toy.text.starts_with(PRIVILEGED) && !is_trusted {
             return Err(Rejection::new(format!("text: {} needs a trusted server", toy.text)));
         }
         Ok(Some(Value::new(toy.text)))

@@ -42,7 +42,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::CacheNotEvicted,
         what: "a resource stays in the cache after its subscription has ended",
         shipped: "none known; xds-client 0.1.0-alpha.4 has it",
-        limit: 100,
+        limit: 1_000,
     },
     Exhibit {
         bug: Bug::TimerRunsInBackoff,

@@ -128,6 +128,8 @@ kinds! {
         WatchMany = "watch-many",
         /// An application watches a resource by another name. All resources have one.
         WatchAlias = "watch-alias",
+        /// An operator sets a resource that clients accept from a trusted server only.
+        SetPrivileged = "set-privileged",
     }
 }
 
@@ -146,6 +148,8 @@ kinds! {
         WithoutTtl = "without-ttl",
         /// Clients of the state of the world do not say that they take resources out of wrappers.
         WithoutWrappers = "without-wrappers",
+        /// Clients are configured to trust their servers with more than others.
+        TrustedServer = "trusted-server",
     }
 }
 

@@ -29,6 +29,7 @@
 //! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
 //! | resources that are watched by another name | [`Action::WatchAlias`] |
 //! | features that clients and servers have or lack | [`Options::features`] |
+//! | resources that are valid from a trusted server only, and servers that are and are not | [`Action::SetPrivileged`], [`Feature::TrustedServer`] |
 //! | verdicts from outside, which come late and reject | [`Options::verdicts`], [`Action::SetBad`] |
 //! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
 //! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
@@ -376,7 +377,7 @@ impl Options {
     /// | [`Action::SetForAWhile`] | what was not renewed in time is gone for the client alone |
     /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchWhenTold`] | a watch of many is told in [`Application::changed`](crate::Application::changed), of one by one |
     /// | [`Action::WatchAlias`] | the other name of a resource is nothing that is true by itself |
-    /// | [`Action::Move`], [`Action::SetBad`] | a client that is moved, or refuses, has the old state for a while |
+    /// | [`Action::Move`], [`Action::SetBad`], [`Action::SetPrivileged`] | a client that is moved, or refuses, has the old state for a while |
     pub fn plain(&mut self) {
         (self.types, self.lies, self.profile) = (1, Lies::NONE, ProfileName::Grpc);
         self.data_errors = DataErrorPolicy::DropCached;
@@ -406,6 +407,20 @@ impl Options {
         let has_place = self.variant == Variant::Incremental
             || !self.features.contains(Feature::WithoutWrappers);
         has_place && !self.features.contains(Feature::WithoutTtl)
+    }
+
+    /// Whether clients trust their servers with resources that they would refuse from others.
+    #[must_use]
+    pub fn are_servers_trusted(&self) -> bool {
+        self.features.contains(Feature::TrustedServer)
+    }
+
+    /// Whether an operator may set what clients find invalid.
+    pub(crate) fn can_be_invalid(&self) -> bool {
+        let is_done = |action| self.actions.contains(action);
+        is_done(Action::SetBad)
+            || is_done(Action::SetForAWhile)
+            || is_done(Action::SetPrivileged) && !self.are_servers_trusted()
     }
 
     /// Whether resources have another name each.

@@ -15,7 +15,7 @@ use xds_core::{client::EntryState, service::Variant, types};
 use super::{Event, Oracle, Report, Rule};
 use crate::{
     Toy,
-    options::ProfileName,
+    options::{Options, ProfileName},
     situations::Situation,
     world::{
         LinkId, World, glob_covers, is_alias,
@@ -108,10 +108,10 @@ enum Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    fn of(name: &str, response: &'a Response) -> Self {
+    fn of(name: &str, response: &'a Response, options: &Options) -> Self {
         let item = response.resources.iter().find(|item| item.name == name);
         match item.and_then(|item| item.bytes.as_ref()) {
-            Some(bytes) if Toy::text_of(bytes).starts_with("bad") => Word::Bad,
+            Some(bytes) if Toy::is_invalid(bytes, options) => Word::Bad,
             Some(bytes) => Word::Good(bytes),
             None if item.is_some() => Word::Heartbeat,
             None if response.removed.iter().any(|it| it == name) => Word::Removed,
@@ -120,6 +120,26 @@ impl<'a> Word<'a> {
                 error.map_or(Word::Nothing, |(_, code)| Word::Error(*code))
             }
         }
+    }
+}
+
+/// Whether what is for trusted servers only was accepted or rejected.
+fn note_privileged(
+    response: &Response,
+    nacks: u64,
+    is_asked: &dyn Fn(&str) -> bool,
+    world: &World,
+    report: &mut Report,
+) {
+    let asked = response.resources.iter().filter(|item| is_asked(&item.name));
+    let mut bytes = asked.filter_map(|item| item.bytes.as_ref());
+    if !bytes.any(|bytes| Toy::is_privileged(bytes)) {
+        return;
+    }
+    match (nacks, world.options().are_servers_trusted()) {
+        (0, true) => report.note(Situation::PrivilegedAccepted),
+        (1, false) => report.note(Situation::PrivilegedRejected),
+        _ => {}
     }
 }
 
@@ -137,7 +157,10 @@ impl CacheModel {
         };
         let is_asked = |name: &str| world.serves(it.server, name) && fold.covers(name);
         let has = |is: &dyn Fn(&str, &Word<'_>) -> bool| {
-            response.resources.iter().any(|item| is(&item.name, &Word::of(&item.name, response)))
+            response
+                .resources
+                .iter()
+                .any(|item| is(&item.name, &Word::of(&item.name, response, world.options())))
         };
         let may_be_bad = self.may_be_rejected(link, response, world);
         report.ensure(nacks == 0 || may_be_bad, VERDICT, || "it is rejected for nothing".into());
@@ -153,6 +176,7 @@ impl CacheModel {
         } else if self.rejected.remove(&place).is_some_and(|before| before != link) {
             report.note(Situation::NackThenReconnectThenAck);
         }
+        note_privileged(response, nacks, &is_asked, world, report);
         if world.options().profile != ProfileName::Grpc || !is_alone(world, it.server) {
             return;
         }
@@ -163,7 +187,7 @@ impl CacheModel {
         let news = response.resources.iter().map(|item| &item.name);
         for name in news.filter(|name| !self.before.contains_key(*name) && !is_alias(name)) {
             let now = after.get(name).and_then(|it| it.bytes.as_ref());
-            match Word::of(name, response) {
+            match Word::of(name, response, world.options()) {
                 Word::Good(bytes) if is_asked(name) && watched(name) => {
                     report.ensure(now == Some(bytes), PARTS, || format!("{name} is {now:?}"));
                 }
@@ -184,7 +208,7 @@ impl CacheModel {
             let is_asked = is_asked(name);
             let now = after.get(name);
             let judge = Judge { name, before, now, drops, is_full };
-            match Word::of(name, response) {
+            match Word::of(name, response, world.options()) {
                 _ if !is_its_business => judge.unchanged(STRANGERS, report),
                 // That there is nothing of a glob says something of each of its members.
                 Word::Nothing if response.removed.iter().any(|it| glob_covers(it, name)) => {}
@@ -224,11 +248,13 @@ impl CacheModel {
             is_asked && world.serves(it.server, name)
                 || watches.any(|(_, watch)| watch.covers(name))
         };
-        response.resources.iter().any(|item| match Word::of(&item.name, response) {
-            Word::Bad => is_wanted(&item.name),
-            // What is not in use cannot be renewed.
-            Word::Heartbeat => !self.is_in_use(&item.name, response),
-            _ => false,
+        response.resources.iter().any(|item| {
+            match Word::of(&item.name, response, world.options()) {
+                Word::Bad => is_wanted(&item.name),
+                // What is not in use cannot be renewed.
+                Word::Heartbeat => !self.is_in_use(&item.name, response),
+                _ => false,
+            }
         })
     }
 

@@ -124,7 +124,7 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
         return false;
     }
     let is_done = |action| options.actions.contains(action);
-    let can_be_bad = is_done(Action::SetBad) || is_done(Action::SetForAWhile);
+    let can_be_bad = options.can_be_invalid();
     if is_done(Action::SetError) && options.variant == Variant::StateOfTheWorld {
         // An error is told once. That the resource is then gone looks the same as that nothing has changed.
         return false;

@@ -48,7 +48,7 @@ fn whole(link: LinkId, response: &Response, world: &World, report: &mut Report) 
         let said = response.resources.iter().find(|item| item.name == *name);
         let Some((state, bytes)) = known.get(name) else { continue };
         let is_so = match said.and_then(|item| item.bytes.as_ref()) {
-            Some(said) if Toy::text_of(said).starts_with("bad") => *state == EntryState::Nacked,
+            Some(said) if Toy::is_invalid(said, world.options()) => *state == EntryState::Nacked,
             Some(said) => bytes.as_ref() == Some(said),
             // Only a full state says by what it lacks that something is gone.
             None if is_full => {

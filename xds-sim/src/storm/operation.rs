@@ -174,6 +174,7 @@ impl Operation {
                     world.options().verdicts != Verdicts::AtOnce && self.nth % 2 == 1;
                 world.set_anew(kind, name, if is_contested { "contested" } else { "bad" });
             }
+            Action::SetPrivileged => world.set_anew(kind, name, "privileged"),
             Action::SetForAWhile => {
                 let ttl = TTLS[self.nth as usize % TTLS.len()];
                 let text = if self.nth / 8 % 4 == 3 { "bad" } else { "good" };
@@ -329,16 +330,14 @@ impl Operation {
 /// stays as it is: what was lost on the way has to come without being said anew (IL1).
 pub(super) fn make_good(world: &mut World) {
     let options = world.options();
-    let is_done = |action| options.actions.contains(action);
-    let can_be_refused =
-        is_done(Action::SetBad) || is_done(Action::SetForAWhile) || !options.lies.spare_clients();
+    let can_be_refused = options.can_be_invalid() || !options.lies.spare_clients();
     let holds = options.order == Order::OnlyAfterAcks;
     let is_whole = can_be_refused && (holds || options.profile == ProfileName::Envoy);
     for kind in 0..world.types().len() {
         let is_due = |(name, bytes): &(&Text, &bytes::Bytes)| {
             let Beside { ttl, error } = world.truth_beside(kind, name);
             let will_pass = error == Some(StatusCode::Unavailable);
-            is_whole || ttl.is_some() || will_pass || Toy::is_refused(bytes)
+            is_whole || ttl.is_some() || will_pass || Toy::is_refused(bytes, world.options())
         };
         let due = world.truth()[kind].iter().filter(is_due);
         let due: Vec<Text> = due.map(|(name, _)| name.clone()).collect();

@@ -170,6 +170,7 @@ fn server_features(options: &Options) -> ServerFeatures {
         Feature::FailOnDataErrors => Some(ServerFeature::FailOnDataErrors),
         Feature::TransientTimer => Some(ServerFeature::ResourceTimerIsTransientError),
         Feature::IgnoreDeletion => Some(ServerFeature::IgnoreResourceDeletion),
+        Feature::TrustedServer => Some(ServerFeature::TrustedXdsServer),
         Feature::WithoutTtl | Feature::WithoutWrappers => None,
     });
     features.collect()

@@ -64,6 +64,26 @@ fn a_bad_member_of_everything_that_was_not_known_is_no_reason_to_accept() {
 }
 
 #[test]
+fn what_is_for_trusted_servers_is_good_from_these_only() {
+    let accepted = |features: &str| {
+        let options: Options = features.parse().expect("options");
+        let read = response(Said { name: "r0", text: "privileged", nacks: 0 });
+        broken_rule(options, move |world, link, report| {
+            world.set(0, "r0", "privileged");
+            world.advance(Duration::from_secs(1));
+            let stats = world.client(0).stats();
+            let is_rejected = !world.options().are_servers_trusted();
+            assert_eq!(stats.nacks, u64::from(is_rejected));
+            let acks = (stats.acks - 1, stats.nacks);
+            CacheModel { acks, ..CacheModel::default() }.read(link, &read, world, report);
+        })
+    };
+    assert_eq!(accepted("features={}"), Some(VERDICT), "it has to be rejected");
+    assert_eq!(accepted("features={trusted-server}"), None);
+    println!("covers: IC3");
+}
+
+#[test]
 fn a_bad_one_that_nobody_wants_is_no_reason_to_reject() {
     let said = Said { name: "r9", text: "bad", nacks: 1 };
     assert_eq!(found(said, None), Some("IC3"));
