@@ -35,7 +35,9 @@ impl Order {
             (_, Via::Single { .. } | Via::Fetch { .. }) => Self::Alone,
             (OrderingPolicy::OrderOnly, _) => Self::Rank,
             (OrderingPolicy::Off, _) => Self::Arrival(VecDeque::new()),
-            (OrderingPolicy::AckGated(_), _) => Self::Gated(Box::default()),
+            (OrderingPolicy::AckGated(policy), _) => {
+                Self::Gated(Box::new(Gate::new(policy.on_stuck)))
+            }
         }
     }
 
@@ -45,7 +47,7 @@ impl Order {
         match self {
             Self::Rank if is_referred_to => Staging::Reversed,
             Self::Arrival(_) | Self::Rank | Self::Alone => Staging::Free,
-            Self::Gated(_) if is_referred_to => Staging::Lingering,
+            Self::Gated(gate) if is_referred_to => Staging::Lingering(gate.on_stuck()),
             Self::Gated(_) => Staging::Staged,
         }
     }
@@ -63,7 +65,7 @@ impl Server {
     /// each other it may be another session that has.
     pub(super) fn announce(&mut self, session: Slot) {
         match self.subscriptions.sessions.at(session).map(|it| (it.stream, it.staging())) {
-            Some((id, Staging::Staged | Staging::Lingering)) if self.look_at(id) => {
+            Some((id, Staging::Staged | Staging::Lingering(_))) if self.look_at(id) => {
                 self.tell_writable(id);
             }
             Some((id, Staging::Free | Staging::Reversed)) if self.subscriptions.is_due(session) => {

@@ -20,7 +20,7 @@ use self::{
     waits::Waits,
 };
 use super::{
-    config::AckGated,
+    config::{AckGated, OnStuck},
     event::{HeldBack, HeldBy},
     session::{Session, edge::Edges, linger::Portion},
     store::{arena::Arena, history::Stamp},
@@ -35,6 +35,7 @@ const STAGES: usize = types::RANKS;
 /// What is known of a stream besides what its sessions know.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
+    on_stuck: OnStuck,
     marks: [Marks; STAGES],
     shots: Shots,
     /// The client has asked for the endpoints of clusters that changed up to here.
@@ -158,6 +159,15 @@ impl<'a> View<'a> {
 }
 
 impl Gate {
+    pub(crate) fn new(on_stuck: OnStuck) -> Self {
+        Self { on_stuck, ..Self::default() }
+    }
+
+    /// What becomes of what waits for a client that rejects.
+    pub(crate) fn on_stuck(&self) -> OnStuck {
+        self.on_stuck
+    }
+
     /// What is sent next, and what is not. Costs the types of the stream, and what is due of those that
     /// wait.
     pub(crate) fn look(

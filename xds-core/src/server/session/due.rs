@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     server::{
+        config::OnStuck,
         event::Cause,
         store::{
             arena::{Arena, Pace},
@@ -202,11 +203,21 @@ impl Session {
 
     /// Whether other types wait for what the client says to this one.
     pub(crate) fn is_held_to_answers(&self) -> bool {
-        matches!(self.staging, Staging::Staged | Staging::Lingering)
+        matches!(self.staging, Staging::Staged | Staging::Lingering(_))
     }
 
     pub(crate) fn staging(&self) -> Staging {
         self.staging
+    }
+
+    /// Whether what is deleted may have to wait for what was set.
+    pub(crate) fn lingers(&self) -> bool {
+        matches!(self.staging, Staging::Lingering(_))
+    }
+
+    /// Whether that may be for ever.
+    pub(crate) fn lingers_for_ever(&self) -> bool {
+        self.staging == Staging::Lingering(OnStuck::Hold)
     }
 
     /// Up to where the session has seen what was deleted, if it goes by the graves and has been sent

@@ -40,7 +40,7 @@ impl Session {
             Sends::Changes => false,
             Sends::ChangesAndRemovals => arena.tells_removals(),
         };
-        matches!(self.staging, Staging::Reversed | Staging::Lingering) && tells_deletions
+        matches!(self.staging, Staging::Reversed | Staging::Lingering(_)) && tells_deletions
     }
 
     /// Whether the graves tell the session what its wildcard has lost.
@@ -50,7 +50,7 @@ impl Session {
 
     /// Whether it is for others, or for what else there is, that the client is not told what is gone.
     pub(crate) fn is_kept_from_deletions(&self, arena: &Arena) -> bool {
-        let waits = self.staging == Staging::Lingering && self.lets_linger(arena);
+        let waits = matches!(self.staging, Staging::Lingering(_)) && self.lets_linger(arena);
         self.needs_ghosts(arena) || waits && !self.is_waiting()
     }
 

@@ -62,7 +62,7 @@ use self::{
     window::{Answer, Sent},
 };
 use super::{
-    config::{LegacyWildcard, SotwResponse},
+    config::{LegacyWildcard, OnStuck, SotwResponse},
     event::{Cause, Visit},
     status::{Interest, SyncState},
     store::{
@@ -142,8 +142,8 @@ pub(crate) enum Staging {
     Reversed,
     /// What is set may have to wait.
     Staged,
-    /// What is deleted, too: the client has it until that may be told.
-    Lingering,
+    /// What is deleted, too: the client has it until that may be told. Says what becomes of it should it reject.
+    Lingering(OnStuck),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -279,26 +279,32 @@ impl Turn<'_> {
         if !self.session.lets_linger(self.arena) {
             return;
         }
-        let Some(accepted) = self.accepted_here() else { return };
+        let accepted = self.accepted_here();
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
-            // It may have been there for long when the client named it.
-            let is_new = edge.was_first_sent_after(accepted.0);
-            if is_new || self.came_and_went_after(edge.resource, accepted) {
+            let was_never_accepted = |accepted: (u64, Stamp)| {
+                // It may have been there for long when the client named it.
+                let is_new = edge.was_first_sent_after(accepted.0);
+                is_new || self.came_and_went_after(edge.resource, accepted)
+            };
+            if accepted.is_some_and(was_never_accepted)
+                || self.session.was_brought_in_vain(edge.resource)
+            {
                 due.push(slot);
             }
             slot = self.edges.next(Chain::Due, slot);
         }
-        let lost: Vec<Slot> = match self.session.wildcard {
-            Some(wildcard) => {
+        let lost: Vec<(Slot, (u64, Stamp))> = match self.session.wildcard.zip(accepted) {
+            Some((wildcard, accepted)) => {
                 let knows = self.session.knows(&wildcard);
-                self.arena.lost(knows, wildcard.reached).map(|it| it.0).collect()
+                let lost = self.arena.lost(knows, wildcard.reached);
+                lost.map(|(resource, _)| (resource, accepted)).collect()
             }
             None => Vec::new(),
         };
         let nonce = self.session.newest_nonce();
-        for resource in lost {
+        for (resource, accepted) in lost {
             if self.came_and_went_after(resource, accepted)
                 && self.edges.find(self.slot, resource).is_none()
                 && let Some(edge) = self.connect_parting(resource)

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::{
     Past, Sends, Turn,
+    brought::Carried,
     edge::{Chain, Standing},
 };
 use crate::{
@@ -39,7 +40,7 @@ struct Named {
     known: Known,
     /// What it has of it, if that may have to linger in full state; in full state what it was before it changed
     /// last is not known.
-    payload: Option<Payload>,
+    carried: Option<Carried>,
 }
 
 /// What the client knows of a name.
@@ -69,12 +70,12 @@ impl Turn<'_> {
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
                     (false, ..) => Known::Nothing,
                 };
-                let payload = self.to_bring(edge);
+                let carried = self.to_bring(edge);
                 let name = resource.name.clone();
                 match (edge.standing, known) {
-                    (Standing::Named, _) => luggage.names.push(Named { name, known, payload }),
+                    (Standing::Named, _) => luggage.names.push(Named { name, known, carried }),
                     (Standing::Covered, Known::Nothing) | (_, Known::Absent) => {}
-                    (_, known) => luggage.covered.push(Named { name, known, payload }),
+                    (_, known) => luggage.covered.push(Named { name, known, carried }),
                 }
             }
             slot = self.edges.previous(Chain::Session, slot);
@@ -101,8 +102,8 @@ impl Turn<'_> {
                     });
                     let known =
                         payload.map_or(Known::Something, |payload| Known::Exactly(payload.hash));
-                    let payload = self.covered_to_bring(slot);
-                    Some(Named { name: resource.name.clone(), known, payload })
+                    let carried = self.covered_to_bring(slot);
+                    Some(Named { name: resource.name.clone(), known, carried })
                 });
                 luggage.covered.extend(covered);
             }
@@ -132,7 +133,7 @@ impl Turn<'_> {
         for name in names {
             self.cover_new_members(name, cause);
         }
-        for Named { name, known, payload } in luggage.covered {
+        for Named { name, known, carried } in luggage.covered {
             let is_current =
                 |it: &Payload| matches!(known, Known::Exactly(held) if held == it.hash);
             match (self.session.variant, known) {
@@ -142,10 +143,10 @@ impl Turn<'_> {
                     self.disown(&name, cause);
                 }
                 (Variant::StateOfTheWorld, _)
-                    if payload.is_some() || self.exists(name.as_str()) =>
+                    if carried.is_some() || self.exists(name.as_str()) =>
                 {
                     self.trust(name.as_str(), is_current, cause);
-                    self.hold(&name, payload);
+                    self.hold(&name, carried);
                 }
                 (Variant::StateOfTheWorld, _) => {}
             }
@@ -156,15 +157,15 @@ impl Turn<'_> {
     }
 
     /// A state-of-the-world client has some version of a resource: this one, should it linger.
-    fn hold(&mut self, name: &ResourceName, payload: Option<Payload>) {
+    fn hold(&mut self, name: &ResourceName, carried: Option<Carried>) {
         let slot = self.arena.find(name.as_str());
         let Some(edge) = slot.and_then(|slot| self.edges.find(self.slot, slot)) else { return };
         if self.standing(edge) == Some(Standing::Parting) {
             // Its lists do not say what it has, and must not end that.
             self.set_standing(edge, Standing::Remembered);
         }
-        if let Some(payload) = payload {
-            self.bring(edge, payload);
+        if let Some(carried) = carried {
+            self.bring(edge, carried);
         }
     }
 
@@ -196,7 +197,7 @@ impl Turn<'_> {
 
     fn unpack_name(
         &mut self,
-        Named { name, known, payload }: Named,
+        Named { name, known, carried }: Named,
         sends: Sends,
         cause: Cause,
     ) -> Option<Slot> {
@@ -227,7 +228,7 @@ impl Turn<'_> {
             self.make_due(edge, cause);
             if sent != 0 {
                 self.let_linger_if_gone(edge);
-                payload.into_iter().for_each(|payload| self.bring(edge, payload));
+                carried.into_iter().for_each(|carried| self.bring(edge, carried));
             }
         } else {
             self.renew_at_once(resource);

@@ -7,8 +7,7 @@ use alloc::vec::Vec;
 use core::{mem, num::NonZeroU64};
 
 use super::{
-    CatchUp, First, Haste, Owed, Purpose, Sends, Staging, Stamp, Turn, WarmingState, Wildcard,
-    Withdrawn,
+    CatchUp, First, Haste, Owed, Purpose, Sends, Stamp, Turn, WarmingState, Wildcard, Withdrawn,
     edge::{Chain, Due, Ride, Standing},
     errors::Errors,
     linger::Portion,
@@ -283,8 +282,7 @@ impl Turn<'_> {
         }
         self.session.with_rare(|rare| rare.suspects = None);
         self.forget_refused();
-        let may_tell_again =
-            self.session.staging() != Staging::Lingering && self.session.due.withheld().is_empty();
+        let may_tell_again = !self.session.lingers() && self.session.due.withheld().is_empty();
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot)
             && edge.sent >= suspects.first.get()
@@ -321,7 +319,7 @@ impl Turn<'_> {
         };
         let has_lost = |wildcard: Wildcard| {
             self.session.sends(self.arena) == Sends::ChangesAndRemovals
-                && self.session.staging() != Staging::Lingering
+                && !self.session.lingers()
                 && self.arena.tells_removals()
                 && self.arena.newest_grave() > stamp.max(wildcard.told)
                 // What came and went before the client was sent it, it is not told of.

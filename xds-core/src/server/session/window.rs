@@ -67,7 +67,7 @@ impl Session {
     pub(super) fn has_room(&self, arena: &Arena) -> bool {
         let window = match self.staging {
             Staging::Free | Staging::Reversed => usize::from(arena.config.window.get()),
-            Staging::Staged | Staging::Lingering => 1,
+            Staging::Staged | Staging::Lingering(_) => 1,
         };
         let holds_place = |answer: Answer| match (answer, arena.config.answer_overdue) {
             (Answer::Overdue, AnswerOverdue::OpenWindow(_)) => false,

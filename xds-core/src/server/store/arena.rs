@@ -275,9 +275,9 @@ impl Arena {
         let removed = resource.payload.take()?;
         self.held -= 1;
         self.ghosts.keep_past(resource, &removed, now);
-        resource.stamp = now;
+        let set = core::mem::replace(&mut resource.stamp, now);
         pool.release(&removed);
-        self.ghosts.keep(now, slot, &removed);
+        self.ghosts.keep(now, slot, &removed, set);
         self.forget(name, Some(&removed), now);
         self.resources.move_to_front(slot);
         self.file_aliases((name, slot), removed.aliases(), &[]);

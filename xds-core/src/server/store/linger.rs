@@ -31,6 +31,8 @@ struct Ghost {
     stamp: Stamp,
     resource: Slot,
     payload: Payload,
+    /// When it was set.
+    set: Stamp,
 }
 
 /// How many ghosts are kept without a look at who needs them.
@@ -56,9 +58,9 @@ impl Ghosts {
     }
 
     /// A resource was deleted.
-    pub(super) fn keep(&mut self, stamp: Stamp, resource: Slot, payload: &Payload) {
+    pub(super) fn keep(&mut self, stamp: Stamp, resource: Slot, payload: &Payload, set: Stamp) {
         if self.are_needed() {
-            self.payloads.push_back(Ghost { stamp, resource, payload: payload.clone() });
+            self.payloads.push_back(Ghost { stamp, resource, payload: payload.clone(), set });
         }
     }
 
@@ -69,8 +71,17 @@ impl Ghosts {
 
     /// What was deleted at that position.
     pub(crate) fn at(&self, stamp: Stamp) -> Option<&Payload> {
+        self.ghost(stamp).map(|ghost| &ghost.payload)
+    }
+
+    /// Whether what was deleted at that position had been set as it was after this one.
+    pub(crate) fn was_set_after(&self, stamp: Stamp, position: Stamp) -> bool {
+        self.ghost(stamp).is_some_and(|ghost| ghost.set > position)
+    }
+
+    fn ghost(&self, stamp: Stamp) -> Option<&Ghost> {
         let position = self.payloads.binary_search_by_key(&stamp, |ghost| ghost.stamp).ok()?;
-        self.payloads.get(position).map(|ghost| &ghost.payload)
+        self.payloads.get(position)
     }
 
     /// How many there are, or earlier contents if those are more.

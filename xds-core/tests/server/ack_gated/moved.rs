@@ -260,6 +260,84 @@ fn what_a_moved_client_never_accepted_does_not_stay() {
     )]);
 }
 
+/// The same if it rejects that after the move: until then it may have accepted it.
+#[test]
+fn what_a_moved_client_rejects_late_does_not_stay() {
+    run(&[
+        (
+            "M147 M148 M223",
+            settled(
+                "
+                set @v cds c=9; lds l=1; rds r=9
+                set cds bad=1
+                < cds changed a=1 bad=1
+                assign 1 v
+                <
+                > cds nack
+                < cds changed a=1 c=9
+                > cds
+                < rds changed r=9
+                > rds r
+                < cds changed c=9
+                > cds
+                <
+                ",
+            ),
+        ),
+        // Where a step waits for ever for the one before, also what it has in an earlier form.
+        (
+            "M147 M148 M223",
+            settled(
+                "
+                set @v cds c=9; lds l=1; rds r=9
+                set cds b=1
+                < cds changed a=1 b=1
+                > cds
+                set cds b=bad
+                < cds changed a=1 b=bad
+                assign 1 v
+                <
+                > cds nack
+                < cds changed a=1 c=9
+                > cds
+                < rds changed r=9
+                > rds r
+                < cds changed c=9
+                > cds
+                <
+                ",
+            ),
+        ),
+        (
+            "M147 M148 M223",
+            String::from(
+                "
+                set cds a=1; rds r=1
+                set @v cds c=9; rds r=9
+                > cds a bad c
+                < cds first a=1
+                > cds a bad c
+                > rds r
+                < rds first r=1
+                > rds r
+                set cds bad=1
+                < cds changed a=1 bad=1
+                assign 1 v
+                <
+                > cds nack a bad c
+                < cds changed a=1 c=9
+                > cds a bad c
+                < rds changed r=9
+                > rds r
+                < cds changed c=9
+                > cds a bad c
+                <
+                ",
+            ),
+        ),
+    ]);
+}
+
 /// What it was sent in the other view it may have to ask for the endpoints of yet.
 #[test]
 fn a_moved_client_is_waited_for_with_what_it_was_sent_before() {
