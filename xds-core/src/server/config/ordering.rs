@@ -60,10 +60,10 @@ pub enum OrderingPolicy {
 ///   contents stay that the resources had there last, also if it has not been sent them yet.
 /// - An incremental client that asks once more for a resource that was deleted is told at once that it is
 ///   gone, unless other resources of the type that wait are due at the same time.
-/// - In full state what is deleted is served until that may be told, also to who has rejected it: such a
-///   client rejects each state meanwhile. Under [`OnStuck::Hold`] that lasts until the resource is set
-///   to what it accepts, or its stream ends. What a client rejects that has come to see another view is not served
-///   there: under that policy it may lose what it has of it from before.
+/// - In full state what is deleted is served until that may be told, to who has rejected it as it was at last as the
+///   client has accepted it before. Where that is forgotten, such a client rejects each state meanwhile; under
+///   [`OnStuck::Hold`] that lasts until the resource is set to what it accepts, or its stream ends. What a client rejects
+///   that has come to see another view is not served there: under that policy it may lose what it has of it from before.
 /// - News that something is gone which an incremental client has rejected counts as accepted with the next
 ///   response that it accepts after a change. It is not told again, so that a client which goes on using a route that
 ///   it was told is gone loses the clusters of that route.

@@ -1,11 +1,16 @@
-//! What a client has of the view that it saw before, while that lingers (M147, M223).
+//! What a client has of what lingers, where that is something else than was deleted (M147, M148, M223).
 //!
-//! In full state what lingers is repeated, and the view that the client sees now may never have had it. So the
-//! session brings it along. It goes with the edge that says that it lingers.
+//! In full state what lingers is repeated. The view that the client sees now may never have had it; or it was rejected
+//! as it was at last, and the client has it as it was before. So the session brings it along. It goes with the edge that
+//! says that it lingers.
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, vec::Vec};
 
-use super::{Session, Turn, edge::Edge, window::Answer};
+use super::{
+    Session, Turn,
+    edge::{Chain, Edge},
+    window::Answer,
+};
 use crate::{
     server::store::{body::Payload, history::Stamp},
     slab::Slot,
@@ -143,6 +148,30 @@ impl Turn<'_> {
             None => self.arena.ghosts.was_set_after(resource.stamp, accepted),
         };
         is_newer && self.session.lingers_for_ever()
+    }
+
+    /// What lingers, and was rejected as it was at last, is served as the client has accepted it before: repeated, it
+    /// would be rejected for ever with everything beside it (M148). Costs what lingers.
+    pub(super) fn serve_as_accepted(&mut self) {
+        if !self.session.needs_ghosts(self.arena) {
+            return;
+        }
+        let Some((_, accepted)) = self.accepted_before_rejection() else { return };
+        let mut served = Vec::new();
+        let mut slot = self.session.due.withheld().first();
+        while let Some(edge) = self.edges.at(slot) {
+            if let Some(resource) = self.arena.at(edge.resource)
+                && self.session.brought(edge.resource, resource.stamp).is_none()
+                && let Some(payload) = self.arena.as_it_was(resource, accepted)
+            {
+                let carried = Carried { payload: payload.clone(), unproven: None };
+                served.push((edge.resource, Item { stamp: resource.stamp, carried }));
+            }
+            slot = self.edges.next(Chain::Due, slot);
+        }
+        if !served.is_empty() {
+            self.session.rare_mut().brought.items.extend(served);
+        }
     }
 
     /// Up to where the client has accepted a full state of everything, if it rejected the next one.

@@ -83,6 +83,7 @@ impl Turn<'_> {
             wildcard.told = clock;
         }
         self.session.with_rare(|rare| rare.telling = None);
+        self.serve_as_accepted();
     }
 
     /// The client says that it has what is gone. That may have to wait like any deletion.

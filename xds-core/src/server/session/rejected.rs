@@ -187,6 +187,7 @@ impl Turn<'_> {
             return;
         }
         self.release_what_was_never_accepted();
+        self.serve_as_accepted();
         // What is to be sent yet will be answered.
         if self.session.has_additions(self.arena) {
             return;

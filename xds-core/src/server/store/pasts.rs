@@ -14,15 +14,15 @@ use super::{
 };
 use crate::text::ResourceName;
 
-/// Earlier contents of resources that name endpoints, by when they ceased to be.
+/// Earlier contents of resources, by when they ceased to be.
 #[derive(Debug, Default)]
 pub(super) struct Pasts(BTreeMap<(ResourceName, Stamp), Past>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Past {
     /// When it was set.
     set: Stamp,
-    hash: ContentHash,
+    payload: Payload,
 }
 
 /// Which resources a full state had.
@@ -68,25 +68,35 @@ impl Pasts {
         let after = (name.clone(), shot.at.next());
         let next = self.0.range(after.clone()..).next().filter(|((of, _), _)| of == name);
         if let Some((_, past)) = next.filter(|(_, past)| past.set <= shot.at) {
-            return Some(past.hash);
+            return Some(past.payload.hash);
         }
         let last = self.0.range(..after).next_back();
         let last = last.filter(|((of, end), _)| of == name && shot.lingering.contains(end));
-        last.map(|(_, past)| past.hash)
+        last.map(|(_, past)| past.payload.hash)
     }
 }
 
 impl Ghosts {
     /// The resource is not like that any more.
     pub(super) fn keep_past(&mut self, resource: &Resource, payload: &Payload, now: Stamp) {
-        if self.are_needed() && !resource.needs.names(&resource.name).is_empty() {
-            let past = Past { set: resource.stamp, hash: payload.hash };
+        if self.are_needed() {
+            let past = Past { set: resource.stamp, payload: payload.clone() };
             self.pasts.0.insert((resource.name.clone(), now), past);
         }
     }
 }
 
 impl Arena {
+    /// What a resource was at a position that was deleted after it had changed, as far as that is known.
+    pub(crate) fn as_it_was(&self, resource: &Resource, position: Stamp) -> Option<&Payload> {
+        if !self.ghosts.was_set_after(resource.stamp, position) {
+            return None;
+        }
+        let after = (resource.name.clone(), position.next());
+        let ((name, _), past) = self.ghosts.pasts.0.range(after..).next()?;
+        (*name == resource.name && past.set <= position).then_some(&past.payload)
+    }
+
     /// Whether a full state had the resource just as it is, as far as that is known. Asked of clusters that
     /// name endpoints.
     pub(crate) fn had_as_it_is(&self, shot: &Shot, resource: &Resource) -> bool {

@@ -37,6 +37,84 @@ fn a_step_that_is_rejected_or_not_answered_is_reported_and_held() {
     println!("covers: M148");
 }
 
+/// What was rejected as it was at last, and is deleted, is served as the client has it until that may be told: repeated,
+/// it would be rejected for ever with everything beside it.
+#[test]
+fn what_was_rejected_and_is_deleted_holds_up_nothing() {
+    run(&[
+        (
+            "M147 M148",
+            settled(
+                "
+                set cds b=1
+                < cds changed a=1 b=1
+                > cds
+                set cds b=bad
+                < cds changed a=1 b=bad
+                > cds nack
+                set cds -b a=2; rds r=2
+                < cds changed a=2 b=1
+                > cds
+                < rds changed r=2
+                > rds r
+                < cds changed a=2
+                > cds
+                <
+                ",
+            ),
+        ),
+        // Also if it is deleted before the answer comes.
+        (
+            "M147 M148",
+            settled(
+                "
+                set cds b=1
+                < cds changed a=1 b=1
+                > cds
+                set cds b=bad
+                < cds changed a=1 b=bad
+                set cds -b a=2; rds r=2
+                <
+                > cds nack
+                < cds changed a=2 b=1
+                > cds
+                < rds changed r=2
+                > rds r
+                < cds changed a=2
+                > cds
+                <
+                ",
+            ),
+        ),
+        (
+            "M147 M148",
+            String::from(
+                "
+                set cds a=1 b=1; rds r=1
+                > cds a b
+                < cds first a=1 b=1
+                > cds a b
+                > rds r
+                < rds first r=1
+                > rds r
+                set cds b=bad
+                < cds changed a=1 b=bad
+                set cds -b a=2; rds r=2
+                <
+                > cds nack a b
+                < cds changed a=2 b=1
+                > cds a b
+                < rds changed r=2
+                > rds r
+                < cds changed a=2
+                > cds a b
+                <
+                ",
+            ),
+        ),
+    ]);
+}
+
 #[test]
 fn or_it_goes_on() {
     let mut rig = Rig::new(gated(|policy| policy.on_stuck = OnStuck::Continue));

@@ -204,7 +204,7 @@ fn the_deletion_of_what_every_response_with_it_was_rejected_for_waits_for_nothin
                 < lds changed l=2
                 ",
             ),
-            // What it had by name before, it may have yet.
+            // What it had by name before, it may have yet, and is served as it has it.
             (
                 "M147 M148",
                 "
@@ -220,7 +220,7 @@ fn the_deletion_of_what_every_response_with_it_was_rejected_for_waits_for_nothin
                 < cds resubscribed a=1 b=bad
                 > cds nack *
                 set cds -b c=1; lds l=2
-                < cds changed a=1 b=bad c=1
+                < cds changed a=1 b=1 c=1
                 ",
             ),
             // If it rejected the news, or has it from everything, it may have it yet.
