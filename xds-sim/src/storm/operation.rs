@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xds_core::{WatchId, server::StatusCode};
+use xds_core::{WatchId, server::StatusCode, types};
 
 use crate::{
     Situation, Toy,
@@ -326,10 +326,12 @@ impl Operation {
 /// set anew. Errors of the resource itself stay. A client that refuses responses whole may also lack good
 /// resources that once came beside a bad one: they come again when something changes (M107), and where the
 /// bad one was deleted from a type whose deletions nobody is told of, only when they change themselves. And what
-/// has come again in vain may hold up others until it changes (M148). Where nothing was ever to be refused, what is good
-/// stays as it is: what was lost on the way has to come without being said anew (IL1).
+/// has come again in vain may hold up others until it changes (M148). So may what is gone of the types of which a full
+/// state is sent, where it was rejected and a step waits for ever: it lasts until it is set to what is accepted, as
+/// `AckGated` says. Where nothing was ever to be refused, what is good stays as it is: what was lost on the way has to
+/// come without being said anew (IL1).
 pub(super) fn make_good(world: &mut World) {
-    let options = world.options();
+    let options = world.options().clone();
     let can_be_refused = options.can_be_invalid() || !options.lies.spare_clients();
     let holds = options.order == Order::OnlyAfterAcks;
     let is_whole = can_be_refused && (holds || options.profile == ProfileName::Envoy);
@@ -340,7 +342,11 @@ pub(super) fn make_good(world: &mut World) {
             is_whole || ttl.is_some() || will_pass || Toy::is_refused(bytes, world.options())
         };
         let due = world.truth()[kind].iter().filter(is_due);
-        let due: Vec<Text> = due.map(|(name, _)| name.clone()).collect();
+        let mut due: Vec<Text> = due.map(|(name, _)| name.clone()).collect();
+        if holds && is_whole && types::is_full_state_in_sotw(world.types()[kind].as_str()) {
+            let names = (0..options.names).map(|number| Text::from(world.name(kind, number)));
+            due.extend(names.filter(|name| !world.truth()[kind].contains_key(name)));
+        }
         for name in due {
             match world.truth_beside(kind, &name).ttl.filter(|ttl| *ttl >= LASTING_TTL) {
                 Some(ttl) => world.set_for(kind, &name, "good", ttl),
