@@ -170,8 +170,7 @@ impl Client {
             let subscription = known.interest.subscriptions.at(slot)?;
             let entry = known.cache.get(subscription.entry)?;
             let is_wanted = subscription.is_wanted_in(server.serves.of(type_index));
-            let is_lacking = matches!(entry.state, EntryState::Requested | EntryState::Nacked);
-            Some(is_wanted && is_lacking && entry.bytes.is_none())
+            Some(is_wanted && entry.bytes.is_none())
         };
         // Who polls is answered when the version that it states is not the newest: there may be a newest one
         // of all that it names, and yet it has nothing of a name that it let go of, or never had.
