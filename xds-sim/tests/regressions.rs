@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 52] = [
+const MENDED: [(&str, &str, &str); 54] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -269,6 +269,16 @@ const MENDED: [(&str, &str, &str); 52] = [
         "a stream waits while an attempt for another one of the same server is under way (IL3, the rule was wrong)",
         "streams=PerType types=2 names=6 operations=20 actions={watch-all,watch-again,delete,set-bad,empty,watch-many} faults={starve,wake-for-nothing,end,refuse,hang,half-open}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAEAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEADwAAAAMBBwAAAAAAAQkMAAAAAAEADgAABQABCAAAAAAAAQw",
+    ),
+    (
+        "who polls states no version for what has not come in its time and is taken up again (IL1)",
+        "streams=PerType types=2 profile=Envoy operations=20 transport=Polls actions={unwatch} faults={other-replica}",
+        "AAEAAQABAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAQEAAQAAAAEAAAEAAAAAAAABAAUAAAAAAQYEAAAAEAEHAAAB",
+    ),
+    (
+        "what was rejected and is deleted lingers as it was accepted before (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,delete,set-bad}",
+        "AAEAAAAAAAABAAAAAAEAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAIBAAEACAACAQABAAEAAAEAAQAIAAABAAEACAAAAAABAAcAAAE",
     ),
 ];
 
