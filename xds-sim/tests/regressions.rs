@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 54] = [
+const MENDED: [(&str, &str, &str); 55] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -279,6 +279,11 @@ const MENDED: [(&str, &str, &str); 54] = [
         "what was rejected and is deleted lingers as it was accepted before (IL1)",
         "types=3 operations=20 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,delete,set-bad}",
         "AAEAAAAAAAABAAAAAAEAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAIBAAEACAACAQABAAEAAAEAAQAIAAABAAEACAAAAAABAAcAAAE",
+    ),
+    (
+        "what was rejected is shown to be so behind a heartbeat that is accepted (IS30, the rule was wrong)",
+        "types=2 operations=20 actions={empty,watch-when-told,set-for-a-while}",
+        "AAABAAAAAAAAAQABAAAAAAEABQABABYBAAYAAQEAAQQGAAEAGAEGAAAAAAABAAQAAQ",
     ),
 ];
 

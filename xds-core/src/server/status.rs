@@ -22,6 +22,9 @@ pub enum Interest {
 }
 
 /// How far one stream is with one type (M233).
+///
+/// A heartbeat, which only renews the time of what the client has, counts as a response that is on its way, but that it
+/// is accepted says nothing of what was rejected before: what was [`Nacked`](Self::Nacked) is so still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SyncState {
@@ -31,7 +34,7 @@ pub enum SyncState {
     Sent,
     /// The newest response was accepted.
     Acked,
-    /// The newest response was rejected.
+    /// The newest response that was no heartbeat was rejected.
     Nacked,
 }
 

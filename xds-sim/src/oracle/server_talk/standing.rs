@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use xds_core::{Version, server::SyncState};
+use xds_core::Version;
 
 use super::{
     ServerTalk,
@@ -84,16 +84,12 @@ impl ServerTalk {
             for shown in server.status().filter(|shown| shown.stream == stream) {
                 let kind = world.types().iter().position(|known| known == shown.type_url);
                 let Some(talk) = kind.and_then(|kind| talks.get(kind)) else { continue };
-                let expected = match (talk.has_responded, talk.is_answered, talk.is_rejected) {
-                    (false, ..) => continue, // It may take a client to have what it says to have.
-                    (true, false, _) => SyncState::Sent,
-                    (true, true, false) => SyncState::Acked,
-                    (true, true, true) => SyncState::Nacked,
-                };
+                // It may take a client to have what it says to have before it has said anything.
+                let Some(expected) = talk.state() else { continue };
                 let version = |version: &Option<Version>| {
                     version.as_ref().map(|it| Text::from(it.as_str())).unwrap_or_default()
                 };
-                let is_so = shown.state == expected
+                let is_so = talk.may_show(shown.state)
                     && version(&shown.sent_version) == talk.versions.0
                     && (talk.versions.1.is_empty()
                         || version(&shown.acked_version) == talk.versions.1);
@@ -107,7 +103,9 @@ impl ServerTalk {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use xds_core::server::SyncState;
+
+    use super::{super::talk::Talk, *};
     use crate::{
         options::Options,
         oracle::testing::{judgement, judgement_with},
@@ -165,6 +163,19 @@ mod tests {
             oracle.status(world, report);
         });
         assert_eq!(found, Some("IS30"));
+        println!("covers: IS30");
+    }
+
+    #[test]
+    fn what_was_rejected_may_be_shown_as_such_behind_an_accepted_heartbeat_only() {
+        let mut talk = Talk::default();
+        (talk.has_responded, talk.is_answered, talk.was_rejected) = (true, true, true);
+        assert!(!talk.may_show(SyncState::Nacked), "the newest response said it anew");
+        talk.beating = vec!["r0".into()];
+        assert!(talk.may_show(SyncState::Nacked) && talk.may_show(SyncState::Acked));
+        assert!(!talk.may_show(SyncState::Sent), "it was answered");
+        talk.was_rejected = false;
+        assert!(!talk.may_show(SyncState::Nacked), "nothing was ever rejected");
         println!("covers: IS30");
     }
 

@@ -6,7 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use xds_core::{Time, server::StatusCode};
+use xds_core::{
+    Time,
+    server::{StatusCode, SyncState},
+};
 
 use super::rules::{
     ANSWERED, COUNTED, ERRORS, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
@@ -110,6 +113,24 @@ pub(in crate::oracle) fn renews(response: &Response) -> bool {
 }
 
 impl Talk {
+    /// How the newest response was answered, if there was any.
+    pub(super) fn state(&self) -> Option<SyncState> {
+        self.has_responded.then_some(match (self.is_answered, self.is_rejected) {
+            (false, _) => SyncState::Sent,
+            (true, false) => SyncState::Acked,
+            (true, true) => SyncState::Nacked,
+        })
+    }
+
+    /// Whether its server may show that: what it shows is how the newest response was answered, but that a heartbeat is
+    /// accepted says nothing of what was rejected before it.
+    pub(super) fn may_show(&self, shown: SyncState) -> bool {
+        let is_of_before = self.was_rejected && !self.beating.is_empty();
+        self.state().is_none_or(|it| {
+            it == shown || (is_of_before && (it, shown) == (SyncState::Acked, SyncState::Nacked))
+        })
+    }
+
     /// A request arrives, of a client that says to have these.
     pub(super) fn hear(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
         let is_whole = matches!(request.names, Names::Whole(_));
