@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 55] = [
+const MENDED: [(&str, &str, &str); 58] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -284,6 +284,21 @@ const MENDED: [(&str, &str, &str); 55] = [
         "what was rejected is shown to be so behind a heartbeat that is accepted (IS30, the rule was wrong)",
         "types=2 operations=20 actions={empty,watch-when-told,set-for-a-while}",
         "AAABAAAAAAAAAQABAAAAAAEABQABABYBAAYAAQEAAQQGAAEAGAEGAAAAAAABAAQAAQ",
+    ),
+    (
+        "a rejected resource that went without a word while a heartbeat was on its way holds up nothing (IL1)",
+        "types=3 latency=300ms operations=20 order=OnlyAfterAcks actions={watch-all,watch-again,delete,set-bad,storm,empty,watch-when-told,set-for-a-while} faults={wake-for-nothing,reset,end}",
+        "AAEAAAAAAAAAAQAAAAIAAAEADQAAAAABAAoAAQAEAQULAAEAAAEICwABARgBBgkAAQ",
+    ),
+    (
+        "what was rejected and is told to be gone holds up nothing once that is accepted (IL1)",
+        "servers=3 variant=delta types=3 names=3 operations=80 order=OnlyAfterAcks actions={watch-all,unwatch,watch-again,delete,set-back,storm,empty,set-for-a-while,set-error,watch-glob,set-privileged} faults={wake-for-nothing,refuse,half-open,block-responses,restart-server,lag,hang-up,late-timers,narrow,clog}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABAABAAABAAAAAAAAAQAAAAAAAAEAAwAAAAABAAAAAAAAAQADAAAAAAEAAwAAAAABAAMAAAAAAQADAAAAAAEAAwAAAAABAAMAAAAAAQAAAAAAAAEAAwAAAAABAAMAAAAAAQAAAAAAAAEAAwAAAAABAAMAAAAAAQAAAAAAAAEAAAAAAAABAAcAAAEaIAUQAAABFRoFFQAAAgIRCRMAAQIZHwMLAAABCiQAEQAAAB8CCggAAQAYAgoAAAACGTILEwABAgMFDAgAAgIaCggBAAABPAwKDwACAgggABEAAQEcHAwCAAIALDgDAQACAh4GCQAAAAEWEgYBAAECHhkDAgAAAQwDAwkAAAE9OQwMAAIACxgKAAACAiQ9CBcAAQAnKwUGAAIBIRUGEgAAARsJAwsAAQELMgAVAAABOCwBDQACAD4RAQEAAAIrPAQXAAICLCQFBQACAQoWBgQAAgAkKQcWAAEBGRkMDAABAg0eAhgAAAI4HwYKAAEAKS8BDgABABUCBxgAAgA2CQUQAAABICQECgABAQcAAQ",
+    ),
+    (
+        "the same, where another one is renewed again and again (IL1)",
+        "types=3 names=3 latency=300ms operations=80 order=OnlyAfterAcks actions={watch-all,watch-again,set-back,storm,empty,slow-watcher,watch-when-told,set-for-a-while} faults={starve,refuse,restart-server,lag,slow,narrow,clog}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAADQoPAAICMDgICwACAgYVDAcAAAArHwsJAAIBPSQMEAAAAgQqAwwAAgAsJQMDAAECHQ0DBAABARUoBQ0AAQI6AwgFAAEAKjoDAQACAQUCAQwAAgAkKwEEAAEBFwoGEgAAACAPAwAAAgIuOgwGAAIANyYGDwABAAQUBgsAAQIAMQsLAAEAPw8DCgAAABEhBREAAgIrFAIFAAEBPgQJEgACATUsAQwAAQIdOQAEAAICFDMIBQAAAS0eAxEAAAI6MQMKAAACDBYICAAB",
     ),
 ];
 

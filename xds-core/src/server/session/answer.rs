@@ -86,6 +86,13 @@ pub(super) enum Reading {
     Bogus,
 }
 
+impl Reading {
+    /// Whether the client says of a response what it makes of it.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self, Self::Ack(_) | Self::Nack(..))
+    }
+}
+
 impl Turn<'_> {
     /// Takes one request of the session's type. `rejection` is its `error_detail`, if it has one.
     pub(crate) fn handle_request(

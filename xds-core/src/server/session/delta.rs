@@ -55,8 +55,7 @@ impl Turn<'_> {
         around: &mut Surroundings<'_>,
     ) -> Asked {
         let is_first = self.session.round == 0;
-        let is_rejection = rejection.is_some();
-        self.take_answer(request, rejection, around);
+        let reading = self.take_answer(request, rejection, around);
         self.session.round = self.session.round.wrapping_add(1);
         if request.spelling == Spelling::Locators {
             self.session.spelling = Spelling::Locators;
@@ -94,7 +93,7 @@ impl Turn<'_> {
         if self.session.interest() != before || is_first {
             self.observe_interest(around);
         }
-        if changes > 0 || is_rejection {
+        if changes > 0 || reading.is_answer() {
             self.forgive();
         }
         if changes > 0 || is_first { Asked::Something } else { Asked::Nothing }

@@ -40,7 +40,8 @@ impl Turn<'_> {
         {
             self.observe_refusal(request, rejection, around);
         }
-        if let Reading::Stale | Reading::Bogus = self.take_answer(request, rejection, around) {
+        let reading = self.take_answer(request, rejection, around);
+        if let Reading::Stale | Reading::Bogus = reading {
             return Asked::Nothing;
         }
         let asked = match self.replace_names(request.names()) {
@@ -51,7 +52,7 @@ impl Turn<'_> {
         if asked == Asked::Something {
             self.observe_interest(around);
         }
-        if asked == Asked::Something || is_rejection {
+        if asked == Asked::Something || reading.is_answer() {
             self.forgive();
             self.recover_full_state();
         }

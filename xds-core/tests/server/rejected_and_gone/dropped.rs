@@ -153,6 +153,59 @@ fn a_rejected_resource_that_went_without_a_word_holds_up_nothing() {
     );
 }
 
+/// Also if it goes while another response is on its way.
+#[test]
+fn a_rejected_resource_that_goes_before_the_next_answer_holds_up_nothing() {
+    run_all_with(
+        &gated(),
+        &[
+            (
+                "M148 M77",
+                "
+                set lds l=1; eds e~10s=1
+                t> lds l
+                t< lds first l=1
+                t> lds l
+                t> eds e f
+                t< eds first e~10s=1
+                t> eds e f
+                set eds f=bad
+                t< eds changed f=bad
+                t> eds nack e f
+                set lds l=2
+                wait 5s
+                t< eds heartbeat e~10s
+                set eds -e -f
+                t<
+                t> eds e f
+                t< lds changed l=2
+                ",
+            ),
+            (
+                "M148",
+                "
+                set lds l=1; eds b=1 e=1
+                d> lds +l
+                d< lds first l=1
+                d> lds ack
+                d> eds +*
+                d< eds first b=1 e=1
+                d> eds ack
+                set eds b=bad -e
+                d< eds changed b=bad -e
+                d> eds nack
+                set eds -b
+                d< eds changed -b
+                set lds l=2
+                d<
+                d> eds ack
+                d< lds changed l=2
+                ",
+            ),
+        ],
+    );
+}
+
 /// Whoever looks for the one that is rejected looks no further either.
 #[test]
 fn a_culprit_that_is_dropped_holds_up_nothing() {
