@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 58] = [
+const MENDED: [(&str, &str, &str); 66] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -299,6 +299,46 @@ const MENDED: [(&str, &str, &str); 58] = [
         "the same, where another one is renewed again and again (IL1)",
         "types=3 names=3 latency=300ms operations=80 order=OnlyAfterAcks actions={watch-all,watch-again,set-back,storm,empty,slow-watcher,watch-when-told,set-for-a-while} faults={starve,refuse,restart-server,lag,slow,narrow,clog}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAADQoPAAICMDgICwACAgYVDAcAAAArHwsJAAIBPSQMEAAAAgQqAwwAAgAsJQMDAAECHQ0DBAABARUoBQ0AAQI6AwgFAAEAKjoDAQACAQUCAQwAAgAkKwEEAAEBFwoGEgAAACAPAwAAAgIuOgwGAAIANyYGDwABAAQUBgsAAQIAMQsLAAEAPw8DCgAAABEhBREAAgIrFAIFAAEBPgQJEgACATUsAQwAAQIdOQAEAAICFDMIBQAAAS0eAxEAAAI6MQMKAAACDBYICAAB",
+    ),
+    (
+        "what a client that was moved before it was sent anything rejects is not repeated in the next view (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={watch-all,unwatch,set-bad,set-back,empty,watch-when-told,set-for-a-while,set-error,move}",
+        "AAEAAAAAAAABAAAAAgAAAQADAAIAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEADAAAAAABAAQAAAAAAQAKAAABGAEADAAAAAABAwEAAAAAAQAM",
+    ),
+    (
+        "what a client rejects that has accepted nothing of the view that it is moved from is not repeated (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={unwatch,watch-again,delete,set-bad,set-back,slow-watcher,set-for-a-while,set-error,move}",
+        "AAEAAAAAAAABAAMAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEADAAAAAABAAAAAgAAAQAHAAABAAEAAAAAAQABAwwAAAAAAQADAAIAAAEDDA",
+    ),
+    (
+        "the same, if it has rejected that before (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={watch-all,delete,set-bad,empty,slow-watcher,watch-when-told,set-for-a-while,set-error,move}",
+        "AAEAAAAAAAABAAEAAgAAAQAAAAAAAAEAAwAAAAABAAAAAAAAAQAAAAAAAAEADAAAAAABAAQAAAAAAQAKAAABGAEADAAAAAABAAAAAgAAAQQM",
+    ),
+    (
+        "the same, by name (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={watch-again,delete,set-bad,set-back,set-error,move}",
+        "AAEAAAACAAABAAAAAAEAAQAAAAAAAAEAAQAAAAABAAAAAAAAAQAAAAAAAAEACQAAAAABAAkAAAAAAQAGAAABAAEAAwACAAABBAk",
+    ),
+    (
+        "the same, after several moves (IL1)",
+        "types=3 operations=80 order=OnlyAfterAcks views=2 actions={watch-again,set-bad,watch-when-told,set-for-a-while,move} faults={block-responses}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACAAAAAABAAgAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACAAAAAABAAgAAAAAAQAIAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABQAAAQABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAA4HAQACAA4SBgAAAAADIQEIAAIBIjoKAAAAACMqCQAAAgE3AQcJAAABID4CAAACADg6CgcAAAA-FQQIAAEAMi4MCAABAQ44BQAAAQA0BwUAAAABGSQDBwACADoRAgIAAgAJMgEDAAEBAQgECAACACoICgk",
+    ),
+    (
+        "the same, of who has never accepted anything (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={watch-all,unwatch,watch-again,set-bad,storm,set-for-a-while,move}",
+        "AAEAAAACAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACgAAAAABAAcAAAAAAQABAAIAAAEABAAAAAABAAoAAAAAAQAHAAABAAEECg",
+    ),
+    (
+        "the same, seen again",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={unwatch,watch-again,delete,set-bad,storm,empty,slow-watcher,move}",
+        "AAEAAAAAAAABAAAAAAEAAQAAAAAAAAEAAQAAAAABAAAAAAAAAQAAAAAAAAEACwAAAAABAAAAAgAAAQMHAAABAAEDCwAAAAABAAs",
+    ),
+    (
+        "what a client rejects that has come back with something is not repeated in the next view (IL1)",
+        "types=3 operations=20 order=OnlyAfterAcks views=2 actions={set-bad,watch-when-told,set-for-a-while,set-error,move,watch-many} faults={wake-for-nothing,reset}",
+        "AAEAAQAAAAABAAAAAgAAAQAAAAAAAAEAAAAAAAABAAAAAAEAAQABAAIAAAEABAAAAQABAAsAAAAAAQcI",
     ),
 ];
 

@@ -62,16 +62,17 @@ pub enum OrderingPolicy {
 ///   gone, unless other resources of the type that wait are due at the same time.
 /// - In full state what is deleted is served until that may be told, to who has rejected it as it was at last as the
 ///   client has accepted it before. Where that is forgotten, such a client rejects each state meanwhile; under
-///   [`OnStuck::Hold`] that lasts until the resource is set to what it accepts, or its stream ends. What a client rejects
-///   that has come to see another view is not served there: under that policy it may lose what it has of it from before.
+///   [`OnStuck::Hold`] that lasts until the resource is set to what it accepts, or its stream ends. The same is served to
+///   who comes to see another view. Where it is not known what the client has accepted, as of one that came with something
+///   from an earlier stream and has accepted nothing since, under that policy it may lose by such a move what it has.
 /// - News that something is gone which an incremental client has rejected counts as accepted with the next
 ///   response that it accepts after a change. It is not told again, so that a client which goes on using a route that
 ///   it was told is gone loses the clusters of that route.
 /// - A client that rejects the same endpoints, routes or other resources that it names twice, and accepts others
 ///   of the type in between, is taken to have them: routes to a cluster go out that it may have no endpoints for.
 /// - A client that is moved to a view that has what it was sent before, and rejects that afterwards, is taken to have
-///   it. Of a moved client that rejects a resource, which is then deleted, it is not known that it may have one
-///   of that name from before.
+///   it. Of a moved incremental client that rejects a resource, which is then deleted, it is not known that it
+///   may have one of that name from before.
 /// - At most [`deletions_per_type`](super::ServerLimits::deletions_per_type) deleted resources of a type
 ///   stay; of more, the oldest go at once. As many earlier contents of clusters are remembered, to know which
 ///   ones a state-of-the-world client takes as new and asks for the endpoints of; of more, it is waited for in

@@ -180,7 +180,8 @@ impl Turn<'_> {
 
     fn on_ack(&mut self, sent: Sent, request: &Request<'_>, around: &mut Surroundings<'_>) {
         let verdict = self.session.settle(sent, Answer::Ack, around.now);
-        self.session.note_answer_for_brought(sent.nonce.get(), Answer::Ack);
+        self.note_answer_for_brought(sent.nonce.get(), Answer::Ack);
+        self.note_answer_to_what_it_had(sent.nonce.get(), Answer::Ack);
         if sent.purpose == Purpose::Content {
             around.accepted = Some((sent.from, sent.to));
             self.settle_suspects(sent);
@@ -230,7 +231,8 @@ impl Turn<'_> {
         around: &mut Surroundings<'_>,
     ) {
         self.session.settle(sent, Answer::Nack, around.now);
-        self.session.note_answer_for_brought(sent.nonce.get(), Answer::Nack);
+        self.note_answer_for_brought(sent.nonce.get(), Answer::Nack);
+        self.note_answer_to_what_it_had(sent.nonce.get(), Answer::Nack);
         self.note_refused(sent);
         self.session.counts.nacks.add_one();
         self.session.keep_error(rejection.message.clone());

@@ -9,6 +9,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 use super::{
     Session, Turn,
     edge::{Chain, Edge},
+    forms::Form,
     window::Answer,
 };
 use crate::{
@@ -22,23 +23,30 @@ pub(super) struct Brought {
     items: BTreeMap<Slot, Item>,
     /// When the client was moved.
     at: Stamp,
-    /// The newest response that was rejected since.
-    rejected: u64,
 }
 
 #[derive(Debug)]
 struct Item {
     /// When the name was last set or deleted by then: what has become of it since counts instead.
     stamp: Stamp,
-    carried: Carried,
+    /// Nothing if the client has it in no form that it is known to have accepted: with it everything would be rejected.
+    carried: Option<Carried>,
 }
 
 /// What a client takes along to another view.
 #[derive(Clone, Debug)]
 pub(super) struct Carried {
     payload: Payload,
-    /// The nonce of the response whose answer says whether the client has it in any form, unless it is known to.
-    unproven: Option<u64>,
+    proof: Proof,
+}
+
+/// Whether the client has accepted what was brought along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    /// It has accepted it, for all that is known.
+    Given,
+    /// Its answer to the response of this nonce will tell.
+    Awaited(u64),
 }
 
 impl Brought {
@@ -48,39 +56,22 @@ impl Brought {
 }
 
 impl Session {
-    /// What was brought along under a name that was last set or deleted at this position.
-    pub(super) fn brought(&self, resource: Slot, stamp: Stamp) -> Option<&Payload> {
-        Some(&self.carried(resource, stamp)?.payload)
+    /// What was brought along under a name that was last set or deleted at this position; nothing of it if the client
+    /// does not have it in any form.
+    pub(super) fn brought(&self, resource: Slot, stamp: Stamp) -> Option<Option<&Payload>> {
+        let item = self.item(resource).filter(|item| item.stamp == stamp)?;
+        Some(item.carried.as_ref().map(|carried| &carried.payload))
     }
 
-    fn carried(&self, resource: Slot, stamp: Stamp) -> Option<&Carried> {
-        let brought = &self.rare.as_deref()?.brought;
-        let item = brought.items.get(&resource).filter(|item| item.stamp == stamp)?;
-        Some(&item.carried)
+    /// What was brought along and had lingered at a position, whatever has become of the name since.
+    pub(super) fn lingered_at(&self, resource: Slot, position: Stamp) -> Option<&Payload> {
+        let item = self.item(resource).filter(|item| item.stamp <= position)?;
+        let carried = item.carried.as_ref().filter(|carried| carried.proof == Proof::Given)?;
+        Some(&carried.payload)
     }
 
-    /// Whether what was brought along was first sent in a response that the client has rejected since: it has nothing
-    /// of it, and with it everything would be rejected.
-    pub(super) fn was_brought_in_vain(&self, resource: Slot) -> bool {
-        let Some(rare) = self.rare.as_deref() else { return false };
-        let item = rare.brought.items.get(&resource);
-        let unproven = item.and_then(|item| item.carried.unproven);
-        unproven.is_some_and(|nonce| nonce <= rare.brought.rejected)
-    }
-
-    /// The client has answered to a response: costs what was brought along.
-    pub(super) fn note_answer_for_brought(&mut self, nonce: u64, answer: Answer) {
-        if self.brought_at().is_none() {
-            return;
-        }
-        self.with_rare(|rare| match answer {
-            Answer::Nack => rare.brought.rejected = nonce,
-            _ => {
-                for item in rare.brought.items.values_mut() {
-                    item.carried.unproven.take_if(|unproven| *unproven <= nonce);
-                }
-            }
-        });
+    fn item(&self, resource: Slot) -> Option<&Item> {
+        self.rare.as_deref()?.brought.items.get(&resource)
     }
 
     /// When the client was moved, if it has anything from before.
@@ -100,71 +91,115 @@ impl Session {
 impl Turn<'_> {
     /// What the client has by an edge, and is to keep for a while should it see a view that does not have it. What
     /// it rejected, and has in no other form, is none of that: with it everything would be rejected.
-    pub(super) fn to_bring(&self, edge: &Edge) -> Option<Carried> {
+    pub(super) fn to_bring(
+        &self,
+        edge: &Edge,
+        accepted: &Form,
+        sent: Option<&(u64, Form)>,
+    ) -> Option<Carried> {
         let has_it = edge.sent != 0 && self.error_of(edge.resource).is_none();
-        if !has_it || !self.session.needs_ghosts(self.arena) {
-            return None;
-        }
-        let accepted = self.accepted_here();
-        let is_new = accepted.is_some_and(|(nonce, at)| {
-            edge.was_first_sent_after(nonce) || self.is_unaccepted_as_it_is(edge.resource, at)
-        });
-        if let Some(payload) = self.arena.payload(edge.resource) {
-            return self.carry(payload, is_new);
-        }
-        let stamp = self.arena.at(edge.resource)?.stamp;
-        match self.session.carried(edge.resource, stamp).filter(|_| edge.is_withheld()) {
-            Some(carried) => Some(carried.clone()),
-            None => self.carry(self.ghost(edge)?.1, is_new),
-        }
+        let newest = || match self.arena.payload(edge.resource) {
+            Some(payload) => Some(payload),
+            None => Some(self.ghost(edge)?.1),
+        };
+        has_it.then(|| self.carry(accepted, sent, newest))?
     }
 
     /// The same of what only a wildcard covers.
-    pub(super) fn covered_to_bring(&self, resource: Slot) -> Option<Carried> {
-        if !self.session.needs_ghosts(self.arena) {
-            return None;
-        }
-        let accepted = self.accepted_here();
-        let is_new = accepted.is_some_and(|(_, at)| {
-            self.arena.began_after(resource, at) || self.is_unaccepted_as_it_is(resource, at)
-        });
-        let deleted = || self.arena.ghosts.at(self.arena.at(resource)?.stamp);
-        self.carry(self.arena.payload(resource).or_else(deleted)?, is_new)
-    }
-
-    /// What the client has, or was sent first after what it accepted last, unless it has rejected that.
-    fn carry(&self, payload: &Payload, is_new: bool) -> Option<Carried> {
-        let is_refused = is_new && self.session.is_rejected() && !self.session.is_waiting();
-        let unproven = is_new.then(|| self.session.newest_nonce());
-        (!is_refused).then(|| Carried { payload: payload.clone(), unproven })
-    }
-
-    /// Whether a resource is as it was set, or was when it was deleted, after the client has accepted something last: to
-    /// repeat it might be to be rejected for ever.
-    fn is_unaccepted_as_it_is(&self, slot: Slot, accepted: Stamp) -> bool {
-        let Some(resource) = self.arena.at(slot) else { return false };
-        let is_newer = match resource.payload {
-            Some(_) => resource.stamp > accepted,
-            None => self.arena.ghosts.was_set_after(resource.stamp, accepted),
+    pub(super) fn covered_to_bring(
+        &self,
+        slot: Slot,
+        accepted: &Form,
+        sent: Option<&(u64, Form)>,
+    ) -> Option<Carried> {
+        let newest = || {
+            let resource = self.arena.at(slot)?;
+            resource.payload.as_ref().or_else(|| self.arena.ghosts.at(resource.stamp))
         };
-        is_newer && self.session.lingers_for_ever()
+        self.carry(accepted, sent, newest)
+    }
+
+    /// What the client has accepted last; or was sent since, until it answers. Where neither is known, the newest there is,
+    /// unless it might be rejected for ever.
+    fn carry<'p>(
+        &'p self,
+        accepted: &Form,
+        sent: Option<&(u64, Form)>,
+        newest: impl Fn() -> Option<&'p Payload>,
+    ) -> Option<Carried> {
+        let carried = |payload: &Payload, proof| Some(Carried { payload: payload.clone(), proof });
+        match (sent, accepted) {
+            (None, Form::This(payload)) => carried(payload, Proof::Given),
+            (None, Form::Unknown)
+                if self.session.is_rejected() && self.session.lingers_for_ever() =>
+            {
+                None
+            }
+            (None, Form::Unknown) => carried(newest()?, Proof::Given),
+            (Some((_, Form::This(payload))), accepted) if accepted.is(payload) => {
+                carried(payload, Proof::Given)
+            }
+            (Some((nonce, Form::This(payload))), _) => carried(payload, Proof::Awaited(*nonce)),
+            (Some((nonce, Form::Unknown)), _) => carried(newest()?, Proof::Awaited(*nonce)),
+            (None | Some((_, Form::Nothing)), _) => None,
+        }
+    }
+
+    /// The client has answered to a response: costs what was brought along.
+    pub(super) fn note_answer_for_brought(&mut self, nonce: u64, answer: Answer) {
+        let Some(rare) = self.session.rare.as_deref() else { return };
+        let is_awaited = |item: &Item| {
+            let proof = item.carried.as_ref().map(|carried| carried.proof);
+            matches!(proof, Some(Proof::Awaited(of)) if of <= nonce)
+        };
+        let items = rare.brought.items.iter().filter(|(_, item)| is_awaited(item));
+        let slots: Vec<Slot> = items.map(|(&slot, _)| slot).collect();
+        for slot in slots {
+            let form = match answer {
+                Answer::Nack => self.accepted_before(slot),
+                Answer::Ack | Answer::Pending | Answer::Overdue => Form::Unknown,
+            };
+            let is_rejected = answer == Answer::Nack && self.session.lingers_for_ever();
+            let Some(item) = self.session.rare_mut().brought.items.get_mut(&slot) else { continue };
+            match form {
+                Form::This(payload) => {
+                    item.carried = Some(Carried { payload, proof: Proof::Given })
+                }
+                Form::Nothing => item.carried = None,
+                Form::Unknown if is_rejected => item.carried = None,
+                Form::Unknown => item.carried.iter_mut().for_each(|it| it.proof = Proof::Given),
+            }
+        }
+    }
+
+    /// Whether what was brought along the client has in no form that could be repeated.
+    pub(super) fn was_brought_in_vain(&self, slot: Slot) -> bool {
+        let resource = self.arena.at(slot);
+        let brought = resource.and_then(|it| self.session.brought(slot, it.stamp));
+        brought.is_some_and(|payload| payload.is_none())
+    }
+
+    fn accepted_before(&self, slot: Slot) -> Form {
+        let edge = self.edges.find(self.slot, slot).and_then(|edge| self.edges.at(edge));
+        self.last_accepted(slot, edge)
     }
 
     /// What lingers, and was rejected as it was at last, is served as the client has accepted it before: repeated, it
     /// would be rejected for ever with everything beside it (M148). Costs what lingers.
     pub(super) fn serve_as_accepted(&mut self) {
-        if !self.session.needs_ghosts(self.arena) {
+        let is_rejected = self.session.is_rejected() && !self.session.is_waiting();
+        if !is_rejected || !self.session.needs_ghosts(self.arena) {
             return;
         }
-        let Some((_, accepted)) = self.accepted_before_rejection() else { return };
         let mut served = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
             if let Some(resource) = self.arena.at(edge.resource)
                 && self.session.brought(edge.resource, resource.stamp).is_none()
-                && let Some(payload) = self.arena.as_it_was(resource, accepted)
+                && let Form::This(payload) = self.last_accepted(edge.resource, Some(edge))
+                && self.ghost(edge).is_none_or(|(_, ghost)| ghost.hash != payload.hash)
             {
-                let carried = Carried { payload: payload.clone(), unproven: None };
+                let carried = Some(Carried { payload, proof: Proof::Given });
                 served.push((edge.resource, Item { stamp: resource.stamp, carried }));
             }
             slot = self.edges.next(Chain::Due, slot);
@@ -176,19 +211,17 @@ impl Turn<'_> {
 
     /// Up to where the client has accepted a full state of everything, if it rejected the next one.
     pub(super) fn unaccepted_state(&self) -> Option<Stamp> {
-        let (_, accepted) = self.accepted_before_rejection()?;
+        let is_rejected = self.session.is_rejected() && !self.session.is_waiting();
+        let (_, accepted) = self.accepted_here().filter(|_| is_rejected)?;
         self.sends_full_state().then_some(accepted)
     }
 
-    /// The response of this view that the client accepted last, and the position of that, if it rejected the next
-    /// one.
-    fn accepted_before_rejection(&self) -> Option<(u64, Stamp)> {
-        let is_rejected = self.session.is_rejected() && !self.session.is_waiting();
-        is_rejected.then(|| self.accepted_here())?
-    }
-
-    /// The client has this of the view before, and is not to be told yet that it is gone.
-    pub(super) fn bring(&mut self, edge: Slot, carried: Carried) {
+    /// The client has this of the view before, or nothing that could be repeated, and is not to be told yet that it
+    /// is gone.
+    pub(super) fn bring(&mut self, edge: Slot, carried: Option<Carried>) {
+        if !self.session.needs_ghosts(self.arena) {
+            return;
+        }
         let Some(edge) = self.edges.at(edge).filter(|edge| edge.is_withheld()) else { return };
         let Some(resource) = self.arena.at(edge.resource) else { return };
         let item = Item { stamp: resource.stamp, carried };

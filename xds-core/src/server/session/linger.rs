@@ -120,7 +120,7 @@ impl Turn<'_> {
     pub(super) fn ghost(&self, edge: &Edge) -> Option<(&ResourceName, &Payload)> {
         let resource = self.arena.at(edge.resource)?;
         let brought = self.session.brought(edge.resource, resource.stamp);
-        let payload = brought.or_else(|| self.arena.ghosts.at(resource.stamp))?;
+        let payload = brought.unwrap_or_else(|| self.arena.ghosts.at(resource.stamp))?;
         edge.is_withheld().then_some((&resource.name, payload))
     }
 

@@ -27,6 +27,7 @@ mod delta;
 mod due;
 pub(crate) mod edge;
 mod errors;
+mod forms;
 mod globs;
 mod grace;
 mod interest;

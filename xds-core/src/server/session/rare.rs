@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::num::NonZeroU64;
 
-use super::{brought::Brought, edge::Edge, isolate::Isolation, window::Sent};
+use super::{brought::Brought, edge::Edge, forms::Had, isolate::Isolation, window::Sent};
 use crate::{
     server::store::{history::Stamp, version::StatedVersion},
     slab::{Key, Slot},
@@ -38,6 +38,8 @@ pub(super) struct Rare {
     pub(super) lingering: u32,
     /// What of that is from another view.
     pub(super) brought: Brought,
+    /// What a client of full states has from the view before, until it has accepted something of this one.
+    pub(super) had: Option<Had>,
     /// Edges to names that did not exist when the client asked for them, and until when it is not told
     /// (M127).
     pub(super) graces: VecDeque<(Time, Key)>,

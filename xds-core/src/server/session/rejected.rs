@@ -6,6 +6,7 @@ use super::{
     Past, Sends, Turn, Wildcard,
     answer::Rejection,
     edge::{Chain, Edge},
+    forms::Form,
     rare::{Beside, Lacks},
     stated,
     window::Sent,
@@ -281,33 +282,31 @@ impl Turn<'_> {
             return;
         }
         let accepted = self.accepted_here();
+        let never_accepted = |resource: Slot| match accepted {
+            Some(accepted) => self.came_and_went_after(resource, accepted),
+            None => matches!(self.last_accepted(resource, None), Form::Nothing),
+        };
         let mut due = Vec::new();
         let mut slot = self.session.due.withheld().first();
         while let Some(edge) = self.edges.at(slot) {
-            let was_never_accepted = |accepted: (u64, Stamp)| {
-                // It may have been there for long when the client named it.
-                let is_new = edge.was_first_sent_after(accepted.0);
-                is_new || self.came_and_went_after(edge.resource, accepted)
-            };
-            if accepted.is_some_and(was_never_accepted)
-                || self.session.was_brought_in_vain(edge.resource)
-            {
+            // It may have been there for long when the client named it.
+            let is_new = accepted.is_some_and(|(nonce, _)| edge.was_first_sent_after(nonce));
+            if is_new || never_accepted(edge.resource) || self.was_brought_in_vain(edge.resource) {
                 due.push(slot);
             }
             slot = self.edges.next(Chain::Due, slot);
         }
-        let lost: Vec<(Slot, (u64, Stamp))> = match self.session.wildcard.zip(accepted) {
-            Some((wildcard, accepted)) => {
+        let lost: Vec<Slot> = match self.session.wildcard {
+            Some(wildcard) => {
                 let knows = self.session.knows(&wildcard);
-                let lost = self.arena.lost(knows, wildcard.reached);
-                lost.map(|(resource, _)| (resource, accepted)).collect()
+                let lost = self.arena.lost(knows, wildcard.reached).map(|(resource, _)| resource);
+                lost.filter(|&resource| never_accepted(resource)).collect()
             }
             None => Vec::new(),
         };
         let nonce = self.session.newest_nonce();
-        for (resource, accepted) in lost {
-            if self.came_and_went_after(resource, accepted)
-                && self.edges.find(self.slot, resource).is_none()
+        for resource in lost {
+            if self.edges.find(self.slot, resource).is_none()
                 && let Some(edge) = self.connect_parting(resource)
             {
                 self.edges.set_sent(&mut self.session.edges, edge, nonce);

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use super::{
     Past, Sends, Turn,
     brought::Carried,
-    edge::{Chain, Standing},
+    edge::{Chain, Edge, Standing},
+    forms::{Form, Forms, Had},
 };
 use crate::{
     server::{
@@ -32,14 +33,15 @@ pub(crate) struct Luggage {
     wildcard: Option<Option<TypeVersion>>,
     /// What it has under the wildcard, or waits to be told whether that covers it.
     covered: Vec<Named>,
+    /// What a client of full states has accepted, and been sent since.
+    had: Option<Had>,
 }
 
 #[derive(Debug)]
 struct Named {
     name: ResourceName,
     known: Known,
-    /// What it has of it, if that may have to linger in full state; in full state what it was before it changed
-    /// last is not known.
+    /// What it has of it, if that may have to linger in full state.
     carried: Option<Carried>,
 }
 
@@ -56,7 +58,7 @@ enum Known {
 impl Turn<'_> {
     /// Takes the session off its arena.
     pub(crate) fn pack(&mut self) -> Luggage {
-        let mut luggage = Luggage::default();
+        let mut luggage = Luggage { had: self.begin_to_have(), ..Luggage::default() };
         let mut slot = self.session.edges.last();
         while let Some(edge) = self.edges.at(slot) {
             if let Some(resource) = self.arena.at(edge.resource) {
@@ -70,7 +72,10 @@ impl Turn<'_> {
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
                     (false, ..) => Known::Nothing,
                 };
-                let carried = self.to_bring(edge);
+                let carried = luggage.had.as_mut().and_then(|had| {
+                    let (accepted, sent) = self.note_had(had, edge.resource, Some(edge))?;
+                    self.to_bring(edge, &accepted, sent.as_ref())
+                });
                 let name = resource.name.clone();
                 match (edge.standing, known) {
                     (Standing::Named, _) => luggage.names.push(Named { name, known, carried }),
@@ -92,6 +97,7 @@ impl Turn<'_> {
             };
             let needs_ghosts = self.session.needs_ghosts(self.arena);
             if needs_ghosts || self.session.sends(self.arena) != Sends::FullState {
+                let had = &mut luggage.had;
                 let covered = self.arena.slots().filter_map(|slot| {
                     let is_known = self.arena.is_known(slot, wildcard.reached, wildcard.told);
                     let has_edge = self.edges.find(self.slot, slot).is_some();
@@ -102,7 +108,10 @@ impl Turn<'_> {
                     });
                     let known =
                         payload.map_or(Known::Something, |payload| Known::Exactly(payload.hash));
-                    let carried = self.covered_to_bring(slot);
+                    let carried = had.as_mut().and_then(|had| {
+                        let (accepted, sent) = self.note_had(had, slot, None)?;
+                        self.covered_to_bring(slot, &accepted, sent.as_ref())
+                    });
                     Some(Named { name: resource.name.clone(), known, carried })
                 });
                 luggage.covered.extend(covered);
@@ -117,10 +126,44 @@ impl Turn<'_> {
         luggage
     }
 
+    /// What the client has accepted and was sent, of which nothing is noted yet.
+    fn begin_to_have(&self) -> Option<Had> {
+        if !self.session.needs_ghosts(self.arena) {
+            return None;
+        }
+        let knows_before = || self.session.had().is_some_and(|had| had.accepted.is_some());
+        let is_known = self.accepted_here().is_some() || knows_before();
+        let awaited = self.session.newest.filter(|_| self.session.is_waiting());
+        Some(Had {
+            accepted: is_known.then(Forms::default),
+            sent: awaited.map(|sent| (sent.nonce.get(), Forms::default())),
+        })
+    }
+
+    fn note_had(
+        &self,
+        had: &mut Had,
+        slot: Slot,
+        edge: Option<&Edge>,
+    ) -> Option<(Form, Option<(u64, Form)>)> {
+        let name = &self.arena.at(slot)?.name;
+        let (accepted, sent) = (self.last_accepted(slot, edge), self.last_sent(slot, edge));
+        if let Some(forms) = &mut had.accepted {
+            forms.note(name, accepted.clone());
+        }
+        if let (Some((_, forms)), Some((_, sent))) = (&mut had.sent, &sent) {
+            forms.note(name, sent.clone());
+        }
+        Some((accepted, sent))
+    }
+
     /// Puts the session on its new arena.
     pub(crate) fn unpack(&mut self, luggage: Luggage) {
         self.begin();
         self.session.past = Past::up_to(self.session.newest_nonce());
+        if luggage.had.is_some() {
+            self.session.rare_mut().had = luggage.had;
+        }
         let sends = self.session.sends(self.arena);
         let cause = self.session.asked().min(Cause::Changed);
         if luggage.wildcard.is_some() {
@@ -164,9 +207,7 @@ impl Turn<'_> {
             // Its lists do not say what it has, and must not end that.
             self.set_standing(edge, Standing::Remembered);
         }
-        if let Some(carried) = carried {
-            self.bring(edge, carried);
-        }
+        self.bring(edge, carried);
     }
 
     /// The client was sent a full state of this version.
@@ -228,7 +269,7 @@ impl Turn<'_> {
             self.make_due(edge, cause);
             if sent != 0 {
                 self.let_linger_if_gone(edge);
-                carried.into_iter().for_each(|carried| self.bring(edge, carried));
+                self.bring(edge, carried);
             }
         } else {
             self.renew_at_once(resource);

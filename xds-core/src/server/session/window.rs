@@ -207,6 +207,7 @@ impl Rare {
             && self.telling.is_none()
             && self.lingering == 0
             && self.brought.is_empty()
+            && self.had.is_none()
             && self.graces.is_empty()
             && self.first_hold.is_none()
             && self.entered.is_none()

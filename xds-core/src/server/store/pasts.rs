@@ -87,10 +87,11 @@ impl Ghosts {
 }
 
 impl Arena {
-    /// What a resource was at a position that was deleted after it had changed, as far as that is known.
+    /// What a resource was at a position that has changed since or was deleted, as far as that is known.
     pub(crate) fn as_it_was(&self, resource: &Resource, position: Stamp) -> Option<&Payload> {
-        if !self.ghosts.was_set_after(resource.stamp, position) {
-            return None;
+        let ghost = self.ghosts.at(resource.stamp).filter(|_| resource.payload.is_none());
+        if ghost.is_some() && !self.ghosts.was_set_after(resource.stamp, position) {
+            return ghost;
         }
         let after = (resource.name.clone(), position.next());
         let ((name, _), past) = self.ghosts.pasts.0.range(after..).next()?;

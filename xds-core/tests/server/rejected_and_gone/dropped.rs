@@ -144,9 +144,10 @@ fn a_rejected_resource_that_went_without_a_word_holds_up_nothing() {
                 set lds l=3
                 <
                 assign 1 v
-                < lds changed l=2
-                > lds l
                 < cds changed
+                <
+                > cds b
+                < lds changed l=2
                 ",
             ),
         ],
