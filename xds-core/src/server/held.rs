@@ -34,12 +34,13 @@ impl Server {
         self.stats.note_held(before.is_some(), outlook.hold.is_some());
         let now = self.clock.now();
         // Who waited too long for an answer has not waited yet for a request that may never come.
-        let waits_anew = |hold: &Hold, since: Time| {
-            is_unasked(&hold.why) && since.after(policy.stage_timeout) <= now
+        let waits_anew = |before: &Hold, hold: &Hold, since: Time| {
+            let is_request = is_unasked(&hold.why) && !is_unasked(&before.why);
+            is_request && since.after(policy.stage_timeout) <= now
         };
         match (before, outlook.hold) {
             (Some((before, since)), Some(hold))
-                if before.is_same(&hold) && !waits_anew(&hold, since) =>
+                if before.is_same(&hold) && !waits_anew(&before, &hold, since) =>
             {
                 gate.held = Some((hold, since));
             }

@@ -5,8 +5,8 @@ use alloc::collections::BTreeSet;
 use super::{Gate, Sessions, View, marks::Mark};
 use crate::{
     server::{
-        config::AckGated, event::HeldBy, store::history::Stamp, stream::Seat,
-        subscriptions::Subscriptions,
+        config::AckGated, event::HeldBy, session::due::Rendering, store::history::Stamp,
+        stream::Seat, subscriptions::Subscriptions,
     },
     service::Variant,
     text::ResourceName,
@@ -189,16 +189,14 @@ impl Gate {
         subscriptions: &Subscriptions,
         is_asked: impl Fn(&ResourceName) -> bool,
     ) -> Option<ResourceName> {
-        let newest = clusters.session.newest_nonce();
-        if newest <= self.asked_by_name {
+        let (asked, newest) = (self.asked_by_name, clusters.session.newest_rendering());
+        if newest.nonce <= asked.nonce {
             return None;
         }
-        let known = clusters.session.sent_by_name(&subscriptions.edges);
-        let known = known.filter_map(|slot| clusters.arena.at(slot));
-        let existing = known.filter(|cluster| cluster.payload.is_some());
-        let unasked = existing
-            .flat_map(|cluster| cluster.needs.names(&cluster.name))
-            .find(|name| !is_asked(name));
+        // What is renewed, or repeated among others, it does not take as new.
+        let new = clusters.session.new_by_name(asked, clusters.arena, &subscriptions.edges);
+        let unasked =
+            new.flat_map(|cluster| cluster.needs.names(&cluster.name)).find(|name| !is_asked(name));
         if unasked.is_none() {
             self.asked_by_name = newest;
         }
@@ -263,7 +261,8 @@ impl Gate {
         self.asked = subscriptions.store.clock();
         self.expected = Expected::default();
         let clusters = sessions.get(rank::CLUSTERS);
-        self.asked_by_name = clusters.map_or(0, |it| it.session.newest_nonce());
+        self.asked_by_name =
+            clusters.map_or_else(Rendering::default, |it| it.session.newest_rendering());
         if sessions.get(rank::ENDPOINTS).is_none() {
             self.for_endpoints = Patience::Lost;
         }

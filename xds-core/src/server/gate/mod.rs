@@ -22,7 +22,7 @@ use self::{
 use super::{
     config::{AckGated, OnStuck},
     event::{HeldBack, HeldBy},
-    session::{Session, edge::Edges, linger::Portion},
+    session::{Session, due::Rendering, edge::Edges, linger::Portion},
     store::{arena::Arena, history::Stamp},
     stream::Seat,
     subscriptions::Subscriptions,
@@ -41,8 +41,8 @@ pub(crate) struct Gate {
     /// The client has asked for the endpoints of clusters that changed up to here.
     asked: Stamp,
     expected: Expected,
-    /// The same of those that it subscribes to by name, up to the response of this nonce.
-    asked_by_name: u64,
+    /// The same of those that it subscribes to by name, as they were in this response.
+    asked_by_name: Rendering,
     /// Whether the client has to ask for endpoints after the newest clusters.
     asks: Asks,
     /// What it has taken of clusters, whether or not it accepted the response.
@@ -299,7 +299,7 @@ impl Gate {
     pub(crate) fn start_over(&mut self, seats: &[Seat], subscriptions: &Subscriptions) {
         self.waived = Stamp::START;
         self.asked = Stamp::START;
-        self.asked_by_name = 0;
+        self.asked_by_name = Rendering::default();
         self.expected = Expected::default();
         (self.asks, self.taken) = (Asks::Nothing, Taken::default());
         self.start_marks_over(&Sessions::of(seats, subscriptions), subscriptions);

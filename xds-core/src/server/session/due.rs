@@ -12,12 +12,19 @@ use crate::{
         config::OnStuck,
         event::Cause,
         store::{
-            arena::{Arena, Pace},
+            arena::{Arena, Pace, Resource},
             history::Stamp,
         },
     },
     slab::Slot,
 };
+
+/// A response, by its nonce, and the newest change when it was rendered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rendering {
+    pub(crate) nonce: u64,
+    pub(crate) at: Stamp,
+}
 
 impl Session {
     /// Whether there is something to send and the window is open. O(1).
@@ -246,6 +253,26 @@ impl Session {
         let is_trusted = self.newest.is_none() && self.accepted.is_some();
         let wildcard = self.wildcard.filter(|it| is_trusted && it.owed.is_none());
         wildcard.map(|wildcard| wildcard.told)
+    }
+
+    /// The newest response.
+    pub(crate) fn newest_rendering(&self) -> Rendering {
+        let newest = self.newest.map(|sent| Rendering { nonce: sent.nonce.get(), at: sent.at });
+        newest.unwrap_or_default()
+    }
+
+    /// What there is of what the client was sent of what it subscribes to by name, and was not sent like that in a
+    /// response or before it.
+    pub(crate) fn new_by_name<'a>(
+        &self,
+        Rendering { nonce, at }: Rendering,
+        arena: &'a Arena,
+        edges: &'a Edges,
+    ) -> impl Iterator<Item = &'a Resource> + 'a {
+        self.own_edges(edges).filter(|edge| edge.sent != 0).filter_map(move |edge| {
+            let resource = arena.at(edge.resource).filter(|it| it.payload.is_some())?;
+            (resource.stamp > at || edge.was_first_sent_after(nonce)).then_some(resource)
+        })
     }
 
     /// The number of the newest response; zero if there is none.

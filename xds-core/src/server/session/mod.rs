@@ -24,7 +24,7 @@ mod brought;
 mod changed;
 mod counts;
 mod delta;
-mod due;
+pub(crate) mod due;
 pub(crate) mod edge;
 mod errors;
 mod forms;

@@ -251,6 +251,40 @@ fn heartbeats_do_not_begin_the_wait_anew() {
     println!("covers: IS17 M148 M150");
 }
 
+/// What is renewed is not new: who has not asked for its endpoints is not waited for anew.
+#[test]
+fn nor_do_they_where_it_is_asking_that_is_waited_for() {
+    let renewed = "
+        t< cds heartbeat a~20s=eds b=eds
+        t> cds a b
+    ";
+    let script = format!(
+        "
+        set cds a~20s=eds b=eds; eds b=1; lds l=1
+        t> cds
+        t< cds first a~20s=eds b=eds
+        t> cds a b
+        t< cds resubscribed a~20s=eds b=eds
+        t> cds a b
+        t> eds a
+        t> lds l
+        t<
+        wait 10s
+        {renewed}
+        wait 5s
+        t<                           # now it may have to ask again for what it has
+        wait 5s
+        {renewed}
+        wait 9s
+        t<
+        wait 1s
+        t< lds first l=1
+        {renewed}
+        "
+    );
+    run_all_with(&gated(|_| ()), &[("IS17 M148 M150", &script)]);
+}
+
 #[test]
 fn a_stuck_client_delays_only_itself() {
     let script = format!(
