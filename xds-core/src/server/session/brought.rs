@@ -74,6 +74,11 @@ impl Session {
         self.rare.as_deref()?.brought.items.get(&resource)
     }
 
+    /// Whether the client does not have what it was sent last. It may have been forgiven for that, since all of it is gone.
+    fn has_rejected_the_newest(&self) -> bool {
+        !self.is_waiting() && (self.is_rejected() || self.is_refused())
+    }
+
     /// When the client was moved, if it has anything from before.
     pub(super) fn brought_at(&self) -> Option<Stamp> {
         let brought = self.rare.as_deref().map(|rare| &rare.brought);
@@ -131,7 +136,7 @@ impl Turn<'_> {
         match (sent, accepted) {
             (None, Form::This(payload)) => carried(payload, Proof::Given),
             (None, Form::Unknown)
-                if self.session.is_rejected() && self.session.lingers_for_ever() =>
+                if self.session.has_rejected_the_newest() && self.session.lingers_for_ever() =>
             {
                 None
             }
@@ -187,8 +192,7 @@ impl Turn<'_> {
     /// What lingers, and was rejected as it was at last, is served as the client has accepted it before: repeated, it
     /// would be rejected for ever with everything beside it (M148). Costs what lingers.
     pub(super) fn serve_as_accepted(&mut self) {
-        let is_rejected = self.session.is_rejected() && !self.session.is_waiting();
-        if !is_rejected || !self.session.needs_ghosts(self.arena) {
+        if !self.session.has_rejected_the_newest() || !self.session.needs_ghosts(self.arena) {
             return;
         }
         let mut served = Vec::new();
@@ -211,8 +215,8 @@ impl Turn<'_> {
 
     /// Up to where the client has accepted a full state of everything, if it rejected the next one.
     pub(super) fn unaccepted_state(&self) -> Option<Stamp> {
-        let is_rejected = self.session.is_rejected() && !self.session.is_waiting();
-        let (_, accepted) = self.accepted_here().filter(|_| is_rejected)?;
+        let is_rejected = |_: &_| self.session.has_rejected_the_newest();
+        let (_, accepted) = self.accepted_here().filter(is_rejected)?;
         self.sends_full_state().then_some(accepted)
     }
 

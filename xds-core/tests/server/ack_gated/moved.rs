@@ -468,6 +468,28 @@ fn what_a_client_never_accepted_in_any_view_does_not_stay() {
                 ",
             ),
         ),
+        // Also if that is gone, so that nothing waits for it to be accepted.
+        (
+            "M147 M148 M223",
+            String::from(
+                "
+                set cds a=1 bad=1; lds l=1
+                set @v cds c=9; lds l=9
+                > cds version:old
+                < cds first a=1 bad=1
+                > lds l
+                > cds nack version:old
+                <
+                set cds -a -bad
+                < lds first l=1
+                assign 1 v
+                < cds changed c=9
+                > lds l
+                > cds
+                < lds changed l=9
+                ",
+            ),
+        ),
     ]);
 }
 
