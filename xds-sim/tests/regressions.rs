@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 68] = [
+const MENDED: [(&str, &str, &str); 69] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -349,6 +349,11 @@ const MENDED: [(&str, &str, &str); 68] = [
         "what a client has rejected that had come with something is not repeated in the next view, though it was forgiven for that (IL1)",
         "names=3 operations=60 order=OnlyAfterAcks views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,set-for-a-while,move} faults={reset,block-requests,block-responses}",
         "AAEAAwADAAAAAQAEAAAAAAEEDgAAAAABAAgAAAEAAQAJAAAAAAEAAAADAAABBgsAAAAAAQAJAAAAAAEADQ",
+    ),
+    (
+        "what was there before a client asked for it by name, and then for everything, it has not accepted (IL1)",
+        "names=3 operations=60 order=OnlyAfterAcks views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,set-for-a-while,move} faults={reset,block-requests,block-responses}",
+        "AAEAAAAAAAAAAQAAAAICAAEACAAAAQABCQAAAAEAAQAIAAICAAEABAAAAAABAwMAAAAAAQQN",
     ),
 ];
 

@@ -96,15 +96,15 @@ impl Turn<'_> {
     /// What a full state of this nonce had under a name that was made at that position.
     fn form_in(&self, slot: Slot, edge: Option<&Edge>, (nonce, at): (u64, Stamp)) -> Form {
         let Some(resource) = self.arena.at(slot) else { return Form::Unknown };
-        let is_first_sent_later = match (self.session.wildcard, edge) {
-            (None, Some(edge)) => edge.sent == 0 || edge.was_first_sent_after(nonce),
-            _ => {
-                let entered = self.session.entered(nonce);
-                entered.is_some_and(|it| !it.had.contains(&resource.name))
-                    || self.arena.began_after(slot, at)
-            }
-        };
-        if nonce == 0 || is_first_sent_later {
+        let is_named_alone = self.session.wildcard.is_none();
+        let was_not_asked_for =
+            |edge: &Edge| edge.was_first_sent_after(nonce) || is_named_alone && edge.sent == 0;
+        let entered = self.session.entered(nonce);
+        if nonce == 0
+            || edge.is_some_and(was_not_asked_for)
+            || entered.is_some_and(|it| !it.had.contains(&resource.name))
+            || self.arena.began_after(slot, at)
+        {
             return Form::Nothing;
         }
         let payload = match &resource.payload {

@@ -429,6 +429,29 @@ fn what_a_client_never_accepted_in_any_view_does_not_stay() {
                 ",
             ),
         ),
+        // It was there for long before the client asked for it, by its name and then with everything.
+        (
+            "M147 M148 M223",
+            String::from(
+                "
+                set cds a=1 bad=1; lds l=1
+                set @v cds c=9; lds l=9
+                > cds a
+                < cds first a=1
+                > cds a
+                > cds a bad
+                < cds resubscribed a=1 bad=1
+                > cds nack * a bad
+                < cds resubscribed a=1 bad=1
+                > cds nack * a bad
+                > lds l
+                assign 1 v
+                < cds changed a=1 c=9
+                > cds * a bad
+                < lds first l=9
+                ",
+            ),
+        ),
         // What the view that it sees sets, and deletes when it has rejected that, it has as it was before.
         (
             "M147 M148 M223",
