@@ -64,7 +64,8 @@ pub enum OrderingPolicy {
 ///   client has accepted it before. Where that is forgotten, such a client rejects each state meanwhile; under
 ///   [`OnStuck::Hold`] that lasts until the resource is set to what it accepts, or its stream ends. The same is served to
 ///   who comes to see another view. Where it is not known what the client has accepted, as of one that came with something
-///   from an earlier stream and has accepted nothing since, under that policy it may lose by such a move what it has.
+///   from an earlier stream and has accepted nothing since, or of what lingered when it was set anew, under that policy a
+///   client that rejects may lose by such a move what it has.
 /// - News that something is gone which an incremental client has rejected counts as accepted with the next
 ///   response that it accepts after a change. It is not told again, so that a client which goes on using a route that
 ///   it was told is gone loses the clusters of that route.
