@@ -1,5 +1,6 @@
 //! When clients connect, wait, and say that something is wrong.
 
+mod attempts;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use xds_core::{
     client::{Notice, WatchErrorKind},
 };
 
+use self::attempts::{Attempts, Place};
 use super::{End, Event, Oracle, Report, Rule, fold::ALL};
 use crate::{
     options::{Fault, Feature, ProfileName, Streams, Transport, Verdicts},
@@ -72,9 +74,6 @@ const SILENT_FOR_WHERE_TOLD: Duration = Duration::from_secs(30);
 /// How long a client keeps a stream of which nothing is wanted, and a bit.
 const IDLE_LIMIT: Duration = Duration::from_secs(31);
 
-/// Where attempts lead: client, server, and the one type that the stream carries.
-type Place = (usize, usize, Option<usize>);
-
 /// Judges connections.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
@@ -84,42 +83,9 @@ pub(super) struct Trouble {
     waited: BTreeSet<(usize, usize, Text)>,
     /// The same of what was left of other servers when everything was asked for: client and type.
     waited_for_rest: BTreeSet<(usize, usize)>,
+    /// Clients that ended a watch since everything was last taken out of them.
+    unwatched_undrained: BTreeSet<usize>,
     phase: Option<Phase>,
-}
-
-#[derive(Debug, Default)]
-struct Attempts {
-    /// Those under way.
-    opening: u32,
-    /// Failures to connect in a row.
-    refusals: u32,
-    /// Streams in a row that ended without a response. Connections say nothing about these.
-    early_ends: u32,
-    not_before: Time,
-    /// Whether it failed since its last response.
-    is_failing: bool,
-    /// Whether that ended while nothing was taken out of the client, which may have turned away before.
-    has_recovered_unseen: bool,
-    /// How often it began to fail.
-    breaks: u64,
-    /// How often the client turned to it and away from the one before.
-    turns: u64,
-    /// Whether the client has turned to it, and not left it for another one.
-    is_taken: bool,
-    /// Whether nothing was wanted of it for a moment since the client turned to it.
-    was_idle: bool,
-}
-
-impl Attempts {
-    fn fail(&mut self) {
-        self.breaks += u64::from(!self.is_failing);
-        self.is_failing = true;
-    }
-
-    fn recover(&mut self, is_seen: bool) {
-        self.has_recovered_unseen |= self.is_failing && !is_seen;
-        self.is_failing = false;
-    }
 }
 
 #[derive(Debug, Default)]
@@ -172,10 +138,11 @@ impl Trouble {
                 report.note(Situation::FallbackWhileResponseUnderWay);
             }
         }
+        let was_idle = self.unwatched_undrained.contains(&client);
         let attempts = self.attempts.entry(place).or_default();
         attempts.opening += 1;
         attempts.turns += u64::from(!attempts.is_taken);
-        (attempts.is_taken, attempts.was_idle) = (true, false);
+        (attempts.is_taken, attempts.was_idle) = (true, was_idle);
         report.ensure(attempts.opening == 1, BACKOFF, || format!("{place:?}: two at a time"));
         report.ensure(world.now() >= attempts.not_before, BACKOFF, || {
             format!("{place:?} before {}", attempts.not_before)
@@ -471,8 +438,10 @@ impl Oracle for Trouble {
                 let of_client =
                     self.attempts.iter_mut().filter(|((owner, ..), _)| *owner == client);
                 of_client.for_each(|(_, attempts)| attempts.has_recovered_unseen = false);
+                self.unwatched_undrained.remove(&client);
             }
             Event::Unwatched { client, .. } => {
+                self.unwatched_undrained.insert(client);
                 let of_client =
                     self.attempts.iter_mut().filter(|((owner, ..), _)| *owner == client);
                 for (place, attempts) in of_client {
@@ -484,6 +453,7 @@ impl Oracle for Trouble {
                 self.streams.retain(|link, _| world.link(*link).client != client);
                 self.waited.retain(|(owner, ..)| *owner != client);
                 self.waited_for_rest.retain(|(owner, _)| *owner != client);
+                self.unwatched_undrained.remove(&client);
             }
             Event::Notified { client, watch, notice } => {
                 self.notified(client, watch, notice, world, report);

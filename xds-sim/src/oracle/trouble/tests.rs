@@ -1,5 +1,10 @@
 //! Clients that connect, wait and complain as they should not.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use super::*;
 use crate::{
     Options,
@@ -216,6 +221,41 @@ fn who_turns_or_stays_away_without_a_reason_is_found_out() {
         oracle.at_rest(world, report);
     });
     assert_eq!(found, Some(TURNS));
+    println!("covers: IL5");
+}
+
+/// Who wants nothing of the next server for a moment leaves it and may come back: that is no other turn, also if the first
+/// one is only told of when that moment is over.
+#[test]
+fn who_comes_back_to_a_server_turns_to_it_once() {
+    let two = Options { servers: 2, ..Options::default() };
+    let turns = |unwatches: bool| {
+        let count = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&count);
+        let found = broken_rule(two.clone(), move |world, link, report| {
+            world.set_reach(0, Reach::Refused, Duration::from_secs(100));
+            world.reset(link, 14);
+            world.watch(0, 0, Some("r1"));
+            world.advance(Duration::from_secs(20));
+            let other = world.links(0).find(|(_, it)| it.server == 1).expect("it has turned").0;
+            let watch = world.watches(0).next().expect("there is one").0;
+            let mut oracle = Trouble::default();
+            oracle.attempts.entry((0, 0, None)).or_default().fail();
+            if unwatches {
+                oracle.on_event(&Event::Unwatched { client: 0, watch }, world, report);
+            }
+            oracle.opening(other, world, report);
+            oracle.ended(other, End::ByClient, world, report);
+            oracle.on_event(&Event::ClientDrained { client: 0 }, world, report);
+            world.advance(Duration::from_secs(1));
+            oracle.opening(other, world, report);
+            counted.store(oracle.attempts[&(0, 1, None)].turns, Ordering::Relaxed);
+        });
+        assert_eq!(found, None);
+        count.load(Ordering::Relaxed)
+    };
+    assert_eq!(turns(true), 1);
+    assert_eq!(turns(false), 2, "it has turned away in between");
     println!("covers: IL5");
 }
 
