@@ -102,10 +102,14 @@ impl Fold {
         (self.subscribed.contains(name) && !is_in(&self.gained)) || is_in(&self.lost)
     }
 
-    /// Whether a resource is subscribed, by name or with all others. A wildcard is for what states no
-    /// authority.
+    /// Whether a resource is subscribed, by name or with all others.
     pub(crate) fn covers(&self, name: &str) -> bool {
-        self.names(name) || (self.has_all() && !name.starts_with("xdstp:"))
+        self.covers_as_such(name) || self.names_other(name)
+    }
+
+    /// The same, otherwise than by its other name. A wildcard is for what states no authority.
+    pub(crate) fn covers_as_such(&self, name: &str) -> bool {
+        self.names_as_such(name) || self.has_all() && !name.starts_with("xdstp:")
     }
 
     /// The other name of a resource, if it is subscribed by that.
@@ -116,8 +120,15 @@ impl Fold {
 
     /// Whether a resource is subscribed by name, by its other one, or by that of a glob.
     pub(crate) fn names(&self, name: &str) -> bool {
+        self.names_as_such(name) || self.names_other(name)
+    }
+
+    fn names_as_such(&self, name: &str) -> bool {
         self.subscribed.contains(name)
-            || self.aliases > 0 && self.subscribed.contains(&*alias_of(name))
             || self.globs > 0 && self.subscribed.iter().any(|own| glob_covers(own, name))
+    }
+
+    fn names_other(&self, name: &str) -> bool {
+        self.aliases > 0 && self.subscribed.contains(&*alias_of(name))
     }
 }

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use super::{rules::*, *};
-use crate::{options::Options, oracle::testing::broken_rule, world::message::Item};
+use crate::{
+    options::{Action, Options},
+    oracle::testing::broken_rule,
+    world::message::Item,
+};
 
 /// What goes on between a client and a server that may lie.
 struct Scene<'a> {
@@ -230,6 +234,30 @@ fn a_removal_that_is_told_twice_or_of_what_is_there_is_found_out() {
     assert_eq!(removes("r9", 1), None);
     assert_eq!(removes("r9", 2), Some(REMOVED_ONCE));
     assert_eq!(removes("r0", 1), Some(REMOVED_ONCE));
+    println!("covers: IS11");
+}
+
+/// Of one that is asked for by its other name and by nothing else, that name is all there is to tell.
+#[test]
+fn a_removal_by_one_name_is_none_by_the_other_if_that_was_asked_for() {
+    let with_aliases =
+        Options { actions: [Action::WatchAlias].into_iter().collect(), ..incremental() };
+    let removes = |asked: &'static [&'static str]| {
+        broken(with_aliases.clone(), move |scene| {
+            scene.asks(0, asked);
+            scene.says(response(0, &GOOD));
+            scene.answers(0, &[], None);
+            scene.world.delete(0, "r0");
+            scene.asks(0, &["also-r0"]);
+            for name in ["also-r0", "r0"] {
+                scene.says(Response { removed: vec![name.into()], ..response(0, &[]) });
+                scene.answers(0, &[], None);
+            }
+        })
+    };
+    assert_eq!(removes(&["*"]), None);
+    assert_eq!(removes(&["r0"]), None);
+    assert_eq!(removes(&["also-r0"]), Some(REMOVED_ONCE));
     println!("covers: IS11");
 }
 

@@ -418,7 +418,7 @@ impl Talk {
             }
             self.sent.remove(name);
             let own = meaning_of(name);
-            if !self.fold.subscribed.contains(&own) {
+            if !self.fold.covers_as_such(&own) {
                 // Who asks for it by its other name only is told by that.
                 self.sent.remove(&own);
             }
