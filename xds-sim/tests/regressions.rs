@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 69] = [
+const MENDED: [(&str, &str, &str); 72] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -354,6 +354,21 @@ const MENDED: [(&str, &str, &str); 69] = [
         "what was there before a client asked for it by name, and then for everything, it has not accepted (IL1)",
         "names=3 operations=60 order=OnlyAfterAcks views=2 actions={watch-all,unwatch,watch-again,delete,set-bad,set-back,storm,empty,set-for-a-while,move} faults={reset,block-requests,block-responses}",
         "AAEAAAAAAAAAAQAAAAICAAEACAAAAQABCQAAAAEAAQAIAAICAAEABAAAAAABAwMAAAAAAQQN",
+    ),
+    (
+        "a name that was gone when it was asked for is told once, and not again for what was rejected before (IS11)",
+        "clients=2 variant=delta types=1 names=3 operations=20 actions={watch-all,unwatch,watch-again,set-bad,set-back,empty,watch-when-told,set-for-a-while}",
+        "AAABAAQAAAAAAQALAAAAAAEEBwAAAgABAAQBAAAAAQMKAAAAAAEDCQAAAAABAwQAAAAAAQAAAAACAAEEBw",
+    ),
+    (
+        "what is told to be gone by its other name is told by its own one, too, to who has it as part of everything (IS11, the rule was wrong)",
+        "variant=delta types=3 names=4 latency=50ms jitter=20ms ties=TimersFirst clock_grain=10ms operations=120 order=OnlyAfterAcks views=2 versions=CountedAnew actions={watch-all,watch-again,delete,set-bad,set-back,storm,move,watch-many,watch-alias} faults={half-open,block-responses,bad-answer,stale-answer,lost-event,late-timers}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEACQABAAABAAQAAQAAAQUAAAAAAAEABwAAAAABAA0AAAAAAQcGAAECAAEIAAAAAAABCAAAAAAAAQAMAAEC",
+    ),
+    (
+        "who wants nothing for a moment while nothing is taken out of it turns to the next server once (IL5, the rule was wrong)",
+        "clients=2 servers=3 types=2 names=1 operations=20 actions={watch-all,watch-again,delete,storm,empty,set-error} faults={starve,reset,refuse,block-responses,slow,clock-jump,other-replica}",
+        "AAABAAAAAAAAAQMQAAAAAAEACgAAAAABAwU",
     ),
 ];
 

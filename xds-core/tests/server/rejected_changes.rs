@@ -160,6 +160,40 @@ fn rejected_deletions_are_told_again_to_clients_of_everything() {
     ]);
 }
 
+/// IS11, IS7: who gave everything up, and asks for it again and for a name that is gone by then, is told of that name in
+/// the answer. It was never sent that by name, so that the news is not told again for what was rejected before.
+#[test]
+fn a_name_that_was_gone_when_it_was_asked_for_is_told_once() {
+    run_all(&[(
+        "IS11 IS7 M107",
+        "
+        set cds a=1
+        2d> cds +*               # who may yet have to be told of what goes
+        d> cds +*
+        d< cds first a=1
+        d> cds ack
+        set cds c=bad
+        d< cds changed c=bad
+        d> cds nack
+        set cds -a
+        d< cds changed c=bad -a
+        set cds -c
+        d> cds nack -*
+        d< cds resubscribed -c
+        d> cds +*
+        d> cds +c
+        d> cds ack
+        d< cds resubscribed -c
+        d> cds ack
+        d<
+        set cds a=2
+        d< cds changed a=2
+        d> cds ack
+        d<
+        ",
+    )]);
+}
+
 /// IL1, IS11: what went while a response was on its way that is then rejected is told, also to a client that has
 /// accepted nothing since there was anything.
 #[test]

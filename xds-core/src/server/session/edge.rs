@@ -138,6 +138,11 @@ impl Edge {
         self.sent != 0 && self.since > accepted
     }
 
+    /// Whether the client has or had the resource by what the edge stands for, and was not only told that there is none.
+    pub(crate) fn was_ever_sent(&self) -> bool {
+        self.sent != 0 || self.since != 0
+    }
+
     /// The resource is in the response of this nonce; `accepted` is that of the last one that the client has
     /// accepted.
     pub(crate) fn note_in(&mut self, nonce: u64, accepted: u64) {

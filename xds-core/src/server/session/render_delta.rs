@@ -108,8 +108,9 @@ impl Turn<'_> {
         // What was gone before it was asked for as part of everything, the client has by name or not at all.
         let was_had = |resource: Slot| {
             let stamp = self.arena.at(resource).map(|resource| resource.stamp);
+            let edge = || edges.find(own, resource).and_then(|slot| edges.at(slot));
             stamp.is_none_or(|stamp| stamp > self.session.began())
-                || edges.find(own, resource).is_some()
+                || edge().is_some_and(Edge::was_ever_sent)
         };
         let (knows, spelling) = (self.knows(&wildcard), self.session.spelling);
         let is_news = |slot| !is_due(slot) && was_had(slot);
