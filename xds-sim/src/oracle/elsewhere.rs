@@ -76,12 +76,6 @@ pub const OTHERS: &[Other] = &[
         &["xds-core/tests/server/streams.rs"],
     ),
     elsewhere(
-        "IS25",
-        "a client that is slow or silent delays nobody else",
-        "only that others converge within the bound is seen (IL1)",
-        &["xds-core/tests/server/overdue.rs", "xds-core/tests/server/ack_gated"],
-    ),
-    elsewhere(
         "IS26",
         "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
         "resources are small",

@@ -328,6 +328,11 @@ impl Link {
         self.stream.is_some()
     }
 
+    /// Whether its server can send something on it at once.
+    pub(crate) fn takes_responses(&self) -> bool {
+        self.is_known_to_server() && !self.to_client.is_blocked
+    }
+
     /// When all has arrived that is under way in its order.
     pub(crate) fn settled_at(&self) -> Time {
         self.to_client.last_at.max(self.to_server.last_at)

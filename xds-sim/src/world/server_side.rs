@@ -57,6 +57,7 @@ impl World {
             Plane::Own(plane) => plane.poll_timeout(),
         };
         self.servers[at].deadline = deadline.map(|due| self.by_clock(due));
+        self.emit(&Event::ServerDrained { server: at });
     }
 
     pub(super) fn core(&mut self, at: usize) -> Option<&mut Server> {

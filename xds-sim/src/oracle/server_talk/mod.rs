@@ -31,7 +31,7 @@ use crate::{
     situations::Situation,
     trace::Phase,
     world::{
-        Beside, GRACE, LinkId, World, is_glob, meaning_of,
+        Beside, GRACE, LinkId, World, meaning_of,
         message::{Names, Request, Response, Text},
     },
 };
@@ -141,8 +141,7 @@ impl ServerTalk {
         }
         let clock = self.clock;
         let talk = self.talk(link, kind);
-        let may_send = !talk.has_responded || talk.is_answered;
-        report.ensure(may_send || !is_ours, ONE_AT_A_TIME, || {
+        report.ensure(talk.is_free() || !is_ours, ONE_AT_A_TIME, || {
             format!("nonce {:?} before {:?} was answered", response.nonce, talk.newest)
         });
         let resources =
@@ -235,10 +234,8 @@ impl ServerTalk {
     fn due_before(&self, link: LinkId, kind: usize, world: &World) -> Option<(usize, Text)> {
         let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
         let talks = self.streams.get(&link)?.iter().enumerate().take(kind);
-        let free = talks.filter(|(_, talk)| {
-            let may_send = !talk.has_responded || talk.is_answered;
-            talk.fold.was_requested && may_send && !talk.states_version
-        });
+        let free = talks
+            .filter(|(_, talk)| talk.fold.was_requested && talk.is_free() && !talk.states_version);
         let mut due = free.filter_map(|(kind, talk)| {
             let mut has = world.has(server, view)[kind].iter();
             let is_due = |(name, bytes): &(&Text, &Bytes)| {
@@ -276,6 +273,7 @@ impl ServerTalk {
                 let touched: Vec<Text> =
                     names.filter(|name| talk.fold.covers(name)).cloned().collect();
                 talk.touched.extend(touched);
+                talk.is_unsettled = true;
             }
         }
     }
@@ -288,6 +286,7 @@ impl ServerTalk {
         for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
             talk.named_late.remove(name);
             talk.stated.remove(name);
+            talk.is_unsettled = true;
             if talk.fold.covers(name) {
                 talk.touched.insert(name.into());
             }
@@ -356,8 +355,7 @@ impl ServerTalk {
             }
             let is_whole = it.variant == xds_core::service::Variant::StateOfTheWorld;
             for (kind, talk) in talks.iter().enumerate().filter(|(_, it)| it.fold.was_requested) {
-                let owed =
-                    talk.owed.iter().find(|name| !is_whole && *name != "*" && !is_glob(name));
+                let owed = talk.unsaid().filter(|_| !is_whole);
                 let exists = |name: &Text| world.has(it.server, view)[kind].contains_key(name);
                 let rule = match owed {
                     Some(name) => talk.rule_of_silence(name, exists(name)),
@@ -369,13 +367,8 @@ impl ServerTalk {
                 if talk.states_version && is_whole {
                     continue;
                 }
-                let is_due = |name: &str| {
-                    let beside = world.beside(it.server, view, kind, name);
-                    talk.fold.covers(name) && beside.error.is_none()
-                };
-                let mut expected =
-                    world.has(it.server, view)[kind].iter().filter(|(name, _)| is_due(name));
-                let missing = expected.find(|(name, bytes)| talk.sent.get(*name) != Some(bytes));
+                let beside = |name: &str| world.beside(it.server, view, kind, name);
+                let missing = talk.lacking(&world.has(it.server, view)[kind], &beside);
                 let rule = missing.map_or(REMEMBERED, |(name, _)| talk.rule_of_missing(name));
                 report.ensure(missing.is_none(), rule, || {
                     format!("stream {}: {missing:?} was not sent", link.0)
@@ -420,6 +413,7 @@ impl Oracle for ServerTalk {
                 self.note_change((*server, *kind, (*name).into()), *bytes);
                 self.applied(*server, *view, *kind, name, world);
             }
+            Event::ServerDrained { server } => self.drained(*server, world, report),
             Event::Moved { client, view } => self.moved(*client, *view, world),
             Event::ServerRestarted { server } if world.options().versions != Versions::Content => {
                 *self.epochs.entry(*server).or_default() += 1;

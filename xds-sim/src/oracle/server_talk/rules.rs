@@ -73,6 +73,10 @@ pub(super) const ALL_ACCEPTED: Rule = Rule::new(
     "IS30",
     "at rest, a server takes all it has sent to be accepted, as its clients have it",
 );
+pub(super) const AT_ONCE: Rule = Rule::new(
+    "IS25",
+    "what a client lacks is sent as soon as its stream takes it, however slow or silent others are",
+);
 pub(super) const LEAVES: Rule = Rule::new(
     "IS33",
     "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
@@ -113,5 +117,6 @@ pub(super) const ALL: &[Rule] = &[
     SAME_VERSION,
     ONE_AT_A_TIME,
     ALL_ACCEPTED,
+    AT_ONCE,
     LEAVES,
 ];

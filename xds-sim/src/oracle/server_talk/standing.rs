@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use xds_core::Version;
+use xds_core::{Version, service::Variant};
 
 use super::{
     ServerTalk,
-    rules::{AFTER_ACKS, SO_FAR},
+    rules::{AFTER_ACKS, AT_ONCE, SO_FAR},
 };
 use crate::{
     options::Order,
@@ -71,6 +71,38 @@ impl ServerTalk {
             report.ensure(lacking.is_none(), AFTER_ACKS, || {
                 format!("{lacking:?} of {before} was not accepted before {kind}")
             });
+        }
+    }
+
+    /// Everything was taken out of a server: what could be sent was, on each stream by itself. Where types wait for each
+    /// other that is so of those which wait for nothing, and what was rejected waits for a change.
+    pub(super) fn drained(&mut self, server: usize, world: &World, report: &mut Report) {
+        if world.server(server).is_none() {
+            return; // A control plane of the user's may take its time.
+        }
+        let last = if is_gated(world) { LISTENERS } else { usize::MAX };
+        for (link, talks) in &mut self.streams {
+            let it = world.link(*link);
+            let is_leaving = world.leaves_since(*link).is_some();
+            if it.server != server || !it.takes_responses() || is_leaving {
+                continue;
+            }
+            let view = world.view_of(it.client);
+            for (kind, talk) in talks.iter_mut().enumerate().take(last) {
+                let is_due = std::mem::take(&mut talk.is_unsettled) && talk.fold.was_requested;
+                let is_whole = it.variant == Variant::StateOfTheWorld;
+                let may_have_all = talk.states_version && is_whole;
+                if !is_due || !talk.is_free() || talk.is_rejected || may_have_all {
+                    continue;
+                }
+                let beside = |name: &str| world.beside(server, view, kind, name);
+                let lacking = talk.lacking(&world.has(server, view)[kind], &beside);
+                let lacking = lacking.map(|(name, _)| name);
+                let lacking = lacking.or_else(|| talk.unsaid().filter(|_| !is_whole));
+                report.ensure(lacking.is_none(), AT_ONCE, || {
+                    format!("stream {} takes responses, and {lacking:?} is not sent", link.0)
+                });
+            }
         }
     }
 

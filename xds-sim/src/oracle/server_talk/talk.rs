@@ -61,6 +61,8 @@ pub(super) struct Talk {
     /// What the first request said that the client has may be all there is.
     pub(super) states_version: bool,
     pub(super) has_responded: bool,
+    /// Whether something has come to pass since it was last seen that all was sent that could be.
+    pub(super) is_unsettled: bool,
     /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
     pub(super) awaited: BTreeSet<Text>,
     /// Responses that went out to renew a resource, and did nothing else.
@@ -135,6 +137,7 @@ impl Talk {
     pub(super) fn hear(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
         let is_whole = matches!(request.names, Names::Whole(_));
         let is_newest = request.nonce == self.newest;
+        self.is_unsettled = true;
         if is_whole && !request.nonce.is_empty() && self.has_responded && !is_newest {
             self.is_crossed = true;
             return; // Stale (IS2): it is dropped with its names.
@@ -347,6 +350,27 @@ impl Talk {
         };
         let again = response.resources.iter().find(is_again).map(|item| &item.name);
         report.ensure(again.is_none(), EXACT, || format!("{again:?} was stated"));
+    }
+
+    /// A response may be sent: none is on its way.
+    pub(super) fn is_free(&self) -> bool {
+        !self.has_responded || self.is_answered
+    }
+
+    /// A name of which an incremental client is to be told something, and was not.
+    pub(super) fn unsaid(&self) -> Option<&Text> {
+        self.owed.iter().find(|name| *name != ALL && !is_glob(name))
+    }
+
+    /// What there is of what is asked for that was not sent as it is.
+    pub(super) fn lacking<'a>(
+        &self,
+        has: &'a BTreeMap<Text, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+    ) -> Option<(&'a Text, &'a Bytes)> {
+        let is_due = |name: &str| self.fold.covers(name) && beside(name).error.is_none();
+        let mut expected = has.iter().filter(|(name, _)| is_due(name));
+        expected.find(|(name, bytes)| self.sent.get(*name) != Some(bytes))
     }
 
     /// What a server breaks that says nothing of a name of which it has to.
