@@ -5,14 +5,19 @@
 //! read, or is of a type that nobody watches, changes nothing at all.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
+
+use xds_core::{service::Variant, types};
 
 use super::{Event, Oracle, Report, Rule};
 use crate::{
     situations::Situation,
-    world::{LinkId, World, message::Response},
+    world::{
+        LinkId, World, is_glob,
+        message::{Response, Text},
+    },
 };
 
 const TWICE: Rule = Rule::new("IC17", "a response that has a wanted name twice is rejected");
@@ -24,6 +29,10 @@ const NOTHING: Rule = Rule::new(
     "what cannot be read, or is of a type that nobody watches, changes nothing and is answered with nothing",
 );
 const APART: Rule = Rule::new("IC36", "a response changes nothing of another type than its own");
+const SILENT: Rule = Rule::new(
+    "IC36",
+    "a response changes nothing that it says nothing of, but for what a full state lacks",
+);
 
 /// Judges what becomes of lies.
 #[derive(Debug, Default)]
@@ -31,19 +40,21 @@ pub(super) struct Lied {
     /// How often the client that reads had accepted and rejected something before.
     before: (u64, u64),
     /// What it had before, by type.
-    had: Vec<u64>,
+    had: Vec<Holdings>,
     /// Whether it reads what changes nothing.
     is_nothing: bool,
 }
 
-/// What a client has of what is watched, by type, in a number that another state has not. The rest goes with the
-/// channel that it was asked for on, if not before.
-fn holdings(link: LinkId, world: &World) -> Vec<u64> {
-    let mut all = vec![DefaultHasher::new(); world.types().len()];
+/// What a client has of a type, by name, each in a number that another state of it has not.
+type Holdings = BTreeMap<Text, u64>;
+
+/// What a client has of what is watched, by type. The rest goes with the channel that it was asked for on, if not before.
+fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
+    let mut all = vec![Holdings::new(); world.types().len()];
     let client = world.link(link).client;
     for it in world.client(client).status() {
         let kind = world.types().iter().position(|url| url == it.type_url);
-        let Some((kind, hasher)) = kind.and_then(|kind| Some((kind, all.get_mut(kind)?))) else {
+        let Some((kind, known)) = kind.and_then(|kind| Some((kind, all.get_mut(kind)?))) else {
             continue;
         };
         // Of many, it is what there is that is watched.
@@ -54,10 +65,28 @@ fn holdings(link: LinkId, world: &World) -> Vec<u64> {
         if !is_watched {
             continue;
         }
-        (it.name.as_str(), it.version.as_str(), it.bytes).hash(hasher);
-        (format!("{:?}", it.state), it.error.map(ToString::to_string)).hash(hasher);
+        let mut hasher = DefaultHasher::new();
+        (it.version.as_str(), it.bytes).hash(&mut hasher);
+        (format!("{:?}", it.state), it.error.map(ToString::to_string)).hash(&mut hasher);
+        known.insert(it.name.as_str().into(), hasher.finish());
     }
-    all.iter().map(DefaultHasher::finish).collect()
+    all
+}
+
+/// What became another thing, or came or went, though a response says nothing of it.
+fn changed_silently<'a>(
+    response: &Response,
+    before: &'a Holdings,
+    after: &'a Holdings,
+) -> Option<&'a Text> {
+    let said = response.resources.iter().map(|item| &item.name);
+    let said = said.chain(&response.removed).chain(response.errors.iter().map(|(name, _)| name));
+    let said: BTreeSet<&Text> = said.collect();
+    let mut names = before.keys().chain(after.keys());
+    // A glob is what its members are.
+    names.find(|name| {
+        before.get(*name) != after.get(*name) && !said.contains(name) && !is_glob(name)
+    })
 }
 
 /// Names that come more than once.
@@ -78,9 +107,24 @@ impl Lied {
         self.is_nothing = is_nothing;
     }
 
-    /// Judges what has changed by a response of this kind.
-    fn changed(&mut self, link: LinkId, kind: Option<usize>, world: &World, report: &mut Report) {
+    /// Judges what has changed by a response, if that is what was read.
+    fn changed(
+        &mut self,
+        link: LinkId,
+        response: Option<&Response>,
+        world: &World,
+        report: &mut Report,
+    ) {
         let has = holdings(link, world);
+        let kind = response.and_then(|it| it.kind);
+        if let Some((response, kind)) = response.zip(kind)
+            && let Some((before, after)) = self.had.get(kind).zip(has.get(kind))
+        {
+            let is_whole = world.link(link).variant == Variant::StateOfTheWorld
+                && types::is_full_state_in_sotw(world.types()[kind].as_str());
+            let silent = changed_silently(response, before, after).filter(|_| !is_whole);
+            report.ensure(silent.is_none(), SILENT, || format!("{silent:?} has changed"));
+        }
         let mut others = self.had.iter().zip(&has).enumerate().filter(|(it, _)| Some(*it) != kind);
         let other = others.find(|(_, (before, after))| before != after).map(|(it, _)| it);
         let rule = if self.is_nothing { NOTHING } else { APART };
@@ -123,7 +167,7 @@ fn is_world_name(name: &str) -> bool {
 
 impl Oracle for Lied {
     fn rules(&self) -> &'static [Rule] {
-        &[TWICE, STRANGERS, NOTHING, APART]
+        &[TWICE, STRANGERS, NOTHING, APART, SILENT]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -133,7 +177,7 @@ impl Oracle for Lied {
             }
             Event::ReadingGarbage { link } => self.reading(link, true, world),
             Event::Read { link, response } => {
-                self.changed(link, response.and_then(|it| it.kind), world, report);
+                self.changed(link, response, world, report);
                 if let Some(response) = response {
                     self.read(link, response, world, report);
                 }
@@ -157,7 +201,8 @@ mod tests {
             oracle.reading(link, is_nothing, world);
             world.set(0, "r0", "better");
             world.advance(Duration::from_secs(1));
-            oracle.changed(link, kind, world, report);
+            let response = kind.map(|kind| Response { kind: Some(kind), ..response(&["r0"]) });
+            oracle.changed(link, response.as_ref(), world, report);
         })
     }
 
@@ -166,6 +211,26 @@ mod tests {
         assert_eq!(read(None, true), Some(NOTHING));
         assert_eq!(read(Some(1), false), Some(APART));
         assert_eq!(read(Some(0), false), None);
+        println!("covers: IC36");
+    }
+
+    #[test]
+    fn what_changes_though_nothing_is_said_of_it_is_found_out() {
+        let says = |kind: usize, name: &'static str| {
+            broken_rule(Options::default(), move |world, link, report| {
+                world.watch(0, kind, Some("r1"));
+                world.advance(Duration::from_secs(1));
+                let mut oracle = Lied::default();
+                oracle.reading(link, false, world);
+                world.set(kind, "r1", "good");
+                world.advance(Duration::from_secs(1));
+                let response = Response { kind: Some(kind), ..response(&[name]) };
+                oracle.changed(link, Some(&response), world, report);
+            })
+        };
+        assert_eq!(says(1, "r1"), None);
+        assert_eq!(says(1, "r0"), Some(SILENT));
+        assert_eq!(says(0, "r0"), None, "a full state says of all others that they are gone");
         println!("covers: IC36");
     }
 
