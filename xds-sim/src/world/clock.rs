@@ -130,9 +130,23 @@ impl World {
 
     pub(super) fn fire(&mut self, party: Party) {
         self.count_event();
-        match party {
-            Party::Client(at) => self.fire_client(at),
-            Party::Server(at) => self.fire_server(at),
+        let is_seen_to = !self.is_starved(party);
+        let (deadline, who) = match party {
+            Party::Client(at) => {
+                self.fire_client(at);
+                (self.clients[at].deadline, names::client(at))
+            }
+            Party::Server(at) => {
+                self.fire_server(at);
+                let is_ours = matches!(self.servers[at].core, Plane::Core(_));
+                (self.servers[at].deadline.filter(|_| is_ours), names::server(at))
+            }
+        };
+        // What is due at a time is done when that has come, all of it at once.
+        if is_seen_to && deadline.is_some_and(|due| due <= self.now) {
+            let what =
+                format!("{who} was told that it is {}, and is due at that time again", self.now);
+            self.break_rule(&oracle::HONEST_TIMEOUTS, what);
         }
     }
 
