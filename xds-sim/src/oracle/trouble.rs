@@ -11,7 +11,7 @@ use std::{
 
 use xds_core::{
     Time,
-    client::{Notice, WatchErrorKind},
+    client::{EntryState, Notice, ResourceStatus, WatchErrorKind},
 };
 
 use self::attempts::{Attempts, Place};
@@ -265,12 +265,12 @@ impl Trouble {
         }
     }
 
-    /// Whether all servers of a name fail. The second one is asked only after the first.
+    /// Whether all servers of a name fail. The second one is asked only after the first, and only for want of something.
     fn all_fail(
         &self,
         client: usize,
         only: Option<usize>,
-        name: Option<&str>,
+        (name, is_known): (Option<&str>, bool),
         world: &World,
     ) -> bool {
         let is_served = |server: &usize| match name {
@@ -281,7 +281,7 @@ impl Trouble {
             let mut links = world.links(client);
             let is_asked = links.any(|(_, link)| link.server == server && link.only == only);
             let attempts = self.attempts.get(&(client, server, only));
-            attempts.is_some_and(|it| it.is_failing) || server == 1 && !is_asked
+            attempts.is_some_and(|it| it.is_failing) || server == 1 && !is_asked && is_known
         })
     }
 
@@ -301,7 +301,16 @@ impl Trouble {
                     Streams::Aggregated => None,
                     Streams::PerType => Some(watch.kind),
                 };
-                let is_failing = self.all_fail(client, only, watch.name.as_deref(), world);
+                let mut known = world.client(client).status();
+                // That there is none is known as well, and no reason to turn.
+                let is_known = watch.name.as_ref().is_none_or(|name| {
+                    let of_watch = |it: &ResourceStatus<'_>| {
+                        it.type_url == &world.types()[watch.kind] && it.name.as_str() == name
+                    };
+                    !known.any(|it| of_watch(&it) && it.state == EntryState::Requested)
+                });
+                let what = (watch.name.as_deref(), is_known);
+                let is_failing = self.all_fail(client, only, what, world);
                 report.ensure(is_failing, REASON, || format!("client-{client}: {error}"));
             }
             WatchErrorKind::DoesNotExist(patience) | WatchErrorKind::Timeout(patience) => {

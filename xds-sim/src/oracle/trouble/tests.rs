@@ -55,7 +55,7 @@ fn a_server_that_is_not_failing_is_no_trouble() {
     let found = judgement(|world, link, _| {
         let mut oracle = Trouble::default();
         let place = place(link, world);
-        let all_fail = |oracle: &Trouble| oracle.all_fail(0, None, Some("r0"), world);
+        let all_fail = |oracle: &Trouble| oracle.all_fail(0, None, (Some("r0"), false), world);
         assert!(!all_fail(&oracle));
         oracle.attempts.entry(place).or_default().is_failing = true;
         assert!(all_fail(&oracle));
@@ -69,15 +69,16 @@ fn a_fallback_that_serves_hides_the_trouble_of_the_first_server() {
         let mut oracle = Trouble::default();
         assert_eq!(world.link(link).server, 0);
         oracle.attempts.entry((0, 0, None)).or_default().is_failing = true;
-        assert!(oracle.all_fail(0, None, Some("r0"), world), "the other one is not asked");
+        assert!(oracle.all_fail(0, None, (Some("r0"), true), world), "the other one is not asked");
+        assert!(!oracle.all_fail(0, None, (Some("r0"), false), world), "it is to be asked");
         world.set_reach(0, Reach::Refused, Duration::from_secs(100));
         world.reset(link, 14);
         world.watch(0, 0, Some("r1"));
         world.advance(Duration::from_secs(20));
         assert!(world.links(0).any(|(_, link)| link.server == 1), "it has turned");
-        assert!(!oracle.all_fail(0, None, Some("r0"), world), "the other one serves");
+        assert!(!oracle.all_fail(0, None, (Some("r0"), false), world), "the other one serves");
         oracle.attempts.entry((0, 1, None)).or_default().is_failing = true;
-        assert!(oracle.all_fail(0, None, Some("r0"), world));
+        assert!(oracle.all_fail(0, None, (Some("r0"), false), world));
     });
     assert_eq!(found, None);
     println!("covers: IC29");
