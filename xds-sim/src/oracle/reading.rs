@@ -27,6 +27,8 @@ const TOLD: Rule =
 pub(super) struct Reading {
     /// What was used before a file was found to be unreadable.
     before: Known,
+    /// How often its reader had counted one by then.
+    counted: u64,
 }
 
 type Known = BTreeMap<Text, (EntryState, Option<Bytes>)>;
@@ -66,13 +68,18 @@ fn of_file(link: LinkId, world: &World) -> Known {
     it.only.map(|kind| in_use(it.client, kind, world)).unwrap_or_default()
 }
 
-fn unreadable(link: LinkId, before: &Known, world: &World, report: &mut Report) {
-    let it = world.link(link);
+/// How often the reader has counted something that cannot be read.
+fn counted(link: LinkId, world: &World) -> u64 {
+    world.client(world.link(link).client).stats().malformed
+}
+
+fn unreadable(link: LinkId, before: &Reading, world: &World, report: &mut Report) {
     let known = of_file(link, world);
     let bytes_of = |name: &Text| known.get(name).and_then(|(_, bytes)| bytes.as_ref());
-    let lost = before.iter().find(|(name, (_, bytes))| bytes_of(name) != bytes.as_ref());
+    let lost = before.before.iter().find(|(name, (_, bytes))| bytes_of(name) != bytes.as_ref());
     report.ensure(lost.is_none(), LAST_GOOD, || format!("{lost:?} was in use"));
-    report.ensure(world.client(it.client).stats().malformed > 0, TOLD, || "it is not".into());
+    let is_counted = counted(link, world) > before.counted;
+    report.ensure(is_counted, TOLD, || "it is not".into());
 }
 
 impl Oracle for Reading {
@@ -89,8 +96,10 @@ impl Oracle for Reading {
             {
                 whole(link, response, world, report);
             }
-            Event::FindsUnreadable { link } => self.before = of_file(link, world),
-            Event::Unreadable { link } => unreadable(link, &self.before, world, report),
+            Event::FindsUnreadable { link } => {
+                (self.before, self.counted) = (of_file(link, world), counted(link, world));
+            }
+            Event::Unreadable { link } => unreadable(link, self, world, report),
             _ => {}
         }
     }
@@ -143,7 +152,7 @@ mod tests {
     #[test]
     fn what_is_lost_with_a_file_that_cannot_be_read_is_found_out() {
         let found = broken_rule(files(), |world, link, report| {
-            let mut oracle = Reading { before: of_file(link, world) };
+            let mut oracle = Reading { before: of_file(link, world), counted: 0 };
             let lost = (EntryState::Acked, Some(Toy::bytes("r9", "good")));
             oracle.before.insert("r9".into(), lost);
             oracle.on_event(&Event::Unreadable { link }, world, report);
@@ -154,7 +163,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_and_is_not_counted_is_found_out() {
         let found = broken_rule(files(), |world, link, report| {
-            let mut oracle = Reading { before: of_file(link, world) };
+            let mut oracle = Reading { before: of_file(link, world), counted: 0 };
             oracle.on_event(&Event::Unreadable { link }, world, report);
         });
         assert_eq!(found, Some(TOLD));
