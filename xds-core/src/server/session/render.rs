@@ -78,7 +78,13 @@ impl Turn<'_> {
                 self.edges.release_withheld(&mut self.session.due);
                 self.release_bereft();
             }
-            Portion::Additions | Portion::Heartbeats => self.let_graves_linger(),
+            Portion::Additions | Portion::Heartbeats => {
+                self.let_graves_linger();
+                if !self.session.has_additions(self.arena) {
+                    // What waits to be told is no news, whatever heartbeats go out meanwhile.
+                    return None;
+                }
+            }
         }
         if self.session.warming == WarmingState::Armed {
             // What goes out after clusters for another reason settles the warming as well.

@@ -335,3 +335,43 @@ fn a_moved_client_keeps_what_it_routes_to_when_it_rejects_what_is_from_before() 
         ),
     )]);
 }
+
+/// IS4, IS5, M167: while a deletion waits, a full state is renewed for who has what expires, and accepted it.
+#[test]
+fn what_waits_to_be_told_is_no_reason_to_renew() {
+    let settled = "
+        set cds a=1 b~10s=1; lds l=1
+        t> cds a b
+        t< cds first a=1 b~10s=1
+        t> cds a b
+        t> lds
+        t< lds first l=1
+        t> lds
+    ";
+    let dropped = format!(
+        "{settled}
+        set cds -a; lds l=2
+        t< lds changed l=2           # the cluster stays until this is accepted
+        wait 5s
+        t< cds heartbeat a=1 b~10s=1
+        wait 5s                      # another one is due
+        t> cds a
+        t<
+        t> lds
+        t< cds changed
+        t> cds a
+        t<"
+    );
+    let rejected = format!(
+        "{settled}
+        set cds b~10s=2
+        t< cds changed a=1 b~10s=2
+        t> cds nack a b
+        set cds -a; lds l=2
+        t<
+        wait 5s
+        t<"
+    );
+    let cases = [("IS5 IS27 M48 M147", dropped), ("IS4 IS27 M147 M167", rejected)];
+    run(&cases);
+}
