@@ -358,3 +358,47 @@ fn a_snapshot_has_ttls_as_well() {
     rig.run("t< eds first a~10s=1\nt> eds a\nwait 5s\nt< eds heartbeat a~10s");
     println!("covers: M159 M216");
 }
+
+/// To be sent a resource ends the error that was told instead of it (M176), so that it is renewed by heartbeats only.
+#[test]
+fn no_error_is_ended_by_a_renewal() {
+    run_all(&[
+        (
+            "M171 M172 M176",
+            "
+            set eds a~10s=1
+            td> eds +a
+            td< eds first a~10s=1
+            td> eds ack
+            set eds a~10s=1 !a=7
+            td< eds changed !a=7
+            td> eds ack
+            wait 5s
+            td< eds heartbeat a~10s      # it may have kept it
+            td> eds nack                 # it has not
+            wait 5s
+            td<
+            set eds a~10s=1
+            td< eds changed a~10s=1
+            td> eds ack
+            wait 5s
+            td< eds heartbeat a~10s=1",
+        ),
+        // Too late for what it may have kept.
+        (
+            "M171 M172 M176",
+            "
+            set eds a~10s=1
+            td> eds +a
+            td< eds first a~10s=1
+            td> eds ack
+            set eds !a=7
+            td< eds changed !a=7
+            wait 20s
+            td> eds ack
+            td<
+            wait 5s
+            td< eds heartbeat a~10s",
+        ),
+    ]);
+}

@@ -10,6 +10,8 @@
 //! | it comes so late that the client may have let go of the resource | there would be nothing to renew |
 //! | the client has rejected a heartbeat | it has no use for them |
 //! | virtual hosts | without content they do not exist |
+//!
+//! But for a resource of which the client was told an error instead: to be sent it would end that (M176).
 
 use alloc::{boxed::Box, collections::BTreeSet, vec::Vec};
 use core::{mem, num::NonZeroU64, time::Duration};
@@ -287,6 +289,9 @@ impl Turn<'_> {
             let Some(resource) = self.arena.at(slot) else { return Room::Taken };
             let Some(payload) = &resource.payload else { return Room::Taken };
             if !takes_heartbeats || is_late(&slot) {
+                if self.error_of(slot).is_some() {
+                    return Room::Taken;
+                }
                 let room = parts.push(&resource.name, payload);
                 if room == Room::Taken {
                     resent.push(slot);

@@ -360,6 +360,24 @@ fn an_error_that_is_none_or_is_told_twice_is_found_out() {
 }
 
 #[test]
+fn a_resource_that_is_sent_though_its_error_stands_is_found_out() {
+    let sends = |names: &'static [&'static str]| {
+        broken(incremental(), move |scene| {
+            scene.asks(0, names);
+            scene.says(response(0, &GOOD));
+            scene.answers(0, &[], None);
+            scene.is_well();
+            scene.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
+            scene.asks(0, names);
+            scene.says(response(0, &GOOD));
+        })
+    };
+    assert_eq!(sends(&["*"]), None, "it is not named");
+    assert_eq!(sends(&["r0"]), Some(ERRORS));
+    println!("covers: IS28");
+}
+
+#[test]
 fn a_server_that_waits_for_an_answer_at_rest_is_found_out() {
     let found = broken(Options::default(), |scene| {
         scene.ends_up();

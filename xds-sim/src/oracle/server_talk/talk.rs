@@ -247,6 +247,10 @@ impl Talk {
         beside: &dyn Fn(&str) -> Beside,
         report: &mut Report,
     ) {
+        // Who asks for everything is sent what there is. To all others, the resource says that its error is over.
+        let has_error = |name: &&Text| self.fold.names(name) && beside(name).error.is_some();
+        let spoken_for = said.keys().find(|name| !self.fold.has_all() && has_error(name));
+        report.ensure(spoken_for.is_none(), ERRORS, || format!("{spoken_for:?} has an error"));
         let awaited = response.errors.iter().filter(|(name, _)| self.awaited.remove(name));
         let awaited: BTreeSet<Text> = awaited.map(|(name, _)| meaning_of(name)).collect();
         for (name, code) in &response.errors {
