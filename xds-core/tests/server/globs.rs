@@ -460,3 +460,32 @@ fn globs_in_views_and_bursts() {
     assert_eq!((stats.views, stats.names, stats.payloads, stats.types), (1, 0, 0, 0));
     println!("covers: M223 M225 M138 M243");
 }
+
+/// M139, M223, IS14: who drops a name that a glob stands for is told where it stands, though it sees another view
+/// before that. Of what it never asked for by name, and was not sent, it is not told.
+#[test]
+fn what_leaves_a_glob_is_answered_after_a_move() {
+    let mut config = ServerConfig::default();
+    config.admission = Admission::Asked;
+    let mut rig = Rig::new(config);
+    rig.run(&expand(
+        "
+        set @v own @/g/sent=1
+        set @w own @/g/other=1
+        d> own +@/g/* +@/g/sent +@/g/none +@/g/late +@/g/other
+        assign 1 v
+        d< own first @/g/sent=1 -@/g/none -@/g/late -@/g/other
+        set @v own @/g/late=1 @/g/unheard=1
+        d> own -@/g/sent -@/g/none -@/g/late -@/g/other
+        assign 1 w
+        assign 1 v
+        assign 1 w
+        d> own ack
+        d< own changed @/g/other=1 -@/g/sent -@/g/none -@/g/late
+        d> own ack
+        d<
+        set @w own @/g/other=2 @/g/none=1
+        d< own changed @/g/other=2 @/g/none=1",
+    ));
+    println!("covers: M139 M223 IS14");
+}

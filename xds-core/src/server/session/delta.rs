@@ -172,6 +172,7 @@ impl Turn<'_> {
             // Likewise of a glob (M139), or of what else stands for it.
             self.set_standing(edge, Standing::Covered);
             self.make_due(edge, cause);
+            self.edges.note_dropped(edge);
         } else if !is_glob && self.session.wildcard.is_some() {
             // Only the server knows whether the wildcard still covers it (M91, M92).
             self.set_standing(edge, Standing::Parting);
@@ -259,7 +260,8 @@ impl Turn<'_> {
                     self.edges.set_sent(&mut self.session.edges, edge, 1);
                     self.make_due(edge, cause);
                 } else if exists {
-                    self.note_other_version(edge);
+                    // Not as it is. Should it go before it is sent, the client is told.
+                    self.edges.set_sent(&mut self.session.edges, edge, 1);
                 }
                 self.let_linger_if_gone(edge);
             }
@@ -288,13 +290,6 @@ impl Turn<'_> {
     fn leave_out_what_is_had(&mut self) {
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.catch_up = CatchUp::TheRest;
-        }
-    }
-
-    /// The client has a resource, though not as it is. Should it go before it is sent, that may have to wait.
-    fn note_other_version(&mut self, edge: Slot) {
-        if self.session.lets_linger(self.arena) {
-            self.edges.set_sent(&mut self.session.edges, edge, 1);
         }
     }
 

@@ -128,6 +128,11 @@ impl Edge {
         self.due.is_some_and(|due| due.release == Release::Withheld)
     }
 
+    /// Whether the client waits to be told of it since it has dropped the name.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.due.is_some_and(|due| due.ride == Ride::Dropped)
+    }
+
     /// What is due behind it.
     pub(crate) fn next_due(&self) -> Slot {
         self.by_due.next
@@ -286,7 +291,7 @@ impl Edges {
         };
         edge.due = Some(Due {
             cause: before.cause.min(due.cause),
-            ride: if due.ride == Ride::OwnReason { due.ride } else { before.ride },
+            ride: before.ride.max(due.ride),
             release: due.release,
         });
         if before.release != due.release {
@@ -294,6 +299,13 @@ impl Edges {
             self.push_back(list.list(due.release), Chain::Due, slot);
         }
         list.note_altered();
+    }
+
+    /// What is due is an answer to who has dropped the name.
+    pub(crate) fn note_dropped(&mut self, slot: Slot) {
+        if let Some(due) = self.at_mut(slot).and_then(|edge| edge.due.as_mut()) {
+            due.ride = Ride::Dropped;
+        }
     }
 
     /// The resource is gone, which is due to be told, but not yet.

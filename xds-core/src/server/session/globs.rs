@@ -86,6 +86,11 @@ impl Turn<'_> {
             }
             return Some(edge);
         }
+        self.connect_covered(member)
+    }
+
+    /// An edge to what something else stands for.
+    pub(super) fn connect_covered(&mut self, member: Slot) -> Option<Slot> {
         let edge = self.connect(member)?;
         self.edges.at_mut(edge)?.standing = Standing::Covered;
         Some(edge)

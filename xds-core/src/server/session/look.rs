@@ -70,7 +70,7 @@ impl<'a> Look<'a> {
         }
         // What is sent again for these reasons is as it was.
         let repeats = |cause| matches!(cause, Cause::Warming | Cause::Recovery);
-        let is_due = edge.due.is_some_and(|due| due.ride == Ride::OwnReason && !repeats(due.cause));
+        let is_due = edge.due.is_some_and(|due| due.ride != Ride::Along && !repeats(due.cause));
         if edge.sent == 0 || is_due {
             return ResourceSync::NotSent;
         }

@@ -79,7 +79,8 @@ impl Turn<'_> {
                 let name = resource.name.clone();
                 match (edge.standing, known) {
                     (Standing::Named, _) => luggage.names.push(Named { name, known, carried }),
-                    (Standing::Covered, Known::Nothing) | (_, Known::Absent) => {}
+                    (Standing::Covered, Known::Nothing) if !edge.is_dropped() => {}
+                    (_, Known::Absent) => {}
                     (_, known) => luggage.covered.push(Named { name, known, carried }),
                 }
             }
@@ -224,15 +225,22 @@ impl Turn<'_> {
         self.renew_all_at_once();
     }
 
-    /// The client waits to be told whether the wildcard covers a name, which it does not have.
+    /// The client waits to be told where a name stands that it has dropped and does not have, since the wildcard, or
+    /// something else, stood for it.
     fn answer_parting(&mut self, name: &ResourceName, cause: Cause) {
+        let is_covered = self.is_covered(name.as_str());
+        if !is_covered && self.session.wildcard.is_none() {
+            return;
+        }
         let Some(slot) = self.arena.slot_of(name.clone()) else { return };
         let edge = match self.edges.find(self.slot, slot) {
-            None if self.session.wildcard.is_some() => self.connect_parting(slot),
+            None if is_covered => self.connect_covered(slot),
+            None => self.connect_parting(slot),
             edge => edge,
         };
         if let Some(edge) = edge {
             self.make_due(edge, cause);
+            self.edges.note_dropped(edge);
         }
     }
 

@@ -255,7 +255,7 @@ impl Turn<'_> {
                     }
                     if parting || standing == Standing::Covered && !exists {
                         self.disconnect(slot);
-                    } else if due.is_some_and(|due| due.ride == Ride::OwnReason) {
+                    } else if due.is_some_and(|due| due.ride != Ride::Along) {
                         let sent = if exists { nonce } else { 0 };
                         self.note_in_response(slot, nonce);
                         self.edges.set_sent(&mut self.session.edges, slot, sent);

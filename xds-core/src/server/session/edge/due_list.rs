@@ -10,7 +10,6 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) cause: Cause,
-    /// Unchanged since the client rejected it: it goes along with another one's change (M107).
     pub(crate) ride: Ride,
     pub(super) release: Release,
 }
@@ -22,10 +21,15 @@ pub(super) enum Release {
     Withheld,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether it is due for itself; of several reasons, the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ride {
-    OwnReason,
+    /// Unchanged since the client rejected it: it goes along with another one's change (M107).
     Along,
+    OwnReason,
+    /// The client has dropped the name and waits to be told where it stands, since a glob or an alias stands for it
+    /// (M139).
+    Dropped,
 }
 
 impl Due {
