@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 72] = [
+const MENDED: [(&str, &str, &str); 75] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -369,6 +369,21 @@ const MENDED: [(&str, &str, &str); 72] = [
         "who wants nothing for a moment while nothing is taken out of it turns to the next server once (IL5, the rule was wrong)",
         "clients=2 servers=3 types=2 names=1 operations=20 actions={watch-all,watch-again,delete,storm,empty,set-error} faults={starve,reset,refuse,block-responses,slow,clock-jump,other-replica}",
         "AAABAAAAAAAAAQMQAAAAAAEACgAAAAABAwU",
+    ),
+    (
+        "what waits to be told as gone is no reason to send a state that says nothing new, though something was to be renewed (IS2, IS5)",
+        "servers=2 types=3 names=6 data_errors=DropCached read_gate=Off latency=0ns jitter=2s ties=TimersFirst operations=80 order=OnlyAfterAcks views=2 versions=CountedAnew actions={unwatch,watch-again,set-back,storm,watch-when-told,set-for-a-while,set-error,move,watch-many} faults={starve,reset,hang,half-open,block-responses,restart-server,lag,go-away,bad-answer,lost-event,late-timers}",
+        "AAEAAAAABAABAAAAAgAAAQgBAAAAAAEAAAAAAAABAAAAAAAAAQgAAAEAAAEABwAAAAABAA4AAAAAAQgFAAAAAAEICAAAAAABABAAAAAAAQAEAAAAAQEIAAAAAgABCQMAAgAAAQAFAAAAAAEKDQAAAAABAA4AAAAAAQAEAAAAAAEHAwAAAAABCQkAAAIAAQALAAAAAAEABAAAABcBBgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQCfwh4",
+    ),
+    (
+        "what is renewed for who has rejected a heartbeat is not sent in place of the error that was told of it (IS17, IS28)",
+        "servers=3 variant=delta names=3 data_errors=DropCached latency=1ms jitter=2s ties=TimersFirst operations=80 order=OnlyAfterAcks features={transient-timer,without-wrappers} actions={unwatch,watch-again,storm,slow-watcher,set-for-a-while,set-error,watch-many} faults={starve,wake-for-nothing,block-responses,restart-server,slow,hang-up,bad-answer,stale-answer,late-timers,clock-jump,narrow,other-replica} lies={hostile-client,rejecter,bilingual}",
+        "AAEAAAAAAQABAAEAAAAAAQABAAAAAAEAAwAAAAABAAAAAwAAAQAAAAEAAAEACAADAgUBCQAAAwIAAQkDAAAAAAEHCQADAgABCQAAAAAAAQcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAt94a8bpx",
+    ),
+    (
+        "a name that a client drops while a glob stands for it is answered, though it sees another view before that (IS14)",
+        "servers=3 variant=delta latency=0ns jitter=2s ties=TimersFirst operations=120 order=OnlyAfterAcks verdicts=Soon views=2 versions=Counted actions={unwatch,set-bad,slow-watcher,move,watch-glob,watch-many} faults={starve,end,half-open,block-requests,block-responses,lag,hang-up,stale-answer,bad-file,late-timers,clock-jump,clog,other-replica}",
+        "AAEAAAAAAAAAAQAAAAAAAAEACQADAAABAAQAAAAAAQABAAMBAAEACAADAAABAAQAAAAAAQAEAAAAAwEABw",
     ),
 ];
 
