@@ -151,10 +151,7 @@ impl CacheModel {
         let (acks, nacks) = (stats.acks - self.acks.0, stats.nacks - self.acks.1);
         let Some(fold) = it.asked(kind).filter(|_| acks + nacks == 1) else { return };
         let place = (it.client, it.server, kind);
-        let watched = |name: &str| {
-            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
-            watches.any(|(_, watch)| watch.covers(name))
-        };
+        let watched = |name: &str| world.watched(it.client, kind).covers(name);
         let is_asked = |name: &str| world.serves(it.server, name) && fold.covers(name);
         let has = |is: &dyn Fn(&str, &Word<'_>) -> bool| {
             response
@@ -243,10 +240,8 @@ impl CacheModel {
         let it = world.link(link);
         let Some(kind) = response.kind else { return false };
         let is_wanted = |name: &str| {
-            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
             let is_asked = it.asked(kind).is_some_and(|fold| fold.covers(name));
-            is_asked && world.serves(it.server, name)
-                || watches.any(|(_, watch)| watch.covers(name))
+            is_asked && world.serves(it.server, name) || world.watched(it.client, kind).covers(name)
         };
         response.resources.iter().any(|item| {
             match Word::of(&item.name, response, world.options()) {

@@ -175,9 +175,7 @@ impl ClientTalk {
     /// A watch has ended: once nobody watches everything, what is held is not everything any more.
     fn unwatched(&mut self, client: usize, world: &World) {
         for ((owner, _, kind), accepted) in &mut self.accepted {
-            let mut watches = world.watches(*owner);
-            accepted.is_of_everything &= *owner != client
-                || watches.any(|(_, watch)| watch.kind == *kind && watch.name.is_none());
+            accepted.is_of_everything &= *owner != client || world.watched(client, *kind).has_all();
         }
     }
 
@@ -299,12 +297,12 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) fn of(client: usize, server: usize, kind: usize, world: &World) -> Self {
-        let watches = || world.watches(client).filter(|(_, watch)| watch.kind == kind);
-        let names = watches().filter_map(|(_, watch)| watch.name.clone());
+        let watched = world.watched(client, kind);
+        let names = watched.names().filter(|name| world.serves(server, name));
         Self {
-            names: names.filter(|name| world.serves(server, name)).collect(),
+            names: names.cloned().collect(),
             // A wildcard is for what states no authority.
-            all: server < 2 && watches().any(|(_, watch)| watch.name.is_none()),
+            all: server < 2 && watched.has_all(),
         }
     }
 

@@ -26,9 +26,8 @@ impl Fallback {
         let types = world.types().iter().enumerate();
         let lacking = types.filter(|(kind, type_url)| {
             let mut known = world.client(client).status().filter(|it| it.type_url == *type_url);
-            let mut watches = world.watches(client);
             // Of everything, it is not seen whether any of it is known.
-            watches.any(|(_, watch)| watch.kind == *kind && watch.name.is_none())
+            world.watched(client, *kind).has_all()
                 || known.any(|it| {
                     it.state == EntryState::Requested && world.serves(0, it.name.as_str())
                 })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xds_core::client::{Instrument, MetricsExporter};
 
 use super::{Event, Oracle, Report, Rule};
-use crate::world::World;
+use crate::world::{Watched, World};
 
 const RESOURCES: Rule = Rule::new(
     "IC32",
@@ -41,12 +41,11 @@ impl MetricsExporter for Moment {
 
 /// The names that are watched, if that is all.
 fn watched(client: usize, world: &World) -> Option<usize> {
-    let names: Option<std::collections::BTreeSet<_>> = world
-        .watches(client)
-        .map(|(_, watch)| Some((watch.kind, watch.name.as_ref().filter(|_| watch.is_of_one())?)))
-        .collect();
+    let of_types = (0..world.types().len()).map(|kind| world.watched(client, kind));
     // A resource that is watched by two names is one or two.
-    names.filter(|_| !world.options().has_aliases()).map(|names| names.len())
+    let is_plain =
+        of_types.clone().all(Watched::is_of_single_ones) && !world.options().has_aliases();
+    is_plain.then(|| of_types.map(|watched| watched.names().count()).sum())
 }
 
 impl Figures {

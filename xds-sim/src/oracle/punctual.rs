@@ -149,8 +149,7 @@ impl Punctual {
         }
         let Some(watch) = world.watch_of(client, id) else { return };
         let Some(name) = &watch.name else { return };
-        let mut others = world.watches(client).filter(|(_, other)| other.kind == watch.kind);
-        if others.any(|(_, other)| !other.is_of_one()) {
+        if !world.watched(client, watch.kind).is_of_single_ones() {
             return; // What was found missing of everything is told whoever asks for it by name.
         }
         let key = (watch.kind, name.clone());

@@ -240,8 +240,8 @@ impl Trouble {
         let Some(fold) = it.asked(kind) else { return };
         let (now, patience) = (world.now(), patience(world));
         let watched = |name: &Text| {
-            let mut watches = world.watches(it.client).filter(|(_, watch)| watch.kind == kind);
-            watches.any(|(_, watch)| watch.name.as_deref().unwrap_or(ALL) == name)
+            let watched = world.watched(it.client, kind);
+            watched.has(Some(name)) || name == ALL && watched.has_all()
         };
         stream.since.retain(|(of, name), since| {
             let is_asked = *of != kind || fold.subscribed.contains(name);

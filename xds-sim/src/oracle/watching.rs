@@ -324,10 +324,9 @@ impl Watching {
     /// Whether nobody of the client has anything to know a resource from.
     fn is_released(&mut self, client: usize, kind: usize, name: &str, world: &World) -> bool {
         let is_covered = || {
-            let mut watches = world.watches(client).filter(|(_, watch)| watch.kind == kind);
+            let watched = world.watched(client, kind);
             let mut links = world.links(client).filter_map(|(_, link)| link.asked(kind));
-            watches.any(|(_, it)| it.covers(name) || it.name.is_none())
-                || links.any(|fold| fold.covers(name))
+            watched.covers(name) || watched.has_all() || links.any(|fold| fold.covers(name))
         };
         let was_released = self.released.remove(&(client, kind, name.into()));
         was_released && !is_covered()

@@ -250,11 +250,11 @@ impl World {
     fn notify(&mut self, at: usize, watch: WatchId, notice: &Notice) {
         self.emit(&Event::Notified { client: at, watch, notice });
         let type_url = {
-            let Some(known) = self.clients[at].watches.get_mut(&watch) else { return };
+            let Some(known) = self.clients[at].watches.get_mut(watch) else { return };
             known.hear(notice);
             self.types[known.kind].clone()
         };
-        let known = &self.clients[at].watches[&watch];
+        let Some(known) = self.clients[at].watches.get(watch) else { return };
         let (lane, delay, is_busy) = (known.lane, known.delay, known.busy > 0);
         let has_value = !known.view.is_empty();
         let is_by_alias = known.name.as_deref().is_some_and(names::is_alias);
@@ -262,8 +262,7 @@ impl World {
             texts::notice(known.name.as_deref(), notice)
         });
         let node = &mut self.clients[at];
-        if let (Some(application), Some(known)) = (&mut node.application, node.watches.get(&watch))
-        {
+        if let (Some(application), Some(known)) = (&mut node.application, node.watches.get(watch)) {
             let _turn = turn_of(Who::Application);
             application.notified(watch, &type_url, known.name.as_deref(), notice);
         }
@@ -288,7 +287,7 @@ impl World {
         match delay {
             Duration::ZERO => self.finish_notice(at, watch),
             delay => {
-                let Some(known) = self.clients[at].watches.get_mut(&watch) else { return };
+                let Some(known) = self.clients[at].watches.get_mut(watch) else { return };
                 known.busy += 1;
                 let incarnation = self.clients[at].incarnation;
                 let done = self.now.after(delay);
@@ -299,7 +298,7 @@ impl World {
 
     /// The watcher does what it meant to do when it is told something.
     fn act(&mut self, at: usize, watch: WatchId) {
-        let known = self.clients[at].watches.get_mut(&watch);
+        let known = self.clients[at].watches.get_mut(watch);
         let Some(act) = known.and_then(|known| known.act.take()) else { return };
         self.note(Situation::WatchFromWithinNotice);
         match act {
@@ -352,7 +351,7 @@ impl World {
         if self.clients[at].incarnation != incarnation {
             return;
         }
-        if let Some(known) = self.clients[at].watches.get_mut(&watch) {
+        if let Some(known) = self.clients[at].watches.get_mut(watch) {
             known.busy = known.busy.saturating_sub(1);
         }
         self.finish_notice(at, watch);
@@ -361,7 +360,7 @@ impl World {
 
     /// The watcher takes what it is behind with, and is done with what it was told.
     fn finish_notice(&mut self, at: usize, watch: WatchId) {
-        let Some(kind) = self.clients[at].watches.get(&watch).map(|known| known.kind) else {
+        let Some(kind) = self.clients[at].watches.get(watch).map(|known| known.kind) else {
             return;
         };
         let type_url = self.types[kind].clone();
@@ -372,7 +371,7 @@ impl World {
             }
             self.emit(&Event::Changed { client: at, watch, change: &change });
             let node = &mut self.clients[at];
-            let Some(known) = node.watches.get_mut(&watch) else { break };
+            let Some(known) = node.watches.get_mut(watch) else { break };
             known.step(&change);
             let is_member = matches!(change, Change::Resource { result: Ok(_), .. });
             if is_member && known.name.is_some() {

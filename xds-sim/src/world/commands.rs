@@ -1,6 +1,6 @@
 //! What applications do.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use xds_core::{Client, WatchId, client::Interest};
 
@@ -50,8 +50,7 @@ impl World {
         self.recorder.local(now, lane, wanted.as_bytes(), || {
             What::new(Sort::Watch, format!("watches {short} {wanted}")).about([wanted])
         });
-        let is_named = |it: &Watch| it.kind == kind && it.name == name;
-        let is_first = !self.clients[client].watches.values().any(is_named);
+        let is_first = !self.watched(client, kind).has(name.as_deref());
         self.emit(&Event::Watched { client, watch, kind, name: name.as_deref(), is_first });
         let known = Watch {
             kind,
@@ -89,7 +88,7 @@ impl World {
 
     /// Ends a watch and begins it anew in the same turn.
     pub fn watch_again(&mut self, client: usize, watch: WatchId) {
-        let Some(known) = self.clients.get(client).and_then(|it| it.watches.get(&watch)) else {
+        let Some(known) = self.clients.get(client).and_then(|it| it.watches.get(watch)) else {
             return;
         };
         let (kind, name) = (known.kind, known.name.clone());
@@ -101,14 +100,14 @@ impl World {
     pub(super) fn end_watch(&mut self, client: usize, watch: WatchId) {
         let now = self.now;
         let Some(node) = self.clients.get_mut(client) else { return };
-        let Some(known) = node.watches.remove(&watch) else { return };
+        let Some(known) = node.watches.remove(watch) else { return };
         let _turn = turn_of(Who::Core(Party::Client(client), "ends a watch"));
         node.core.unwatch(watch, now);
         if let Some(application) = &mut node.application {
             let _turn = turn_of(Who::Application);
             application.unwatched(watch);
         }
-        let is_last = !node.watches.values().any(|other| other.kind == known.kind);
+        let is_last = node.watches.of_type(known.kind).is_empty();
         if is_last && !node.watches.is_empty() {
             self.note(Situation::LastWatchOfTypeEnds);
         }
@@ -118,8 +117,7 @@ impl World {
 
     /// From now on the watcher takes so long with everything it is told.
     pub fn slow_down(&mut self, client: usize, watch: WatchId, delay: Duration) {
-        if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(&watch))
-        {
+        if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(watch)) {
             known.delay = delay;
             self.is_punctual &= delay.is_zero();
         }
@@ -142,8 +140,7 @@ impl World {
     }
 
     fn act_when_told(&mut self, client: usize, watch: WatchId, act: Act) {
-        if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(&watch))
-        {
+        if let Some(known) = self.clients.get_mut(client).and_then(|it| it.watches.get_mut(watch)) {
             known.act = Some(act);
         }
     }
@@ -167,7 +164,7 @@ impl World {
         node.is_shut_down = true;
         let _turn = turn_of(Who::Core(Party::Client(client), "shuts down"));
         node.core.shut_down(now);
-        for (watch, known) in mem::take(&mut node.watches) {
+        for (watch, known) in node.watches.take() {
             if let Some(application) = &mut node.application {
                 let _turn = turn_of(Who::Application);
                 application.unwatched(watch);
@@ -195,7 +192,7 @@ impl World {
         node.links.clear();
         let seed = u64::from(node.incarnation) << 32 | client as u64;
         node.core = Client::new(config, seed, self.now);
-        let watches = mem::take(&mut node.watches);
+        let watches = node.watches.take();
         if let Some(application) = &mut node.application {
             let _turn = turn_of(Who::Application);
             application.restarted();

@@ -22,19 +22,16 @@ mod server_side;
 mod store;
 mod strangers;
 mod texts;
+mod watches;
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    mem,
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, mem, time::Duration};
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
 pub(crate) use faults::KEEPALIVE;
 pub(crate) use leaving::GRACE;
 pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
+pub(crate) use watches::Watched;
 
 pub use application::{Application, ControlPlane, Reply};
 pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};
@@ -42,6 +39,7 @@ pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resour
 use self::{
     parts::{ClientNode, Plane, Scheduled, ServerNode, State},
     strangers::Stranger,
+    watches::Watches,
 };
 use crate::{
     check::{Config, Judge},
@@ -149,7 +147,7 @@ impl World {
             deadline: None,
             starved_until: None,
             links: Vec::new(),
-            watches: BTreeMap::new(),
+            watches: Watches::new(types.len()),
             incarnation: 0,
             is_shut_down: false,
             cut_off: None,

@@ -75,7 +75,8 @@ pub(crate) fn meaning_of(name: &str) -> Text {
 
 /// Whether a name is the other one of a resource.
 pub(crate) fn is_alias(name: &str) -> bool {
-    name.rsplit('/').next().is_some_and(|last| last.starts_with(OTHERWISE))
+    let path = name.bytes().rposition(|letter| letter == b'/').map_or(0, |slash| slash + 1);
+    name[path..].starts_with(OTHERWISE)
 }
 
 /// What a view is called.

@@ -17,6 +17,7 @@ use super::{
     Application, ControlPlane,
     message::{Message, Request, Text},
     reach::CutOff,
+    watches::Watches,
 };
 use crate::{
     Toy,
@@ -55,7 +56,7 @@ pub(super) struct ClientNode {
     pub(super) starved_until: Option<Time>,
     /// Those of its links that it has not seen end, in the order of their beginning.
     pub(super) links: Vec<(ChannelId, LinkId)>,
-    pub(super) watches: BTreeMap<WatchId, Watch>,
+    pub(super) watches: Watches,
     /// How often it began anew.
     pub(super) incarnation: u32,
     pub(super) is_shut_down: bool,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use xds_core::{Client, Time, TypeUrl, server::Server};
 
-use super::{Link, LinkId, Resources, Watch, World, parts::Plane};
+use super::{Link, LinkId, Resources, Watch, Watched, World, parts::Plane};
 use crate::{options::Options, tape::Choices, trace::Phase};
 
 impl World {
@@ -91,13 +91,22 @@ impl World {
     ///
     /// If there is no client at the position.
     pub fn watches(&self, at: usize) -> impl Iterator<Item = (xds_core::WatchId, &Watch)> {
-        self.clients[at].watches.iter().map(|(id, watch)| (*id, watch))
+        self.clients[at].watches.iter()
     }
 
     /// A watch of a client, unless it has ended.
     #[must_use]
     pub fn watch_of(&self, at: usize, watch: xds_core::WatchId) -> Option<&Watch> {
-        self.clients.get(at)?.watches.get(&watch)
+        self.clients.get(at)?.watches.get(watch)
+    }
+
+    /// What the watches of a client ask for of a type.
+    ///
+    /// # Panics
+    ///
+    /// If there is no client or no type at the position.
+    pub(crate) fn watched(&self, client: usize, kind: usize) -> &Watched {
+        self.clients[client].watches.of_type(kind)
     }
 
     /// A server's state machine, if it is ours.

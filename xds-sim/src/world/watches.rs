@@ -1,0 +1,141 @@
+//! The watches of a client, and what they are of.
+
+use std::collections::BTreeMap;
+
+use xds_core::WatchId;
+
+use super::{
+    Watch,
+    message::Text,
+    names::{alias_of, glob_covers, is_alias, is_apart, is_glob},
+};
+
+/// The watches of a client.
+#[derive(Debug)]
+pub(super) struct Watches {
+    by_id: BTreeMap<WatchId, Watch>,
+    /// By the position of the type.
+    of_types: Vec<Watched>,
+}
+
+impl Watches {
+    pub(super) fn new(types: usize) -> Self {
+        let of_types = std::iter::repeat_with(Watched::default).take(types).collect();
+        Self { by_id: BTreeMap::new(), of_types }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (WatchId, &Watch)> {
+        self.by_id.iter().map(|(id, watch)| (*id, watch))
+    }
+
+    pub(super) fn get(&self, id: WatchId) -> Option<&Watch> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: WatchId) -> Option<&mut Watch> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Watch> {
+        self.by_id.values_mut()
+    }
+
+    pub(super) fn of_type(&self, kind: usize) -> &Watched {
+        &self.of_types[kind]
+    }
+
+    pub(super) fn insert(&mut self, id: WatchId, watch: Watch) {
+        self.of_types[watch.kind].begin(watch.name.as_ref());
+        self.by_id.insert(id, watch);
+    }
+
+    pub(super) fn remove(&mut self, id: WatchId) -> Option<Watch> {
+        let watch = self.by_id.remove(&id)?;
+        self.of_types[watch.kind].end(watch.name.as_deref());
+        Some(watch)
+    }
+
+    /// All of them end.
+    pub(super) fn take(&mut self) -> BTreeMap<WatchId, Watch> {
+        self.of_types.fill_with(Watched::default);
+        std::mem::take(&mut self.by_id)
+    }
+}
+
+/// What the watches of a client ask for of a type. There may be very many of them, and it is asked of each name.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// How many watches each name has.
+    names: BTreeMap<Text, usize>,
+    /// How many watches everything has.
+    all: usize,
+    /// How many of the names are globs.
+    globs: usize,
+    /// How many of them are other names of resources.
+    aliases: usize,
+}
+
+impl Watched {
+    fn begin(&mut self, name: Option<&Text>) {
+        let Some(name) = name else {
+            self.all += 1;
+            return;
+        };
+        let count = self.names.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.globs += usize::from(is_glob(name));
+            self.aliases += usize::from(is_alias(name));
+        }
+    }
+
+    fn end(&mut self, name: Option<&str>) {
+        let Some(name) = name else {
+            self.all -= 1;
+            return;
+        };
+        let Some(count) = self.names.get_mut(name) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.names.remove(name);
+            self.globs -= usize::from(is_glob(name));
+            self.aliases -= usize::from(is_alias(name));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all == 0 && self.names.is_empty()
+    }
+
+    /// What is watched by name, globs among it.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Text> {
+        self.names.keys()
+    }
+
+    /// Whether everything is watched.
+    pub(crate) fn has_all(&self) -> bool {
+        self.all > 0
+    }
+
+    /// Whether each watch is of one resource.
+    pub(crate) fn is_of_single_ones(&self) -> bool {
+        self.all == 0 && self.globs == 0
+    }
+
+    /// Whether there is a watch of just this; `None` is everything.
+    pub(crate) fn has(&self, name: Option<&str>) -> bool {
+        name.map_or_else(|| self.has_all(), |name| self.names.contains_key(name))
+    }
+
+    /// Whether any watch [asks for](Watch::covers) a resource.
+    pub(crate) fn covers(&self, name: &str) -> bool {
+        self.has_all() && !is_apart(name)
+            || self.names.contains_key(name) && !is_alias(name)
+            || self.aliases > 0 && self.names.contains_key(&*alias_of(name))
+            || self.globs > 0 && self.names.keys().any(|own| glob_covers(own, name))
+    }
+}
