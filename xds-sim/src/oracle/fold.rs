@@ -22,14 +22,16 @@ pub(crate) struct Fold {
     /// The same before the newest request.
     pub(crate) had_listed: bool,
     pub(crate) subscribed: BTreeSet<Text>,
+    /// The list from which that comes, where requests state all: most repeat it.
+    listed: Option<Vec<Text>>,
     /// How many of them are globs.
     globs: usize,
     /// How many of them are other names of resources.
     aliases: usize,
     /// What the newest request added to it.
-    pub(crate) gained: Vec<Text>,
+    pub(crate) gained: BTreeSet<Text>,
     /// What the newest request took out of it.
-    pub(crate) lost: Vec<Text>,
+    pub(crate) lost: BTreeSet<Text>,
 }
 
 impl Fold {
@@ -46,6 +48,7 @@ impl Fold {
                 self.replace(if self.has_listed { names } else { &all });
             }
             Names::Change { subscribe, unsubscribe, .. } => {
+                self.listed = None;
                 if !self.has_listed && !subscribe.is_empty() {
                     // Naming something ends what naming nothing meant.
                     self.lose(ALL);
@@ -61,6 +64,10 @@ impl Fold {
     }
 
     fn replace(&mut self, names: &[Text]) {
+        if self.listed.as_deref() == Some(names) {
+            return;
+        }
+        self.listed = Some(names.to_vec());
         let all: BTreeSet<&str> = names.iter().map(Text::as_str).collect();
         let gone = self.subscribed.iter().filter(|name| !all.contains(name.as_str()));
         let gone: Vec<Text> = gone.cloned().collect();
@@ -75,9 +82,8 @@ impl Fold {
         self.subscribed.insert(name.into());
         self.globs += usize::from(is_glob(name));
         self.aliases += usize::from(is_alias(name));
-        match self.lost.iter().position(|lost| lost == name) {
-            Some(at) => drop(self.lost.swap_remove(at)),
-            None => self.gained.push(name.into()),
+        if !self.lost.remove(name) {
+            self.gained.insert(name.into());
         }
     }
 
@@ -85,9 +91,8 @@ impl Fold {
         let Some(name) = self.subscribed.take(name) else { return };
         self.globs -= usize::from(is_glob(&name));
         self.aliases -= usize::from(is_alias(&name));
-        match self.gained.iter().position(|gained| *gained == name) {
-            Some(at) => drop(self.gained.swap_remove(at)),
-            None => self.lost.push(name),
+        if !self.gained.remove(&name) {
+            self.lost.insert(name);
         }
     }
 
@@ -98,8 +103,7 @@ impl Fold {
 
     /// Whether a name was subscribed before the newest request.
     pub(crate) fn had(&self, name: &str) -> bool {
-        let is_in = |names: &[Text]| names.iter().any(|it| it == name);
-        (self.subscribed.contains(name) && !is_in(&self.gained)) || is_in(&self.lost)
+        self.subscribed.contains(name) && !self.gained.contains(name) || self.lost.contains(name)
     }
 
     /// Whether a resource is subscribed, by name or with all others.

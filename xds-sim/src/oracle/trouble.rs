@@ -257,7 +257,7 @@ impl Trouble {
         stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
         if !fold.subscribed.contains(ALL) {
             stream.all_since.remove(&kind);
-        } else if fold.gained.iter().any(|name| &**name == ALL) {
+        } else if fold.gained.contains(ALL) {
             stream.all_since.insert(kind, now);
         }
         for name in &fold.gained {

@@ -165,9 +165,9 @@ impl Talk {
                 self.named_late.extend(self.fold.gained.iter().cloned());
             }
         }
-        if self.fold.gained.iter().any(|name| name == ALL) && !is_first {
+        if self.fold.gained.contains(ALL) && !is_first {
             self.whole = Whole::Began;
-        } else if self.fold.lost.iter().any(|name| name == ALL) {
+        } else if self.fold.lost.contains(ALL) {
             self.whole = Whole::Ended;
         }
         self.stated.extend(held.iter().map(|(name, _)| name.clone()));
