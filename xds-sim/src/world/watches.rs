@@ -116,6 +116,11 @@ impl Watched {
         self.names.keys()
     }
 
+    /// How many names that is.
+    pub(crate) fn count(&self) -> usize {
+        self.names.len()
+    }
+
     /// Whether everything is watched.
     pub(crate) fn has_all(&self) -> bool {
         self.all > 0
@@ -137,5 +142,11 @@ impl Watched {
             || self.names.contains_key(name) && !is_alias(name)
             || self.aliases > 0 && self.names.contains_key(&*alias_of(name))
             || self.globs > 0 && self.names.keys().any(|own| glob_covers(own, name))
+    }
+
+    /// The same of watches of [one](Watch::is_of_one).
+    pub(crate) fn covers_by_name(&self, name: &str) -> bool {
+        self.names.contains_key(name) && !is_alias(name) && !is_glob(name)
+            || self.aliases > 0 && self.names.contains_key(&*alias_of(name))
     }
 }
