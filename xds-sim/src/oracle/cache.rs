@@ -79,9 +79,7 @@ pub(super) struct CacheModel {
 }
 
 fn knowledge(world: &World, client: usize, kind: usize) -> Knowledge {
-    let Some(type_url) = world.types().get(kind) else { return Knowledge::new() };
-    let known = world.client(client).status().filter(|it| it.type_url == type_url);
-    let known = known.map(|it| {
+    let known = world.status_of(client, kind).map(|it| {
         let known = Known {
             state: it.state,
             bytes: it.bytes.cloned(),

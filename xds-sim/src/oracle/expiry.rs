@@ -47,9 +47,7 @@ pub(super) struct Expiry {
 
 /// What a client uses of a type.
 fn in_use(client: usize, kind: usize, world: &World) -> BTreeMap<Text, Used> {
-    let type_url = &world.types()[kind];
-    let known = world.client(client).status().filter(|it| it.type_url == type_url);
-    let used = known.filter_map(|it| {
+    let used = world.status_of(client, kind).filter_map(|it| {
         let (state, version) = (it.state, it.version.as_str().into());
         Some((it.name.as_str().into(), Used { state, version, bytes: it.bytes?.clone() }))
     });

@@ -23,16 +23,15 @@ pub(super) struct Fallback {
 
 impl Fallback {
     fn look(&mut self, client: usize, world: &World) {
-        let types = world.types().iter().enumerate();
-        let lacking = types.filter(|(kind, type_url)| {
-            let mut known = world.client(client).status().filter(|it| it.type_url == *type_url);
+        let lacking = (0..world.types().len()).filter(|kind| {
+            let mut known = world.status_of(client, *kind);
             // Of everything, it is not seen whether any of it is known.
             world.watched(client, *kind).has_all()
                 || known.any(|it| {
                     it.state == EntryState::Requested && world.serves(0, it.name.as_str())
                 })
         });
-        self.lacked.extend(lacking.map(|(kind, _)| (client, kind)));
+        self.lacked.extend(lacking.map(|kind| (client, kind)));
     }
 }
 

@@ -3,12 +3,13 @@
 //! Other oracles judge what a client makes of responses by the state that it shows. This one judges that the state gets
 //! to whoever watches: a watcher that is not behind knows all of it, whenever its client has been drained.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use xds_core::{
     WatchId,
-    client::{Change, Notice, ResourceStatus, WatchError, WatchErrorKind},
+    client::{Change, Notice, WatchError, WatchErrorKind},
 };
 
 use super::{Event, Oracle, Report, Rule};
@@ -88,16 +89,24 @@ impl Told {
     }
 }
 
-/// All that a client knows, by type and name.
-pub(super) fn statuses<'a>(
-    world: &'a World,
-    client: usize,
-) -> BTreeMap<(usize, &'a str), ResourceStatus<'a>> {
-    let all = world.client(client).status().filter_map(|it| {
-        let kind = world.types().iter().position(|url| url == it.type_url)?;
-        Some(((kind, it.name.as_str()), it))
-    });
-    all.collect()
+/// What a client shows of a resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown<'a> {
+    pub(super) bytes: Option<&'a Bytes>,
+    error: Option<&'a WatchErrorKind>,
+}
+
+/// By the position of the type, and by name. It is made so often that it costs to have it in order.
+pub(super) type Statuses<'a> = HashMap<(usize, &'a str), Shown<'a>, FixedState>;
+
+/// All that a client knows.
+pub(super) fn statuses(world: &World, client: usize) -> Statuses<'_> {
+    let mut statuses = Statuses::with_capacity_and_hasher(FEW, FixedState::default());
+    for (kind, it) in world.status(client) {
+        let shown = Shown { bytes: it.bytes, error: it.error.map(WatchError::kind) };
+        statuses.insert((kind, it.name.as_str()), shown);
+    }
+    statuses
 }
 
 fn is_unavailable(error: &WatchErrorKind) -> bool {
@@ -133,13 +142,13 @@ impl Holding {
                 agree(
                     &format_args!("client-{client} {id} {name}"),
                     known,
-                    statuses.get(&(watch.kind, name)),
+                    statuses.get(&(watch.kind, name)).copied(),
                     report,
                 );
             } else {
                 for (name, known) in told.iter().flat_map(|told| &told.of) {
-                    let status = statuses.get(&(watch.kind, &**name));
-                    agree(&format_args!("client-{client} {id} {name}"), known, status, report);
+                    let shown = statuses.get(&(watch.kind, &**name)).copied();
+                    agree(&format_args!("client-{client} {id} {name}"), known, shown, report);
                 }
             }
         }
@@ -150,14 +159,14 @@ impl Holding {
 fn agree(
     who: &std::fmt::Arguments<'_>,
     known: &Known,
-    status: Option<&ResourceStatus<'_>>,
+    shown: Option<Shown<'_>>,
     report: &mut Report,
 ) {
-    let has = status.and_then(|it| it.bytes);
+    let has = shown.and_then(|it| it.bytes);
     report.ensure(known.value.as_ref() == has, IN_USE, || {
         format!("{who}: told {:?}, and the client has {has:?}", known.value)
     });
-    let error = status.and_then(|it| it.error).map(WatchError::kind);
+    let error = shown.and_then(|it| it.error);
     match (&known.error, error) {
         // The way to the server is a matter of its own (IC27), and hides what else is known.
         (Some(told), _) if is_unavailable(told) => {}

@@ -52,23 +52,17 @@ type Holdings = BTreeMap<Text, u64>;
 fn holdings(link: LinkId, world: &World) -> Vec<Holdings> {
     let mut all = vec![Holdings::new(); world.types().len()];
     let client = world.link(link).client;
-    for it in world.client(client).status() {
-        let kind = world.types().iter().position(|url| url == it.type_url);
-        let Some((kind, known)) = kind.and_then(|kind| Some((kind, all.get_mut(kind)?))) else {
-            continue;
-        };
+    for (kind, it) in world.status(client) {
+        let watched = world.watched(client, kind);
+        let name = it.name.as_str();
         // Of many, it is what there is that is watched.
-        let is_watched = world.watches(client).any(|(_, watch)| {
-            let is_held_for_it = watch.is_of_one() || it.bytes.is_some();
-            watch.kind == kind && watch.covers(it.name.as_str()) && is_held_for_it
-        });
-        if !is_watched {
+        if !(watched.covers_by_name(name) || it.bytes.is_some() && watched.covers(name)) {
             continue;
         }
         let mut hasher = DefaultHasher::new();
         (it.version.as_str(), it.bytes).hash(&mut hasher);
         (format!("{:?}", it.state), it.error.map(ToString::to_string)).hash(&mut hasher);
-        known.insert(it.name.as_str().into(), hasher.finish());
+        all[kind].insert(name.into(), hasher.finish());
     }
     all
 }

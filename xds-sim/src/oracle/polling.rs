@@ -125,12 +125,10 @@ fn asked_of(fold: &Fold, link: LinkId, kind: usize, world: &World) -> State {
 
 /// Whether something that is watched by its name is not in use, or may not be: of everything that is not known here.
 fn lacks_something(client: usize, kind: usize, world: &World) -> bool {
-    let type_url = &world.types()[kind];
-    let held = world.client(client).status().filter(|it| it.type_url == type_url);
-    let held = held.filter(|it| it.bytes.is_some()).map(|it| it.name.as_str());
-    let held: BTreeSet<&str> = held.collect();
-    let mut watches = world.watches(client).filter(|(_, watch)| watch.kind == kind);
-    watches.any(|(_, watch)| watch.name.as_ref().is_none_or(|name| !held.contains(name.as_str())))
+    let held = world.status_of(client, kind).filter(|it| it.bytes.is_some());
+    let held: BTreeSet<&str> = held.map(|it| it.name.as_str()).collect();
+    let watched = world.watched(client, kind);
+    watched.has_all() || watched.names().any(|name| !held.contains(name.as_str()))
 }
 
 impl Polling {

@@ -34,8 +34,9 @@ pub(super) struct Reading {
 type Known = BTreeMap<Text, (EntryState, Option<Bytes>)>;
 
 fn in_use(client: usize, kind: usize, world: &World) -> Known {
-    let known = world.client(client).status().filter(|it| it.type_url == &world.types()[kind]);
-    let known = known.map(|it| (it.name.as_str().into(), (it.state, it.bytes.cloned())));
+    let known = world
+        .status_of(client, kind)
+        .map(|it| (it.name.as_str().into(), (it.state, it.bytes.cloned())));
     known.collect()
 }
 

@@ -9,7 +9,7 @@ use xds_core::{
 
 use super::{
     Event, Oracle, Report, Rule,
-    holding::{FEW, statuses},
+    holding::{FEW, Statuses, statuses},
 };
 use crate::{
     options::{ProfileName, Transport, Verdicts},
@@ -51,12 +51,22 @@ const HIDDEN: Rule =
 /// Judges notices.
 #[derive(Debug, Default)]
 pub(super) struct Watching {
-    watches: BTreeMap<(usize, WatchId), Told>,
-    /// How many responses each client has read.
-    responses: BTreeMap<usize, u64>,
+    clients: BTreeMap<usize, Watcher>,
     /// Names of which servers were told that they are not wanted any more, by client and type.
     released: BTreeSet<(usize, usize, Text)>,
     phase: Option<Phase>,
+}
+
+/// A client. It may have very many watches, and most of what happens is about few of them.
+#[derive(Debug, Default)]
+struct Watcher {
+    watches: BTreeMap<WatchId, Told>,
+    /// How many responses it has read.
+    responses: u64,
+    /// Who was told something since the last response or the last time all was taken.
+    heard: Vec<WatchId>,
+    /// Who may hold something that the client still has.
+    lasting: BTreeSet<WatchId>,
 }
 
 /// What a watch was told.
@@ -208,9 +218,8 @@ impl Told {
 fn agree(world: &World, report: &mut Report) {
     for client in 0..world.client_count() {
         let mut held: Vec<BTreeMap<&str, &[u8]>> = vec![BTreeMap::new(); world.types().len()];
-        for it in world.client(client).status() {
-            let kind = world.types().iter().position(|type_url| type_url == it.type_url);
-            if let (Some(kind), Some(bytes)) = (kind, it.bytes) {
+        for (kind, it) in world.status(client) {
+            if let Some(bytes) = it.bytes {
                 held[kind].insert(it.name.as_str(), bytes);
             }
         }
@@ -255,35 +264,41 @@ impl Oracle for Watching {
                     && name.is_some_and(|name| {
                         !is_glob(name) && !is_alias(name) && self.is_released(client, kind, name, world)
                     });
-                let responses = self.responses.get(&client).copied().unwrap_or_default();
+                let watcher = self.clients.entry(client).or_default();
                 let told = Told {
                     kind,
                     name: name.map(Text::from),
-                    unknown_until: is_released.then_some(responses),
+                    unknown_until: is_released.then_some(watcher.responses),
                     ..Told::default()
                 };
-                self.watches.insert((client, watch), told);
+                watcher.watches.insert(watch, told);
             }
             Event::Requested { link, request } => self.requested(link, request, world),
-            Event::Unwatched { client, watch } => drop(self.watches.remove(&(client, watch))),
+            Event::Unwatched { client, watch } => {
+                drop(self.clients.entry(client).or_default().watches.remove(&watch));
+            }
             Event::ClientRestarted { client } | Event::ShutDown { client } => {
-                self.watches.retain(|(owner, _), _| *owner != client);
+                self.clients.entry(client).or_default().watches.clear();
                 self.released.retain(|(owner, ..)| *owner != client);
             }
             Event::Read { link, .. } => {
                 let client = world.link(link).client;
-                *self.responses.entry(client).or_default() += 1;
-                self.forget_notices(client);
-                self.note_turns(client, world);
+                let watcher = self.clients.entry(client).or_default();
+                watcher.responses += 1;
+                watcher.forget_notices();
+                watcher.note_turns(client, world);
             }
-            Event::ClientWoken { client } => self.note_turns(client, world),
+            Event::ClientWoken { client } => {
+                self.clients.entry(client).or_default().note_turns(client, world);
+            }
             Event::ClientDrained { client } => {
-                self.forget_notices(client);
-                self.note_turns(client, world);
+                let watcher = self.clients.entry(client).or_default();
+                watcher.forget_notices();
+                watcher.note_turns(client, world);
             }
             Event::Notified { client, watch, notice } => {
-                let responses = self.responses.get(&client).copied().unwrap_or_default();
-                let Some(told) = self.watches.get_mut(&(client, watch)) else {
+                let watcher = self.clients.entry(client).or_default();
+                let Some(told) = watcher.watches.get_mut(&watch) else {
                     return report.breach(SILENCE, || format!("{notice:?}"));
                 };
                 if let Notice::Changed(Err(error)) | Notice::Ambient(Some(error)) = notice
@@ -293,14 +308,21 @@ impl Oracle for Watching {
                         || world.options().transport == Transport::Files;
                     report.ensure(is_wanted, HIDDEN, || format!("{error}"));
                 }
-                told.hear(notice, responses, report);
+                told.hear(notice, watcher.responses, report);
+                watcher.heard.push(watch);
+                if matches!(notice, Notice::Changed(Ok(_))) {
+                    watcher.lasting.insert(watch);
+                }
             }
             Event::Changed { client, watch, change } => {
-                let responses = self.responses.get(&client).copied().unwrap_or_default();
-                let Some(told) = self.watches.get_mut(&(client, watch)) else {
+                let watcher = self.clients.entry(client).or_default();
+                let Some(told) = watcher.watches.get_mut(&watch) else {
                     return report.breach(SILENCE, || format!("{change:?}"));
                 };
-                told.step(change, responses, report);
+                told.step(change, watcher.responses, report);
+                if matches!(change, Change::Resource { result: Ok(_), .. }) {
+                    watcher.lasting.insert(watch);
+                }
             }
             Event::Phase(phase) => self.phase = Some(phase),
             Event::Rest if self.phase == Some(Phase::Converge) => agree(world, report),
@@ -331,23 +353,35 @@ impl Watching {
         let was_released = self.released.remove(&(client, kind, name.into()));
         was_released && !is_covered()
     }
+}
 
-    /// Takes down what the client has not got any more of what watchers hold.
+impl Watcher {
+    /// Takes down what the client has not got any more of what watchers hold. What was lost once stays so.
     fn note_turns(&mut self, client: usize, world: &World) {
+        if self.lasting.is_empty() {
+            return;
+        }
         let is_crowd = world.watches(client).nth(FEW).is_some();
-        let statuses = if is_crowd { BTreeMap::new() } else { statuses(world, client) };
-        let of_client = self.watches.iter_mut().filter(|((owner, _), _)| *owner == client);
-        for (_, told) in of_client {
+        let statuses = if is_crowd { Statuses::default() } else { statuses(world, client) };
+        let Self { watches, lasting, .. } = self;
+        lasting.retain(|watch| {
+            let Some(told) = watches.get_mut(watch) else { return false };
+            let mut lasts = false;
             for (name, held) in &mut told.held {
                 let has = statuses.get(&(told.kind, &**name)).and_then(|it| it.bytes);
                 held.has_turned |= has != Some(&held.resource.bytes);
+                lasts |= !held.has_turned;
             }
-        }
+            lasts
+        });
     }
 
-    fn forget_notices(&mut self, client: usize) {
-        let of_client = self.watches.iter_mut().filter(|((owner, _), _)| *owner == client);
-        of_client.for_each(|(_, told)| told.notices = 0);
+    fn forget_notices(&mut self) {
+        for watch in self.heard.drain(..) {
+            if let Some(told) = self.watches.get_mut(&watch) {
+                told.notices = 0;
+            }
+        }
     }
 }
 

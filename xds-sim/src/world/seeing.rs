@@ -1,8 +1,8 @@
 //! What there is to see of a world: for scenarios, oracles and applications.
 
-use std::time::Duration;
+use std::{ptr, time::Duration};
 
-use xds_core::{Client, Time, TypeUrl, server::Server};
+use xds_core::{Client, Time, TypeUrl, client::ResourceStatus, server::Server};
 
 use super::{Link, LinkId, Resources, Watch, Watched, World, parts::Plane};
 use crate::{options::Options, tape::Choices, trace::Phase};
@@ -83,6 +83,28 @@ impl World {
     #[must_use]
     pub fn client(&self, at: usize) -> &Client {
         &self.clients[at].core
+    }
+
+    /// What a client knows of resources, with the position of the type of each.
+    pub(crate) fn status(&self, at: usize) -> impl Iterator<Item = (usize, ResourceStatus<'_>)> {
+        let mut newest: Option<(&TypeUrl, usize)> = None;
+        self.client(at).status().filter_map(move |it| {
+            // They come type by type, and each has one URL.
+            if newest.is_none_or(|(type_url, _)| !ptr::eq(type_url, it.type_url)) {
+                let kind = self.types.iter().position(|known| known == it.type_url);
+                newest = kind.map(|kind| (it.type_url, kind));
+            }
+            Some((newest?.1, it))
+        })
+    }
+
+    /// What a client knows of resources of a type.
+    pub(crate) fn status_of(
+        &self,
+        at: usize,
+        kind: usize,
+    ) -> impl Iterator<Item = ResourceStatus<'_>> {
+        self.status(at).filter(move |(of, _)| *of == kind).map(|(_, it)| it)
     }
 
     /// The watches of a client, by id.
