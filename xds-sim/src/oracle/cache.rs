@@ -7,9 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use xds_core::{client::EntryState, service::Variant, types};
 
 use super::{Event, Oracle, Report, Rule};
@@ -18,7 +19,7 @@ use crate::{
     options::{Options, ProfileName},
     situations::Situation,
     world::{
-        LinkId, World, glob_covers, is_alias,
+        LinkId, World, glob_covers, is_alias, is_glob,
         message::{Names, Response, Text},
     },
 };
@@ -96,28 +97,42 @@ fn is_alone(world: &World, server: usize) -> bool {
 }
 
 /// What a response says of a name.
+#[derive(Clone, Copy)]
 enum Word<'a> {
     Good(&'a Bytes),
     Bad,
     Removed,
     Error(i32),
-    Heartbeat,
+    /// For what has this version.
+    Heartbeat(&'a Text),
     Nothing,
 }
 
-impl<'a> Word<'a> {
-    fn of(name: &str, response: &'a Response, options: &Options) -> Self {
-        let item = response.resources.iter().find(|item| item.name == name);
-        match item.and_then(|item| item.bytes.as_ref()) {
-            Some(bytes) if Toy::is_invalid(bytes, options) => Word::Bad,
-            Some(bytes) => Word::Good(bytes),
-            None if item.is_some() => Word::Heartbeat,
-            None if response.removed.iter().any(|it| it == name) => Word::Removed,
-            None => {
-                let error = response.errors.iter().find(|(it, _)| it == name);
-                error.map_or(Word::Nothing, |(_, code)| Word::Error(*code))
-            }
+/// What it says of each: of many names it is asked more than once.
+struct Words<'a>(HashMap<&'a str, Word<'a>, FixedState>);
+
+impl<'a> Words<'a> {
+    /// What is said first of a name counts, and a resource more than anything else.
+    fn of(response: &'a Response, options: &Options) -> Self {
+        let mut words = HashMap::default();
+        for item in &response.resources {
+            words.entry(&*item.name).or_insert_with(|| match &item.bytes {
+                Some(bytes) if Toy::is_invalid(bytes, options) => Word::Bad,
+                Some(bytes) => Word::Good(bytes),
+                None => Word::Heartbeat(&item.version),
+            });
         }
+        for name in &response.removed {
+            words.entry(name).or_insert(Word::Removed);
+        }
+        for (name, code) in &response.errors {
+            words.entry(name).or_insert(Word::Error(*code));
+        }
+        Self(words)
+    }
+
+    fn about(&self, name: &str) -> Word<'a> {
+        self.0.get(name).copied().unwrap_or(Word::Nothing)
     }
 }
 
@@ -151,13 +166,11 @@ impl CacheModel {
         let place = (it.client, it.server, kind);
         let watched = |name: &str| world.watched(it.client, kind).covers(name);
         let is_asked = |name: &str| world.serves(it.server, name) && fold.covers(name);
+        let words = Words::of(response, world.options());
         let has = |is: &dyn Fn(&str, &Word<'_>) -> bool| {
-            response
-                .resources
-                .iter()
-                .any(|item| is(&item.name, &Word::of(&item.name, response, world.options())))
+            response.resources.iter().any(|item| is(&item.name, &words.about(&item.name)))
         };
-        let may_be_bad = self.may_be_rejected(link, response, world);
+        let may_be_bad = self.may_be_rejected(link, response, &words, world);
         report.ensure(nacks == 0 || may_be_bad, VERDICT, || "it is rejected for nothing".into());
         let is_bad = has(&|name, word| {
             matches!(word, Word::Bad) && is_asked(name) && watched(name) && !is_alias(name)
@@ -182,7 +195,7 @@ impl CacheModel {
         let news = response.resources.iter().map(|item| &item.name);
         for name in news.filter(|name| !self.before.contains_key(*name) && !is_alias(name)) {
             let now = after.get(name).and_then(|it| it.bytes.as_ref());
-            match Word::of(name, response, world.options()) {
+            match words.about(name) {
                 Word::Good(bytes) if is_asked(name) && watched(name) => {
                     report.ensure(now == Some(bytes), PARTS, || format!("{name} is {now:?}"));
                 }
@@ -195,6 +208,7 @@ impl CacheModel {
                 _ => {}
             }
         }
+        let globs: Vec<&Text> = response.removed.iter().filter(|name| is_glob(name)).collect();
         for (name, before) in &self.before {
             if is_alias(name) {
                 continue; // What is said of it is said of the resource.
@@ -203,10 +217,10 @@ impl CacheModel {
             let is_asked = is_asked(name);
             let now = after.get(name);
             let judge = Judge { name, before, now, drops, is_full };
-            match Word::of(name, response, world.options()) {
+            match words.about(name) {
                 _ if !is_its_business => judge.unchanged(STRANGERS, report),
                 // That there is nothing of a glob says something of each of its members.
-                Word::Nothing if response.removed.iter().any(|it| glob_covers(it, name)) => {}
+                Word::Nothing if globs.iter().any(|it| glob_covers(it, name)) => {}
                 Word::Nothing if !is_asked => judge.unchanged(STRANGERS, report),
                 // The answer to an end of a subscription may come when the next one has begun.
                 _ if !is_asked || !watched(name) => {}
@@ -224,17 +238,23 @@ impl CacheModel {
                     let kept = judge.before.bytes.as_ref().filter(|_| is_transient || !drops);
                     judge.is(EntryState::ReceivedError, kept, REPORTED, report);
                 }
-                Word::Heartbeat if judge.before.state == EntryState::Acked => {
+                Word::Heartbeat(_) if judge.before.state == EntryState::Acked => {
                     judge.unchanged(RENEWED, report);
                 }
-                Word::Heartbeat => {}
+                Word::Heartbeat(_) => {}
                 Word::Nothing => judge.absent(report),
             }
         }
     }
 
     /// Whether something may be wrong with what is wanted of a response.
-    fn may_be_rejected(&self, link: LinkId, response: &Response, world: &World) -> bool {
+    fn may_be_rejected(
+        &self,
+        link: LinkId,
+        response: &Response,
+        words: &Words<'_>,
+        world: &World,
+    ) -> bool {
         let it = world.link(link);
         let Some(kind) = response.kind else { return false };
         let is_wanted = |name: &str| {
@@ -242,21 +262,19 @@ impl CacheModel {
             is_asked && world.serves(it.server, name) || world.watched(it.client, kind).covers(name)
         };
         response.resources.iter().any(|item| {
-            match Word::of(&item.name, response, world.options()) {
+            match words.about(&item.name) {
                 Word::Bad => is_wanted(&item.name),
                 // What is not in use cannot be renewed.
-                Word::Heartbeat => !self.is_in_use(&item.name, response),
+                Word::Heartbeat(version) => !self.is_in_use(&item.name, version),
                 _ => false,
             }
         })
     }
 
     /// Whether a client has what a heartbeat renews.
-    fn is_in_use(&self, name: &str, response: &Response) -> bool {
-        let item = response.resources.iter().find(|item| item.name == name);
-        self.before.get(name).zip(item).is_some_and(|(before, item)| {
-            before.state == EntryState::Acked && before.version == item.version
-        })
+    fn is_in_use(&self, name: &str, version: &Text) -> bool {
+        let before = self.before.get(name);
+        before.is_some_and(|it| it.state == EntryState::Acked && it.version == *version)
     }
 
     /// What a new stream says of what the client holds.
@@ -282,11 +300,12 @@ impl CacheModel {
         if !is_alone(world, it.server) {
             return;
         }
+        let named: HashSet<&str, FixedState> = stated.iter().map(|(name, _)| &**name).collect();
         for (name, known) in &known {
             let is_gone = known.state == EntryState::DoesNotExist;
             let is_held = known.bytes.is_some() && !is_gone;
             let is_asked = world.serves(it.server, name) && fold.covers(name);
-            let is_stated = stated.iter().any(|(it, _)| it == name);
+            let is_stated = named.contains(&**name);
             report.ensure(!is_held || !is_asked || is_stated, HELD_VERSIONS, || {
                 format!("{name} is left out")
             });

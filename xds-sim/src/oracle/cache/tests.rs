@@ -29,11 +29,10 @@ fn found(said: Said, all: Option<()>) -> Option<&'static str> {
         let mut oracle = CacheModel { acks, ..CacheModel::default() };
         if said.nacks == 1 {
             // What the client has not said cannot be taken from what it has.
-            return report.ensure(
-                oracle.may_be_rejected(link, &response(said), world),
-                VERDICT,
-                || "it is rejected for nothing".into(),
-            );
+            let response = response(said);
+            let words = Words::of(&response, world.options());
+            let may_be = oracle.may_be_rejected(link, &response, &words, world);
+            return report.ensure(may_be, VERDICT, || "it is rejected for nothing".into());
         }
         oracle.read(link, &response(said), world, report);
     })

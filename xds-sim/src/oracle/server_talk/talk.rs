@@ -343,14 +343,17 @@ impl Talk {
         if self.has_responded {
             return;
         }
-        let is_again = |item: &&Item| {
-            let name = &item.name;
-            let is_due = self.is_owed(name)
-                || self.touched.contains(name)
-                || self.awaited.contains(name)
+        let is_due = |item: &Item| {
+            self.is_owed(&item.name)
+                || self.touched.contains(&item.name)
+                || self.awaited.contains(&item.name)
                 || item.ttl.is_some()
-                || beside(name).error.is_some();
-            self.stated.contains(name) && self.sent.get(name) == item.bytes.as_ref() && !is_due
+                || beside(&item.name).error.is_some()
+        };
+        let is_again = |item: &&Item| {
+            self.stated.contains(&item.name)
+                && self.sent.get(&item.name) == item.bytes.as_ref()
+                && !is_due(item)
         };
         let again = response.resources.iter().find(is_again).map(|item| &item.name);
         report.ensure(again.is_none(), EXACT, || format!("{again:?} was stated"));
@@ -438,7 +441,7 @@ impl Talk {
         // All members of a glob that was subscribed anew come at once.
         let errors = response.errors.iter().map(|(name, _)| name);
         let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
-        self.owed.retain(|own| !told.iter().any(|name| glob_covers(own, name)));
+        self.owed.retain(|own| !is_glob(own) || !told.iter().any(|name| glob_covers(own, name)));
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
             if !self.owed.remove(name) {
                 // An answer to who asks for it is not the change that it goes along with.
