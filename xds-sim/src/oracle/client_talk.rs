@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use foldhash::fast::FixedState;
 
 use super::{
     Event, Oracle, Report, Rule,
@@ -324,7 +326,7 @@ impl Wanted {
     /// what it comes to.
     fn states(&self, names: &Names, crossed: &BTreeSet<Text>) -> bool {
         let Names::Whole(list) = names else { return true };
-        let listed: BTreeSet<&str> =
+        let listed: HashSet<&str, FixedState> =
             list.iter().map(Text::as_str).filter(|name| *name != "*").collect();
         let may_miss = |name: &str| crossed.contains(name) || crossed.contains("*");
         listed.iter().all(|name| self.names.contains(*name))
@@ -346,9 +348,13 @@ impl Talk {
         let is_first = fold.is_first;
         match &request.names {
             Names::Whole(names) => {
-                let is_news = is_answer || self.last.as_ref() != Some(names);
-                report.ensure(is_news, NEWS, || format!("{names:?} is what the last one said"));
-                self.last = Some(names.clone());
+                let is_news = self.last.as_ref() != Some(names);
+                report.ensure(is_answer || is_news, NEWS, || {
+                    format!("{names:?} is what the last one said")
+                });
+                if is_news {
+                    self.last = Some(names.clone());
+                }
             }
             Names::Change { subscribe, unsubscribe, versions } => {
                 report.ensure(is_first || versions.is_empty(), VERSIONS_FIRST, || {

@@ -101,7 +101,8 @@ pub(super) type Statuses<'a> = HashMap<(usize, &'a str), Shown<'a>, FixedState>;
 
 /// All that a client knows.
 pub(super) fn statuses(world: &World, client: usize) -> Statuses<'_> {
-    let mut statuses = Statuses::with_capacity_and_hasher(FEW, FixedState::default());
+    let likely = world.watch_count(client);
+    let mut statuses = Statuses::with_capacity_and_hasher(likely, FixedState::default());
     for (kind, it) in world.status(client) {
         let shown = Shown { bytes: it.bytes, error: it.error.map(WatchError::kind) };
         statuses.insert((kind, it.name.as_str()), shown);
@@ -127,7 +128,7 @@ impl Holding {
     }
 
     fn look(&self, client: usize, world: &World, report: &mut Report) {
-        if world.is_shut_down(client) || world.watches(client).nth(FEW).is_some() {
+        if world.is_shut_down(client) || world.watch_count(client) > FEW {
             return;
         }
         let statuses = statuses(world, client);

@@ -1,6 +1,6 @@
 //! Who asks again and again, and who answers: requests and responses that stand for themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use xds_core::types;
@@ -125,10 +125,10 @@ fn asked_of(fold: &Fold, link: LinkId, kind: usize, world: &World) -> State {
 
 /// Whether something that is watched by its name is not in use, or may not be: of everything that is not known here.
 fn lacks_something(client: usize, kind: usize, world: &World) -> bool {
-    let held = world.status_of(client, kind).filter(|it| it.bytes.is_some());
-    let held: BTreeSet<&str> = held.map(|it| it.name.as_str()).collect();
     let watched = world.watched(client, kind);
-    watched.has_all() || watched.names().any(|name| !held.contains(name.as_str()))
+    let in_use = world.status_of(client, kind).filter(|it| it.bytes.is_some());
+    let named = in_use.filter(|it| watched.has(Some(it.name.as_str())));
+    watched.has_all() || named.count() < watched.count()
 }
 
 impl Polling {
@@ -148,7 +148,7 @@ impl Polling {
         let place = (it.client, it.server, kind);
         let accepted = self.accepted.entry(place).or_default();
         // Something that is watched it does not have: with the version its server would take it to have all.
-        accepted.has_let_go |= lacks_something(it.client, kind, world);
+        accepted.has_let_go = accepted.has_let_go || lacks_something(it.client, kind, world);
         report.ensure(accepted.take(request), OWN_VERSION, || {
             format!("{:?} after {accepted:?}", request.version)
         });

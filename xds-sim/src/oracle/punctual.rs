@@ -114,7 +114,9 @@ impl Punctual {
     fn requested(&mut self, link: LinkId, kind: usize, world: &World) {
         let Some(stream) = self.streams.get_mut(&link) else { return };
         let Some(fold) = world.link(link).asked(kind) else { return };
-        stream.since.retain(|(of, name), _| *of != kind || fold.subscribed.contains(name));
+        for name in &fold.lost {
+            stream.since.remove(&(kind, name.clone()));
+        }
         for name in &fold.gained {
             stream.since.insert((kind, name.clone()), world.now());
         }

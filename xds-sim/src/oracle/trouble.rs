@@ -243,18 +243,18 @@ impl Trouble {
             let watched = world.watched(it.client, kind);
             watched.has(Some(name)) || name == ALL && watched.has_all()
         };
-        stream.since.retain(|(of, name), since| {
-            let is_asked = *of != kind || fold.subscribed.contains(name);
-            // It may be left out where a response crossed its end, and be missing all along.
-            if !is_asked && watched(name) && now.since(*since) >= patience {
-                self.waited.insert((it.client, kind, name.clone()));
+        for name in &fold.lost {
+            let key = (kind, name.clone());
+            stream.heard.remove(&key);
+            let since = stream.since.remove(&key);
+            let subject = (it.client, kind, name.clone());
+            if !watched(name) {
+                self.waited.remove(&subject);
+            } else if since.is_some_and(|since| now.since(since) >= patience) {
+                // It may be left out where a response crossed its end, and be missing all along.
+                self.waited.insert(subject);
             }
-            is_asked
-        });
-        for name in fold.lost.iter().filter(|name| !watched(name)) {
-            self.waited.remove(&(it.client, kind, name.clone()));
         }
-        stream.heard.retain(|(of, name)| *of != kind || fold.subscribed.contains(name));
         if !fold.subscribed.contains(ALL) {
             stream.all_since.remove(&kind);
         } else if fold.gained.contains(ALL) {

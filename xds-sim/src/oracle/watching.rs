@@ -53,7 +53,7 @@ const HIDDEN: Rule =
 pub(super) struct Watching {
     clients: BTreeMap<usize, Watcher>,
     /// Names of which servers were told that they are not wanted any more, by client and type.
-    released: BTreeSet<(usize, usize, Text)>,
+    released: BTreeMap<(usize, usize), BTreeSet<Text>>,
     phase: Option<Phase>,
 }
 
@@ -279,7 +279,7 @@ impl Oracle for Watching {
             }
             Event::ClientRestarted { client } | Event::ShutDown { client } => {
                 self.clients.entry(client).or_default().watches.clear();
-                self.released.retain(|(owner, ..)| *owner != client);
+                self.released.retain(|(owner, _), _| *owner != client);
             }
             Event::Read { link, .. } => {
                 let client = world.link(link).client;
@@ -337,10 +337,9 @@ impl Watching {
         let it = world.link(link);
         let Some(kind) = request.kind else { return };
         let Some(fold) = it.asked(kind) else { return };
-        self.released
-            .retain(|(owner, of, name)| *owner != it.client || *of != kind || !fold.covers(name));
-        let gone = fold.lost.iter().map(|name| (it.client, kind, name.clone()));
-        self.released.extend(gone);
+        let released = self.released.entry((it.client, kind)).or_default();
+        released.retain(|name| !fold.covers(name));
+        released.extend(fold.lost.iter().cloned());
     }
 
     /// Whether nobody of the client has anything to know a resource from.
@@ -350,8 +349,8 @@ impl Watching {
             let mut links = world.links(client).filter_map(|(_, link)| link.asked(kind));
             watched.covers(name) || watched.has_all() || links.any(|fold| fold.covers(name))
         };
-        let was_released = self.released.remove(&(client, kind, name.into()));
-        was_released && !is_covered()
+        let released = self.released.get_mut(&(client, kind));
+        released.is_some_and(|names| names.remove(name)) && !is_covered()
     }
 }
 
@@ -361,7 +360,7 @@ impl Watcher {
         if self.lasting.is_empty() {
             return;
         }
-        let is_crowd = world.watches(client).nth(FEW).is_some();
+        let is_crowd = world.watch_count(client) > FEW;
         let statuses = if is_crowd { Statuses::default() } else { statuses(world, client) };
         let Self { watches, lasting, .. } = self;
         lasting.retain(|watch| {

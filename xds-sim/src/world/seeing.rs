@@ -116,6 +116,11 @@ impl World {
         self.clients[at].watches.iter()
     }
 
+    /// How many watches a client has.
+    pub(crate) fn watch_count(&self, at: usize) -> usize {
+        self.clients[at].watches.count()
+    }
+
     /// A watch of a client, unless it has ended.
     #[must_use]
     pub fn watch_of(&self, at: usize, watch: xds_core::WatchId) -> Option<&Watch> {

@@ -28,6 +28,10 @@ impl Watches {
         self.by_id.is_empty()
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (WatchId, &Watch)> {
         self.by_id.iter().map(|(id, watch)| (*id, watch))
     }
