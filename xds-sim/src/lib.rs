@@ -54,6 +54,7 @@
 #![deny(missing_docs)]
 
 pub mod check;
+pub mod effects;
 pub mod options;
 pub mod oracle;
 mod run;
@@ -72,6 +73,7 @@ pub mod world;
 pub use check::{
     Config, Failure, Outcome, Report, check, record_seed, record_tape, replay, run_seed,
 };
+pub use effects::{Effects, Kind};
 pub use options::Options;
 pub use shrink::shrink;
 pub use situations::{Situation, Situations};

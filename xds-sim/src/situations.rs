@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use crate::effects::Effects;
+
 /// A situation that is rare enough to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -327,16 +329,17 @@ impl fmt::Display for Situation {
     }
 }
 
-/// How often each situation was come to.
+/// How often each situation was come to, and what has taken effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Situations {
     hits: [u64; Situation::ALL.len()],
     own: BTreeMap<&'static str, u64>,
+    pub(crate) effects: Effects,
 }
 
 impl Default for Situations {
     fn default() -> Self {
-        Self { hits: [0; Situation::ALL.len()], own: BTreeMap::new() }
+        Self { hits: [0; Situation::ALL.len()], own: BTreeMap::new(), effects: Effects::default() }
     }
 }
 
@@ -364,6 +367,12 @@ impl Situations {
         self.own.get(name).copied().or_else(|| ours.map(|(_, hits)| hits)).unwrap_or_default()
     }
 
+    /// What has taken effect of all that can be done, go wrong or be lied about.
+    #[must_use]
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
     /// Adds situations of the user's own.
     pub(crate) fn add_own(&mut self, reached: BTreeMap<&'static str, u64>) {
         for (name, hits) in reached {
@@ -387,6 +396,7 @@ impl Situations {
             *hits += more;
         }
         self.add_own(other.own.clone());
+        self.effects.add(&other.effects);
     }
 }
 

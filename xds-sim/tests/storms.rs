@@ -22,11 +22,16 @@ fn storms_break_no_rule() {
     for (situation, hits) in report.situations.iter() {
         println!("{hits:>8} {situation}");
     }
+    for (kind, hits) in report.situations.effects().iter() {
+        println!("{hits:>8} {kind}");
+    }
     if report.runs < RUNS {
         return; // One run, or some, show little.
     }
     let missing: Vec<_> = report.situations.missing().collect();
     assert!(missing.is_empty(), "never reached: {missing:?}");
+    let missing: Vec<_> = report.situations.effects().missing().collect();
+    assert!(missing.is_empty(), "never took effect: {missing:?}");
     println!(
         "covers: IC1 IC2 IC3 IC4 IC5 IC6 IC7 IC8 IC9 IC10 IC11 IC13 IC14 IC15 IC16 IC17 IC18 IC19 IC20"
     );

@@ -29,6 +29,7 @@ const MALFORMED: [&str; 4] =
     ["xdstp:", "xdstp:///", "xdstp://apart/no.Type/a?b=1&b=2", "xdstp://apart/no.Type/a?=&&;%zz#%"];
 
 /// What a response says.
+#[derive(Clone)]
 struct Fib {
     type_url: String,
     /// The type of its resources, which should be the same.
@@ -62,6 +63,7 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         errors: Vec::new(),
     };
     let mut variant = world.options().variant;
+    let plain = fib.clone().in_variant(variant);
     match lie {
         Lie::UnknownType => {
             fib.type_url = UNKNOWN_TYPE.into();
@@ -128,9 +130,14 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         }
         _ => bytes,
     };
-    world.forge(link, bytes.clone(), lie.as_str());
     if lie == Lie::Repeat {
-        world.forge(link, bytes, lie.as_str());
+        world.forge(link, bytes.clone(), lie.as_str());
+        return world.tell_lie(link, bytes, lie);
+    }
+    match bytes == plain {
+        // It has nothing of what it is called.
+        true => world.forge(link, bytes, lie.as_str()),
+        false => world.tell_lie(link, bytes, lie),
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use xds_core::{WatchId, server::StatusCode, types};
 
 use crate::{
-    Situation, Toy,
-    options::{Action, Fault, Lie, Order, ProfileName, Transport, Verdicts},
+    Kind, Situation, Toy,
+    options::{Action, Fault, Order, ProfileName, Transport, Verdicts},
     storm::lie,
     world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, alias_of, message::Text},
 };
@@ -16,9 +16,7 @@ use crate::{
 enum Sort {
     Watch,
     Set,
-    Act(Action),
-    Break(Fault),
-    Lie(Lie),
+    Do(Kind),
 }
 
 /// One thing that is done, a time after the last one. What it is done to is chosen by numbers, which
@@ -83,9 +81,10 @@ impl Operation {
         };
         let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
         if is_wild {
-            sorts.extend(options.actions.iter().map(Sort::Act));
-            sorts.extend(options.faults.iter().filter(has_meaning).map(Sort::Break));
-            sorts.extend(options.lies.iter().map(Sort::Lie));
+            let actions = options.actions.iter().map(Kind::Act);
+            let faults = options.faults.iter().filter(has_meaning).map(Kind::Break);
+            let lies = options.lies.iter().map(Kind::Lie);
+            sorts.extend(actions.chain(faults).chain(lies).map(Sort::Do));
         }
         let choices = world.choices();
         let mut plan = Vec::new();
@@ -119,9 +118,20 @@ impl Operation {
                 let _ = world.watch(client, kind, Some(&name));
             }
             Sort::Set => world.set_anew(kind, &name, "good"),
-            Sort::Act(action) => self.act(action, &name, world),
-            Sort::Break(fault) => self.break_something(fault, world),
-            Sort::Lie(lie) => lie::tell(lie, world, [self.kind, self.name, self.nth]),
+            Sort::Do(kind) => self.bring_about(kind, &name, world),
+        }
+    }
+
+    /// What changes nothing at once may still take effect later.
+    fn bring_about(self, kind: Kind, name: &str, world: &mut World) {
+        let before = world.changes();
+        match kind {
+            Kind::Act(action) => self.act(action, name, world),
+            Kind::Break(fault) => self.break_something(fault, world),
+            Kind::Lie(lie) => lie::tell(lie, world, [self.kind, self.name, self.nth]),
+        }
+        if world.changes() > before {
+            world.takes_effect(kind);
         }
     }
 

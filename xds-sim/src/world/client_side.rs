@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Toy,
-    options::Transport,
+    options::{Action, Fault, Transport},
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
@@ -42,6 +42,7 @@ impl World {
     /// Takes what a client hands out, and lets it read what it wants to.
     pub(super) fn drain_client(&mut self, at: usize) {
         if self.is_starved(Party::Client(at)) {
+            self.takes_effect(Fault::Starve);
             self.clients[at].deadline = None;
             return;
         }
@@ -104,6 +105,9 @@ impl World {
         let link = LinkId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
         let is_stream = self.options.transport == Transport::Streams;
         let reach = self.reach(at, server);
+        if is_stream {
+            self.meets(at, reach);
+        }
         self.links.push(Link {
             client: at,
             channel,
@@ -152,9 +156,9 @@ impl World {
         if !it.is_known_to_client {
             return;
         }
-        if it.to_server.is_blocked {
+        if let Some(fault) = it.to_server.blocked_by {
             it.to_server.is_waiting = true;
-            return;
+            return self.takes_effect(fault);
         }
         let (client, channel, server) = (it.client, it.channel, it.server);
         let (variant, only) = (it.variant, it.only);
@@ -182,7 +186,7 @@ impl World {
                 };
                 texts::request(sort, &bytes, variant, &self.types, only)
             });
-            let mut message = Message { id, bytes, body: None };
+            let mut message = Message { id, bytes, body: None, lie: None };
             if !self.oracles.is_empty() {
                 let request = read_request(&message.bytes, variant, &self.types, only);
                 message.body = request.map(Body::Request);
@@ -230,6 +234,9 @@ impl World {
                 self.emit(&Event::ReadingGarbage { link });
             }
             None => {}
+        }
+        if let Some(lie) = message.lie {
+            self.takes_effect(lie);
         }
         let _turn = turn_of(Who::Core(Party::Client(at), "reads a response"));
         let event = ChannelEvent::Message(channel, message.bytes.clone());
@@ -289,6 +296,7 @@ impl World {
             delay => {
                 let Some(known) = self.clients[at].watches.get_mut(watch) else { return };
                 known.busy += 1;
+                self.takes_effect(Action::SlowWatcher);
                 let incarnation = self.clients[at].incarnation;
                 let done = self.now.after(delay);
                 self.schedule(done, Item::Handled { client: at, incarnation, watch });
@@ -301,6 +309,7 @@ impl World {
         let known = self.clients[at].watches.get_mut(watch);
         let Some(act) = known.and_then(|known| known.act.take()) else { return };
         self.note(Situation::WatchFromWithinNotice);
+        self.takes_effect(Action::WatchWhenTold);
         match act {
             Act::Watch { kind, name } => {
                 let _ = self.begin_watch(at, kind, name);

@@ -9,7 +9,7 @@ use super::{
     parts::{Item, Plane, Scheduled},
 };
 use crate::{
-    options::Ties,
+    options::{Fault, Ties},
     oracle,
     situations::Situation,
     within::{self, Who, turn_of},
@@ -72,6 +72,7 @@ impl World {
             let Some((at, party)) = timer.filter(|(at, _)| *at <= end) else { return false };
             if self.lateness > Duration::ZERO {
                 self.note(Situation::TimerLate);
+                self.takes_effect(Fault::LateTimers);
             }
             self.pass_to(at);
             self.fire(party);

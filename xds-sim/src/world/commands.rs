@@ -63,6 +63,7 @@ impl World {
             act: None,
         };
         self.clients[client].watches.insert(watch, known);
+        self.changes += 1;
         Some(watch)
     }
 
@@ -101,6 +102,7 @@ impl World {
         let now = self.now;
         let Some(node) = self.clients.get_mut(client) else { return };
         let Some(known) = node.watches.remove(watch) else { return };
+        self.changes += 1;
         let _turn = turn_of(Who::Core(Party::Client(client), "ends a watch"));
         node.core.unwatch(watch, now);
         if let Some(application) = &mut node.application {
@@ -198,6 +200,7 @@ impl World {
             application.restarted();
         }
         self.recorder.local(self.now, node.lane, b"restart", || What::new(Sort::Note, "restarts"));
+        self.changes += 1;
         self.emit(&Event::ClientRestarted { client });
         for watch in watches.into_values() {
             let _ = self.begin_watch(client, watch.kind, watch.name);
@@ -207,6 +210,8 @@ impl World {
 
     /// A client's driver calls it although nothing is due.
     pub fn wake_client(&mut self, client: usize) {
+        let due = self.clients[client].core.poll_timeout();
+        self.changes += u64::from(due.is_none_or(|due| due.at > self.now));
         let _turn = turn_of(Who::Core(Party::Client(client), "is told of the time"));
         self.clients[client].core.handle_timeout(self.now);
         self.emit(&Event::ClientWoken { client });

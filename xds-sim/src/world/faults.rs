@@ -13,6 +13,7 @@ use super::{
     texts,
 };
 use crate::{
+    options::{Fault, Lie},
     oracle::Event,
     situations::Situation,
     trace::{Extent, LaneId},
@@ -60,6 +61,7 @@ impl World {
         if requests > 0 {
             self.note(Situation::ResetWithAnswerUnderWay);
         }
+        self.changes += 1;
         let lanes = self.lanes_of(link);
         self.strike(&lanes, "reset");
         let (client, server) = (self.arrival(), self.arrival());
@@ -74,6 +76,7 @@ impl World {
         if self.servers[server].leaves_since.is_some() {
             return; // It does so itself, in its own time.
         }
+        self.changes += 1;
         self.note(match self.links[link.at()].has_spoken {
             true => Situation::EndedWellAfterResponse,
             false => Situation::EndedWellBeforeResponse,
@@ -95,7 +98,11 @@ impl World {
 
     /// A server is not told of changes for a while.
     pub fn let_lag(&mut self, server: usize, lasting: Duration) {
-        self.servers[server].is_lagging = true;
+        self.lag(server, Fault::Lag, lasting);
+    }
+
+    fn lag(&mut self, server: usize, fault: Fault, lasting: Duration) {
+        self.servers[server].lags_for = Some(fault);
         let lane = self.servers[server].lane;
         self.begin(&[lane], "lags behind");
         let end = self.now.after(lasting);
@@ -134,6 +141,7 @@ impl World {
         let timer = self.next_timer().is_some_and(|(at, _)| at < end);
         let item = self.heap.peek().is_some_and(|Reverse(next)| next.at < end);
         if timer || item {
+            self.changes += 1;
             self.note(Situation::ClockJumped);
         }
         self.strike(&[], "the clock jumps");
@@ -151,8 +159,8 @@ impl World {
         for (at, link) in links.iter().enumerate() {
             let place = u32::try_from((at * 7 + nth) % links.len()).unwrap_or_default();
             let lasting = lasting + Duration::from_millis(300) * place;
-            self.block_requests(*link, lasting);
-            self.block_responses(*link, lasting);
+            self.block(*link, Direction::ToServer, Fault::Clog, lasting);
+            self.block(*link, Direction::ToClient, Fault::Clog, lasting);
         }
     }
 
@@ -172,6 +180,7 @@ impl World {
         if is_told {
             self.note(Situation::MovedWithResponseUnderWay);
         }
+        self.changes += 1;
         let lane = self.clients[client].lane;
         self.strike(&[lane], "sees another view");
         self.emit(&Event::Moved { client, view });
@@ -227,16 +236,16 @@ impl World {
 
     /// The client's side of a stream takes no messages for a while.
     pub fn block_requests(&mut self, link: LinkId, lasting: Duration) {
-        self.block(link, Direction::ToServer, lasting);
+        self.block(link, Direction::ToServer, Fault::BlockRequests, lasting);
     }
 
     /// The server's side of a stream takes no messages for a while.
     pub fn block_responses(&mut self, link: LinkId, lasting: Duration) {
-        self.block(link, Direction::ToClient, lasting);
+        self.block(link, Direction::ToClient, Fault::BlockResponses, lasting);
     }
 
-    fn block(&mut self, link: LinkId, direction: Direction, lasting: Duration) {
-        self.links[link.at()].pipe(direction).is_blocked = true;
+    fn block(&mut self, link: LinkId, direction: Direction, fault: Fault, lasting: Duration) {
+        self.links[link.at()].pipe(direction).blocked_by = Some(fault);
         let lanes = self.lanes_of(link);
         self.begin(&lanes, direction.what_is_blocked());
         let end = self.now.after(lasting);
@@ -245,7 +254,7 @@ impl World {
 
     fn unblock(&mut self, link: LinkId, direction: Direction) {
         let pipe = self.links[link.at()].pipe(direction);
-        if !std::mem::take(&mut pipe.is_blocked) {
+        if pipe.blocked_by.take().is_none() {
             return;
         }
         let is_waiting = std::mem::take(&mut pipe.is_waiting);
@@ -296,6 +305,7 @@ impl World {
     fn start_anew(&mut self, server: usize, what: &str, earlier: Option<Vec<State>>) {
         let links: Vec<LinkId> = self.servers[server].links.iter().map(|(_, link)| *link).collect();
         if !links.is_empty() {
+            self.changes += 1;
             self.note(Situation::RestartWhileConnected);
         }
         for link in links {
@@ -341,19 +351,28 @@ impl World {
         if !node.links.is_empty() && node.state != states {
             self.note(Situation::OtherReplica);
         }
-        self.let_lag(server, lasting);
+        self.lag(server, Fault::OtherReplica, lasting);
         self.start_anew(server, "clients come to another replica", Some(states));
     }
 
     /// A client is sent something that its server never said.
     pub fn forge(&mut self, link: LinkId, bytes: Bytes, what: &str) {
+        self.forge_as(link, bytes, what, None);
+    }
+
+    /// A client is told a lie.
+    pub(crate) fn tell_lie(&mut self, link: LinkId, bytes: Bytes, lie: Lie) {
+        self.forge_as(link, bytes, lie.as_str(), Some(lie));
+    }
+
+    fn forge_as(&mut self, link: LinkId, bytes: Bytes, what: &str, lie: Option<Lie>) {
         let lanes = self.lanes_of(link);
         self.strike(&lanes, what);
         let id = self.recorder.send(self.now, lanes[1], lanes[0], &bytes, || {
             crate::trace::What::new(crate::trace::Sort::Response, what)
         });
         let body = self.body_of_response(link, &bytes);
-        self.send_to_client(link, Rc::new(Message { id, bytes, body }));
+        self.send_to_client(link, Rc::new(Message { id, bytes, body, lie }));
     }
 
     /// Everything that is wrong is put right, and all servers have what is true.
@@ -363,7 +382,7 @@ impl World {
         self.lateness = Duration::ZERO;
         self.dismiss_strangers();
         for server in 0..self.servers.len() {
-            self.servers[server].is_lagging = false;
+            self.servers[server].lags_for = None;
             self.restore_files(server);
             self.come_back(server);
             self.let_reach(server);
@@ -394,7 +413,7 @@ impl World {
             }
             Undo::CutOff(client) => self.end_cut_off_if_due(client),
             Undo::Lag(server) => {
-                self.servers[server].is_lagging = false;
+                self.servers[server].lags_for = None;
                 let lane = self.servers[server].lane;
                 self.finish(&[lane], "lags behind");
                 self.catch_up(server);

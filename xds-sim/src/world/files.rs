@@ -20,6 +20,7 @@ use super::{
     texts,
 };
 use crate::{
+    options::Fault,
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
@@ -53,7 +54,7 @@ impl World {
     /// The readers of a server's files notice that something has happened.
     pub(super) fn touch_files(&mut self, server: usize, kind: Option<usize>) {
         if std::mem::take(&mut self.servers[server].misses_events) {
-            return;
+            return self.takes_effect(Fault::LostEvent);
         }
         let is_told = |link: &super::Link| {
             link.is_watching && link.server == server && (kind.is_none() || link.only == kind)
@@ -150,7 +151,7 @@ impl World {
                 let inbox = &mut self.links[link.at()].to_client.inbox;
                 // Nobody has to read what a file said before.
                 inbox.clear();
-                inbox.push_back(Rc::new(Message { id, bytes, body }));
+                inbox.push_back(Rc::new(Message { id, bytes, body, lie: None }));
             }
             Err(_) if !self.clients[client].core.wants_read(channel) => {
                 let later = self.now.after(QUIET);
@@ -158,6 +159,7 @@ impl World {
             }
             Err(why) => {
                 self.note(Situation::FileUnreadable);
+                self.takes_effect(Fault::BadFile);
                 let lane = self.clients[client].lane;
                 self.recorder.local(self.now, lane, why.as_bytes(), || {
                     What::new(Sort::Transport, format!("{channel}: {why}"))

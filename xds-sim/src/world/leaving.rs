@@ -28,6 +28,7 @@ impl World {
             return;
         }
         node.leaves_since = Some(now);
+        self.changes += u64::from(!node.links.is_empty());
         let lane = node.lane;
         let mut links = node.links.iter().map(|(_, link)| &self.links[link.at()]);
         if links.any(|link| link.to_client.under_way > 0 || link.to_server.under_way > 0) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use xds_core::{TypeUrl, proto, service::Variant};
 
-use crate::trace::MessageId;
+use crate::{options::Lie, trace::MessageId};
 
 /// A name, a nonce or a version. Most are so short that they need no memory of their own.
 pub type Text = smol_str::SmolStr;
@@ -20,6 +20,8 @@ pub struct Message {
     pub bytes: Bytes,
     /// What it says; `None` if nobody asked, or it cannot be read.
     pub body: Option<Body>,
+    /// The lie that it is, if nobody has said it.
+    pub lie: Option<Lie>,
 }
 
 /// What a message says.

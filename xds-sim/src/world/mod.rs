@@ -43,6 +43,7 @@ use self::{
 };
 use crate::{
     check::{Config, Judge},
+    effects::Kind,
     options::{Options, Transport, Versions},
     oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
@@ -88,6 +89,8 @@ pub struct World {
     oracles: Vec<Box<dyn Oracle>>,
     recorder: Recorder,
     situations: Situations,
+    /// How often something was then otherwise, by what an application, an operator or the network did at once.
+    changes: u64,
     violation: Option<Violation>,
     phase: Phase,
     events: u64,
@@ -161,7 +164,7 @@ impl World {
             links: Vec::new(),
             state: vec![State::new(types.len()); options.views.max(1) as usize],
             earlier: Vec::new(),
-            is_lagging: false,
+            lags_for: None,
             reach: Reach::Up,
             file: FileState::Whole,
             misses_events: false,
@@ -194,6 +197,7 @@ impl World {
             oracles,
             recorder,
             situations: Situations::default(),
+            changes: 0,
             violation: None,
             phase: Phase::WarmUp,
             events: 0,
@@ -246,6 +250,18 @@ impl World {
     /// Counts a situation that the run has come to.
     pub fn note(&mut self, situation: Situation) {
         self.situations.note(situation);
+    }
+
+    /// Counts that something takes effect: what is put right, and how all ends, is not what a run is made to withstand.
+    pub(crate) fn takes_effect(&mut self, kind: impl Into<Kind>) {
+        if matches!(self.phase, Phase::WarmUp | Phase::Faults) {
+            self.situations.effects.note(kind.into());
+        }
+    }
+
+    /// How often something was then otherwise, by what was done or went wrong just now.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Says that the run has come to its next part.

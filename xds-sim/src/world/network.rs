@@ -15,7 +15,7 @@ use super::{
     parts::{Answer, Item, Pipe, Reach, StreamKey},
 };
 use crate::{
-    options::Transport,
+    options::{Fault, Transport},
     oracle::{End, Event},
     situations::Situation,
     trace::{Sort, What},
@@ -28,6 +28,9 @@ const TOGETHER: u64 = 100_000_000;
 impl World {
     /// When something arrives that leaves now.
     pub(super) fn arrival(&mut self) -> Time {
+        if self.slowness > Duration::ZERO {
+            self.takes_effect(Fault::Slow);
+        }
         let mut latency = self.options.latency + self.slowness;
         let jitter = u32::try_from(self.options.jitter.as_micros()).unwrap_or(u32::MAX);
         if jitter > 0 {
@@ -52,6 +55,9 @@ impl World {
             let is_together = pipe.under_way > 1 && pipe.last_at.as_nanos() == together;
             pipe.last_at = pipe.last_at.max(Time::from_nanos(together));
             let at = pipe.last_at;
+            if sent > now {
+                self.takes_effect(Fault::Narrow);
+            }
             if is_together {
                 self.note(Situation::ArrivedTogether);
             }
@@ -62,11 +68,10 @@ impl World {
     }
 
     pub(super) fn send_to_server(&mut self, link: LinkId, message: Rc<Message>) {
-        let pipe = &mut self.links[link.at()].to_server;
-        if pipe.is_silent {
-            self.recorder.lost(self.now, message.id, "half-open");
-            return;
+        if self.links[link.at()].to_server.is_silent {
+            return self.lose(link, &message);
         }
+        let pipe = &mut self.links[link.at()].to_server;
         pipe.under_way += 1;
         let size = message.bytes.len();
         let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_server);
@@ -75,18 +80,28 @@ impl World {
 
     pub(super) fn send_to_client(&mut self, link: LinkId, message: Rc<Message>) {
         let it = &mut self.links[link.at()];
-        if it.to_client.is_blocked && matches!(it.stream, Some(StreamKey::Own(_))) {
-            return it.held.push_back(message);
+        if let Some(fault) = it.to_client.blocked_by
+            && matches!(it.stream, Some(StreamKey::Own(_)))
+        {
+            it.held.push_back(message);
+            return self.takes_effect(fault);
         }
-        let pipe = &mut it.to_client;
-        if pipe.is_silent {
-            self.recorder.lost(self.now, message.id, "half-open");
-            return;
+        if it.to_client.is_silent {
+            return self.lose(link, &message);
         }
-        pipe.under_way += 1;
+        it.to_client.under_way += 1;
         let size = message.bytes.len();
         let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_client);
         self.schedule(at, Item::Response(link, message));
+    }
+
+    /// A message goes into a stream that has gone silent.
+    fn lose(&mut self, link: LinkId, message: &Message) {
+        self.recorder.lost(self.now, message.id, "half-open");
+        self.takes_effect(match self.links[link.at()].unheard_until {
+            None => Fault::HalfOpen,
+            Some(_) => Fault::CutOff,
+        });
     }
 
     /// A transport has room again, or takes the rest of a stream that ends.

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     Toy,
+    options::Fault,
     oracle::Fold,
     trace::{Extent, LaneId},
 };
@@ -102,8 +103,8 @@ pub(super) struct ServerNode {
     pub(super) state: Vec<State>,
     /// What it was told to have at earlier times: what other replicas of it have.
     pub(super) earlier: Vec<Vec<State>>,
-    /// It is not told of changes.
-    pub(super) is_lagging: bool,
+    /// Why it is not told of changes, if it is not.
+    pub(super) lags_for: Option<Fault>,
     pub(super) reach: Reach,
     /// What becomes of those who read its files, if it is one that has files.
     pub(super) file: FileState,
@@ -378,8 +379,8 @@ pub(super) struct Pipe {
     pub(super) last_at: Time,
     /// Until when the network is busy with what was sent, where it takes so many bytes in a second only.
     pub(super) busy_until: Time,
-    /// The sender's transport takes no messages.
-    pub(super) is_blocked: bool,
+    /// Why the sender's transport takes no messages, if it takes none.
+    pub(super) blocked_by: Option<Fault>,
     /// The sender has something to send and waits for room.
     pub(super) is_waiting: bool,
     /// What is sent never arrives.

@@ -16,6 +16,7 @@ use super::{
     parts::{Answer, Item},
 };
 use crate::{
+    options::Fault,
     oracle::Event,
     situations::Situation,
     trace::{Sort, What},
@@ -78,7 +79,9 @@ impl World {
             let answer = self.bad_answer(link, bad);
             return self.answer(link, turn, answer);
         }
-        match self.reach(client, server) {
+        let reach = self.reach(client, server);
+        self.meets(client, reach);
+        match reach {
             Reach::Up => {}
             Reach::Refused => return self.answer(link, turn, Answer::Refused),
             Reach::HangingUp => return self.answer(link, turn, Answer::Failed(UNAVAILABLE)),
@@ -102,6 +105,10 @@ impl World {
 
     fn bad_answer(&mut self, link: LinkId, bad: BadAnswer) -> Answer {
         self.note(Situation::BadAnswer);
+        self.takes_effect(match bad {
+            BadAnswer::Stale => Fault::StaleAnswer,
+            _ => Fault::BadAnswer,
+        });
         match bad {
             BadAnswer::Status(code) => Answer::Failed(code),
             BadAnswer::Redirect => {
@@ -123,7 +130,7 @@ impl World {
                     let id = self.recorder.send(self.now, lanes[1], lanes[0], &old.bytes, what);
                     let bytes = old.bytes.clone();
                     let body = self.body_of_response(link, &bytes);
-                    Answer::Response(Rc::new(Message { id, bytes, body }))
+                    Answer::Response(Rc::new(Message { id, bytes, body, lie: None }))
                 }
             },
         }

@@ -8,7 +8,10 @@ use super::{
     KEEPALIVE, Link, LinkId, Reach, World,
     parts::{Item, Undo},
 };
-use crate::{options::Transport, situations::Situation};
+use crate::{
+    options::{Fault, Transport},
+    situations::Situation,
+};
 
 /// A client is cut off from all of its servers.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,18 @@ impl World {
         let own = self.clients.get(client).and_then(|node| node.cut_off);
         let of_server = || self.servers.get(server).map(|node| node.reach).unwrap_or_default();
         own.map_or_else(of_server, |own| own.reach)
+    }
+
+    /// A client that connects meets this, by its own or by the server's fault.
+    pub(super) fn meets(&mut self, client: usize, reach: Reach) {
+        let fault = match reach {
+            Reach::Up => return,
+            _ if self.is_cut_off(client) => Fault::CutOff,
+            Reach::Refused => Fault::Refuse,
+            Reach::Hanging => Fault::Hang,
+            Reach::HangingUp => Fault::HangUp,
+        };
+        self.takes_effect(fault);
     }
 
     /// Whether connections of a client to a server are refused.

@@ -15,7 +15,7 @@ use super::{
     texts,
 };
 use crate::{
-    options::Transport,
+    options::{Fault, Transport},
     oracle::Event,
     situations::Situation,
     within::{Turn, Who, turn_of},
@@ -44,6 +44,7 @@ impl World {
     /// Takes what a server hands out.
     pub(super) fn drain_server(&mut self, at: usize) {
         if self.is_starved(Party::Server(at)) {
+            self.takes_effect(Fault::Starve);
             self.servers[at].deadline = None;
             return;
         }
@@ -131,9 +132,9 @@ impl World {
     /// Renders responses while the transport has room.
     pub(super) fn send_responses(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
-        if it.to_client.is_blocked {
+        if let Some(fault) = it.to_client.blocked_by {
             it.to_client.is_waiting = true;
-            return;
+            return self.takes_effect(fault);
         }
         let (server, Some(StreamKey::Core(stream))) = (it.server, it.stream) else { return };
         let (now, mut frame) = (self.now, Frame::default());
@@ -157,7 +158,7 @@ impl World {
             .recorder
             .send(self.now, from, to, &bytes, || texts::response(&bytes, variant, &self.types));
         let body = self.body_of_response(link, &bytes);
-        let message = Message { id, bytes, body };
+        let message = Message { id, bytes, body, lie: None };
         if let Some(response) = message.response() {
             self.emit(&Event::Responded { link, response });
         }

@@ -62,13 +62,22 @@ impl World {
         if kind >= self.types.len() {
             return;
         }
-        for (view, state) in self.truth.iter_mut().enumerate() {
+        for view in 0..self.truth.len() {
+            let state = &mut self.truth[view];
+            let told_of =
+                |state: &State| (state.has[kind].get(name).cloned(), state.beside(kind, name));
+            let before = told_of(state);
             word.in_view(view, name).take_effect(kind, name, state);
+            self.changes += u64::from(before != told_of(state));
         }
         let bytes = self.truth[0].has[kind].get(name).cloned();
         self.emit(&Event::Stored { kind, name, bytes: bytes.as_ref() });
         for server in 0..self.servers.len() {
-            if !names::serves(server, name) || self.servers[server].is_lagging {
+            if !names::serves(server, name) {
+                continue;
+            }
+            if let Some(fault) = self.servers[server].lags_for {
+                self.takes_effect(fault);
                 continue;
             }
             for view in 0..self.truth.len() {

@@ -142,6 +142,10 @@ impl World {
 
     fn hear_stranger(&mut self, server: usize, stream: StreamId, message: Bytes) {
         self.count_event();
+        let mut of_server = self.strangers.iter();
+        if let Some(it) = of_server.find(|it| (it.server, it.stream) == (server, stream)) {
+            self.takes_effect(it.manner);
+        }
         let now = self.now;
         let _turn = self.turn_of_server(server, "reads a request of a stranger");
         let Some(core) = self.core(server) else { return };

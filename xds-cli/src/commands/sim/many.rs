@@ -1,7 +1,7 @@
 //! `xds sim run`: many runs, beside each other.
 
 use std::{
-    fmt::Write as _,
+    fmt::{Display, Write as _},
     io, mem,
     sync::{
         Mutex,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::ColorChoice;
-use xds_sim::{Config, Failure as Broken, Situations, check::Judge, run_seed};
+use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_seed};
 
 use super::{grouped, grouped_count, progress::Progress, tell};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style};
@@ -60,6 +60,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         return Ok(());
     }
     output::print(&situations(&sum.situations))?;
+    output::print(&effects(sum.situations.effects()))?;
     let missing = sum.situations.missing().count();
     if sum.runs >= ENOUGH && missing > 0 && !is_fixed {
         return Err(Failure::Simulated(format!("{missing} situations were never come to")));
@@ -136,13 +137,22 @@ fn speed(events: u64, took: Duration, jobs: u64) -> String {
 fn situations(situations: &Situations) -> String {
     let all = situations.iter().count();
     let missing = situations.missing().count();
-    let mut text = format!("situations come to, {} of {all}:", all - missing);
-    for (situation, hits) in situations.iter() {
+    table(&format!("situations come to, {} of {all}", all - missing), situations.iter())
+}
+
+fn effects(effects: &Effects) -> String {
+    let all = effects.iter().count();
+    let missing = effects.missing().count();
+    table(&format!("what took effect, {} of {all}", all - missing), effects.iter())
+}
+
+/// How often there was each.
+fn table(title: &str, rows: impl Iterator<Item = (impl Display, u64)>) -> String {
+    let mut text = format!("{title}:");
+    for (row, hits) in rows {
+        let hits = if hits == 0 { "never".into() } else { grouped(hits) };
         // Writing to a string cannot fail.
-        let _ = match hits {
-            0 => write!(text, "\n  {:>12}  {situation}", "never"),
-            hits => write!(text, "\n  {:>12}  {situation}", grouped(hits)),
-        };
+        let _ = write!(text, "\n  {hits:>12}  {row}");
     }
     text
 }
