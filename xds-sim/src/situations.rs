@@ -158,11 +158,13 @@ pub enum Situation {
     PrivilegedAccepted,
     /// What is for trusted servers only is rejected, as it comes from another one.
     PrivilegedRejected,
+    /// Several streams of a client to a server are reset at one instant, as they share a connection.
+    SeveralReset,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 75] = [
+    pub const ALL: [Self; 76] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -238,6 +240,7 @@ impl Situation {
         Self::CutOffWhileConnected,
         Self::PrivilegedAccepted,
         Self::PrivilegedRejected,
+        Self::SeveralReset,
     ];
 
     /// The situation in a few words.
@@ -319,6 +322,7 @@ impl Situation {
             Self::CutOffWhileConnected => "cut off while connected",
             Self::PrivilegedAccepted => "privileged resource accepted",
             Self::PrivilegedRejected => "privileged resource rejected",
+            Self::SeveralReset => "several streams reset with their connection",
         }
     }
 }

@@ -210,6 +210,8 @@ kinds! {
         /// A client reaches none of its servers for a while: its streams go silent, and what it dials is refused or
         /// hangs.
         CutOff = "cut-off",
+        /// A connection is reset: all streams of a client to a server end at the same instant, with the same status.
+        ResetConnection = "reset-connection",
     }
 }
 

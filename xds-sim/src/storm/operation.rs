@@ -278,6 +278,7 @@ impl Operation {
                 world.cut_off(self.client as usize, reach, lasting);
             }
             Fault::Reset
+            | Fault::ResetConnection
             | Fault::End
             | Fault::HalfOpen
             | Fault::BadAnswer
@@ -319,6 +320,10 @@ impl Operation {
         let code = i32::try_from(1 + self.nth % CODES).unwrap_or_default();
         match fault {
             Fault::Reset => world.reset(link, code),
+            Fault::ResetConnection => {
+                let (client, server) = (world.link(link).client, world.link(link).server);
+                world.reset_connection(client, server, code);
+            }
             Fault::End => world.end_stream(link),
             Fault::HalfOpen => {
                 let (to_client, to_server) =

@@ -49,24 +49,48 @@ impl World {
 
     /// Resets a stream: what is under way on it is lost, and both ends learn of it.
     pub fn reset(&mut self, link: LinkId, code: i32) {
-        let it = &mut self.links[link.at()];
-        if it.is_cut || !it.is_known_to_client {
+        self.reset_together(&[link], code);
+    }
+
+    /// The connection of a client to a server is reset, and all streams on it with it.
+    pub fn reset_connection(&mut self, client: usize, server: usize, code: i32) {
+        let links = self.links(client).filter(|(_, link)| link.server == server && link.is_open);
+        let links: Vec<LinkId> = links.map(|(link, _)| link).collect();
+        self.reset_together(&links, code);
+    }
+
+    /// Each end learns of all of them at one instant.
+    fn reset_together(&mut self, links: &[LinkId], code: i32) {
+        let is_there = |link: &&LinkId| {
+            let it = &self.links[link.at()];
+            !it.is_cut && it.is_known_to_client
+        };
+        let links: Vec<LinkId> = links.iter().filter(is_there).copied().collect();
+        for link in &links {
+            let it = &mut self.links[link.at()];
+            it.is_cut = true;
+            let (responses, requests) = (it.to_client.under_way, it.to_server.under_way);
+            if responses > 0 {
+                self.note(Situation::ResetWithResponseUnderWay);
+            }
+            if requests > 0 {
+                self.note(Situation::ResetWithAnswerUnderWay);
+            }
+            let lanes = self.lanes_of(*link);
+            self.strike(&lanes, "reset");
+        }
+        if links.len() > 1 {
+            self.note(Situation::SeveralReset);
+        }
+        if links.is_empty() {
             return;
         }
-        it.is_cut = true;
-        let (responses, requests) = (it.to_client.under_way, it.to_server.under_way);
-        if responses > 0 {
-            self.note(Situation::ResetWithResponseUnderWay);
-        }
-        if requests > 0 {
-            self.note(Situation::ResetWithAnswerUnderWay);
-        }
         self.changes += 1;
-        let lanes = self.lanes_of(link);
-        self.strike(&lanes, "reset");
         let (client, server) = (self.arrival(), self.arrival());
-        self.schedule(client, Item::EndAtClient(link, code, "reset"));
-        self.schedule(server, Item::EndAtServer(link));
+        for link in links {
+            self.schedule(client, Item::EndAtClient(link, code, "reset"));
+            self.schedule(server, Item::EndAtServer(link));
+        }
     }
 
     /// A server ends a stream in good order, after what it has sent.
