@@ -160,11 +160,13 @@ pub enum Situation {
     PrivilegedRejected,
     /// Several streams of a client to a server are reset at one instant, as they share a connection.
     SeveralReset,
+    /// A client that is cut off from its first server turns to the next one, while another client is at the first.
+    ServedAcrossPartition,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 76] = [
+    pub const ALL: [Self; 77] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -241,6 +243,7 @@ impl Situation {
         Self::PrivilegedAccepted,
         Self::PrivilegedRejected,
         Self::SeveralReset,
+        Self::ServedAcrossPartition,
     ];
 
     /// The situation in a few words.
@@ -323,6 +326,7 @@ impl Situation {
             Self::PrivilegedAccepted => "privileged resource accepted",
             Self::PrivilegedRejected => "privileged resource rejected",
             Self::SeveralReset => "several streams reset with their connection",
+            Self::ServedAcrossPartition => "next server reached from the wrong side of a partition",
         }
     }
 }

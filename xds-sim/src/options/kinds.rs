@@ -212,6 +212,8 @@ kinds! {
         CutOff = "cut-off",
         /// A connection is reset: all streams of a client to a server end at the same instant, with the same status.
         ResetConnection = "reset-connection",
+        /// A client does not reach one of its servers for a while, while others do, and it reaches its other servers.
+        Partition = "partition",
     }
 }
 

@@ -76,7 +76,7 @@ impl Operation {
             // Of a response that does not go out, a gateway knows nothing.
             Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
             // Who reads files has no connection.
-            Fault::CutOff => options.transport != Transport::Files,
+            Fault::CutOff | Fault::Partition => options.transport != Transport::Files,
             _ => true,
         };
         let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
@@ -276,6 +276,10 @@ impl Operation {
             Fault::CutOff => {
                 let reach = [Reach::Refused, Reach::Hanging][self.nth as usize % 2];
                 world.cut_off(self.client as usize, reach, lasting);
+            }
+            Fault::Partition => {
+                let reach = [Reach::Refused, Reach::Hanging][(self.nth / 8) as usize % 2];
+                world.cut_off_from(self.client as usize, server, reach, lasting);
             }
             Fault::Reset
             | Fault::ResetConnection

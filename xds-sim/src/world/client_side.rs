@@ -106,7 +106,7 @@ impl World {
         let is_stream = self.options.transport == Transport::Streams;
         let reach = self.reach(at, server);
         if is_stream {
-            self.meets(at, reach);
+            self.meets(at, server, reach);
         }
         self.links.push(Link {
             client: at,

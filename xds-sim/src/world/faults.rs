@@ -415,7 +415,7 @@ impl World {
             self.drain_server(server);
         }
         for client in 0..self.clients.len() {
-            self.end_cut_off(client);
+            self.let_reach_all(client);
             self.hurry(client);
             self.undo(Undo::Wake(Party::Client(client)));
             self.drain_client(client);

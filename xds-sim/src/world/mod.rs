@@ -153,7 +153,7 @@ impl World {
             watches: Watches::new(types.len()),
             incarnation: 0,
             is_shut_down: false,
-            cut_off: None,
+            cut_off: vec![None; options.servers as usize],
         });
         let clients: Vec<_> = clients.collect();
         let servers = (0..options.servers as usize).map(|at| ServerNode {

@@ -188,7 +188,7 @@ impl World {
             return self.open_at_client(link);
         }
         let reach = self.reach(client, server);
-        if self.is_cut_off(client) {
+        if self.is_cut_off(client, server) {
             // It was on its way when the client was cut off.
             match reach {
                 Reach::Up | Reach::HangingUp => {}
@@ -220,13 +220,14 @@ impl World {
     fn open_at_client(&mut self, link: LinkId) {
         let it = &mut self.links[link.at()];
         it.is_open = true;
-        let (client, channel) = (it.client, it.channel);
+        let (client, server, channel) = (it.client, it.server, it.channel);
         let lane = self.clients[client].lane;
         self.recorder.local(self.now, lane, b"open", || {
             What::new(Sort::Transport, format!("{channel} is open"))
         });
         let _turn = turn_of(Who::Core(Party::Client(client), "opens a channel"));
         self.clients[client].core.handle_event(ChannelEvent::Opened(channel), self.now);
+        self.note_partition(client, server);
         self.emit(&Event::Opened { link });
         self.drain_client(client);
     }

@@ -61,8 +61,8 @@ pub(super) struct ClientNode {
     /// How often it began anew.
     pub(super) incarnation: u32,
     pub(super) is_shut_down: bool,
-    /// It reaches none of its servers.
-    pub(super) cut_off: Option<CutOff>,
+    /// By the position of the server, which of them it does not reach.
+    pub(super) cut_off: Vec<Option<CutOff>>,
 }
 
 /// A watch, with what its watcher believes.

@@ -80,7 +80,7 @@ impl World {
             return self.answer(link, turn, answer);
         }
         let reach = self.reach(client, server);
-        self.meets(client, reach);
+        self.meets(client, server, reach);
         match reach {
             Reach::Up => {}
             Reach::Refused => return self.answer(link, turn, Answer::Refused),

@@ -1,11 +1,11 @@
 //! Who reaches whom: what becomes of new connections, by the server and by the client.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use xds_core::Time;
 
 use super::{
-    KEEPALIVE, Link, LinkId, Reach, World,
+    KEEPALIVE, Link, LinkId, Reach, World, names,
     parts::{Item, Undo},
 };
 use crate::{
@@ -13,9 +13,10 @@ use crate::{
     situations::Situation,
 };
 
-/// A client is cut off from all of its servers.
+/// A client is cut off from a server, or from that one among all of its servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CutOff {
+    fault: Fault,
     /// What its attempts to connect meet.
     reach: Reach,
     until: Time,
@@ -25,21 +26,36 @@ impl World {
     /// What becomes of a connection of a client to a server: one that is cut off meets the same at all of them,
     /// whatever the server does.
     pub(super) fn reach(&self, client: usize, server: usize) -> Reach {
-        let own = self.clients.get(client).and_then(|node| node.cut_off);
+        let own = self.own_trouble(client, server);
         let of_server = || self.servers.get(server).map(|node| node.reach).unwrap_or_default();
         own.map_or_else(of_server, |own| own.reach)
     }
 
+    fn own_trouble(&self, client: usize, server: usize) -> Option<CutOff> {
+        *self.clients.get(client)?.cut_off.get(server)?
+    }
+
     /// A client that connects meets this, by its own or by the server's fault.
-    pub(super) fn meets(&mut self, client: usize, reach: Reach) {
-        let fault = match reach {
+    pub(super) fn meets(&mut self, client: usize, server: usize, reach: Reach) {
+        let own = self.own_trouble(client, server).map(|own| own.fault);
+        let of_server = match reach {
             Reach::Up => return,
-            _ if self.is_cut_off(client) => Fault::CutOff,
             Reach::Refused => Fault::Refuse,
             Reach::Hanging => Fault::Hang,
             Reach::HangingUp => Fault::HangUp,
         };
-        self.takes_effect(fault);
+        self.takes_effect(own.unwrap_or(of_server));
+    }
+
+    /// A client comes to a server, maybe as it is cut off from its first one.
+    pub(super) fn note_partition(&mut self, client: usize, server: usize) {
+        let is_parted =
+            self.own_trouble(client, 0).is_some_and(|own| own.fault == Fault::Partition);
+        let others = || (0..self.clients.len()).filter(|other| *other != client);
+        let is_at_first = |(_, link): (LinkId, &Link)| link.server == 0 && link.is_open;
+        if server == 1 && is_parted && others().any(|other| self.links(other).any(is_at_first)) {
+            self.note(Situation::ServedAcrossPartition);
+        }
     }
 
     /// Whether connections of a client to a server are refused.
@@ -67,18 +83,36 @@ impl World {
     /// [half-open](Self::half_open) ones. What it dials meanwhile meets `reach`, whatever becomes of connections to that
     /// server otherwise. Who reads files has no connection: nothing happens.
     pub fn cut_off(&mut self, client: usize, reach: Reach, lasting: Duration) {
+        let servers = 0..self.servers.len();
+        self.part(client, servers, Fault::CutOff, reach, lasting);
+    }
+
+    /// The same with one of its servers, while it reaches the others.
+    pub fn cut_off_from(&mut self, client: usize, server: usize, reach: Reach, lasting: Duration) {
+        self.part(client, server..server + 1, Fault::Partition, reach, lasting);
+    }
+
+    fn part(
+        &mut self,
+        client: usize,
+        servers: Range<usize>,
+        fault: Fault,
+        reach: Reach,
+        lasting: Duration,
+    ) {
         if self.options.transport == Transport::Files {
             return;
         }
         let until = self.now.after(lasting);
-        self.clients[client].cut_off = Some(CutOff { reach, until });
+        self.clients[client].cut_off[servers.clone()].fill(Some(CutOff { fault, reach, until }));
         let lane = self.clients[client].lane;
-        self.begin(&[lane], "cut off");
+        self.begin(&[lane], &what_happens(fault, servers.start));
         self.schedule(until, Item::Undo(Undo::CutOff(client)));
-        let mut links: Vec<LinkId> = self.links(client).map(|(link, _)| link).collect();
         // An attempt is no stream yet: it meets the partition when it arrives.
-        links.retain(|link| self.links[link.at()].is_open);
-        if !links.is_empty() {
+        let is_meant = |link: &Link| link.is_open && servers.contains(&link.server);
+        let links = self.links(client).filter(|(_, link)| is_meant(link));
+        let links: Vec<LinkId> = links.map(|(link, _)| link).collect();
+        if !links.is_empty() && fault == Fault::CutOff {
             self.note(Situation::CutOffWhileConnected);
         }
         for link in links {
@@ -91,25 +125,40 @@ impl World {
         }
     }
 
-    /// Whether the client reaches none of its servers.
-    pub(super) fn is_cut_off(&self, client: usize) -> bool {
-        self.clients[client].cut_off.is_some()
+    /// Whether the client does not reach the server, whatever becomes of others.
+    pub(super) fn is_cut_off(&self, client: usize, server: usize) -> bool {
+        self.own_trouble(client, server).is_some()
     }
 
+    /// A client reaches those servers again from which it was to be cut off until now. Another time may have begun since.
     pub(super) fn end_cut_off_if_due(&mut self, client: usize) {
-        // Another one may have begun since.
-        if self.clients[client].cut_off.is_some_and(|own| own.until <= self.now) {
-            self.end_cut_off(client);
-        }
+        let now = self.now;
+        self.end_cut_off(client, |own| own.until <= now);
     }
 
-    pub(super) fn end_cut_off(&mut self, client: usize) {
-        if self.clients[client].cut_off.take().is_none() {
-            return;
+    /// A client reaches all of its servers again.
+    pub(super) fn let_reach_all(&mut self, client: usize) {
+        self.end_cut_off(client, |_| true);
+    }
+
+    fn end_cut_off(&mut self, client: usize, is_over: impl Fn(CutOff) -> bool) {
+        let node = &mut self.clients[client];
+        let lane = node.lane;
+        let mut over: Vec<String> = Vec::new();
+        for (server, own) in node.cut_off.iter_mut().enumerate() {
+            if own.is_some_and(&is_over)
+                && let Some(own) = own.take()
+            {
+                over.push(what_happens(own.fault, server));
+            }
         }
-        let lane = self.clients[client].lane;
-        self.finish(&[lane], "cut off");
-        self.give_up_hanging(|link| link.client == client);
+        over.dedup();
+        for what in &over {
+            self.finish(&[lane], what);
+        }
+        if !over.is_empty() {
+            self.give_up_hanging(|link| link.client == client);
+        }
     }
 
     /// Attempts that hang fail once the server can be reached again: the network says so.
@@ -130,6 +179,13 @@ impl World {
     /// When the end of a stream is heard of whose client was cut off: not before the transport gives it up by itself.
     pub(super) fn unheard_until(&self, link: LinkId) -> Option<Time> {
         self.links[link.at()].unheard_until.filter(|until| *until > self.now)
+    }
+}
+
+fn what_happens(fault: Fault, server: usize) -> String {
+    match fault {
+        Fault::Partition => format!("cut off from {}", names::server(server)),
+        _ => "cut off".into(),
     }
 }
 
@@ -204,6 +260,24 @@ mod tests {
     }
 
     #[test]
+    fn who_is_cut_off_from_one_server_is_served_by_the_next() {
+        play(2, |world| {
+            world.cut_off_from(0, 0, Reach::Refused, Duration::from_secs(300));
+            world.watch(0, 0, Some("r1"));
+            world.set(0, "r0", "news");
+            world.advance(Duration::from_secs(90));
+            let server_of =
+                |world: &World, client| world.links(client).next().map(|it| it.1.server);
+            assert_eq!((server_of(world, 0), server_of(world, 1)), (Some(1), Some(0)));
+            for client in [0, 1] {
+                assert_eq!(held(world, client, "r0").as_deref(), Some("news"), "client-{client}");
+            }
+            world.advance(Duration::from_secs(300));
+            assert_eq!(server_of(world, 0), Some(0), "it is back");
+        });
+    }
+
+    #[test]
     fn what_is_dialled_when_it_begins_meets_it() {
         for reach in [Reach::Refused, Reach::Hanging] {
             play(1, move |world| {
@@ -243,9 +317,9 @@ mod tests {
             world.cut_off(0, Reach::Refused, Duration::from_secs(50));
             world.cut_off(0, Reach::Hanging, Duration::from_secs(100));
             world.advance(Duration::from_secs(60));
-            assert!(world.is_cut_off(0));
+            assert!(world.is_cut_off(0, 0));
             world.advance(Duration::from_secs(41));
-            assert!(!world.is_cut_off(0));
+            assert!(!world.is_cut_off(0, 0));
         });
     }
 }
