@@ -266,6 +266,10 @@ kinds! {
         Babbler = "babbler",
         /// Somebody speaks both variants on one stream.
         Bilingual = "bilingual",
+        /// A response is of another type that the client knows, and its resources are of the one that is meant.
+        OtherEnvelope = "other-envelope",
+        /// A resource in a response is of another type that the client knows.
+        OtherAny = "other-any",
     }
 }
 

@@ -37,7 +37,7 @@
 //! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
 //! | files that are gone, cut off or forbidden, or change unheard | [`Fault::BadFile`], [`Fault::LostEvent`] |
 //! | answers to polls that are errors, redirects, cut off, of another type, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
-//! | responses that are cut off or garbled, of unknown, wrong or other types, of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherVariant`] |
+//! | responses that are cut off or garbled, of unknown, wrong or other types, known ones among them, of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherEnvelope`], [`Lie::OtherAny`], [`Lie::OtherVariant`] |
 //! | names that come twice, that nobody asked for, or that are empty, of a mebibyte, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
 //! | nonces that are missing or used again, one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
 //! | removals of what exists, of up to a hundred thousand names, of what comes beside them; full states without anything | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |

@@ -70,6 +70,8 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
             fib.inner = UNKNOWN_TYPE.into();
         }
         Lie::WrongAny => fib.inner = UNKNOWN_TYPE.into(),
+        Lie::OtherEnvelope => fib.type_url = next_type(at, world),
+        Lie::OtherAny => fib.inner = next_type(at, world),
         Lie::Twice => fib.names = vec![own; 2],
         Lie::Invent => fib.names.extend(["never asked for".into(), String::new()]),
         Lie::NoNonce => fib.nonce = "",
@@ -139,6 +141,12 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         true => world.forge(link, bytes, lie.as_str()),
         false => world.tell_lie(link, bytes, lie),
     }
+}
+
+/// Another type that clients know, if there is one.
+fn next_type(kind: usize, world: &World) -> String {
+    let types = world.types();
+    types[(kind + 1) % types.len()].as_str().to_owned()
 }
 
 impl Fib {
