@@ -214,6 +214,8 @@ kinds! {
         ResetConnection = "reset-connection",
         /// A client does not reach one of its servers for a while, while others do, and it reaches its other servers.
         Partition = "partition",
+        /// A stream becomes slow for a while, and others do not: what was sent on it is overtaken on these.
+        SlowLink = "slow-link",
     }
 }
 

@@ -20,7 +20,7 @@
 //! | nothing arrives any more, in one direction or both | [`Fault::HalfOpen`] |
 //! | a partition: one client reaches none of its servers, and all others do | [`Fault::CutOff`] |
 //! | a partition that is not the same from all sides: one client does not reach one server, which others do, and reaches the next one | [`Fault::Partition`] |
-//! | latency, jitter, and with these another order across streams | [`Options::latency`], [`Options::jitter`], [`Options::streams`] |
+//! | latency, jitter, of one stream or all, and with these another order across streams | [`Options::latency`], [`Options::jitter`], [`Options::streams`], [`Fault::SlowLink`] |
 //! | so many bytes in a second, and messages that arrive together | [`Fault::Narrow`] |
 //! | a transport takes nothing for a while; one stream after the other | [`Fault::BlockRequests`], [`Fault::BlockResponses`], [`Fault::Clog`] |
 //! | clients come to a replica with an older, a newer or an empty state | [`Fault::OtherReplica`], [`Fault::Lag`] |

@@ -285,6 +285,7 @@ impl Operation {
             | Fault::ResetConnection
             | Fault::End
             | Fault::HalfOpen
+            | Fault::SlowLink
             | Fault::BadAnswer
             | Fault::StaleAnswer
             | Fault::BlockRequests
@@ -333,6 +334,10 @@ impl Operation {
                 let (to_client, to_server) =
                     [(true, true), (true, false), (false, true)][self.name as usize % 3];
                 world.half_open(link, to_client, to_server);
+            }
+            Fault::SlowLink => {
+                let by = self.lasting().min(Duration::from_secs(5));
+                world.slow_link(link, by, self.lasting() * 2);
             }
             Fault::BlockRequests => world.block_requests(link, self.lasting()),
             _ => world.block_responses(link, self.lasting()),

@@ -127,6 +127,7 @@ impl World {
             is_watching: false,
             stream: None,
             held: VecDeque::new(),
+            slowness: Duration::ZERO,
             has_spoken: false,
             to_client: Pipe::default(),
             to_server: Pipe::default(),
@@ -141,7 +142,7 @@ impl World {
             // Nothing is dialled before the first request, and a file not at all.
             return self.schedule(self.now, Item::Connect(link));
         }
-        let arrival = self.arrival();
+        let arrival = self.arrival(link);
         match reach {
             Reach::Up | Reach::HangingUp => self.schedule(arrival, Item::Connect(link)),
             Reach::Refused => self.schedule(arrival, Item::Refuse(link)),

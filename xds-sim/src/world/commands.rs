@@ -185,7 +185,7 @@ impl World {
             self.links[link.at()].is_cut = true;
             self.links[link.at()].is_known_to_client = false;
             self.links[link.at()].is_open = false;
-            let at = self.arrival();
+            let at = self.arrival(link);
             self.schedule(at, Item::EndAtServer(link));
         }
         let config = names::client_config(&self.options, &self.types, client);

@@ -82,11 +82,9 @@ impl World {
         if links.len() > 1 {
             self.note(Situation::SeveralReset);
         }
-        if links.is_empty() {
-            return;
-        }
+        let Some(&first) = links.first() else { return };
         self.changes += 1;
-        let (client, server) = (self.arrival(), self.arrival());
+        let (client, server) = (self.arrival(first), self.arrival(first));
         for link in links {
             self.schedule(client, Item::EndAtClient(link, code, "reset"));
             self.schedule(server, Item::EndAtServer(link));
@@ -136,10 +134,25 @@ impl World {
     /// Everything takes so much longer for a while.
     pub fn slow_network(&mut self, by: Duration, lasting: Duration) {
         self.slowness = by;
-        self.slowest = self.slowest.max(by);
         self.begin(&[], "slow network");
         let end = self.now.after(lasting);
         self.schedule(end, Item::Undo(Undo::Slow));
+    }
+
+    /// A stream takes so much longer for a while, and others do not.
+    pub fn slow_link(&mut self, link: LinkId, by: Duration, lasting: Duration) {
+        self.links[link.at()].slowness = by;
+        let lanes = self.lanes_of(link);
+        self.begin(&lanes, "slow stream");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::SlowLink(link)));
+    }
+
+    fn hasten(&mut self, link: LinkId) {
+        if std::mem::take(&mut self.links[link.at()].slowness) > Duration::ZERO {
+            let lanes = self.lanes_of(link);
+            self.finish(&lanes, "slow stream");
+        }
     }
 
     /// The network takes so many bytes in a second, for a while, and delivers what there is every now and then.
@@ -337,7 +350,7 @@ impl World {
             (it.is_cut, it.stream) = (true, None);
             it.to_server.inbox.clear();
             self.emit(&Event::EndedAtServer { link });
-            let at = self.arrival();
+            let at = self.arrival(link);
             self.schedule(at, Item::EndAtClient(link, 14, "the server restarts"));
         }
         let types = self.types.len();
@@ -423,6 +436,7 @@ impl World {
         for at in 0..self.links.len() {
             let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
             self.links[at].bad_answer = None;
+            self.hasten(link);
             self.unblock(link, Direction::ToServer);
             self.unblock(link, Direction::ToClient);
         }
@@ -448,6 +462,7 @@ impl World {
                 self.slowness = Duration::ZERO;
                 self.finish(&[], "slow network");
             }
+            Undo::SlowLink(link) => self.hasten(link),
             Undo::Narrow => {
                 self.narrowness = None;
                 self.finish(&[], "narrow network");

@@ -12,7 +12,7 @@ use super::{
     LinkId, Party, World,
     files::Look,
     message::Message,
-    parts::{Answer, Item, Pipe, Reach, StreamKey},
+    parts::{Answer, Direction, Item, Reach, StreamKey},
 };
 use crate::{
     options::{Fault, Transport},
@@ -26,12 +26,18 @@ use crate::{
 const TOGETHER: u64 = 100_000_000;
 
 impl World {
-    /// When something arrives that leaves now.
-    pub(super) fn arrival(&mut self) -> Time {
+    /// When something arrives that leaves now, on a link or as what becomes of it.
+    pub(super) fn arrival(&mut self, link: LinkId) -> Time {
+        let of_link = self.links[link.at()].slowness;
         if self.slowness > Duration::ZERO {
             self.takes_effect(Fault::Slow);
         }
-        let mut latency = self.options.latency + self.slowness;
+        if of_link > Duration::ZERO {
+            self.takes_effect(Fault::SlowLink);
+        }
+        let slowness = self.slowness + of_link;
+        self.slowest = self.slowest.max(slowness);
+        let mut latency = self.options.latency + slowness;
         let jitter = u32::try_from(self.options.jitter.as_micros()).unwrap_or(u32::MAX);
         if jitter > 0 {
             let extra = self.choices.below("jitter", jitter);
@@ -41,10 +47,10 @@ impl World {
     }
 
     /// The same in a pipe, where nothing overtakes.
-    fn arrival_in(&mut self, size: usize, pipe: impl Fn(&mut Self) -> &mut Pipe) -> Time {
-        let arrival = self.arrival();
+    fn arrival_in(&mut self, link: LinkId, direction: Direction, size: usize) -> Time {
+        let arrival = self.arrival(link);
         let (now, rate) = (self.now, self.narrowness);
-        let pipe = pipe(self);
+        let pipe = self.links[link.at()].pipe(direction);
         if let Some(rate) = rate {
             let nanos =
                 u64::try_from(size).unwrap_or(u64::MAX).saturating_mul(1_000_000_000) / rate;
@@ -74,7 +80,7 @@ impl World {
         let pipe = &mut self.links[link.at()].to_server;
         pipe.under_way += 1;
         let size = message.bytes.len();
-        let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_server);
+        let at = self.arrival_in(link, Direction::ToServer, size);
         self.schedule(at, Item::Request(link, message));
     }
 
@@ -91,7 +97,7 @@ impl World {
         }
         it.to_client.under_way += 1;
         let size = message.bytes.len();
-        let at = self.arrival_in(size, |world| &mut world.links[link.at()].to_client);
+        let at = self.arrival_in(link, Direction::ToClient, size);
         self.schedule(at, Item::Response(link, message));
     }
 
@@ -278,7 +284,7 @@ impl World {
         });
         let end = if is_fault { End::Fault } else { End::ByClient };
         self.emit(&Event::EndedAtClient { link, end });
-        let at = self.arrival_in(0, |world| &mut world.links[link.at()].to_server);
+        let at = self.arrival_in(link, Direction::ToServer, 0);
         self.schedule(at, Item::EndAtServer(link));
     }
 
@@ -303,7 +309,7 @@ impl World {
             let turn = self.links[link.at()].turn;
             return self.answer(link, turn, Answer::Failed(code));
         }
-        let at = self.arrival_in(0, |world| &mut world.links[link.at()].to_client);
+        let at = self.arrival_in(link, Direction::ToClient, 0);
         self.schedule(at, Item::EndAtClient(link, code, why));
     }
 }

@@ -304,6 +304,8 @@ pub struct Link {
     /// What a control plane of the user's has sent while the transport takes nothing: it is not asked whether there is
     /// room.
     pub(super) held: VecDeque<Rc<Message>>,
+    /// How much longer messages on it take at present than others.
+    pub(super) slowness: Duration,
     /// Whether its server has sent anything on it.
     pub(super) has_spoken: bool,
     pub(super) to_client: Pipe,
@@ -466,6 +468,7 @@ pub(super) enum Undo {
     Narrow,
     LateTimers,
     Wake(Party),
+    SlowLink(LinkId),
     Block(LinkId, Direction),
     GiveUp(LinkId),
     File(usize),

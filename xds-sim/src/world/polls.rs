@@ -55,7 +55,7 @@ impl World {
             self.recorder.lost(self.now, message.id, "half-open");
             return;
         }
-        let at = self.arrival();
+        let at = self.arrival(link);
         self.schedule(at, Item::Ask(link, turn, message));
     }
 
@@ -141,7 +141,7 @@ impl World {
         if self.links[link.at()].to_client.is_silent {
             return;
         }
-        let at = self.arrival();
+        let at = self.arrival(link);
         self.schedule(at, Item::Answer(link, turn, answer));
     }
 

@@ -170,8 +170,8 @@ impl World {
                 continue;
             }
             self.links[at].is_hanging = false;
-            let arrival = self.arrival();
             let link = LinkId(u32::try_from(at).unwrap_or(u32::MAX));
+            let arrival = self.arrival(link);
             self.schedule(arrival, Item::Refuse(link));
         }
     }
