@@ -162,11 +162,13 @@ pub enum Situation {
     SeveralReset,
     /// A client that is cut off from its first server turns to the next one, while another client is at the first.
     ServedAcrossPartition,
+    /// A server ends open streams as the credentials of their clients are valid no longer.
+    CredentialExpired,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 77] = [
+    pub const ALL: [Self; 78] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -244,6 +246,7 @@ impl Situation {
         Self::PrivilegedRejected,
         Self::SeveralReset,
         Self::ServedAcrossPartition,
+        Self::CredentialExpired,
     ];
 
     /// The situation in a few words.
@@ -327,6 +330,7 @@ impl Situation {
             Self::PrivilegedRejected => "privileged resource rejected",
             Self::SeveralReset => "several streams reset with their connection",
             Self::ServedAcrossPartition => "next server reached from the wrong side of a partition",
+            Self::CredentialExpired => "stream ended for an expired credential",
         }
     }
 }

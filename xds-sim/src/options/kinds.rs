@@ -216,6 +216,9 @@ kinds! {
         Partition = "partition",
         /// A stream becomes slow for a while, and others do not: what was sent on it is overtaken on these.
         SlowLink = "slow-link",
+        /// The credentials of clients are valid for a server no longer, for a while: it ends its streams with
+        /// `UNAUTHENTICATED`, and each new one as soon as it is open.
+        Expire = "expire",
     }
 }
 

@@ -13,7 +13,8 @@
 //! | what | by |
 //! |---|---|
 //! | connections are refused, hang, or are slow | [`Fault::Refuse`], [`Fault::Hang`], [`Fault::Slow`], [`Options::latency`] |
-//! | streams are reset with any code of gRPC, an expired credential's among them; what is under way is lost | [`Fault::Reset`] |
+//! | credentials that expire | [`Fault::Expire`] |
+//! | streams are reset with any code of gRPC; what is under way is lost | [`Fault::Reset`] |
 //! | a connection is reset, and with it all streams of a client to a server | [`Fault::ResetConnection`] |
 //! | streams end well, before or after the first response | [`Fault::End`], [`Fault::HangUp`] |
 //! | a server drains its streams with something under way | [`Fault::GoAway`] |

@@ -76,7 +76,9 @@ impl Operation {
             // Of a response that does not go out, a gateway knows nothing.
             Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
             // Who reads files has no connection.
-            Fault::CutOff | Fault::Partition => options.transport != Transport::Files,
+            Fault::CutOff | Fault::Partition | Fault::Expire => {
+                options.transport != Transport::Files
+            }
             _ => true,
         };
         let mut sorts = vec![Sort::Watch, Sort::Set, Sort::Watch, Sort::Set];
@@ -254,6 +256,7 @@ impl Operation {
             Fault::Refuse => world.set_reach(server, Reach::Refused, lasting),
             Fault::Hang => world.set_reach(server, Reach::Hanging, lasting),
             Fault::HangUp => world.set_reach(server, Reach::HangingUp, lasting),
+            Fault::Expire => world.expire_credentials(server, lasting),
             Fault::RestartServer => world.restart_server(server),
             Fault::RestartClient => world.restart_client(self.client as usize),
             Fault::Lag => world.let_lag(server, lasting),

@@ -144,7 +144,9 @@ impl World {
         }
         let arrival = self.arrival(link);
         match reach {
-            Reach::Up | Reach::HangingUp => self.schedule(arrival, Item::Connect(link)),
+            Reach::Up | Reach::HangingUp | Reach::Unauthenticated => {
+                self.schedule(arrival, Item::Connect(link));
+            }
             Reach::Refused => self.schedule(arrival, Item::Refuse(link)),
             Reach::Hanging => {}
         }

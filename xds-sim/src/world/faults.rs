@@ -93,20 +93,28 @@ impl World {
 
     /// A server ends a stream in good order, after what it has sent.
     pub fn end_stream(&mut self, link: LinkId) {
+        self.end_with(link, 0);
+    }
+
+    /// A server ends a stream with this status, after what it has sent.
+    pub(super) fn end_with(&mut self, link: LinkId, code: i32) {
         let Some(key) = self.links[link.at()].stream else { return };
         let server = self.links[link.at()].server;
         if self.servers[server].leaves_since.is_some() {
             return; // It does so itself, in its own time.
         }
         self.changes += 1;
-        self.note(match self.links[link.at()].has_spoken {
-            true => Situation::EndedWellAfterResponse,
-            false => Situation::EndedWellBeforeResponse,
-        });
+        if code == 0 {
+            self.note(match self.links[link.at()].has_spoken {
+                true => Situation::EndedWellAfterResponse,
+                false => Situation::EndedWellBeforeResponse,
+            });
+        }
         let lanes = self.lanes_of(link);
         self.strike(&lanes, "the server ends the stream");
         let now = self.now;
-        self.close_by_server(server, key, 0, "");
+        let why = if code == 0 { "" } else { "the credential has expired" };
+        self.close_by_server(server, key, code, why);
         let _turn = self.turn_of_server(server, "is told of the end of a stream");
         match (&mut self.servers[server].core, key) {
             (Plane::Core(core), StreamKey::Core(stream)) => {

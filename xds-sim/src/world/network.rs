@@ -13,6 +13,7 @@ use super::{
     files::Look,
     message::Message,
     parts::{Answer, Direction, Item, Reach, StreamKey},
+    reach::UNAUTHENTICATED,
 };
 use crate::{
     options::{Fault, Transport},
@@ -197,7 +198,7 @@ impl World {
         if self.is_cut_off(client, server) {
             // It was on its way when the client was cut off.
             match reach {
-                Reach::Up | Reach::HangingUp => {}
+                Reach::Up | Reach::HangingUp | Reach::Unauthenticated => {}
                 Reach::Refused => return self.happen(Item::Refuse(link)),
                 Reach::Hanging => {
                     self.links[link.at()].is_hanging = true;
@@ -218,8 +219,10 @@ impl World {
         self.links[link.at()].stream = Some(key);
         self.drain_server(server);
         self.open_at_client(link);
-        if reach == Reach::HangingUp {
-            self.end_stream(link);
+        match reach {
+            Reach::HangingUp => self.end_stream(link),
+            Reach::Unauthenticated => self.end_with(link, UNAUTHENTICATED),
+            Reach::Up | Reach::Refused | Reach::Hanging => {}
         }
     }
 

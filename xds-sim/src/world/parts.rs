@@ -232,6 +232,8 @@ pub enum Reach {
     Hanging,
     /// They are taken, and the streams on them are ended at once.
     HangingUp,
+    /// The same, with `UNAUTHENTICATED`.
+    Unauthenticated,
 }
 
 /// What state the files of a server are in.

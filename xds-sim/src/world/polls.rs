@@ -14,6 +14,7 @@ use super::{
     BadAnswer, LinkId, Party, Reach, World,
     message::Message,
     parts::{Answer, Item},
+    reach::UNAUTHENTICATED,
 };
 use crate::{
     options::Fault,
@@ -85,6 +86,9 @@ impl World {
             Reach::Up => {}
             Reach::Refused => return self.answer(link, turn, Answer::Refused),
             Reach::HangingUp => return self.answer(link, turn, Answer::Failed(UNAVAILABLE)),
+            Reach::Unauthenticated => {
+                return self.answer(link, turn, Answer::Failed(UNAUTHENTICATED));
+            }
             Reach::Hanging => return,
         }
         let Some(kind) = self.links[link.at()].only else { return };

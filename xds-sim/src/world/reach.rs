@@ -13,6 +13,9 @@ use crate::{
     situations::Situation,
 };
 
+/// What who has no valid credentials is told.
+pub(super) const UNAUTHENTICATED: i32 = 16;
+
 /// A client is cut off from a server, or from that one among all of its servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CutOff {
@@ -43,6 +46,7 @@ impl World {
             Reach::Refused => Fault::Refuse,
             Reach::Hanging => Fault::Hang,
             Reach::HangingUp => Fault::HangUp,
+            Reach::Unauthenticated => Fault::Expire,
         };
         self.takes_effect(own.unwrap_or(of_server));
     }
@@ -70,6 +74,16 @@ impl World {
         self.begin(&[lane], "unreachable");
         let end = self.now.after(lasting);
         self.schedule(end, Item::Undo(Undo::Reach(server)));
+    }
+
+    /// Credentials are valid for a server no longer, for a while: its streams end, and so does each new one.
+    pub fn expire_credentials(&mut self, server: usize, lasting: Duration) {
+        self.set_reach(server, Reach::Unauthenticated, lasting);
+        let links: Vec<LinkId> = self.servers[server].links.iter().map(|(_, link)| *link).collect();
+        if !links.is_empty() {
+            self.note(Situation::CredentialExpired);
+        }
+        links.into_iter().for_each(|link| self.end_with(link, UNAUTHENTICATED));
     }
 
     /// A server is reached again by all who are not cut off.
