@@ -164,11 +164,19 @@ pub enum Situation {
     ServedAcrossPartition,
     /// A server ends open streams as the credentials of their clients are valid no longer.
     CredentialExpired,
+    /// A stranger asks a server for a type that nobody knows.
+    UnknownTypeHeld,
+    /// A stranger that asks for a type that nobody knows is sent another one.
+    ServedBesideUnknownType,
+    /// A server gives a stream up because of a type that is not the one it is for.
+    ForeignTypeRefused,
+    /// A server gives a stream up because a request does not say its type.
+    MissingTypeRefused,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 78] = [
+    pub const ALL: [Self; 82] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -247,6 +255,10 @@ impl Situation {
         Self::SeveralReset,
         Self::ServedAcrossPartition,
         Self::CredentialExpired,
+        Self::UnknownTypeHeld,
+        Self::ServedBesideUnknownType,
+        Self::ForeignTypeRefused,
+        Self::MissingTypeRefused,
     ];
 
     /// The situation in a few words.
@@ -331,6 +343,10 @@ impl Situation {
             Self::SeveralReset => "several streams reset with their connection",
             Self::ServedAcrossPartition => "next server reached from the wrong side of a partition",
             Self::CredentialExpired => "stream ended for an expired credential",
+            Self::UnknownTypeHeld => "stranger asks for an unknown type",
+            Self::ServedBesideUnknownType => "stranger served beside an unknown type",
+            Self::ForeignTypeRefused => "foreign type on a stream of one type refused",
+            Self::MissingTypeRefused => "request without a type refused",
         }
     }
 }

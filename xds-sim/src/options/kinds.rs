@@ -275,6 +275,10 @@ kinds! {
         OtherEnvelope = "other-envelope",
         /// A resource in a response is of another type that the client knows.
         OtherAny = "other-any",
+        /// Somebody asks for a type that nobody knows, or for none, beside one that is known.
+        Foreigner = "foreigner",
+        /// Somebody asks for another type on a stream that is for one.
+        Stray = "stray",
     }
 }
 
@@ -299,6 +303,8 @@ impl Lie {
                 | Self::Impostor
                 | Self::Babbler
                 | Self::Bilingual
+                | Self::Foreigner
+                | Self::Stray
         )
     }
 }

@@ -42,7 +42,7 @@
 //! | names that come twice, that nobody asked for, or that are empty, of a mebibyte, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
 //! | nonces that are missing or used again, one version for several contents | [`Lie::NoNonce`], [`Lie::Repeat`] |
 //! | removals of what exists, of up to a hundred thousand names, of what comes beside them; full states without anything | [`Lie::Remove`], [`Lie::RemoveMany`], [`Lie::Contradict`], [`Lie::Empty`] |
-//! | clients that send garbage, reject everything with a mebibyte of reasons, never make up their mind, answer what was never sent, are somebody else each time, ask for what is no name or for thousands, or speak both variants on one stream | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`] |
+//! | clients that send garbage, reject everything with a mebibyte of reasons, never make up their mind, answer what was never sent, are somebody else each time, ask for what is no name or for thousands, speak both variants on one stream, or ask for types that nobody knows or that the stream is not for | [`Lie::HostileClient`], [`Lie::Rejecter`], [`Lie::Churner`], [`Lie::Prophet`], [`Lie::Impostor`], [`Lie::Babbler`], [`Lie::Bilingual`], [`Lie::Foreigner`], [`Lie::Stray`] |
 //!
 //! What the cores do not see is missing here, and tested where it is seen:
 //!

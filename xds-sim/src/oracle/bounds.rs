@@ -71,7 +71,8 @@ fn streams_are_bounded(
 ) {
     let streams = world.streams(server) + 1;
     // Whoever speaks the other variant may seem to name types.
-    let others = usize::from(world.options().lies.contains(Lie::Bilingual));
+    let may_name_types = [Lie::Bilingual, Lie::Foreigner];
+    let others = usize::from(may_name_types.iter().any(|lie| world.options().lies.contains(*lie)));
     let bound = streams * (world.types().len() + others);
     report.ensure(held <= streams && subscriptions <= bound, SUBSCRIPTIONS, || {
         format!("{held} streams of {streams}, {subscriptions} subscriptions of {bound}")

@@ -66,13 +66,13 @@ pub const OTHERS: &[Other] = &[
     elsewhere(
         "IS21",
         "what is asked of a type that is not served is handled as configured, and other types go on",
-        "all clients ask for known types; strangers may do anything, and nobody else notices (IL1, IC36)",
+        "all clients ask for known types; strangers do not, and nobody else notices (IL1, IC36)",
         &["xds-core/tests/server/streams.rs", "xds-core/tests/server/policies.rs"],
     ),
     elsewhere(
         "IS22",
         "a service of one type takes that type only, and the aggregated one takes none that is not stated",
-        "clients ask on the right one",
+        "clients ask on the right one; strangers do not, and the world sees them sent away",
         &["xds-core/tests/server/streams.rs"],
     ),
     elsewhere(

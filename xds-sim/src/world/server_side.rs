@@ -92,6 +92,7 @@ impl World {
                     self.close_by_server(at, key, code, "the server ends it");
                 }
                 ServerOutput::Observed(observation) => match observation {
+                    Observation::UnknownType { .. } => self.note(Situation::UnknownTypeHeld),
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
                     Observation::Held { .. } => self.note(Situation::HeldTooLong),
                     _ => {}

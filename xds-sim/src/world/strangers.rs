@@ -23,6 +23,14 @@ const NO_LOOP: Rule = Rule::new(
     "who rejects everything, or changes its mind for ever, is not answered for ever at one instant",
 );
 
+const OF_ONE_TYPE: Rule = Rule::new(
+    "IS22",
+    "a stream that is for one type ends when another one is asked for, and one for all when none is said",
+);
+
+/// A type that nobody knows.
+const UNKNOWN_TYPE: &str = "type.googleapis.com/made.up.Type";
+
 /// How often a stranger is told something at one instant, at most: it has as many answers.
 const ANSWERS: u32 = 400;
 
@@ -44,6 +52,11 @@ const LONGEST: usize = 1 << 20;
 
 /// Longer than a name may be.
 const LONG: usize = 5_000;
+
+/// Whether somebody who asks for what nobody knows says a type.
+const fn says_type(nth: u32) -> bool {
+    !nth.is_multiple_of(4)
+}
 
 /// A client that keeps to no protocol.
 #[derive(Debug)]
@@ -125,9 +138,11 @@ impl World {
         let lane = self.servers[server].lane;
         self.strike(&[lane], "a stranger speaks");
         let variant = self.options.variant;
-        let Some(StreamKey::Core(stream)) = self.accept(server, &Via::Aggregated(variant)) else {
-            return;
+        let via = match manner {
+            Lie::Stray => Via::Single { type_url: self.types[kind].clone(), variant },
+            _ => Via::Aggregated(variant),
         };
+        let Some(StreamKey::Core(stream)) = self.accept(server, &via) else { return };
         let told_now = (self.now, 0);
         let is_verbose = nth.is_multiple_of(8);
         let asked = 0;
@@ -138,6 +153,11 @@ impl World {
             self.hear_stranger(server, stream, message);
         }
         self.drain_server(server);
+        let is_refused = manner == Lie::Stray || manner == Lie::Foreigner && !says_type(nth);
+        let stays = self.strangers.iter().any(|it| (it.server, it.stream) == (server, stream));
+        if is_refused && stays && !self.is_starved(Party::Server(server)) {
+            self.break_rule(&OF_ONE_TYPE, format!("a {} may stay", manner.as_str()));
+        }
     }
 
     fn hear_stranger(&mut self, server: usize, stream: StreamId, message: Bytes) {
@@ -215,6 +235,17 @@ impl World {
                     || Words { unsubscribed: vec!["r1".into()], ..Words::named(&["r0", "*"]) };
                 both.map(|variant| words().in_variant(variant, own)).into()
             }
+            Lie::Foreigner => {
+                let unknown = if says_type(nth) { UNKNOWN_TYPE } else { "" };
+                let foreign = |names: &[&str]| Words::named(names).in_variant(variant, unknown);
+                vec![foreign(&["x"]), say(Words::named(&["*"])), foreign(&["x", "*"])]
+            }
+            Lie::Stray => {
+                let next = type_urls.get((kind + 1) % type_urls.len());
+                let next = next.filter(|it| *it != own).map_or(UNKNOWN_TYPE, String::as_str);
+                let stray = Words::named(&["r0"]).in_variant(variant, next);
+                vec![say(Words::named(&["r0"])), stray]
+            }
             _ if nth.is_multiple_of(2) => vec![vec![0xff; 1 + nth as usize].into(), Bytes::new()],
             _ => {
                 let polite = || Words {
@@ -285,6 +316,9 @@ impl World {
             let Some(response) = read_response(&frame.to_bytes(), variant, &self.types) else {
                 continue;
             };
+            if manner == Lie::Foreigner && response.kind.is_some() {
+                self.note(Situation::ServedBesideUnknownType);
+            }
             let answer = self.answer_of_stranger(manner, variant, told, is_huge, &response);
             if let Some(answer) = answer {
                 self.hear_stranger(server, stream, answer);
@@ -337,6 +371,8 @@ impl World {
         match why {
             CloseReason::NameTooLong { .. } => self.note(Situation::LongNameRefused),
             CloseReason::TooManyNames { .. } => self.note(Situation::TooManyNamesRefused),
+            CloseReason::ForeignTypeUrl { .. } => self.note(Situation::ForeignTypeRefused),
+            CloseReason::MissingTypeUrl => self.note(Situation::MissingTypeRefused),
             _ => {}
         }
     }
