@@ -30,7 +30,7 @@ macro_rules! kinds {
 
         $(#[$set_doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        pub struct $set(u32);
+        pub struct $set(u64);
 
         impl $set {
             /// None of them.
@@ -219,6 +219,10 @@ kinds! {
         /// The credentials of clients are valid for a server no longer, for a while: it ends its streams with
         /// `UNAUTHENTICATED`, and each new one as soon as it is open.
         Expire = "expire",
+        /// The next change of a file is told twice.
+        DoubleEvent = "double-event",
+        /// A change of a file is told at once, and can be seen only after a while, as with files on another machine.
+        StaleFile = "stale-file",
     }
 }
 

@@ -36,7 +36,7 @@
 //! | verdicts from outside, which come late and reject | [`Options::verdicts`], [`Action::SetBad`] |
 //! | resources that last for a while, errors of single resources | [`Action::SetForAWhile`], [`Action::SetError`] |
 //! | the clock jumps, timers come late, coarse clocks, equal deadlines, polls for nothing or too late | [`Fault::ClockJump`], [`Fault::LateTimers`], [`Options::clock_grain`], [`Options::ties`], [`Fault::WakeForNothing`], [`Fault::Starve`] |
-//! | files that are gone, cut off or forbidden, or change unheard | [`Fault::BadFile`], [`Fault::LostEvent`] |
+//! | files that are gone, cut off or forbidden, or change unheard, or are heard of twice, or seen late | [`Fault::BadFile`], [`Fault::LostEvent`], [`Fault::DoubleEvent`], [`Fault::StaleFile`] |
 //! | answers to polls that are errors, redirects, cut off, of another type, or stale | [`Fault::BadAnswer`], [`Fault::StaleAnswer`] |
 //! | responses that are cut off or garbled, of unknown, wrong or other types, known ones among them, of the other variant | [`Lie::Truncate`], [`Lie::Flip`], [`Lie::UnknownType`], [`Lie::WrongAny`], [`Lie::OtherEnvelope`], [`Lie::OtherAny`], [`Lie::OtherVariant`] |
 //! | names that come twice, that nobody asked for, or that are empty, of a mebibyte, or malformed | [`Lie::Twice`], [`Lie::Invent`], [`Lie::LongName`], [`Lie::MalformedName`] |
@@ -51,7 +51,7 @@
 //! | addresses of a server that change, several of them | a client knows its servers by URI; dialling is the adapter's | `xds-grpc/src/client/dial.rs`, `xds-tokio/tests` |
 //! | connections that are shared; the age of streams | streams are all that is seen of connections; streams that end by age do so for ever, and a run has to fall silent. They end as when a server drains | `xds-core/tests/server/lifecycle.rs` |
 //! | messages over the size limit of the transport | they do not reach a core | `xds-tokio/tests/hostile` |
-//! | renamed files, swapped links, events that come twice, late visibility | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
+//! | renamed files, swapped links | a core is told to read, and reads; which events count is the reader's | `xds-fs/tests` |
 //! | which statuses and bodies of HTTP are no answers | to a core, all of them are one of a few | `xds-rest/tests` |
 //! | wall clocks that differ | no core reads one | |
 //! | a hundred thousand names that are watched | runs have to be short; it is thousands, and a hundred thousand that are removed | `benches` |

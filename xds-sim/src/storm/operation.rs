@@ -72,7 +72,9 @@ impl Operation {
         let options = world.options().clone();
         let has_meaning = |fault: &Fault| match fault {
             Fault::BadAnswer | Fault::StaleAnswer => options.transport == Transport::Polls,
-            Fault::BadFile | Fault::LostEvent => options.transport == Transport::Files,
+            Fault::BadFile | Fault::LostEvent | Fault::DoubleEvent | Fault::StaleFile => {
+                options.transport == Transport::Files
+            }
             // Of a response that does not go out, a gateway knows nothing.
             Fault::BlockResponses | Fault::Clog => options.transport == Transport::Streams,
             // Who reads files has no connection.
@@ -269,6 +271,8 @@ impl Operation {
                 world.spoil_files(server, state, lasting);
             }
             Fault::LostEvent => world.lose_event(server),
+            Fault::DoubleEvent => world.double_event(server),
+            Fault::StaleFile => world.hold_files(server, lasting),
             Fault::LateTimers => {
                 world.delay_timers(lasting.min(Duration::from_secs(3)), lasting * 2);
             }

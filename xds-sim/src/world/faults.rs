@@ -428,6 +428,7 @@ impl World {
         self.dismiss_strangers();
         for server in 0..self.servers.len() {
             self.servers[server].lags_for = None;
+            self.show_files(server);
             self.restore_files(server);
             self.come_back(server);
             self.let_reach(server);
@@ -465,6 +466,7 @@ impl World {
                 self.catch_up(server);
             }
             Undo::File(server) => self.restore_files(server),
+            Undo::StillSeen(server) => self.show_files(server),
             Undo::Gone(server) => self.come_back(server),
             Undo::Slow => {
                 self.slowness = Duration::ZERO;

@@ -16,7 +16,7 @@ use xds_core::{client::ChannelEvent, proto};
 use super::{
     FileState, LinkId, Party, World,
     message::Message,
-    parts::{Item, Undo},
+    parts::{Hearing, Item, State, Undo},
     texts,
 };
 use crate::{
@@ -53,7 +53,8 @@ impl World {
 
     /// The readers of a server's files notice that something has happened.
     pub(super) fn touch_files(&mut self, server: usize, kind: Option<usize>) {
-        if std::mem::take(&mut self.servers[server].misses_events) {
+        let hearing = std::mem::take(&mut self.servers[server].hearing);
+        if hearing == Hearing::Never {
             return self.takes_effect(Fault::LostEvent);
         }
         let is_told = |link: &super::Link| {
@@ -65,6 +66,10 @@ impl World {
         let at = self.now.after(QUIET);
         for link in links {
             self.schedule(at, Item::Look(link));
+            if hearing == Hearing::Twice {
+                self.takes_effect(Fault::DoubleEvent);
+                self.schedule(at.after(QUIET), Item::Look(link));
+            }
         }
     }
 
@@ -80,9 +85,36 @@ impl World {
 
     /// Nobody hears of the next change of a server's files.
     pub fn lose_event(&mut self, server: usize) {
-        self.servers[server].misses_events = true;
+        self.servers[server].hearing = Hearing::Never;
         let lane = self.servers[server].lane;
         self.strike(&[lane], "the next event is lost");
+    }
+
+    /// The next change of a server's files is told twice.
+    pub fn double_event(&mut self, server: usize) {
+        self.servers[server].hearing = Hearing::Twice;
+        let lane = self.servers[server].lane;
+        self.strike(&[lane], "the next event comes twice");
+    }
+
+    /// Whoever looks at the files of a server sees for a while what they say now, though he is told of each change.
+    pub fn hold_files(&mut self, server: usize, lasting: Duration) {
+        let node = &mut self.servers[server];
+        let seen = node.state[0].clone();
+        node.still_seen.get_or_insert(seen);
+        let lane = node.lane;
+        self.begin(&[lane], "changes of files are not seen");
+        let end = self.now.after(lasting);
+        self.schedule(end, Item::Undo(Undo::StillSeen(server)));
+    }
+
+    /// What its files say can be seen again. Nobody is told.
+    pub(super) fn show_files(&mut self, server: usize) {
+        let node = &mut self.servers[server];
+        let lane = node.lane;
+        if node.still_seen.take().is_some() {
+            self.finish(&[lane], "changes of files are not seen");
+        }
     }
 
     pub(super) fn restore_files(&mut self, server: usize) {
@@ -91,7 +123,7 @@ impl World {
         if state != FileState::Whole {
             self.finish(&[lane], texts::file_state(state));
         }
-        self.servers[server].misses_events = false;
+        self.servers[server].hearing = Hearing::Once;
         self.touch_files(server, None);
     }
 
@@ -107,11 +139,12 @@ impl World {
             FileState::Cut => return Err("its end is missing"),
             FileState::Forbidden => return Err("permission denied"),
         }
+        let state = node.still_seen.as_ref().unwrap_or(&node.state[0]);
         let type_url = self.types[kind].as_str();
         let any = |value: &Bytes| proto::Any { type_url: type_url.into(), value: value.clone() };
         let mut response = proto::DiscoveryResponse {
             type_url: type_url.into(),
-            resources: node.state[0].has[kind].values().map(any).collect(),
+            resources: state.has[kind].values().map(any).collect(),
             ..Default::default()
         };
         let mut hasher = foldhash::fast::FixedState::with_seed(0).build_hasher();
@@ -135,6 +168,11 @@ impl World {
             return;
         }
         let (client, channel) = (it.client, it.channel);
+        let node = &self.servers[it.server];
+        let is_old = |seen: &State| it.only.is_some_and(|it| seen.has[it] != node.state[0].has[it]);
+        if node.still_seen.as_ref().is_some_and(is_old) {
+            self.takes_effect(Fault::StaleFile);
+        }
         self.count_event();
         if why == Look::Anyway {
             self.note(Situation::FileSeenLate);

@@ -37,7 +37,7 @@ pub use application::{Application, ControlPlane, Reply};
 pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};
 
 use self::{
-    parts::{ClientNode, Plane, Scheduled, ServerNode, State},
+    parts::{ClientNode, Hearing, Plane, Scheduled, ServerNode, State},
     strangers::Stranger,
     watches::Watches,
 };
@@ -167,7 +167,8 @@ impl World {
             lags_for: None,
             reach: Reach::Up,
             file: FileState::Whole,
-            misses_events: false,
+            hearing: Hearing::Once,
+            still_seen: None,
             leaves_since: None,
             incarnation: 0,
         });

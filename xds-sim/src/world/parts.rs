@@ -108,8 +108,10 @@ pub(super) struct ServerNode {
     pub(super) reach: Reach,
     /// What becomes of those who read its files, if it is one that has files.
     pub(super) file: FileState,
-    /// Nobody hears of the next change of its files.
-    pub(super) misses_events: bool,
+    /// What readers of its files hear of the next change.
+    pub(super) hearing: Hearing,
+    /// What can still be seen of its files instead of what they say.
+    pub(super) still_seen: Option<State>,
     /// It ends its streams, and then starts anew.
     pub(super) leaves_since: Option<Time>,
     pub(super) incarnation: u32,
@@ -248,6 +250,18 @@ pub enum FileState {
     Cut,
     /// They may not be read.
     Forbidden,
+}
+
+/// What readers hear of a change of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Hearing {
+    /// That there is one.
+    #[default]
+    Once,
+    /// Nothing.
+    Never,
+    /// The same again a moment later.
+    Twice,
 }
 
 /// What a server that is polled says instead of an answer.
@@ -474,6 +488,7 @@ pub(super) enum Undo {
     Block(LinkId, Direction),
     GiveUp(LinkId),
     File(usize),
+    StillSeen(usize),
     Gone(usize),
 }
 
