@@ -15,9 +15,10 @@ use xds_core::{
 
 use super::{
     LinkId, World,
+    link::{Link, Pipe},
     message::{Body, Message, is_message, read_request},
     names,
-    parts::{Act, Item, Link, Party, Pipe, Reach},
+    parts::{Act, Item, Party, Reach},
     texts,
 };
 use crate::{

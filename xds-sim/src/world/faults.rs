@@ -3,13 +3,13 @@
 use std::{cmp::Reverse, rc::Rc, time::Duration};
 
 use bytes::Bytes;
-use xds_core::server::StreamEvent;
 
 use super::{
     BadAnswer, Link, LinkId, Party, World,
+    link::Direction,
     message::Message,
     names,
-    parts::{Direction, Item, Mishap, Plane, State, StreamKey, Undo},
+    parts::{Item, Mishap, Plane, State, StreamKey, Undo},
     texts,
 };
 use crate::{
@@ -45,85 +45,6 @@ impl World {
     pub(super) fn lanes_of(&self, link: LinkId) -> [LaneId; 2] {
         let it = &self.links[link.at()];
         [self.clients[it.client].lane, self.servers[it.server].lane]
-    }
-
-    /// Resets a stream: what is under way on it is lost, and both ends learn of it.
-    pub fn reset(&mut self, link: LinkId, code: i32) {
-        self.reset_together(&[link], code);
-    }
-
-    /// The connection of a client to a server is reset, and all streams on it with it.
-    pub fn reset_connection(&mut self, client: usize, server: usize, code: i32) {
-        let links = self.links(client).filter(|(_, link)| link.server == server && link.is_open);
-        let links: Vec<LinkId> = links.map(|(link, _)| link).collect();
-        self.reset_together(&links, code);
-    }
-
-    /// Each end learns of all of them at one instant.
-    fn reset_together(&mut self, links: &[LinkId], code: i32) {
-        let is_there = |link: &&LinkId| {
-            let it = &self.links[link.at()];
-            !it.is_cut && it.is_known_to_client
-        };
-        let links: Vec<LinkId> = links.iter().filter(is_there).copied().collect();
-        for link in &links {
-            let it = &mut self.links[link.at()];
-            it.is_cut = true;
-            let (responses, requests) = (it.to_client.under_way, it.to_server.under_way);
-            if responses > 0 {
-                self.note(Situation::ResetWithResponseUnderWay);
-            }
-            if requests > 0 {
-                self.note(Situation::ResetWithAnswerUnderWay);
-            }
-            let lanes = self.lanes_of(*link);
-            self.strike(&lanes, "reset");
-        }
-        if links.len() > 1 {
-            self.note(Situation::SeveralReset);
-        }
-        let Some(&first) = links.first() else { return };
-        self.changes += 1;
-        let (client, server) = (self.arrival(first), self.arrival(first));
-        for link in links {
-            self.schedule(client, Item::EndAtClient(link, code, "reset"));
-            self.schedule(server, Item::EndAtServer(link));
-        }
-    }
-
-    /// A server ends a stream in good order, after what it has sent.
-    pub fn end_stream(&mut self, link: LinkId) {
-        self.end_with(link, 0);
-    }
-
-    /// A server ends a stream with this status, after what it has sent.
-    pub(super) fn end_with(&mut self, link: LinkId, code: i32) {
-        let Some(key) = self.links[link.at()].stream else { return };
-        let server = self.links[link.at()].server;
-        if self.servers[server].leaves_since.is_some() {
-            return; // It does so itself, in its own time.
-        }
-        self.changes += 1;
-        if code == 0 {
-            self.note(match self.links[link.at()].has_spoken {
-                true => Situation::EndedWellAfterResponse,
-                false => Situation::EndedWellBeforeResponse,
-            });
-        }
-        let lanes = self.lanes_of(link);
-        self.strike(&lanes, "the server ends the stream");
-        let now = self.now;
-        let why = if code == 0 { "" } else { "the credential has expired" };
-        self.close_by_server(server, key, code, why);
-        let _turn = self.turn_of_server(server, "is told of the end of a stream");
-        match (&mut self.servers[server].core, key) {
-            (Plane::Core(core), StreamKey::Core(stream)) => {
-                core.handle_event(StreamEvent::Closed(stream), now);
-            }
-            (Plane::Own(plane), StreamKey::Own(stream)) => plane.closed(stream, now),
-            _ => {}
-        }
-        self.drain_server(server);
     }
 
     /// A server is not told of changes for a while.

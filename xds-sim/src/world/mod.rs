@@ -8,9 +8,11 @@ mod application;
 mod client_side;
 mod clock;
 mod commands;
+mod endings;
 mod faults;
 mod files;
 mod leaving;
+mod link;
 pub mod message;
 mod names;
 mod network;
@@ -34,7 +36,8 @@ pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, mea
 pub(crate) use watches::Watched;
 
 pub use application::{Application, ControlPlane, Reply};
-pub use parts::{BadAnswer, Beside, FileState, Link, LinkId, Party, Reach, Resources, Watch};
+pub use link::{Link, LinkId};
+pub use parts::{BadAnswer, Beside, FileState, Party, Reach, Resources, Watch};
 
 use self::{
     parts::{ClientNode, Hearing, Plane, Scheduled, ServerNode, State},

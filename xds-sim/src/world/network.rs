@@ -11,8 +11,9 @@ use xds_core::{
 use super::{
     LinkId, Party, World,
     files::Look,
+    link::Direction,
     message::Message,
-    parts::{Answer, Direction, Item, Reach, StreamKey},
+    parts::{Answer, Item, Reach, StreamKey},
     reach::UNAUTHENTICATED,
 };
 use crate::{
