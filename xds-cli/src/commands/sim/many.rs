@@ -18,7 +18,7 @@ use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_
 use super::{grouped, grouped_count, progress::Progress, tell};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style};
 
-/// From so many runs on, they have to come to every situation.
+/// From so many runs on, they have to come to every situation, and everything has to take effect.
 const ENOUGH: u64 = 1_000;
 
 /// What the runs came to so far.
@@ -62,8 +62,11 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     output::print(&situations(&sum.situations))?;
     output::print(&effects(sum.situations.effects()))?;
     let missing = sum.situations.missing().count();
-    if sum.runs >= ENOUGH && missing > 0 && !is_fixed {
-        return Err(Failure::Simulated(format!("{missing} situations were never come to")));
+    let idle = sum.situations.effects().missing().count();
+    if sum.runs >= ENOUGH && missing + idle > 0 && !is_fixed {
+        return Err(Failure::Simulated(format!(
+            "{missing} situations were never come to, and {idle} kinds of trouble never took effect"
+        )));
     }
     Ok(())
 }
