@@ -15,7 +15,7 @@ use super::{Event, Oracle, Report, Rule};
 use crate::{
     situations::Situation,
     world::{
-        LinkId, World, is_glob,
+        LinkId, World, glob_covers, is_glob,
         message::{Response, Text},
     },
 };
@@ -77,10 +77,12 @@ fn changed_silently<'a>(
     let said = said.chain(&response.removed).chain(response.errors.iter().map(|(name, _)| name));
     let said: BTreeSet<&Text> = said.collect();
     let mut names = before.keys().chain(after.keys());
-    // A glob is what its members are.
-    names.find(|name| {
-        before.get(*name) != after.get(*name) && !said.contains(name) && !is_glob(name)
-    })
+    // A glob is what its members are, and whatever is said of it is said of them.
+    let is_said = |name: &Text| {
+        let is_of_said = |own: &&Text| glob_covers(own, name);
+        said.contains(name) || is_glob(name) || said.iter().any(is_of_said)
+    };
+    names.find(|name| before.get(*name) != after.get(*name) && !is_said(name))
 }
 
 /// Names that come more than once.

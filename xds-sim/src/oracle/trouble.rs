@@ -302,13 +302,15 @@ impl Trouble {
                     Streams::PerType => Some(watch.kind),
                 };
                 let mut known = world.client(client).status();
-                // That there is none is known as well, and no reason to turn.
-                let is_known = watch.name.as_ref().is_none_or(|name| {
-                    let of_watch = |it: &ResourceStatus<'_>| {
-                        it.type_url == &world.types()[watch.kind] && it.name.as_str() == name
-                    };
-                    !known.any(|it| of_watch(&it) && it.state == EntryState::Requested)
-                });
+                // That there is none is known as well, and no reason to turn. A proxy turns for other reasons.
+                let is_proxy = world.options().profile == ProfileName::Envoy;
+                let is_known = is_proxy
+                    || watch.name.as_ref().is_none_or(|name| {
+                        let of_watch = |it: &ResourceStatus<'_>| {
+                            it.type_url == &world.types()[watch.kind] && it.name.as_str() == name
+                        };
+                        !known.any(|it| of_watch(&it) && it.state == EntryState::Requested)
+                    });
                 let what = (watch.name.as_deref(), is_known);
                 let is_failing = self.all_fail(client, only, what, world);
                 report.ensure(is_failing, REASON, || format!("client-{client}: {error}"));
