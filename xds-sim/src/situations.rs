@@ -413,6 +413,10 @@ impl Situations {
         Situation::ALL.into_iter().map(|situation| (situation, self.hits(situation)))
     }
 
+    /// From so many runs on, [storms](crate::storm()) have to come to every situation. Of fewer, some come to none of
+    /// the rare ones, though nothing is wrong.
+    pub const ENOUGH_RUNS: u64 = 8_000;
+
     /// The situations that were never come to.
     pub fn missing(&self) -> impl Iterator<Item = Situation> {
         self.iter().filter(|(_, hits)| *hits == 0).map(|(situation, _)| situation)

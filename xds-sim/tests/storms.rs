@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use xds_sim::{Config, check, storm};
+use xds_sim::{Config, Situations, check, storm};
 
-/// How many seeds are tried. Each situation is met several times within them.
-const RUNS: u64 = 8_000;
+/// How many seeds are tried.
+const RUNS: u64 = Situations::ENOUGH_RUNS;
 
 /// Thousands of seeds, none of which breaks a rule.
 #[test]

@@ -1,7 +1,7 @@
 //! `xds sim run`: many runs, beside each other.
 
 use std::{
-    fmt::{Display, Write as _},
+    fmt::Write as _,
     io, mem,
     sync::{
         Mutex,
@@ -13,13 +13,10 @@ use std::{
 };
 
 use clap::ColorChoice;
-use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_seed};
+use xds_sim::{Config, Failure as Broken, Situations, check::Judge, run_seed};
 
 use super::{grouped, grouped_count, progress::Progress, tell};
-use crate::{args::sim::RunArgs, failure::Failure, output, style::Style};
-
-/// From so many runs on, they have to come to every situation, and everything has to take effect.
-const ENOUGH: u64 = 1_000;
+use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
 
 /// What the runs came to so far.
 #[derive(Debug, Default)]
@@ -56,19 +53,27 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         if args.unjudged { style.quiet("not judged") } else { style.good("no violation") },
     ))?;
     output::print(&speed(sum.events, took, jobs))?;
-    if args.unjudged {
+    if !args.unjudged {
+        output::print(&situations(&sum.situations, !is_fixed))?;
+    }
+    match () {
+        () if args.unjudged || is_fixed => Ok(()),
+        () => demand_situations(&sum),
+    }
+}
+
+/// Enough runs have to come to everything.
+fn demand_situations(sum: &Sum) -> Result<(), Failure> {
+    let missing: Vec<_> = sum.situations.missing().map(|it| format!("{:?}", it.as_str())).collect();
+    if sum.runs < Situations::ENOUGH_RUNS || missing.is_empty() {
         return Ok(());
     }
-    output::print(&situations(&sum.situations))?;
-    output::print(&effects(sum.situations.effects()))?;
-    let missing = sum.situations.missing().count();
-    let idle = sum.situations.effects().missing().count();
-    if sum.runs >= ENOUGH && missing + idle > 0 && !is_fixed {
-        return Err(Failure::Simulated(format!(
-            "{missing} situations were never come to, and {idle} kinds of trouble never took effect"
-        )));
-    }
-    Ok(())
+    Err(Failure::Simulated(format!(
+        "{} never came to {}: {}",
+        grouped_count(sum.runs, "run"),
+        count(missing.len() as u64, "situation"),
+        missing.join(", ")
+    )))
 }
 
 /// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
@@ -86,9 +91,12 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64) -> Sum {
             scope.spawn(move || {
                 let _is_done = is_done;
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
                     let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
-                    if at >= lowest.load(Ordering::Relaxed) || is_over {
+                    if is_over {
+                        return;
+                    }
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= lowest.load(Ordering::Relaxed) {
                         return;
                     }
                     let outcome = run_seed(args.seed.wrapping_add(at), config);
@@ -137,25 +145,53 @@ fn speed(events: u64, took: Duration, jobs: u64) -> String {
     )
 }
 
-fn situations(situations: &Situations) -> String {
+fn situations(situations: &Situations, are_demanded: bool) -> String {
     let all = situations.iter().count();
     let missing = situations.missing().count();
-    table(&format!("situations come to, {} of {all}", all - missing), situations.iter())
-}
-
-fn effects(effects: &Effects) -> String {
-    let all = effects.iter().count();
-    let missing = effects.missing().count();
-    table(&format!("what took effect, {} of {all}", all - missing), effects.iter())
-}
-
-/// How often there was each.
-fn table(title: &str, rows: impl Iterator<Item = (impl Display, u64)>) -> String {
-    let mut text = format!("{title}:");
-    for (row, hits) in rows {
-        let hits = if hits == 0 { "never".into() } else { grouped(hits) };
+    let demand = match missing > 0 && are_demanded {
+        true => format!(" ({} have to come to all)", grouped_count(Situations::ENOUGH_RUNS, "run")),
+        false => String::new(),
+    };
+    let mut text = format!("situations come to, {} of {all}{demand}:", all - missing);
+    for (situation, hits) in situations.iter() {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n  {hits:>12}  {row}");
+        let _ = match hits {
+            0 => write!(text, "\n  {:>12}  {situation}", "never"),
+            hits => write!(text, "\n  {:>12}  {situation}", grouped(hits)),
+        };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use xds_sim::Situation;
+
+    use super::*;
+
+    /// So many runs that come to everything but this.
+    fn runs_without(runs: u64, missing: &[Situation]) -> Sum {
+        let mut sum = Sum { runs, ..Sum::default() };
+        for situation in Situation::ALL.into_iter().filter(|it| !missing.contains(it)) {
+            sum.situations.note(situation);
+        }
+        sum
+    }
+
+    #[test]
+    fn rare_situations_are_demanded_of_many_runs_only() {
+        let told = |runs, missing: &[Situation]| {
+            let demanded = demand_situations(&runs_without(runs, missing));
+            demanded.err().map(|failure| failure.to_string())
+        };
+        let few = Situations::ENOUGH_RUNS - 1;
+        assert_eq!(told(few, &Situation::ALL), None);
+        assert_eq!(told(few + 1, &[]), None);
+        assert_eq!(
+            told(few + 1, &[Situation::IdleClose]).as_deref(),
+            Some("8,000 runs never came to 1 situation: \"idle stream closed\"")
+        );
+        let two = told(few + 1, &[Situation::IdleClose, Situation::StaleNonce]).unwrap();
+        assert!(two.starts_with("8,000 runs never came to 2 situations: "), "{two}");
+    }
 }
