@@ -86,6 +86,27 @@ fn a_tape_is_a_run_and_a_run_without_fault_is_not_made_smaller() {
     assert_eq!(ended.stderr, "xds: there is nothing to shrink: the run breaks no rule");
 }
 
+#[test]
+fn a_tape_of_another_run_is_told() {
+    let other = "the tape is of another run: its answer number 1 is none to what is asked there, \
+                 \"lies\"; this one breaks no rule";
+    let replayed = sim(&["replay", "--tape", "iCc"]);
+    assert_eq!((replayed.code, replayed.stderr), (Some(1), format!("xds: {other}")));
+    assert!(replayed.stdout.starts_with("options: clients="), "{}", replayed.stdout);
+    let shrunk = sim(&["shrink", "--tape", "iCc"]);
+    let nothing = format!("xds: there is nothing to shrink: {other}");
+    assert_eq!((shrunk.code, shrunk.stderr), (Some(1), nothing));
+
+    let broken = ["--options", "clock_grain=1000s", "--tape", "AEE"];
+    for command in ["replay", "shrink"] {
+        let ended = sim(&[&[command][..], &broken].concat());
+        assert_eq!(ended.code, Some(1), "{command}");
+        let part = "xds: the tape is of another run: its answer number 2 is none to ";
+        assert!(ended.stderr.starts_with(part), "{}", ended.stderr);
+        assert!(ended.stderr.ends_with("xds: the run breaks IL7"), "{}", ended.stderr);
+    }
+}
+
 /// A driver whose clock is so coarse that nothing is done in time breaks rules; what is told of it is all that is needed
 /// to have the run again.
 #[test]

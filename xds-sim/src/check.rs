@@ -299,7 +299,9 @@ pub struct Outcome {
     pub tape: Tape,
     /// The same with what was to be chosen.
     pub choices: Vec<Choice>,
-    /// What shows that the tape that was played was recorded from another run, if anything does.
+    /// What shows that the tape that was played was recorded from another run, if anything does: then nothing is
+    /// known of that one. A tape that ends early is as good as any, as shrunk ones do; so is one of which something is
+    /// left when a rule is broken.
     pub drift: Option<Drift>,
     /// What the run came to.
     pub situations: Situations,
@@ -399,7 +401,7 @@ pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(T
 /// If none of them comes to a [situation](Config::with_situation) that they have to come to. If a rule is broken in
 /// one of them, or somebody panics: with the seed, the options, the rule, and the smallest run
 /// that breaks it. If the configuration was [made for another scenario](Config::new), or the environment says what is
-/// no number or no tape.
+/// no number, no tape, or a tape of [another run](Outcome::drift).
 pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
     let scenario_type = type_of(&scenario);
     assert!(
@@ -412,7 +414,12 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
     let mut report = Report::default();
     if let Ok(text) = env::var("XDS_SIM_TAPE") {
         let tape = text.parse().unwrap_or_else(|error| panic!("XDS_SIM_TAPE: {error}"));
-        report.add(replay(&tape, &config), &config);
+        let outcome = replay(&tape, &config);
+        let drift = outcome.drift;
+        report.add(outcome, &config);
+        if let Some(drift) = drift {
+            panic!("XDS_SIM_TAPE: {drift}; this one breaks no rule");
+        }
         return report;
     }
     for seed in config.first_seed..config.first_seed.saturating_add(config.runs) {
@@ -433,8 +440,9 @@ impl Report {
         if let Some(failure) = outcome.violation {
             let mut tries = 0;
             let smallest = shrink(&failure, config, &mut |progress| tries = progress.tries);
+            let drift = outcome.drift.map(|drift| format!("{drift}\n")).unwrap_or_default();
             let text = smallest.to_text(Some((&failure, tries)));
-            panic!("{text}\nas a test:\n\n{}", smallest.to_test());
+            panic!("{drift}{text}\nas a test:\n\n{}", smallest.to_test());
         }
         self.runs += 1;
         self.events += outcome.events;

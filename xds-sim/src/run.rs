@@ -7,7 +7,7 @@ use crate::{
     options::Options,
     oracle::Rule,
     situations::Situations,
-    tape::{Choices, Tape},
+    tape::{Choices, Drift, Tape},
     trace::{Header, Keep, Recorder, Trace, Violation},
     within::{self, Ended, Who},
     world::World,
@@ -59,13 +59,16 @@ pub(crate) fn run(mut choices: Choices, seed: Option<u64>, config: &Config, keep
         remake: config.remake(),
         trace: trace.clone(),
     });
+    let drift = ended.choices.drift();
+    // Who breaks a rule is stopped, and asks for nothing more.
+    let drift = drift.filter(|it| failure.is_none() || !matches!(it, Drift::TooLong { .. }));
     let outcome = Outcome {
         seed,
         options: ended.options,
         events: ended.events,
         hash: ended.hash,
         tape,
-        drift: ended.choices.drift(),
+        drift,
         choices: ended.choices.into_taken(),
         situations: ended.situations,
         violation: failure,

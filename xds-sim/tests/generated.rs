@@ -24,4 +24,5 @@ fn ic7_seed_6() {
     if let Some(failure) = outcome.violation {
         panic!("{}", failure.to_text(None));
     }
+    assert_eq!(outcome.drift, None, "this is another run by now, and shows nothing");
 }

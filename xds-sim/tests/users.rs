@@ -219,6 +219,49 @@ fn what_the_environment_says_is_done_or_refused() {
     assert!(say("seed").contains("XDS_SIM_SEED=seed is no number"), "{}", say("seed"));
 }
 
+/// A tape whose first answer is none, one that is longer than its run, and what is said of them.
+#[test]
+fn a_tape_of_another_run_is_no_success() {
+    const CHILD: &str = "XDS_SIM_TEST_CHILD";
+    if env::var(CHILD).is_ok() {
+        println!("{} run", check(&Config::default(), storm).runs);
+        return;
+    }
+    let say = |tape: &Tape| {
+        let mut command = Command::new(env::current_exe().expect("a test has a file"));
+        command.args(["--exact", "a_tape_of_another_run_is_no_success", "--nocapture"]);
+        command.env(CHILD, "1").env("XDS_SIM_TAPE", tape.to_string());
+        let output = command.output().expect("it starts");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (is_fine, told) = say(&run_seed(7, &Config::default()).tape);
+    assert!(is_fine && told.contains("1 run"), "{told}");
+    let another = "XDS_SIM_TAPE: the tape is of another run: ";
+    let (is_fine, told) = say(&Tape::from_values([5_000]));
+    let part = format!("{another}its answer number 1 is none to what is asked there, \"lies\"");
+    assert!(!is_fine && told.contains(&part), "{told}");
+    let (is_fine, told) = say(&Tape::from_values([&[0; 5_000][..], &[1]].concat()));
+    assert!(!is_fine && told.contains(&format!("{another}it has 5001 answers, and")), "{told}");
+}
+
+/// Who breaks a rule is stopped: what is left of a tape then shows nothing.
+#[test]
+fn a_run_that_is_stopped_has_not_drifted() {
+    let config = Config::new(|world: &mut World| {
+        for number in 0..10 {
+            if world.choices().below("number", 10) == 7 && number == 5 {
+                world.fail("MINE", "The sixth number must not be seven.", "it is");
+            }
+            world.advance(Duration::from_secs(1));
+        }
+    });
+    let config = config.with_fixed_options(Options::default());
+    let outcome = replay(&Tape::from_values([0, 1, 1, 1, 1, 1, 7, 1, 1]), &config);
+    assert!(outcome.violation.is_some(), "{outcome:?}");
+    assert_eq!(outcome.drift, None);
+}
+
 const FEW: Rule = Rule::new("few-responses", "a run has three responses at most");
 
 /// An oracle that cannot be content.

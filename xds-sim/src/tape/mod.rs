@@ -7,6 +7,8 @@
 
 mod text;
 
+use std::fmt;
+
 use rand_pcg::{Pcg32, rand_core::Rng as _};
 
 pub use text::TapeError;
@@ -86,6 +88,21 @@ pub enum Drift {
         /// How many the run asked for.
         asked: usize,
     },
+}
+
+/// What it says of the tape, and where the tape and the run part.
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the tape is of another run: ")?;
+        match self {
+            Self::NoAnswer { at, label } => {
+                write!(f, "its answer number {} is none to what is asked there, {label:?}", at + 1)
+            }
+            Self::TooLong { answers, asked } => {
+                write!(f, "it has {answers} answers, and this run is over after {asked}")
+            }
+        }
+    }
 }
 
 /// What answers the questions of a run, and takes the answers down.
@@ -259,11 +276,21 @@ mod tests {
     #[test]
     fn a_tape_of_another_run_is_told() {
         let mut choices = Choices::from_tape(&Tape::from_values([7, 4, 1]));
-        assert_eq!(choices.drift(), Some(Drift::TooLong { answers: 3, asked: 0 }));
+        let too_long = choices.drift().unwrap();
+        assert_eq!(too_long, Drift::TooLong { answers: 3, asked: 0 });
+        assert_eq!(
+            too_long.to_string(),
+            "the tape is of another run: it has 3 answers, and this run is over after 0"
+        );
         choices.below("one of eight", 8);
         choices.below("one of four", 4);
         choices.below("one of four", 4);
-        assert_eq!(choices.drift(), Some(Drift::NoAnswer { at: 1, label: "one of four" }));
+        let no_answer = choices.drift().unwrap();
+        assert_eq!(no_answer, Drift::NoAnswer { at: 1, label: "one of four" });
+        assert_eq!(
+            no_answer.to_string(),
+            "the tape is of another run: its answer number 2 is none to what is asked there, \"one of four\""
+        );
         let mut choices = Choices::from_tape(&Tape::from_values([7]));
         choices.below("one of eight", 8);
         choices.below("nothing to choose", 0);

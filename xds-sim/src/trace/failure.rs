@@ -87,7 +87,8 @@ impl Failure {
     }
 
     /// The run as a test in Rust: a file for `tests/` of a crate that has this one among its
-    /// dev-dependencies. It passes as soon as the rule is kept.
+    /// dev-dependencies. It passes as soon as the rule is kept, and fails again when it has become [another
+    /// run](crate::Outcome::drift).
     ///
     /// The options are written out so that it stays the same run when there are more of them. A
     /// [`storm`](crate::storm()) is complete with that. Where the run had a scenario, a control plane or an application
@@ -131,6 +132,7 @@ impl Failure {
     if let Some(failure) = outcome.violation {{
         panic!(\"{{}}\", failure.to_text(None));
     }}
+    assert_eq!(outcome.drift, None, \"this is another run by now, and shows nothing\");
 }}
 "
         );

@@ -7,7 +7,9 @@ mod progress;
 use std::{fs, path::Path};
 
 use clap::ColorChoice;
-use xds_sim::{Config, Failure as Broken, Outcome, record_seed, record_tape, shrink, trace::Trace};
+use xds_sim::{
+    Config, Failure as Broken, Outcome, record_seed, record_tape, shrink, tape::Drift, trace::Trace,
+};
 
 use self::progress::Progress;
 use crate::{
@@ -41,9 +43,13 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
             output::print(&trace.to_text(args.last))?;
         }
     }
-    match outcome.violation {
-        None => Ok(()),
-        Some(broken) => Err(told(&broken)),
+    match (outcome.violation, outcome.drift) {
+        (None, None) => Ok(()),
+        (None, Some(drift)) => Err(Failure::Simulated(another_run(drift))),
+        (Some(broken), drift) => {
+            warn_of(drift);
+            Err(told(&broken))
+        }
     }
 }
 
@@ -52,11 +58,22 @@ fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
     config.effort.tries = args.tries;
     let (outcome, _) = record(&args.source, &config);
     let Some(broken) = outcome.violation else {
-        return Err(Failure::Simulated(
-            "there is nothing to shrink: the run breaks no rule".into(),
-        ));
+        let why = outcome.drift.map_or_else(|| "the run breaks no rule".into(), another_run);
+        return Err(Failure::Simulated(format!("there is nothing to shrink: {why}")));
     };
+    warn_of(outcome.drift);
     tell(&broken, &config, args.html.as_deref())
+}
+
+/// Nothing is known of the run that a tape was recorded of.
+fn another_run(drift: Drift) -> String {
+    format!("{drift}; this one breaks no rule")
+}
+
+fn warn_of(drift: Option<Drift>) {
+    if let Some(drift) = drift {
+        output::complain(&format!("xds: {drift}"));
+    }
 }
 
 fn record(source: &Source, config: &Config) -> (Outcome, Trace) {
