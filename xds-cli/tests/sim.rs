@@ -107,6 +107,44 @@ fn a_tape_of_another_run_is_told() {
     }
 }
 
+#[test]
+fn what_may_go_wrong_does_so_in_operations() {
+    let options = |args: &[&str]| {
+        let ended = sim(&[&["replay", "--last", "1"], args].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let options = ended.stdout.lines().next().unwrap().to_owned();
+        (options, ended.stderr)
+    };
+    for (line, operations) in [
+        ("clients=2", "operations=0 "),
+        ("faults={reset} clients=2", "operations=20 "),
+        ("actions={delete}", "operations=20 "),
+        ("lies={flip}", "operations=20 "),
+        ("faults={reset} operations=0", "operations=0 "),
+    ] {
+        let (options, stderr) = options(&["--seed", "1", "--options", line]);
+        assert!(options.contains(operations), "{line}: {options}");
+        assert_eq!(stderr, "", "{line}");
+    }
+    let (options, _) = options(&["--tape", "AAE", "--options", "faults={reset}"]);
+    assert!(
+        options.contains("operations=0 "),
+        "a tape has the options it was printed with: {options}"
+    );
+}
+
+#[test]
+fn what_does_not_go_together_is_told() {
+    let line = "transport=Files lies={flip,remove} actions={delete,set-error} variant=sotw";
+    let ended = sim(&["replay", "--seed", "1", "--last", "1", "--options", line]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr,
+        "xds: not all of these options go together: actions={delete,set-error} becomes actions={delete}, \
+         lies={flip,remove} becomes lies={}"
+    );
+}
+
 /// A driver whose clock is so coarse that nothing is done in time breaks rules; what is told of it is all that is needed
 /// to have the run again.
 #[test]

@@ -3,7 +3,12 @@
 use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
-use xds_sim::{Config, Options, Tape};
+use xds_sim::{
+    Config, Options, Tape,
+    options::{Actions, Faults, Lies},
+};
+
+use crate::output::complain;
 
 /// Simulate clients and management servers in virtual time, and judge what they do.
 ///
@@ -59,17 +64,63 @@ pub(crate) struct RunArgs {
 pub(crate) struct Fixed {
     /// Do not draw the options of a run, but take these, as they are printed; what is left out is as tame as
     /// can be.
-    #[arg(long, value_name = "LINE")]
-    pub(crate) options: Option<Options>,
+    ///
+    /// An example is "clients=2 faults={reset,lag}". Where actions, faults or lies are named, there are 20
+    /// operations unless it is said how many; but with --tape all is taken as it is printed.
+    #[arg(long, value_name = "LINE", value_parser = parse_options)]
+    pub(crate) options: Option<Line>,
+}
+
+/// Options as somebody wrote them.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    options: Options,
+    text: String,
+}
+
+/// What goes wrong does so between operations, of which there are none by default.
+const OPERATIONS: u32 = 20;
+
+impl Line {
+    fn names(&self, key: &str) -> bool {
+        self.text.split_whitespace().any(|word| word.split_once('=').is_some_and(|it| it.0 == key))
+    }
+
+    /// For whoever wants that to happen which is named.
+    fn with_operations(mut self) -> Self {
+        let Options { actions, faults, lies, .. } = self.options;
+        let is_anything_named =
+            (actions, faults, lies) != (Actions::NONE, Faults::NONE, Lies::NONE);
+        if is_anything_named && !self.names("operations") {
+            self.options.operations = OPERATIONS;
+        }
+        self
+    }
+
+    /// What is named and does not go together with the rest, and what it is then.
+    fn changed(&self) -> Vec<String> {
+        let (named, fitting) =
+            (self.options.to_string(), self.options.clone().fitting().to_string());
+        let words = named.split_whitespace().zip(fitting.split_whitespace());
+        let changed = words.filter(|(named, fitting)| {
+            let key = named.split_once('=').map_or(*named, |it| it.0);
+            named != fitting && self.names(key)
+        });
+        changed.map(|(named, fitting)| format!("{named} becomes {fitting}")).collect()
+    }
 }
 
 impl Fixed {
-    /// How runs are made with them.
-    pub(crate) fn config(self) -> Config {
-        match self.options {
-            Some(options) => Config::default().with_fixed_options(options),
-            None => Config::default(),
+    /// How runs are made with them. A tape belongs to options just as they were printed.
+    pub(crate) fn config(self, has_tape: bool) -> Config {
+        let Some(line) = self.options else { return Config::default() };
+        let changed = line.changed();
+        if !changed.is_empty() {
+            let changed = changed.join(", ");
+            complain(&format!("xds: not all of these options go together: {changed}"));
         }
+        let line = if has_tape { line } else { line.with_operations() };
+        Config::default().with_fixed_options(line.options)
     }
 }
 
@@ -144,6 +195,13 @@ fn parse_minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is no number of minutes"))?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
     time.filter(|time| !time.is_zero()).ok_or_else(|| "it has to be a time".into())
+}
+
+fn parse_options(text: &str) -> Result<Line, String> {
+    match text.parse() {
+        Ok(options) => Ok(Line { options, text: text.into() }),
+        Err(why) => Err(why.to_string()),
+    }
 }
 
 fn parse_tape(text: &str) -> Result<Arc<Tape>, String> {

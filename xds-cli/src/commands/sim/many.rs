@@ -31,7 +31,7 @@ struct Sum {
 pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
     // Not every kind of run comes to everything.
     let is_fixed = args.fixed.options.is_some();
-    let mut config = mem::take(&mut args.fixed).config();
+    let mut config = mem::take(&mut args.fixed).config(false);
     if args.unjudged {
         config.judge = Judge::Nothing;
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure
 }
 
 fn replay(args: ReplayArgs) -> Result<(), Failure> {
-    let (outcome, trace) = record(&args.source, &args.fixed.config());
+    let (outcome, trace) = record(&args.source, &args.fixed.config(args.source.tape.is_some()));
     match args.form {
         Form { html: Some(file), .. } => {
             fs::write(&file, trace.to_html()).map_err(|why| Failure::Artifact { file, why })?;
@@ -54,7 +54,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
 }
 
 fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
-    let mut config = args.fixed.config();
+    let mut config = args.fixed.config(args.source.tape.is_some());
     config.effort.tries = args.tries;
     let (outcome, _) = record(&args.source, &config);
     let Some(broken) = outcome.violation else {
