@@ -145,6 +145,17 @@ fn what_does_not_go_together_is_told() {
     );
 }
 
+#[test]
+fn the_words_of_options_are_listed() {
+    let ended = sim(&["options"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for word in ["clients=1 ", "faults={} ", "  reset ", "  flip ", "one of Streams, Polls, Files"]
+    {
+        assert!(ended.stdout.contains(word), "{word}: {}", ended.stdout);
+    }
+    assert!(sim(&["run", "--help"]).stdout.contains("xds sim options"));
+}
+
 /// A driver whose clock is so coarse that nothing is done in time breaks rules; what is told of it is all that is needed
 /// to have the run again.
 #[test]
@@ -184,7 +195,8 @@ fn what_is_no_run_is_wrong_usage() {
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
         (&["run", "--seeds", "0"], "0 is not in"),
-        (&["run", "--options", "colour=red"], "is no option of a run"),
+        (&["run", "--options", "colour=red"], "is no option of a run: the keys are clients, "),
+        (&["run", "--options", "faults={gremlins}"], "gremlins is none of starve, "),
         (&["run", "--options", "servers=0"], "servers=0, and it has to be from 1 to 3"),
         (
             &["replay", "--seed", "1", "--options", "types=9"],

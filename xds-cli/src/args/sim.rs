@@ -26,6 +26,8 @@ pub(crate) enum SimCommand {
     Replay(ReplayArgs),
     /// Make a run that breaks a rule as small as it can be.
     Shrink(ShrinkArgs),
+    /// List what can be said of runs in --options.
+    Options,
 }
 
 #[derive(Args, Debug)]
@@ -63,7 +65,7 @@ pub(crate) struct RunArgs {
 #[derive(Args, Debug, Default)]
 pub(crate) struct Fixed {
     /// Do not draw the options of a run, but take these, as they are printed; what is left out is as tame as
-    /// can be.
+    /// can be. `xds sim options` lists them.
     ///
     /// An example is "clients=2 faults={reset,lag}". Where actions, faults or lies are named, there are 20
     /// operations unless it is said how many; but with --tape all is taken as it is printed.

@@ -6,13 +6,13 @@ use crate::tape::Choices;
 
 macro_rules! kinds {
     ($(#[$doc:meta])* $name:ident, $set:ident, $(#[$set_doc:meta])* {
-        $($(#[$kind_doc:meta])* $kind:ident = $text:literal,)*
+        $($(#[doc = $meaning:literal])* $kind:ident = $text:literal,)*
     }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum $name {
-            $($(#[$kind_doc])* $kind,)*
+            $($(#[doc = $meaning])* $kind,)*
         }
 
         impl $name {
@@ -25,6 +25,15 @@ macro_rules! kinds {
                 match self {
                     $(Self::$kind => $text,)*
                 }
+            }
+
+            /// It in a sentence or two.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                let text = match self {
+                    $(Self::$kind => concat!($($meaning),*),)*
+                };
+                text.trim()
             }
         }
 

@@ -56,6 +56,7 @@
 //! | wall clocks that differ | no core reads one | |
 //! | a hundred thousand names that are watched | runs have to be short; it is thousands, and a hundred thousand that are removed | `benches` |
 
+mod keys;
 mod kinds;
 mod text;
 
@@ -63,6 +64,7 @@ use std::time::Duration;
 
 use xds_core::client::{DataErrorPolicy, ReadGate};
 
+pub use keys::listing;
 pub use kinds::{Action, Actions, Fault, Faults, Feature, Features, Lie, Lies};
 pub use text::InvalidOption;
 pub use xds_core::{client::Streams, service::Variant};

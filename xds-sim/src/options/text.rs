@@ -3,11 +3,10 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use thiserror::Error;
-use xds_core::client::{DataErrorPolicy, ReadGate};
 
 use super::{
-    Action, Fault, Feature, Lie, Options, Order, ProfileName, Streams, Ties, Transport, Variant,
-    Verdicts, Versions,
+    Options,
+    keys::{KEYS, instead_of},
 };
 
 /// Why there is no run with an option.
@@ -15,10 +14,12 @@ use super::{
 #[non_exhaustive]
 pub enum InvalidOption {
     /// A word says none.
-    #[error("{word:?} is no option of a run")]
+    #[error("{word:?} is no option of a run: {known}")]
     Unknown {
         /// The word.
         word: String,
+        /// What there is in its place.
+        known: String,
     },
     /// It is less than the least there can be, or more than the most.
     #[error("{field}={value}, and it has to be from {least} to {most}")]
@@ -36,39 +37,11 @@ pub enum InvalidOption {
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let variant = match self.variant {
-            Variant::StateOfTheWorld => "sotw",
-            Variant::Incremental => "delta",
-        };
-        write!(
-            f,
-            "clients={} servers={} variant={variant} streams={:?} types={} names={} profile={:?} \
-             data_errors={:?} read_gate={:?} latency={:?} jitter={:?} ties={:?} clock_grain={:?} \
-             operations={} order={:?} transport={:?} verdicts={:?} views={} versions={:?} \
-             features={} actions={} faults={} lies={}",
-            self.clients,
-            self.servers,
-            self.streams,
-            self.types,
-            self.names,
-            self.profile,
-            self.data_errors,
-            self.read_gate,
-            self.latency,
-            self.jitter,
-            self.ties,
-            self.clock_grain,
-            self.operations,
-            self.order,
-            self.transport,
-            self.verdicts,
-            self.views,
-            self.versions,
-            self.features,
-            self.actions,
-            self.faults,
-            self.lies,
-        )
+        for (at, key) in KEYS.iter().enumerate() {
+            let space = if at == 0 { "" } else { " " };
+            write!(f, "{space}{}={}", key.name, (key.print)(self))?;
+        }
+        Ok(())
     }
 }
 
@@ -86,9 +59,10 @@ impl FromStr for Options {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut options = Self::default();
         for word in text.split_whitespace() {
-            let pair = word.split_once('=');
-            pair.and_then(|(key, value)| options.set(key, value))
-                .ok_or_else(|| InvalidOption::Unknown { word: word.into() })?;
+            options.set(word).ok_or_else(|| InvalidOption::Unknown {
+                word: word.into(),
+                known: instead_of(word),
+            })?;
         }
         options.check()?;
         Ok(options)
@@ -109,35 +83,6 @@ fn in_range<T: PartialOrd>(
     Err(InvalidOption::OutOfRange { field, value, least, most })
 }
 
-/// The one that is printed like this.
-fn one_of<T: Copy + fmt::Debug>(all: &[T], value: &str) -> Option<T> {
-    all.iter().copied().find(|it| format!("{it:?}") == value)
-}
-
-fn duration(value: &str) -> Option<Duration> {
-    let unit = value.find(|letter: char| letter.is_ascii_alphabetic() || letter == 'µ')?;
-    let (number, unit) = value.split_at(unit);
-    let number: f64 = number.parse().ok().filter(|number| *number >= 0.0)?;
-    let nanos = match unit {
-        "ns" => number,
-        "µs" => number * 1e3,
-        "ms" => number * 1e6,
-        "s" => number * 1e9,
-        _ => return None,
-    };
-    Some(Duration::from_nanos(nanos.round() as u64))
-}
-
-fn set_of<T: Copy, S: FromIterator<T>>(
-    all: &[T],
-    word_of: fn(T) -> &'static str,
-    value: &str,
-) -> Option<S> {
-    let words = value.strip_prefix('{')?.strip_suffix('}')?;
-    let words = words.split(',').filter(|word| !word.is_empty());
-    words.map(|word| all.iter().copied().find(|it| word_of(*it) == word)).collect()
-}
-
 /// How many clients, names of a type and operations there are at most: runs have to fit into memory and come to an
 /// end.
 const MOST_CLIENTS: u32 = 100;
@@ -145,7 +90,19 @@ const MOST_NAMES: u32 = 10_000;
 const MOST_OPERATIONS: u32 = 100_000;
 
 /// How long anything takes at most. Sums of a few of these are no trouble for any clock.
-const LONGEST: Duration = Duration::from_secs(86_400);
+pub(super) const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// A number, the least that it can be, and the most.
+type Number = (&'static str, fn(&Options) -> u32, u32, u32);
+
+pub(super) const NUMBERS: [Number; 6] = [
+    ("clients", |it| it.clients, 1, MOST_CLIENTS),
+    ("servers", |it| it.servers, 1, 3),
+    ("types", |it| it.types, 1, 4),
+    ("names", |it| it.names, 1, MOST_NAMES),
+    ("operations", |it| it.operations, 0, MOST_OPERATIONS),
+    ("views", |it| it.views, 1, 2),
+];
 
 impl Options {
     /// Whether there are runs with these options.
@@ -163,16 +120,8 @@ impl Options {
     /// assert_eq!(error.to_string(), "servers=4, and it has to be from 1 to 3");
     /// ```
     pub fn check(&self) -> Result<(), InvalidOption> {
-        let numbers = [
-            ("clients", self.clients, 1, MOST_CLIENTS),
-            ("servers", self.servers, 1, 3),
-            ("types", self.types, 1, 4),
-            ("names", self.names, 1, MOST_NAMES),
-            ("operations", self.operations, 0, MOST_OPERATIONS),
-            ("views", self.views, 1, 2),
-        ];
-        for (field, value, least, most) in numbers {
-            in_range(field, value, least, most, u32::to_string)?;
+        for (field, value, least, most) in NUMBERS {
+            in_range(field, value(self), least, most, u32::to_string)?;
         }
         let times =
             [("latency", self.latency), ("jitter", self.jitter), ("clock_grain", self.clock_grain)];
@@ -198,58 +147,17 @@ impl Options {
         differing.collect::<Vec<_>>().join(" ")
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Option<()> {
-        const VARIANTS: [(&str, Variant); 2] =
-            [("sotw", Variant::StateOfTheWorld), ("delta", Variant::Incremental)];
-        match key {
-            "clients" => self.clients = value.parse().ok()?,
-            "servers" => self.servers = value.parse().ok()?,
-            "variant" => self.variant = VARIANTS.iter().find(|(name, _)| *name == value)?.1,
-            "streams" => self.streams = one_of(&[Streams::Aggregated, Streams::PerType], value)?,
-            "types" => self.types = value.parse().ok()?,
-            "names" => self.names = value.parse().ok()?,
-            "profile" => self.profile = one_of(&[ProfileName::Grpc, ProfileName::Envoy], value)?,
-            "data_errors" => {
-                let all = [DataErrorPolicy::KeepCached, DataErrorPolicy::DropCached];
-                self.data_errors = one_of(&all, value)?;
-            }
-            "read_gate" => self.read_gate = one_of(&[ReadGate::Notices, ReadGate::Off], value)?,
-            "latency" => self.latency = duration(value)?,
-            "jitter" => self.jitter = duration(value)?,
-            "ties" => self.ties = one_of(&[Ties::DeliveriesFirst, Ties::TimersFirst], value)?,
-            "clock_grain" => self.clock_grain = duration(value)?,
-            "operations" => self.operations = value.parse().ok()?,
-            "order" => {
-                let all = [Order::ByRank, Order::AsDue, Order::AfterAcks, Order::OnlyAfterAcks];
-                self.order = one_of(&all, value)?;
-            }
-            "transport" => {
-                let all = [Transport::Streams, Transport::Polls, Transport::Files];
-                self.transport = one_of(&all, value)?;
-            }
-            "verdicts" => {
-                let all = [Verdicts::AtOnce, Verdicts::Soon, Verdicts::Late];
-                self.verdicts = one_of(&all, value)?;
-            }
-            "views" => self.views = value.parse().ok()?,
-            "versions" => {
-                let all = [Versions::Content, Versions::Counted, Versions::CountedAnew];
-                self.versions = one_of(&all, value)?;
-            }
-            "features" => self.features = set_of(Feature::ALL, Feature::as_str, value)?,
-            "actions" => self.actions = set_of(Action::ALL, Action::as_str, value)?,
-            "faults" => self.faults = set_of(Fault::ALL, Fault::as_str, value)?,
-            "lies" => self.lies = set_of(Lie::ALL, Lie::as_str, value)?,
-            _ => return None,
-        }
-        Some(())
+    fn set(&mut self, word: &str) -> Option<()> {
+        let (name, value) = word.split_once('=')?;
+        let key = KEYS.iter().find(|key| key.name == name)?;
+        (key.read)(self, value)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tape::Choices;
+    use crate::{options::listing, tape::Choices};
 
     #[test]
     fn what_is_printed_is_read() {
@@ -260,10 +168,48 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_told() {
-        for word in ["clients", "clients=", "colour=red", "faults={gremlins}", "latency=5"] {
-            let told = word.parse::<Options>();
-            assert_eq!(told, Err(InvalidOption::Unknown { word: word.into() }));
+    fn the_line_is_printed_as_ever() {
+        let line = "clients=1 servers=1 variant=sotw streams=Aggregated types=4 names=2 profile=Grpc \
+                    data_errors=KeepCached read_gate=Notices latency=5ms jitter=0ns ties=DeliveriesFirst \
+                    clock_grain=0ns operations=0 order=ByRank transport=Streams verdicts=AtOnce views=1 \
+                    versions=Content features={} actions={} faults={} lies={}";
+        assert_eq!(Options::default().to_string(), line);
+    }
+
+    #[test]
+    fn what_is_no_option_is_told_with_what_is_one() {
+        for (word, known) in [
+            ("clients", "clients is a number"),
+            ("clients=", "clients is a number"),
+            ("colour=red", "the keys are clients, servers, variant, "),
+            ("latency=5", "latency is a time such as 300ms"),
+            ("variant=both", "variant is one of sotw, delta"),
+            ("faults={reset,gremlins}", "gremlins is none of starve, wake-for-nothing, reset, "),
+            ("lies=flip", "lies is written as {one,another}, of truncate, flip, "),
+        ] {
+            let told = word.parse::<Options>().unwrap_err().to_string();
+            let start = format!("{word:?} is no option of a run: {known}");
+            assert!(told.starts_with(&start), "{start}\n{told}");
+        }
+    }
+
+    #[test]
+    fn what_is_listed_is_read() {
+        let listing = listing();
+        for start in
+            ["latency=5ms               a time", "  reset                   A stream is reset;"]
+        {
+            assert!(listing.lines().any(|line| line.starts_with(start)), "{start}\n{listing}");
+        }
+        let mut key = "";
+        for line in listing.lines() {
+            let word = line.split_whitespace().next().unwrap();
+            if line.starts_with("  ") {
+                assert!(format!("{key}={{{word}}}").parse::<Options>().is_ok(), "{key} {word}");
+            } else {
+                assert_eq!(word.parse(), Ok(Options::default()), "{word}");
+                key = word.split_once('=').unwrap().0;
+            }
         }
     }
 }

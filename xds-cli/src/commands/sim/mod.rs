@@ -8,7 +8,8 @@ use std::{fs, path::Path};
 
 use clap::ColorChoice;
 use xds_sim::{
-    Config, Failure as Broken, Outcome, record_seed, record_tape, shrink, tape::Drift, trace::Trace,
+    Config, Failure as Broken, Outcome, options, record_seed, record_tape, shrink, tape::Drift,
+    trace::Trace,
 };
 
 use self::progress::Progress;
@@ -27,6 +28,7 @@ pub(crate) fn run(command: SimCommand, color: ColorChoice) -> Result<(), Failure
         SimCommand::Run(args) => many::run(args, color),
         SimCommand::Replay(args) => replay(args),
         SimCommand::Shrink(args) => shrink_one(args),
+        SimCommand::Options => output::print(&options::listing()),
     }
 }
 
