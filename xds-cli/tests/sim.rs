@@ -156,6 +156,15 @@ fn the_words_of_options_are_listed() {
     assert!(sim(&["run", "--help"]).stdout.contains("xds sim options"));
 }
 
+#[test]
+fn numbers_are_written_as_in_the_environment() {
+    let ended = sim(&["run", "--seeds", "0x2", "--seed", "0x5eed", "--unjudged"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("2 seeds from 24301: not judged\n"), "{}", ended.stdout);
+    let shown = |seed| sim(&["replay", "--seed", seed, "--ndjson"]).stdout;
+    assert_eq!(shown("24_301"), shown("0x5eed"));
+}
+
 /// A driver whose clock is so coarse that nothing is done in time breaks rules; what is told of it is all that is needed
 /// to have the run again.
 #[test]
@@ -194,7 +203,8 @@ fn what_is_no_run_is_wrong_usage() {
         (&["replay", "--tape", "!"], "this is no tape"),
         (&["replay", "--seed", "1", "--tape", "AQ"], "cannot be used with"),
         (&["replay", "--seed", "1", "--text", "--ndjson"], "cannot be used with"),
-        (&["run", "--seeds", "0"], "0 is not in"),
+        (&["run", "--seeds", "0"], "there has to be one at least"),
+        (&["run", "--seed", "seven"], "it is no number such as 7, 1_000 or 0x5eed"),
         (&["run", "--options", "colour=red"], "is no option of a run: the keys are clients, "),
         (&["run", "--options", "faults={gremlins}"], "gremlins is none of starve, "),
         (&["run", "--options", "servers=0"], "servers=0, and it has to be from 1 to 3"),

@@ -249,8 +249,9 @@ impl Config {
     }
 }
 
-/// A number as people write it.
-fn number_of(text: &str) -> Option<u64> {
+/// A number as people write it: `24301`, `24_301` or `0x5eed`.
+#[must_use]
+pub fn number_of(text: &str) -> Option<u64> {
     let text = text.trim().replace('_', "");
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

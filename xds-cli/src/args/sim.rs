@@ -5,6 +5,7 @@ use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 use clap::{Args, Subcommand};
 use xds_sim::{
     Config, Options, Tape,
+    check::number_of,
     options::{Actions, Faults, Lies},
 };
 
@@ -33,7 +34,7 @@ pub(crate) enum SimCommand {
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
     /// How many runs to make.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1_000", value_parser = parse_count)]
     pub(crate) seeds: u64,
 
     /// For how many minutes to make runs instead: as many as there is time for.
@@ -41,7 +42,7 @@ pub(crate) struct RunArgs {
     pub(crate) minutes: Option<Duration>,
 
     /// The seed of the first one; the others have the next ones.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_number)]
     pub(crate) seed: u64,
 
     /// Where to put the timeline of what broke a rule: with it go the events as NDJSON, the report and a test
@@ -131,7 +132,7 @@ impl Fixed {
 #[group(required = true, multiple = false)]
 pub(crate) struct Source {
     /// The run of this seed.
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = parse_number)]
     pub(crate) seed: Option<u64>,
 
     /// The run of this tape, as a report of a failure has it.
@@ -185,8 +186,8 @@ pub(crate) struct ShrinkArgs {
     pub(crate) fixed: Fixed,
 
     /// How many runs to make for it at most.
-    #[arg(long, value_name = "N", default_value_t = 2_000)]
-    pub(crate) tries: usize,
+    #[arg(long, value_name = "N", default_value = "2_000", value_parser = parse_number)]
+    pub(crate) tries: u64,
 
     /// Where to put the timeline, as for `xds sim run`.
     #[arg(long, value_name = "DIR")]
@@ -197,6 +198,16 @@ fn parse_minutes(text: &str) -> Result<Duration, String> {
     let minutes: f64 = text.parse().map_err(|_| format!("{text:?} is no number of minutes"))?;
     let time = Duration::try_from_secs_f64(minutes * 60.0).ok();
     time.filter(|time| !time.is_zero()).ok_or_else(|| "it has to be a time".into())
+}
+
+/// A number as `XDS_SIM_SEED` takes it.
+fn parse_number(text: &str) -> Result<u64, String> {
+    number_of(text).ok_or_else(|| "it is no number such as 7, 1_000 or 0x5eed".into())
+}
+
+fn parse_count(text: &str) -> Result<u64, String> {
+    let number = parse_number(text)?;
+    if number > 0 { Ok(number) } else { Err("there has to be one at least".into()) }
 }
 
 fn parse_options(text: &str) -> Result<Line, String> {

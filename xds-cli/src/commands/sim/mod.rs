@@ -57,7 +57,7 @@ fn replay(args: ReplayArgs) -> Result<(), Failure> {
 
 fn shrink_one(args: ShrinkArgs) -> Result<(), Failure> {
     let mut config = args.fixed.config(args.source.tape.is_some());
-    config.effort.tries = args.tries;
+    config.effort.tries = usize::try_from(args.tries).unwrap_or(usize::MAX);
     let (outcome, _) = record(&args.source, &config);
     let Some(broken) = outcome.violation else {
         let why = outcome.drift.map_or_else(|| "the run breaks no rule".into(), another_run);
