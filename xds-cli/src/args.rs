@@ -41,7 +41,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "Exit codes: 0 all went well (for watch and serve also: their time was over, \
                           whatever came), 1 it did not, 2 wrong usage, 3 the address cannot be \
-                          listened on or resolved.";
+                          listened on or resolved, 130 sim run was interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

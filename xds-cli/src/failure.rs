@@ -53,11 +53,17 @@ pub(crate) enum Failure {
     /// What happened has been told.
     #[error("{0}")]
     Simulated(String),
+    /// What was done by then has been told.
+    #[error("interrupted")]
+    Interrupted,
     #[error("cannot write {}: {why}", .file.display())]
     Artifact { file: PathBuf, why: io::Error },
     #[error("the demo failed: {0}")]
     Demo(#[from] DemoFailure),
 }
+
+/// The exit code of what was interrupted, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 impl Failure {
     /// Whether there is nothing to say: whoever read the output has gone, as `head` does.
@@ -69,6 +75,7 @@ impl Failure {
         match self {
             Self::Output(_) if self.is_silent() => ExitCode::SUCCESS,
             Self::Listen { .. } | Self::Address(_) | Self::Resolve { .. } => ExitCode::from(3),
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Server { why, .. } => why.exit_code(),
             Self::Bootstrap(_)
             | Self::ProxyBootstrap { .. }

@@ -196,6 +196,19 @@ fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
     assert_eq!((run.code, &*run.stderr), (Some(1), "xds: seed 0 breaks IL7"), "{}", run.stdout);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
+    let mut runs = support::Xds::spawn(&["sim", "run", "--minutes", "5", "--jobs", "2"]);
+    runs.wait_for_handler();
+    assert_eq!(runs.signal("INT").code(), Some(130), "{}", runs.stderr());
+    assert_eq!(runs.stderr(), "xds: interrupted");
+    let stdout = runs.stdout();
+    for part in [" from 0: no violation\n", " events in ", "\nsituations come to, "] {
+        assert!(stdout.contains(part), "{part}\n{stdout}");
+    }
+}
+
 #[test]
 fn what_is_no_run_is_wrong_usage() {
     for (args, part) in [

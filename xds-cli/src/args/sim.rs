@@ -21,7 +21,10 @@ pub(crate) enum SimCommand {
     /// Make many runs, until one breaks a rule.
     ///
     /// That one is made smaller and told with its last events and a test in Rust, and the exit code is 1.
-    /// It is 1 also if 8,000 runs or more never come to a situation that they should come to.
+    /// An interrupt ends it when the runs under way are over, tells what they came to, and the exit code is 130; the
+    /// next interrupt ends it at once.
+    ///
+    /// The exit code is 1 also if 8,000 runs or more never come to a situation that they should come to.
     Run(RunArgs),
     /// Make one run again and show what happens in it.
     Replay(ReplayArgs),

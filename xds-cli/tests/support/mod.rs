@@ -257,9 +257,33 @@ impl Xds {
     #[cfg(unix)]
     #[track_caller]
     pub(crate) fn signal(&mut self, name: &str) -> ExitStatus {
+        self.send_signal(name);
+        self.wait_end()
+    }
+
+    #[cfg(unix)]
+    #[track_caller]
+    pub(crate) fn send_signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
-        self.wait_end()
+    }
+
+    /// Waits until an interrupt no longer kills the process.
+    #[cfg(target_os = "linux")]
+    #[track_caller]
+    pub(crate) fn wait_for_handler(&self) {
+        const INTERRUPT: u64 = 1 << 1;
+        let file = format!("/proc/{}/status", self.child.id());
+        eventually("a handler of interrupts", || {
+            let status = fs::read_to_string(&file).map_err(|why| why.to_string())?;
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.unwrap_or_default().trim(), 16);
+            caught.is_ok_and(|it| it & INTERRUPT != 0).then_some(()).ok_or(status)
+        });
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub(crate) fn kill(&mut self) {

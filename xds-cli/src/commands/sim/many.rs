@@ -15,7 +15,7 @@ use std::{
 use clap::ColorChoice;
 use xds_sim::{Config, Failure as Broken, Situations, check::Judge, run_seed};
 
-use super::{grouped, grouped_count, progress::Progress, tell};
+use super::{grouped, grouped_count, interrupt::Interrupt, progress::Progress, tell};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
 
 /// What the runs came to so far.
@@ -38,9 +38,11 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     let jobs = args.jobs.or_else(|| thread::available_parallelism().ok());
     let seeds = if args.minutes.is_some() { u64::MAX } else { args.seeds };
     let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(seeds);
+    let interrupt = Interrupt::listen()?;
     let started = Instant::now();
-    let sum = make(&args, &config, seeds, jobs);
+    let sum = make(&args, &config, seeds, jobs, &interrupt);
     let took = started.elapsed();
+    interrupt.end_runs();
 
     if let Some(broken) = sum.broken {
         return tell(&broken, &config, args.html.as_deref());
@@ -57,6 +59,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
         output::print(&situations(&sum.situations, !is_fixed))?;
     }
     match () {
+        () if interrupt.is_asked() => Err(Failure::Interrupted),
         () if args.unjudged || is_fixed => Ok(()),
         () => demand_situations(&sum),
     }
@@ -78,7 +81,7 @@ fn demand_situations(sum: &Sum) -> Result<(), Failure> {
 
 /// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
 /// depend on how many jobs there are.
-fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64) -> Sum {
+fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Interrupt) -> Sum {
     let started = Instant::now();
     let sum = Mutex::new(Sum::default());
     let next = AtomicU64::new(0);
@@ -92,7 +95,7 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64) -> Sum {
                 let _is_done = is_done;
                 loop {
                     let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
-                    if is_over {
+                    if is_over || interrupt.is_asked() {
                         return;
                     }
                     let at = next.fetch_add(1, Ordering::Relaxed);

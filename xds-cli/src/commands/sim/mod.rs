@@ -1,6 +1,7 @@
 //! `xds sim`: clients and servers in virtual time.
 
 mod artifacts;
+mod interrupt;
 mod many;
 mod progress;
 
