@@ -196,6 +196,38 @@ fn a_run_that_breaks_a_rule_is_made_smaller_and_told() {
     assert_eq!((run.code, &*run.stderr), (Some(1), "xds: seed 0 breaks IL7"), "{}", run.stdout);
 }
 
+#[test]
+fn all_that_breaks_a_rule_is_told_if_it_is_asked_for() {
+    let directory = TempDir::new();
+    let folder = directory.join("found");
+    let ended =
+        sim(&[
+            &[
+                "run",
+                "--seeds",
+                "3",
+                "--jobs",
+                "2",
+                "--options",
+                "clock_grain=1000s",
+                "--keep-going",
+            ][..],
+            &["--html", folder.to_str().unwrap()],
+        ]
+        .concat());
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), "xds: 3 violations"), "{}", ended.stdout);
+    for seed in 0..3 {
+        for end in [".html", ".ndjson", ".txt", ".rs", "-whole.html"] {
+            let file = folder.join(format!("il7_seed_{seed}{end}"));
+            assert!(file.is_file(), "{file:?}\n{}", ended.stdout);
+        }
+    }
+    assert_eq!(ended.stdout.matches("\nVIOLATION IL7 at t=").count(), 3, "{}", ended.stdout);
+    assert!(ended.stdout.contains("3 seeds from 0: 3 violations\n"), "{}", ended.stdout);
+    let list = "\nviolations:\n  seed 0 breaks IL7\n  seed 1 breaks IL7\n  seed 2 breaks IL7";
+    assert!(ended.stdout.trim_end().ends_with(list), "{}", ended.stdout);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
@@ -207,6 +239,34 @@ fn an_interrupt_ends_the_runs_and_tells_what_they_came_to() {
     for part in [" from 0: no violation\n", " events in ", "\nsituations come to, "] {
         assert!(stdout.contains(part), "{part}\n{stdout}");
     }
+}
+
+/// A report that nobody reads is never written to its end.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_interrupt_ends_all_at_once() {
+    let directory = TempDir::new();
+    let pipe = directory.join("il7_seed_0.html");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    let folder = directory.path().to_str().unwrap();
+    let options = "clock_grain=1000s";
+    let mut runs = support::Xds::spawn(&[
+        "sim",
+        "run",
+        "--keep-going",
+        "--jobs",
+        "1",
+        "--options",
+        options,
+        "--html",
+        folder,
+    ]);
+    runs.wait_stdout("VIOLATION IL7");
+    runs.send_signal("INT");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(runs.is_running(), "it is still to be written: {}", runs.stdout());
+    assert_eq!(runs.signal("INT").code(), Some(130));
+    assert!(!runs.stdout().contains("violations"), "{}", runs.stdout());
 }
 
 #[test]

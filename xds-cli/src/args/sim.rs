@@ -53,6 +53,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) html: Option<PathBuf>,
 
+    /// Go on after a run that breaks a rule, and list all of them in the end.
+    ///
+    /// Of each the report is written as soon as it is there. The exit code is 1 if there is any.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+
     /// How many runs to make beside each other; without it as many as there are processors.
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,

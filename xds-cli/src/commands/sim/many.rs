@@ -6,7 +6,7 @@ use std::{
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
-        mpsc,
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::{Duration, Instant},
@@ -15,8 +15,11 @@ use std::{
 use clap::ColorChoice;
 use xds_sim::{Config, Failure as Broken, Situations, check::Judge, run_seed};
 
-use super::{grouped, grouped_count, interrupt::Interrupt, progress::Progress, tell};
+use super::{grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, tell};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
+
+/// How often is looked how far the runs are.
+const TICK: Duration = Duration::from_millis(100);
 
 /// What the runs came to so far.
 #[derive(Debug, Default)]
@@ -24,8 +27,10 @@ struct Sum {
     runs: u64,
     events: u64,
     situations: Situations,
-    /// What the failed run with the lowest seed broke.
-    broken: Option<Box<Broken>>,
+    /// The failed run with the lowest seed, if that is the end.
+    first: Option<Box<Broken>>,
+    /// Otherwise the seeds of all that failed, and what they broke.
+    broken: Vec<(u64, &'static str)>,
 }
 
 pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> {
@@ -40,29 +45,45 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     let jobs = jobs.map_or(1, |jobs| jobs.get() as u64).min(seeds);
     let interrupt = Interrupt::listen()?;
     let started = Instant::now();
-    let sum = make(&args, &config, seeds, jobs, &interrupt);
+    let mut sum = make(&args, &config, seeds, jobs, &interrupt);
     let took = started.elapsed();
     interrupt.end_runs();
 
-    if let Some(broken) = sum.broken {
+    if let Some(broken) = sum.first {
         return tell(&broken, &config, args.html.as_deref());
     }
     let style = Style::of(color, &io::stdout());
+    let violations = count(sum.broken.len() as u64, "violation");
     output::print(&format!(
         "{} from {}: {}",
         grouped_count(sum.runs, "seed"),
         args.seed,
-        if args.unjudged { style.quiet("not judged") } else { style.good("no violation") },
+        match sum.broken.is_empty() {
+            _ if args.unjudged => style.quiet("not judged"),
+            true => style.good("no violation"),
+            false => style.bad(&*violations),
+        },
     ))?;
     output::print(&speed(sum.events, took, jobs))?;
     if !args.unjudged {
         output::print(&situations(&sum.situations, !is_fixed))?;
+    }
+    if !sum.broken.is_empty() {
+        sum.broken.sort_unstable();
+        output::print(&list(&sum.broken))?;
+        return Err(Failure::Simulated(violations));
     }
     match () {
         () if interrupt.is_asked() => Err(Failure::Interrupted),
         () if args.unjudged || is_fixed => Ok(()),
         () => demand_situations(&sum),
     }
+}
+
+fn list(broken: &[(u64, &str)]) -> String {
+    let lines: Vec<_> =
+        broken.iter().map(|(seed, rule)| format!("\n  seed {seed} breaks {rule}")).collect();
+    format!("violations:{}", lines.concat())
 }
 
 /// Enough runs have to come to everything.
@@ -80,19 +101,19 @@ fn demand_situations(sum: &Sum) -> Result<(), Failure> {
 }
 
 /// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
-/// depend on how many jobs there are.
+/// depend on how many jobs there are; or all others, and each is reported as it comes.
 fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Interrupt) -> Sum {
     let started = Instant::now();
     let sum = Mutex::new(Sum::default());
     let next = AtomicU64::new(0);
     let lowest = AtomicU64::new(seeds);
-    let (is_done, wait) = mpsc::channel::<()>();
+    // Whoever fails while another report is written waits for it.
+    let (found, reports) = mpsc::sync_channel::<Box<Broken>>(1);
     thread::scope(|scope| {
         for _ in 0..jobs {
-            let is_done = is_done.clone();
+            let found = found.clone();
             let (sum, next, lowest) = (&sum, &next, &lowest);
             scope.spawn(move || {
-                let _is_done = is_done;
                 loop {
                     let is_over = args.minutes.is_some_and(|time| started.elapsed() >= time);
                     if is_over || interrupt.is_asked() {
@@ -102,38 +123,61 @@ fn make(args: &RunArgs, config: &Config, seeds: u64, jobs: u64, interrupt: &Inte
                     if at >= lowest.load(Ordering::Relaxed) {
                         return;
                     }
-                    let outcome = run_seed(args.seed.wrapping_add(at), config);
+                    let seed = args.seed.wrapping_add(at);
+                    let outcome = run_seed(seed, config);
                     let Ok(mut sum) = sum.lock() else { return };
                     sum.runs += 1;
                     sum.events += outcome.events;
                     sum.situations.add(&outcome.situations);
-                    if let Some(broken) = outcome.violation
-                        && lowest.fetch_min(at, Ordering::Relaxed) > at
-                    {
-                        sum.broken = Some(Box::new(broken));
+                    let Some(broken) = outcome.violation.map(Box::new) else { continue };
+                    if args.keep_going {
+                        sum.broken.push((seed, broken.violation.invariant));
+                        drop(sum);
+                        let _ = found.send(broken);
+                    } else if lowest.fetch_min(at, Ordering::Relaxed) > at {
+                        sum.first = Some(broken);
                     }
                 }
             });
         }
-        drop(is_done);
+        drop(found);
         let mut progress = Progress::new();
-        while wait.recv_timeout(Duration::from_millis(100)) == Err(mpsc::RecvTimeoutError::Timeout)
-        {
-            let Ok(sum) = sum.lock() else { break };
-            progress.show(|| {
-                let how_far = match args.minutes {
-                    None => format!("{} of {} seeds", grouped(sum.runs), grouped(seeds)),
-                    Some(time) => {
-                        let left = time.saturating_sub(started.elapsed()).as_secs();
-                        format!("{}, {left} s left", grouped_count(sum.runs, "seed"))
+        loop {
+            match reports.recv_timeout(TICK) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let Ok(sum) = sum.lock() else { break };
+                    progress.show(|| how_far(&sum, args, started.elapsed(), jobs));
+                }
+                Ok(broken) => {
+                    progress.clear();
+                    // A full disk is no reason not to look for more.
+                    if let Err(why) = report(&broken, config, args.html.as_deref())
+                        && !why.is_silent()
+                    {
+                        output::complain(&format!("xds: {why}"));
                     }
-                };
-                format!("{how_far}, {}", speed(sum.events, started.elapsed(), jobs))
-            });
+                }
+            }
         }
         progress.clear();
     });
     sum.into_inner().unwrap_or_default()
+}
+
+fn how_far(sum: &Sum, args: &RunArgs, took: Duration, jobs: u64) -> String {
+    let how_far = match args.minutes {
+        None => format!("{} of {} seeds", grouped(sum.runs), grouped(args.seeds)),
+        Some(time) => {
+            let left = time.saturating_sub(took).as_secs();
+            format!("{}, {left} s left", grouped_count(sum.runs, "seed"))
+        }
+    };
+    let broken = match sum.broken.len() as u64 {
+        0 => String::new(),
+        violations => format!(", {}", count(violations, "violation")),
+    };
+    format!("{how_far}{broken}, {}", speed(sum.events, took, jobs))
 }
 
 /// An event is one delivery or one timer.

@@ -86,8 +86,14 @@ fn record(source: &Source, config: &Config) -> (Outcome, Trace) {
     }
 }
 
-/// Makes a failed run smaller and tells all there is to know of it.
+/// Tells all there is to know of a failed run, and fails.
 fn tell(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
+    report(broken, config, folder)?;
+    Err(told(broken))
+}
+
+/// Makes a failed run smaller and tells all there is to know of it.
+fn report(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let mut tries = 0;
     let mut smallest = shrink(broken, config, &mut |now| {
@@ -108,7 +114,7 @@ fn tell(broken: &Broken, config: &Config, folder: Option<&Path>) -> Result<(), F
         }
         None => output::print(&format!("as a test:\n\n{}", smallest.to_test()))?,
     }
-    Err(told(broken))
+    Ok(())
 }
 
 fn told(broken: &Broken) -> Failure {
