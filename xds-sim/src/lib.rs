@@ -48,6 +48,8 @@
 //!
 //! [`check`](check()) takes `XDS_SIM_SEED`, `XDS_SIM_RUNS` and `XDS_SIM_TAPE` from the environment.
 //!
+//! `docs/SIMULATION.md` in the repository tells how to make runs from the command line, read a failure and have it again.
+//!
 //! [`script`] runs protocol scenarios written as text, whose printed answers are the expectation, on a
 //! [`Pair`](script::pair::Pair): one client, one server and the link between them.
 
