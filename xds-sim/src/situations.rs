@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::effects::Effects;
+use crate::effects::{Effects, Kind};
 
 /// A situation that is rare enough to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -399,6 +399,11 @@ impl Situations {
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects
+    }
+
+    /// Counts one more effect.
+    pub fn note_effect(&mut self, kind: Kind) {
+        self.effects.note(kind);
     }
 
     /// Adds situations of the user's own.

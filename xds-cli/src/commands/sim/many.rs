@@ -1,7 +1,7 @@
 //! `xds sim run`: many runs, beside each other.
 
 use std::{
-    fmt::Write as _,
+    fmt::{Display, Write as _},
     io, mem,
     sync::{
         Mutex,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::ColorChoice;
-use xds_sim::{Config, Failure as Broken, Situations, check::Judge, run_seed};
+use xds_sim::{Config, Effects, Failure as Broken, Situations, check::Judge, run_seed};
 
 use super::{grouped, grouped_count, interrupt::Interrupt, progress::Progress, report, tell};
 use crate::{args::sim::RunArgs, failure::Failure, output, style::Style, text::count};
@@ -67,6 +67,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     output::print(&speed(sum.events, took, jobs))?;
     if !args.unjudged {
         output::print(&situations(&sum.situations, !is_fixed))?;
+        output::print(&effects(sum.situations.effects(), !is_fixed))?;
     }
     if !sum.broken.is_empty() {
         sum.broken.sort_unstable();
@@ -76,7 +77,7 @@ pub(super) fn run(mut args: RunArgs, color: ColorChoice) -> Result<(), Failure> 
     match () {
         () if interrupt.is_asked() => Err(Failure::Interrupted),
         () if args.unjudged || is_fixed => Ok(()),
-        () => demand_situations(&sum),
+        () => demand_everything(&sum),
     }
 }
 
@@ -86,18 +87,31 @@ fn list(broken: &[(u64, &str)]) -> String {
     format!("violations:{}", lines.concat())
 }
 
-/// Enough runs have to come to everything.
-fn demand_situations(sum: &Sum) -> Result<(), Failure> {
-    let missing: Vec<_> = sum.situations.missing().map(|it| format!("{:?}", it.as_str())).collect();
-    if sum.runs < Situations::ENOUGH_RUNS || missing.is_empty() {
+/// Enough runs have to come to everything, and all that can go wrong has to take effect in them.
+fn demand_everything(sum: &Sum) -> Result<(), Failure> {
+    if sum.runs < Situations::ENOUGH_RUNS {
         return Ok(());
     }
-    Err(Failure::Simulated(format!(
-        "{} never came to {}: {}",
-        grouped_count(sum.runs, "run"),
-        count(missing.len() as u64, "situation"),
-        missing.join(", ")
-    )))
+    let missing = sum.situations.missing().map(|it| format!("{:?}", it.as_str()));
+    let idle = sum.situations.effects().missing().map(|it| it.to_string());
+    let demands = [
+        lacking("never came to", "situation", missing.collect()),
+        lacking("never saw", "effect", idle.collect()),
+    ];
+    let lacking: Vec<_> = demands.into_iter().flatten().collect();
+    match lacking.is_empty() {
+        true => Ok(()),
+        false => {
+            let runs = grouped_count(sum.runs, "run");
+            Err(Failure::Simulated(format!("{runs} {}", lacking.join(" and "))))
+        }
+    }
+}
+
+/// What runs should have had and have not, if there is anything.
+fn lacking(what: &str, sort: &str, names: Vec<String>) -> Option<String> {
+    let sort = count(names.len() as u64, sort);
+    (!names.is_empty()).then(|| format!("{what} {sort}: {}", names.join(", ")))
 }
 
 /// Makes the runs. After one that fails those of lower seeds are still made, so that the outcome does not
@@ -193,52 +207,71 @@ fn speed(events: u64, took: Duration, jobs: u64) -> String {
 }
 
 fn situations(situations: &Situations, are_demanded: bool) -> String {
-    let all = situations.iter().count();
-    let missing = situations.missing().count();
+    table("situations come to", situations.iter(), are_demanded)
+}
+
+fn effects(effects: &Effects, are_demanded: bool) -> String {
+    table("what took effect", effects.iter(), are_demanded)
+}
+
+/// How often there was each.
+fn table(
+    title: &str,
+    rows: impl Iterator<Item = (impl Display, u64)>,
+    are_demanded: bool,
+) -> String {
+    let rows: Vec<_> = rows.collect();
+    let missing = rows.iter().filter(|(_, hits)| *hits == 0).count();
     let demand = match missing > 0 && are_demanded {
         true => format!(" ({} have to come to all)", grouped_count(Situations::ENOUGH_RUNS, "run")),
         false => String::new(),
     };
-    let mut text = format!("situations come to, {} of {all}{demand}:", all - missing);
-    for (situation, hits) in situations.iter() {
+    let mut text = format!("{title}, {} of {}{demand}:", rows.len() - missing, rows.len());
+    for (row, hits) in rows {
+        let hits = if hits == 0 { "never".into() } else { grouped(hits) };
         // Writing to a string cannot fail.
-        let _ = match hits {
-            0 => write!(text, "\n  {:>12}  {situation}", "never"),
-            hits => write!(text, "\n  {:>12}  {situation}", grouped(hits)),
-        };
+        let _ = write!(text, "\n  {hits:>12}  {row}");
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use xds_sim::Situation;
+    use xds_sim::{Situation, effects::Kind, options::Fault};
 
     use super::*;
 
     /// So many runs that come to everything but this.
-    fn runs_without(runs: u64, missing: &[Situation]) -> Sum {
+    fn runs_without(runs: u64, missing: &[Situation], idle: &[Kind]) -> Sum {
         let mut sum = Sum { runs, ..Sum::default() };
         for situation in Situation::ALL.into_iter().filter(|it| !missing.contains(it)) {
             sum.situations.note(situation);
+        }
+        for kind in Kind::all().filter(|it| !idle.contains(it)) {
+            sum.situations.note_effect(kind);
         }
         sum
     }
 
     #[test]
     fn rare_situations_are_demanded_of_many_runs_only() {
-        let told = |runs, missing: &[Situation]| {
-            let demanded = demand_situations(&runs_without(runs, missing));
+        let told = |runs, missing: &[Situation], idle: &[Kind]| {
+            let demanded = demand_everything(&runs_without(runs, missing, idle));
             demanded.err().map(|failure| failure.to_string())
         };
         let few = Situations::ENOUGH_RUNS - 1;
-        assert_eq!(told(few, &Situation::ALL), None);
-        assert_eq!(told(few + 1, &[]), None);
+        let all: Vec<Kind> = Kind::all().collect();
+        assert_eq!(told(few, &Situation::ALL, &all), None);
+        assert_eq!(told(few + 1, &[], &[]), None);
         assert_eq!(
-            told(few + 1, &[Situation::IdleClose]).as_deref(),
+            told(few + 1, &[Situation::IdleClose], &[]).as_deref(),
             Some("8,000 runs never came to 1 situation: \"idle stream closed\"")
         );
-        let two = told(few + 1, &[Situation::IdleClose, Situation::StaleNonce]).unwrap();
+        let two = told(few + 1, &[Situation::IdleClose, Situation::StaleNonce], &[]).unwrap();
         assert!(two.starts_with("8,000 runs never came to 2 situations: "), "{two}");
+        assert_eq!(
+            told(few + 1, &[], &[Fault::Reset.into(), Fault::End.into()]).as_deref(),
+            Some("8,000 runs never saw 2 effects: fault reset, fault end")
+        );
     }
 }
