@@ -160,7 +160,7 @@ pub enum Situation {
     PrivilegedRejected,
     /// Several streams of a client to a server are reset at one instant, as they share a connection.
     SeveralReset,
-    /// A client that is cut off from its first server turns to the next one, while another client is at the first.
+    /// A client that is cut off from its first server, and from no other, comes to the next one.
     ServedAcrossPartition,
     /// A server ends open streams as the credentials of their clients are valid no longer.
     CredentialExpired,

@@ -8,7 +8,10 @@ use crate::{
     Kind, Situation, Toy,
     options::{Action, Fault, Order, ProfileName, Transport, Verdicts},
     storm::lie,
-    world::{BadAnswer, Beside, FileState, LinkId, Party, Reach, World, alias_of, message::Text},
+    world::{
+        BadAnswer, Beside, FileState, KEEPALIVE, LinkId, Party, Reach, World, alias_of,
+        message::Text,
+    },
 };
 
 /// What is done.
@@ -286,6 +289,8 @@ impl Operation {
             }
             Fault::Partition => {
                 let reach = [Reach::Refused, Reach::Hanging][(self.nth / 8) as usize % 2];
+                // What is open is given up meanwhile, and there is time to turn.
+                let lasting = lasting + KEEPALIVE;
                 world.cut_off_from(self.client as usize, server, reach, lasting);
             }
             Fault::Reset
