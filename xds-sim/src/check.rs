@@ -196,6 +196,19 @@ impl Config {
         self
     }
 
+    /// The same for runs of this scenario.
+    pub(crate) fn of_scenario(
+        &self,
+        scenario: impl Fn(&mut World) + Send + Sync + 'static,
+    ) -> Self {
+        let scenario_type = type_of(&scenario);
+        assert!(
+            [scenario_type, type_of(&storm)].contains(&self.scenario_type),
+            "the configuration has a scenario of its own, and another one is given: Config::default() has none to lose"
+        );
+        Self { scenario_type, scenario: Arc::new(scenario), ..self.clone() }
+    }
+
     /// What it takes to have one of the runs again.
     pub(crate) fn remake(&self) -> Remake {
         let is_own = self.scenario_type != type_of(&storm)
@@ -404,12 +417,7 @@ pub(crate) fn breaks(tape: &Tape, invariant: &str, config: &Config) -> Option<(T
 /// that breaks it. If the configuration was [made for another scenario](Config::new), or the environment says what is
 /// no number, no tape, or a tape of [another run](Outcome::drift).
 pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'static) -> Report {
-    let scenario_type = type_of(&scenario);
-    assert!(
-        [scenario_type, type_of(&storm)].contains(&config.scenario_type),
-        "the configuration has a scenario of its own, and another one is given: Config::default() has none to lose"
-    );
-    let config = Config { scenario_type, scenario: Arc::new(scenario), ..config.clone() };
+    let config = config.of_scenario(scenario);
     let runs = config.runs;
     let config = config.with_environment();
     let mut report = Report::default();
@@ -437,7 +445,7 @@ pub fn check(config: &Config, scenario: impl Fn(&mut World) + Send + Sync + 'sta
 }
 
 impl Report {
-    fn add(&mut self, outcome: Outcome, config: &Config) {
+    pub(crate) fn add(&mut self, outcome: Outcome, config: &Config) {
         if let Some(failure) = outcome.violation {
             let mut tries = 0;
             let smallest = shrink(&failure, config, &mut |progress| tries = progress.tries);

@@ -57,6 +57,7 @@
 
 pub mod check;
 pub mod effects;
+mod exhaust;
 pub mod options;
 pub mod oracle;
 mod run;
@@ -76,6 +77,7 @@ pub use check::{
     Config, Failure, Outcome, Report, check, record_seed, record_tape, replay, run_seed,
 };
 pub use effects::{Effects, Kind};
+pub use exhaust::exhaust;
 pub use options::Options;
 pub use shrink::shrink;
 pub use situations::{Situation, Situations};

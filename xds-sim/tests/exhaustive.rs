@@ -1,0 +1,63 @@
+//! Every course of a few events between a client and a server, none left out, judged by all oracles.
+
+use std::time::Duration;
+
+use xds_sim::{
+    Config, Options, World, exhaust,
+    options::{Action, Fault, Faults, Variant},
+    storm::settle,
+};
+
+/// How many things come to pass.
+const STEPS: u32 = 4;
+
+/// How many there are to choose from, each time.
+const KINDS: u32 = 10;
+
+/// One of them. The first three let time pass: nothing, until the next message has arrived, and until a name that was
+/// not answered is taken not to exist.
+fn step(world: &mut World, which: u32) {
+    let latency = world.options().latency;
+    match which {
+        0 => {}
+        1 => world.advance(latency),
+        2 => world.advance(Duration::from_secs(16)),
+        3 => drop(world.watch(0, 0, Some("r0"))),
+        4 => drop(world.watch(0, 0, None)),
+        5 => {
+            let watch = world.watches(0).next().map(|(watch, _)| watch);
+            watch.into_iter().for_each(|watch| world.unwatch(0, watch));
+        }
+        6 => world.set_anew(0, "r0", "good"),
+        7 => world.set_anew(0, "r0", "bad"),
+        8 => world.delete(0, "r0"),
+        _ => world.open_links().into_iter().for_each(|link| world.reset(link, 14)),
+    }
+}
+
+#[test]
+fn no_course_of_a_few_events_breaks_a_rule() {
+    for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
+        let mut options = Options::default();
+        (options.variant, options.types, options.names) = (variant, 1, 1);
+        options.actions = [Action::WatchAll, Action::Unwatch, Action::Delete, Action::SetBad]
+            .into_iter()
+            .collect();
+        options.faults = Faults::NONE.with(Fault::Reset);
+        let all = u64::from(KINDS).pow(STEPS);
+        let config = Config::default().with_fixed_options(options).with_runs(all);
+        // Something is watched and there, or all of it is yet to come.
+        let report = exhaust(&config, "step", |world: &mut World| {
+            world.watch(0, 0, Some("r0"));
+            world.set(0, "r0", "good");
+            world.advance(Duration::from_millis(100));
+            for _ in 0..STEPS {
+                let which = world.choices().below("step", KINDS);
+                step(world, which);
+            }
+            settle(world);
+        });
+        assert_eq!(report.runs, all);
+        println!("{variant:?}: {all} runs, {} events", report.events);
+    }
+}
