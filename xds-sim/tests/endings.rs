@@ -76,9 +76,9 @@ fn an_update_that_never_reaches_a_proxy_is_found() {
         });
         let config = config.with_control_plane(|_| Box::<Forgetful>::default());
         let failure = run_seed(0, &config).violation.expect("an update is lost");
-        assert_eq!(failure.violation.invariant, "IL1", "{}", failure.violation.what);
+        assert_eq!(failure.violation.invariant, "IS8", "{}", failure.violation.what);
     }
-    println!("covers: IL1");
+    println!("covers: IS8");
 }
 
 /// Takes down which watches have ended.

@@ -54,7 +54,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::TimerOutlivesReportedError,
         what: "a reported error does not end the does-not-exist timer",
         shipped: "grpc-java #8657, for an error of the client's own",
-        limit: 100,
+        limit: 500,
     },
     Exhibit {
         bug: Bug::WholeResponseRejected,
