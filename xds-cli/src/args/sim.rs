@@ -24,7 +24,8 @@ pub(crate) enum SimCommand {
     /// An interrupt ends it when the runs under way are over, tells what they came to, and the exit code is 130; the
     /// next interrupt ends it at once.
     ///
-    /// The exit code is 1 also if 8,000 runs or more never come to a situation that they should come to.
+    /// The exit code is 1 also if 8,000 runs or more never come to a situation that they should come to, or if something
+    /// that can go wrong takes effect in none of them.
     Run(RunArgs),
     /// Make one run again and show what happens in it.
     Replay(ReplayArgs),
