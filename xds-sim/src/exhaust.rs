@@ -86,7 +86,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "there are more than 3 runs")]
     fn more_runs_than_are_allowed_are_not_left_out_in_silence() {
-        let ask = |world: &mut World| drop(world.choices().below("step", 4));
+        let ask = |world: &mut World| {
+            let _ = world.choices().below("step", 4);
+        };
         let _ = exhaust(&Config::default().with_runs(3), "step", ask);
     }
 

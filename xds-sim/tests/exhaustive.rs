@@ -22,8 +22,12 @@ fn step(world: &mut World, which: u32) {
         0 => {}
         1 => world.advance(latency),
         2 => world.advance(Duration::from_secs(16)),
-        3 => drop(world.watch(0, 0, Some("r0"))),
-        4 => drop(world.watch(0, 0, None)),
+        3 => {
+            let _ = world.watch(0, 0, Some("r0"));
+        }
+        4 => {
+            let _ = world.watch(0, 0, None);
+        }
         5 => {
             let watch = world.watches(0).next().map(|(watch, _)| watch);
             watch.into_iter().for_each(|watch| world.unwatch(0, watch));
