@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 75] = [
+const MENDED: [(&str, &str, &str); 76] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -384,6 +384,11 @@ const MENDED: [(&str, &str, &str); 75] = [
         "a name that a client drops while a glob stands for it is answered, though it sees another view before that (IS14)",
         "servers=3 variant=delta latency=0ns jitter=2s ties=TimersFirst operations=120 order=OnlyAfterAcks verdicts=Soon views=2 versions=Counted actions={unwatch,set-bad,slow-watcher,move,watch-glob,watch-many} faults={starve,end,half-open,block-requests,block-responses,lag,hang-up,stale-answer,bad-file,late-timers,clock-jump,clog,other-replica}",
         "AAEAAAAAAAAAAQAAAAAAAAEACQADAAABAAQAAAAAAQABAAMBAAEACAADAAABAAQAAAAAAQAEAAAAAwEABw",
+    ),
+    (
+        "who used a part of what it rejected does not state over polls to hold the version before it (IC7, IL1)",
+        "streams=PerType types=1 names=4 operations=20 transport=Polls actions={unwatch,set-bad,storm,slow-watcher,watch-when-told} faults={starve,wake-for-nothing,reset,end,hang,block-requests,restart-client,slow,hang-up,go-away,late-timers,other-replica}",
+        "AAEAAQAAAAAAAQAAAAAAAAEAAAAAAQABAAUAAAEAAQASAAAAAAEABgAAAAABBxQAAAEAAQYNAAADAAEH",
     ),
 ];
 

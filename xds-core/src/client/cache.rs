@@ -47,6 +47,8 @@ pub(crate) struct Cache {
     ours: usize,
     /// How long the resources in use are together.
     bytes: usize,
+    /// Counts resources whose use has ended.
+    drops: u64,
     /// Deleted entries that some cursor has yet to pass, oldest first.
     tombstones: VecDeque<(u64, Key)>,
     /// The globs that are asked for, which keep their members in an order of their own.
@@ -76,6 +78,7 @@ impl Cache {
             entries: 0,
             ours: 0,
             bytes: 0,
+            drops: 0,
             tombstones: VecDeque::new(),
             globs: Globs::new(seed),
             expiries: BTreeSet::new(),
@@ -97,6 +100,11 @@ impl Cache {
     /// How long the resources in use are together.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// How many resources have been in use and are not any more, replaced ones included.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops
     }
 
     /// How many entries the response under judgement has had so far.
@@ -258,6 +266,7 @@ impl Cache {
         }
         self.versions.release(version, 1);
         let Some(bytes) = bytes else { return };
+        self.drops += 1;
         self.bytes = self.bytes.saturating_sub(bytes.len());
         if self.frames.leave(frame, bytes.len()) {
             self.abandon(frame);

@@ -33,6 +33,8 @@ pub(super) enum Outcome {
     Accepted,
     /// Something was wrong, and of the rest something was valid and wanted, changed or not.
     UsedInPart(Arc<str>),
+    /// Nothing was used, and by policy the use of something was ended.
+    EndedUse(Arc<str>),
     Rejected(Arc<str>),
 }
 
@@ -51,17 +53,19 @@ impl Client {
     ) {
         let Some((channel, server)) = self.upstreams.channel_and_server(id) else { return };
         let Some(held) = server.held.get_mut(type_index) else { return };
-        let states_newest = match &outcome {
-            Outcome::Accepted => true,
-            Outcome::UsedInPart(_) => self.config.profile.nack_version == NackVersion::Newest,
-            Outcome::Rejected(_) => false,
+        let (states_newest, has_changed) = match &outcome {
+            Outcome::Accepted => (true, true),
+            Outcome::UsedInPart(_) => {
+                (self.config.profile.nack_version == NackVersion::Newest, true)
+            }
+            Outcome::EndedUse(_) => (false, true),
+            Outcome::Rejected(_) => (false, false),
         };
-        held.is_mixed = match &outcome {
-            Outcome::Accepted => false,
-            Outcome::UsedInPart(_) => !states_newest,
-            // By policy it may have ended the use of what was accepted.
-            Outcome::Rejected(_) => true,
-        };
+        held.is_mixed = !states_newest;
+        if has_changed && !states_newest && channel.polls().is_some() {
+            // A server that is back at that version would take it to say that there is nothing new.
+            held.version = Version::default();
+        }
         if states_newest {
             held.version = version.clone();
             held.is_of_everything =
@@ -81,7 +85,9 @@ impl Client {
                 server.tally.accepted(type_index, now);
                 None
             }
-            Outcome::UsedInPart(message) | Outcome::Rejected(message) => {
+            Outcome::UsedInPart(message)
+            | Outcome::EndedUse(message)
+            | Outcome::Rejected(message) => {
                 self.stats.nacks += 1;
                 server.tally.rejected(type_index);
                 if zoo::is(Bug::VersionOfRejected) {
@@ -162,8 +168,10 @@ impl Client {
         let says_too_much = || {
             let begins_with_wildcard =
                 known.interest.wants_wildcard_in(server.serves.of(type_index));
-            let is_of_something_else = held.is_mixed || !held.is_of_everything;
-            held.is_outdated || (begins_with_wildcard && is_of_something_else)
+            let goes_by_version = begins_with_wildcard || channel.polls().is_some();
+            held.is_outdated
+                || (goes_by_version && held.is_mixed)
+                || (begins_with_wildcard && !held.is_of_everything)
         };
         let machine = channel.machine(type_index)?;
         let is_unknown = |slot: Slot| {

@@ -123,6 +123,7 @@ impl Client {
         let accepted =
             server.held.get(type_index).map(|held| held.version.clone()).unwrap_or_default();
         let stats_before = self.stats;
+        let drops_before = known.cache.drops();
         let mut moved = Vec::new();
         let judge = Judge {
             resource_type: &*known.resource_type,
@@ -150,6 +151,7 @@ impl Client {
             AnyResponse::Delta(response) => judge.judge_delta(response, frame),
         };
         let has_overruled = known.cache.take_overruled();
+        let has_ended_use = known.cache.drops() > drops_before;
         server.tally.judged(type_index, stats_before, self.stats);
         self.note_moved(type_index, &moved);
         if let Some(channel) = self.upstreams.channel_mut(id) {
@@ -165,6 +167,7 @@ impl Client {
         let outcome = match verdict {
             None => Outcome::Accepted,
             Some(message) if is_used => Outcome::UsedInPart(message),
+            Some(message) if has_ended_use => Outcome::EndedUse(message),
             Some(message) => Outcome::Rejected(message),
         };
         self.queue_answer(id, type_index, response.version().into(), nonce, outcome, now);

@@ -81,8 +81,9 @@ pub(crate) struct HeldState {
     /// version.
     pub(crate) is_outdated: bool,
     /// Whether a response was rejected since: something of it may be in use, or the use of something have
-    /// ended, and the server may by now have again what the version stands for. Of a stream that begins with a wildcard it would take the version to say
-    /// that all of that is held, and send nothing (M41, IL1).
+    /// ended, and there are errors beside what is in use. The server may by now have again what the version
+    /// stands for. Who polls, or begins a stream with a wildcard, would by the version say that all of that
+    /// is held, and be sent nothing (M41, IL1).
     pub(crate) is_mixed: bool,
     /// Whether it was accepted as that of everything. Of a stream that begins with a wildcard a server may
     /// take the version to say so and send nothing (B06, M41), so that otherwise none is stated there.

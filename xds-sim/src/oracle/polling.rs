@@ -7,9 +7,11 @@ use xds_core::types;
 
 use super::{Event, Fold, Oracle, Report, Rule, client_talk::Wanted};
 use crate::{
+    Toy,
+    options::{ProfileName, Verdicts},
     trace::Phase,
     world::{
-        LinkId, Party, World,
+        LinkId, Party, World, is_alias,
         message::{Names, Request, Response, Text},
     },
 };
@@ -34,6 +36,10 @@ const NO_FLAPPING: Rule = Rule::new(
 const OWN_VERSION: Rule = Rule::new(
     "IC7",
     "who polls states the version that it accepted last from the same server, unless it let go of something since",
+);
+const IN_PART: Rule = Rule::new(
+    "IC7",
+    "who uses a part of what it rejects states no version until it has accepted one, as it holds none whole",
 );
 const NO_NEWS: Rule =
     Rule::new("IL2", "once there is nothing new, who polls is answered nothing any more");
@@ -64,21 +70,60 @@ type Place = (usize, usize, usize);
 struct Accepted {
     /// The version that was accepted last.
     version: Text,
-    /// Those that were read since, and whether all that was watched then had been asked for: only the next request
-    /// says whether they were accepted.
-    unsaid: Vec<(Text, bool)>,
+    /// Those that were read since: only the next request says whether they were accepted.
+    unsaid: Vec<Read>,
     /// Whether all that is watched has been asked for.
     is_asked: bool,
     /// Whether the client may have let go of something of that version, or have put what another server has in
     /// its place, and then states none (RJ-01, FB-08).
     has_let_go: bool,
+    /// Whether it is sure that a part of what was rejected since was used.
+    is_mixed: bool,
+}
+
+#[derive(Debug)]
+struct Read {
+    version: Text,
+    /// Whether all that was watched then had been asked for.
+    is_whole: bool,
+    has_good: HasGood,
+}
+
+/// Whether something of a response is used though the response is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HasGood {
+    No,
+    Maybe,
+    Surely,
+}
+
+impl HasGood {
+    fn of(response: &Response, link: LinkId, kind: usize, world: &World) -> Self {
+        let (it, options) = (world.link(link), world.options());
+        let mut good = response.resources.iter().filter(|item| {
+            item.bytes.as_ref().is_some_and(|bytes| !Toy::is_invalid(bytes, options))
+        });
+        let uses = good.clone().any(|item| {
+            let is_asked = it.asked(kind).is_some_and(|fold| fold.covers(&item.name));
+            let is_watched = world.watched(it.client, kind).covers(&item.name);
+            is_asked && is_watched && world.serves(it.server, &item.name) && !is_alias(&item.name)
+        });
+        let is_told_at_once =
+            options.verdicts == Verdicts::AtOnce && options.lies.iter().next().is_none();
+        match uses && is_told_at_once && options.profile == ProfileName::Grpc {
+            true => Self::Surely,
+            // What is rejected may also end the use of something.
+            false if good.next().is_some() || options.drops_cached() => Self::Maybe,
+            false => Self::No,
+        }
+    }
 }
 
 impl Accepted {
     /// Of what came so far, not all may be in use any more.
     fn let_go(&mut self) {
         self.has_let_go = true;
-        self.unsaid.iter_mut().for_each(|(_, is_whole)| *is_whole = false);
+        self.unsaid.iter_mut().for_each(|read| read.is_whole = false);
     }
 
     /// Takes a request. False if it states another version than it may.
@@ -87,9 +132,11 @@ impl Accepted {
             return self.states(request);
         }
         // The one that is rejected is not among them.
-        self.unsaid.pop();
+        let has_good = self.unsaid.pop().map_or(HasGood::No, |rejected| rejected.has_good);
+        self.has_let_go |= has_good != HasGood::No;
         let is_right = self.states(request);
         self.unsaid.clear();
+        self.is_mixed |= has_good == HasGood::Surely;
         // What was rejected may have ended the use of what was accepted before.
         self.has_let_go = true;
         is_right
@@ -100,10 +147,11 @@ impl Accepted {
             return self.has_let_go || self.version.is_empty() || !self.unsaid.is_empty();
         }
         let mut unsaid = self.unsaid.iter();
-        if let Some(at) = unsaid.position(|(version, _)| *version == request.version) {
-            let is_whole = self.unsaid.drain(..=at).next_back().is_some_and(|(_, whole)| whole);
+        if let Some(at) = unsaid.position(|read| read.version == request.version) {
+            let is_whole = self.unsaid.drain(..=at).next_back().is_some_and(|read| read.is_whole);
             self.version = request.version.clone();
             self.has_let_go &= !is_whole;
+            self.is_mixed = false;
         }
         request.version == self.version
     }
@@ -152,6 +200,9 @@ impl Polling {
         report.ensure(accepted.take(request), OWN_VERSION, || {
             format!("{:?} after {accepted:?}", request.version)
         });
+        report.ensure(request.version.is_empty() || !accepted.is_mixed, IN_PART, || {
+            format!("{:?} after {accepted:?}", request.version)
+        });
         accepted.is_asked = true;
         let is_rejection = request.error.is_some();
         let version = if is_rejection { &request.nonce } else { &request.version };
@@ -189,7 +240,11 @@ impl Polling {
         let it = world.link(link);
         let Some(kind) = response.kind else { return };
         let accepted = self.accepted.entry((it.client, it.server, kind)).or_default();
-        accepted.unsaid.push((response.version.clone(), accepted.is_asked));
+        accepted.unsaid.push(Read {
+            version: response.version.clone(),
+            is_whole: accepted.is_asked,
+            has_good: HasGood::of(response, link, kind, world),
+        });
         // What it says may take the place of what the client has of other servers.
         let is_other = |&(client, server, of): &Place| {
             (client, of) == (it.client, kind) && server != it.server
@@ -234,7 +289,7 @@ impl Polling {
 
 impl Oracle for Polling {
     fn rules(&self) -> &'static [Rule] {
-        &[WHOLE, ANSWER, HELD, NO_FLAPPING, OWN_VERSION, NO_NEWS]
+        &[WHOLE, ANSWER, HELD, NO_FLAPPING, OWN_VERSION, IN_PART, NO_NEWS]
     }
 
     fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
@@ -287,22 +342,45 @@ mod tests {
         }
     }
 
+    fn unsaid(version: &str, has_good: HasGood) -> Read {
+        Read { version: version.into(), is_whole: true, has_good }
+    }
+
     fn read(version: &str) -> Accepted {
-        Accepted { unsaid: vec![(version.into(), true)], ..Accepted::default() }
+        Accepted { unsaid: vec![unsaid(version, HasGood::No)], ..Accepted::default() }
     }
 
     #[test]
     fn the_version_that_was_accepted_last_is_stated() {
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
-        accepted.unsaid.push(("2".into(), true));
+        accepted.unsaid.push(unsaid("2", HasGood::No));
         assert!(accepted.take(&request("1", Some(3))), "the other one was rejected");
         assert!(!accepted.take(&request("2", None)), "it was rejected");
         let mut accepted = read("1");
         assert!(accepted.take(&request("1", None)));
-        accepted.unsaid.push(("2".into(), true));
+        accepted.unsaid.push(unsaid("2", HasGood::No));
         assert!(!accepted.take(&request("", Some(3))), "one was accepted before");
         println!("covers: IC7 IS31");
+    }
+
+    #[test]
+    fn who_uses_a_part_of_what_it_rejects_holds_no_version_whole() {
+        let rejects = |version: &'static str| {
+            broken(move |oracle, link, world, report| {
+                let had = Accepted { version: "1".into(), is_asked: true, ..read("1") };
+                oracle.accepted.insert((0, 0, 0), had);
+                oracle.states.insert((0, "1".into()), State::new());
+                let asked = oracle.accepted.get_mut(&(0, 0, 0)).expect("it was put there");
+                asked.unsaid = vec![unsaid("2", HasGood::Surely)];
+                let names = Names::Whole(vec!["r0".into()]);
+                let node = Some("client-0".into());
+                let request = &Request { names, node, ..request(version, Some(3)) };
+                oracle.on_event(&Event::Requested { link, request }, world, report);
+            })
+        };
+        assert_eq!(rejects(""), None);
+        assert_eq!(rejects("1"), Some(IN_PART));
     }
 
     #[test]
@@ -355,7 +433,7 @@ mod tests {
     }
 
     fn says(text: &str, version: &str) -> Response {
-        let bytes = Some(crate::Toy::bytes("r0", text));
+        let bytes = Some(Toy::bytes("r0", text));
         let item = Item { name: "r0".into(), version: Text::default(), bytes, ttl: None };
         Response {
             kind: Some(0),
