@@ -124,6 +124,10 @@ pub enum Situation {
     LongNameRefused,
     /// A stranger speaks both variants on one stream.
     BothVariants,
+    /// A server gives a stream up because of a type that nobody knows.
+    UnknownTypeRefused,
+    /// A server gives a stream up because its client becomes another node.
+    OtherNodeRefused,
     /// A client is sent names that are too long, empty, or none of their authority.
     LiedOfNames,
     /// A client is sent a response of the other variant.
@@ -176,7 +180,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 82] = [
+    pub const ALL: [Self; 84] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -235,6 +239,8 @@ impl Situation {
         Self::NamesWithoutEnd,
         Self::LongNameRefused,
         Self::BothVariants,
+        Self::UnknownTypeRefused,
+        Self::OtherNodeRefused,
         Self::LiedOfNames,
         Self::LiedOfVariant,
         Self::Contradicted,
@@ -323,6 +329,8 @@ impl Situation {
             Self::NamesWithoutEnd => "names by the thousand",
             Self::LongNameRefused => "name too long",
             Self::BothVariants => "both variants on one stream",
+            Self::UnknownTypeRefused => "unknown type refused",
+            Self::OtherNodeRefused => "another node refused",
             Self::LiedOfNames => "names that are none",
             Self::LiedOfVariant => "response of the other variant",
             Self::Contradicted => "response that contradicts itself",

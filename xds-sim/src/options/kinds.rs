@@ -159,6 +159,8 @@ kinds! {
         WithoutWrappers = "without-wrappers",
         /// Clients are configured to trust their servers with more than others.
         TrustedServer = "trusted-server",
+        /// Servers end streams on which somebody becomes another node, or asks for a type that nobody knows.
+        StrictServer = "strict-server",
     }
 }
 

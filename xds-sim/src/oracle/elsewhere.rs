@@ -58,24 +58,6 @@ pub const OTHERS: &[Other] = &[
         &["xds-core/tests/server/make_before_break", "tests/scripts/server/03-warming.txt"],
     ),
     elsewhere(
-        "IS19",
-        "a node is stated once; what a later request says of it is handled as configured",
-        "all clients state one node; strangers are others each time, and nobody else notices (IL1, IC36)",
-        &["xds-core/tests/server/streams.rs", "xds-core/tests/server/policies.rs"],
-    ),
-    elsewhere(
-        "IS21",
-        "what is asked of a type that is not served is handled as configured, and other types go on",
-        "all clients ask for known types; strangers do not, and nobody else notices (IL1, IC36)",
-        &["xds-core/tests/server/streams.rs", "xds-core/tests/server/policies.rs"],
-    ),
-    elsewhere(
-        "IS22",
-        "a service of one type takes that type only, and the aggregated one takes none that is not stated",
-        "clients ask on the right one; strangers do not, and the world sees them sent away",
-        &["xds-core/tests/server/streams.rs"],
-    ),
-    elsewhere(
         "IS26",
         "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
         "resources are small",
@@ -113,6 +95,7 @@ mod tests {
     use crate::{
         options::{Action, Actions, Lie, Lies, Options, Transport},
         oracle::{self, HONEST_TIMEOUTS, NO_PANIC},
+        world::reception,
     };
 
     /// The ids of the rules that the judges of all kinds of runs know.
@@ -127,7 +110,8 @@ mod tests {
         ];
         let oracles = kinds.iter().flat_map(oracle::all);
         let rules = oracles.flat_map(|oracle| oracle.rules()).map(|rule| rule.id);
-        rules.chain([NO_PANIC.id, HONEST_TIMEOUTS.id]).collect()
+        let of_worlds = [NO_PANIC, HONEST_TIMEOUTS].into_iter().chain(reception::RULES);
+        rules.chain(of_worlds.map(|rule| rule.id)).collect()
     }
 
     #[test]

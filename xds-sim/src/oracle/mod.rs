@@ -22,7 +22,7 @@
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
 //! | IC35, IS24: what is held is bounded | `bounds` | yes |
-//! | IS4, IS22: who rejects or asks without end is not answered without end; who asks for what a stream is not for is sent away | the strangers of a world | yes |
+//! | IS4, IS19, IS21, IS22: who rejects or asks without end is not answered without end; who becomes another node, or asks for a type that nobody knows, is handled as configured; who asks for what a stream is not for is sent away | the strangers of a world | yes |
 //! | IC29, IC39, IL1, IL2, IL7, IS17, IS23: how a run ends, also where all have to do without their first server, and that no server waits for ACKs for ever | `convergence` | yes |
 //! | IL3: what becomes of streams that went silent | `half_open` | yes |
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |

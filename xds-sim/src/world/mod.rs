@@ -19,6 +19,7 @@ mod network;
 mod parts;
 mod polls;
 mod reach;
+pub(crate) mod reception;
 mod seeing;
 mod server_side;
 mod store;

@@ -8,7 +8,10 @@ use xds_core::{
         Authority, ClientConfig, FilePolicy, ManagementServer, Node, PollPolicy, Profile,
         ServerFeature, ServerFeatures, Verdict,
     },
-    server::{AckGated, Admission, OnStuck, OrderingPolicy, ServerConfig, VersionMode},
+    server::{
+        AckGated, Admission, NodeChanged, OnStuck, OrderingPolicy, ServerConfig, UnknownType,
+        VersionMode,
+    },
 };
 
 use super::{
@@ -172,7 +175,7 @@ fn server_features(options: &Options) -> ServerFeatures {
         Feature::TransientTimer => Some(ServerFeature::ResourceTimerIsTransientError),
         Feature::IgnoreDeletion => Some(ServerFeature::IgnoreResourceDeletion),
         Feature::TrustedServer => Some(ServerFeature::TrustedXdsServer),
-        Feature::WithoutTtl | Feature::WithoutWrappers => None,
+        Feature::WithoutTtl | Feature::WithoutWrappers | Feature::StrictServer => None,
     });
     features.collect()
 }
@@ -196,6 +199,10 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
     }
     if options.versions == Versions::Counted {
         config.version_prefix = VersionPrefix::from(format!("{at}-{incarnation}-").as_str());
+    }
+    if options.features.contains(Feature::StrictServer) {
+        config.node_changed = NodeChanged::Closed;
+        config.unknown_type = UnknownType::Closed;
     }
     config.ordering = match options.order {
         Order::ByRank => OrderingPolicy::OrderOnly,

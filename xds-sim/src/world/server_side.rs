@@ -15,7 +15,7 @@ use super::{
     texts,
 };
 use crate::{
-    options::{Fault, Transport},
+    options::{Fault, Feature, Transport},
     oracle::Event,
     situations::Situation,
     within::{Turn, Who, turn_of},
@@ -92,7 +92,11 @@ impl World {
                     self.close_by_server(at, key, code, "the server ends it");
                 }
                 ServerOutput::Observed(observation) => match observation {
-                    Observation::UnknownType { .. } => self.note(Situation::UnknownTypeHeld),
+                    Observation::UnknownType { .. } => {
+                        if !self.options.features.contains(Feature::StrictServer) {
+                            self.note(Situation::UnknownTypeHeld);
+                        }
+                    }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
                     Observation::Held { .. } => self.note(Situation::HeldTooLong),
                     _ => {}

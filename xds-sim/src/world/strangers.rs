@@ -15,17 +15,13 @@ use super::{
     MOST_NAMES, Party, World,
     message::{Response, read_response},
     parts::{Plane, StreamKey},
+    reception::{Reception, says_type},
 };
 use crate::{options::Lie, oracle::Rule, situations::Situation};
 
 const NO_LOOP: Rule = Rule::new(
     "IS4",
     "who rejects everything, or changes its mind for ever, is not answered for ever at one instant",
-);
-
-const OF_ONE_TYPE: Rule = Rule::new(
-    "IS22",
-    "a stream that is for one type ends when another one is asked for, and one for all when none is said",
 );
 
 /// A type that nobody knows.
@@ -53,11 +49,6 @@ const LONGEST: usize = 1 << 20;
 /// Longer than a name may be.
 const LONG: usize = 5_000;
 
-/// Whether somebody who asks for what nobody knows says a type.
-const fn says_type(nth: u32) -> bool {
-    !nth.is_multiple_of(4)
-}
-
 /// A client that keeps to no protocol.
 #[derive(Debug)]
 pub(super) struct Stranger {
@@ -71,6 +62,8 @@ pub(super) struct Stranger {
     asked: usize,
     /// How often it was told something.
     told: u32,
+    /// And how often that was of a type that it knows.
+    pub(super) served: u32,
     /// The same at the present instant.
     told_now: (Time, u32),
 }
@@ -146,17 +139,41 @@ impl World {
         let told_now = (self.now, 0);
         let is_verbose = nth.is_multiple_of(8);
         let asked = 0;
-        let stranger =
-            Stranger { server, stream, manner, is_verbose, variant, asked, told: 0, told_now };
+        let stranger = Stranger {
+            server,
+            stream,
+            manner,
+            is_verbose,
+            variant,
+            asked,
+            told: 0,
+            served: 0,
+            told_now,
+        };
         self.strangers.push(stranger);
         for message in self.opening(manner, kind, nth) {
             self.hear_stranger(server, stream, message);
         }
         self.drain_server(server);
-        let is_refused = manner == Lie::Stray || manner == Lie::Foreigner && !says_type(nth);
-        let stays = self.strangers.iter().any(|it| (it.server, it.stream) == (server, stream));
-        if is_refused && stays && !self.is_starved(Party::Server(server)) {
-            self.break_rule(&OF_ONE_TYPE, format!("a {} may stay", manner.as_str()));
+        if !self.is_starved(Party::Server(server)) {
+            self.judge_reception((server, stream), manner, kind, nth);
+        }
+    }
+
+    /// What a server has made of what a stranger said first.
+    fn judge_reception(
+        &mut self,
+        (server, stream): (usize, StreamId),
+        manner: Lie,
+        kind: usize,
+        nth: u32,
+    ) {
+        let mut strangers = self.strangers.iter();
+        let stranger = strangers.find(|it| (it.server, it.stream) == (server, stream));
+        let there_is = !self.has(server, 0)[kind].is_empty();
+        let reception = Reception::of(stranger, there_is, &self.options);
+        if let Some(rule) = reception.breaks(manner, nth, &self.options) {
+            self.break_rule(&rule, format!("{}: {reception:?}", manner.as_str()));
         }
     }
 
@@ -316,8 +333,11 @@ impl World {
             let Some(response) = read_response(&frame.to_bytes(), variant, &self.types) else {
                 continue;
             };
-            if manner == Lie::Foreigner && response.kind.is_some() {
-                self.note(Situation::ServedBesideUnknownType);
+            if response.kind.is_some() {
+                stranger.served += 1;
+                if manner == Lie::Foreigner {
+                    self.note(Situation::ServedBesideUnknownType);
+                }
             }
             let answer = self.answer_of_stranger(manner, variant, told, is_huge, &response);
             if let Some(answer) = answer {
@@ -373,6 +393,8 @@ impl World {
             CloseReason::TooManyNames { .. } => self.note(Situation::TooManyNamesRefused),
             CloseReason::ForeignTypeUrl { .. } => self.note(Situation::ForeignTypeRefused),
             CloseReason::MissingTypeUrl => self.note(Situation::MissingTypeRefused),
+            CloseReason::UnknownType { .. } => self.note(Situation::UnknownTypeRefused),
+            CloseReason::NodeChanged => self.note(Situation::OtherNodeRefused),
             _ => {}
         }
     }

@@ -1,0 +1,109 @@
+//! How a server has to receive strangers: whom it sends away, and whom it serves all the same.
+
+use super::Stranger;
+use crate::{
+    options::{Feature, Lie, Options, Order},
+    oracle::Rule,
+};
+
+const NODE_ONCE: Rule = Rule::new(
+    "IS19",
+    "a node is stated once; what a later request says of it is handled as configured",
+);
+const UNKNOWN_APART: Rule = Rule::new(
+    "IS21",
+    "what is asked of a type that is not served is handled as configured, and other types go on",
+);
+const OF_ONE_TYPE: Rule = Rule::new(
+    "IS22",
+    "a stream that is for one type ends when another one is asked for, and one for all when none is said",
+);
+
+/// Those that are judged here.
+#[cfg(test)]
+pub(crate) const RULES: [Rule; 3] = [NODE_ONCE, UNKNOWN_APART, OF_ONE_TYPE];
+
+/// Whether somebody who asks for what nobody knows says a type.
+pub(super) const fn says_type(nth: u32) -> bool {
+    !nth.is_multiple_of(4)
+}
+
+/// What has become of a stranger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reception {
+    SentAway,
+    /// It stays, and was told what it may be told at once of a type that everybody knows.
+    Served,
+    /// It stays, and was told nothing of that.
+    Ignored,
+}
+
+impl Reception {
+    /// `there_is` says whether there is something of the type that everybody knows.
+    pub(super) fn of(stranger: Option<&Stranger>, there_is: bool, options: &Options) -> Self {
+        // What it refers to may have to be accepted first.
+        let waits = matches!(options.order, Order::AfterAcks | Order::OnlyAfterAcks);
+        match stranger {
+            None => Self::SentAway,
+            Some(stranger) if stranger.served > 0 || !there_is || waits => Self::Served,
+            Some(_) => Self::Ignored,
+        }
+    }
+
+    /// The rule that a server breaks that has received a stranger so.
+    pub(super) fn breaks(self, manner: Lie, nth: u32, options: &Options) -> Option<Rule> {
+        let is_strict = options.features.contains(Feature::StrictServer);
+        let (rule, may_stay) = match manner {
+            Lie::Stray => (OF_ONE_TYPE, false),
+            Lie::Foreigner if !says_type(nth) => (OF_ONE_TYPE, false),
+            Lie::Foreigner => (UNKNOWN_APART, !is_strict),
+            Lie::Impostor => (NODE_ONCE, !is_strict),
+            _ => return None,
+        };
+        let is_right = match self {
+            Self::SentAway => !may_stay,
+            Self::Served => may_stay,
+            Self::Ignored => false,
+        };
+        (!is_right).then_some(rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaks(
+        reception: Reception,
+        manner: Lie,
+        nth: u32,
+        is_strict: bool,
+    ) -> Option<&'static str> {
+        let mut options = Options::default();
+        if is_strict {
+            options.features = options.features.with(Feature::StrictServer);
+        }
+        reception.breaks(manner, nth, &options).map(|rule| rule.id)
+    }
+
+    #[test]
+    fn who_asks_for_what_a_stream_is_not_for_is_sent_away() {
+        for manner in [Lie::Stray, Lie::Foreigner] {
+            assert_eq!(breaks(Reception::SentAway, manner, 0, false), None);
+            assert_eq!(breaks(Reception::Served, manner, 0, false), Some("IS22"));
+        }
+        println!("covers: IS22");
+    }
+
+    #[test]
+    fn who_asks_for_an_unknown_type_or_becomes_another_node_is_handled_as_configured() {
+        for (manner, id) in [(Lie::Foreigner, "IS21"), (Lie::Impostor, "IS19")] {
+            assert_eq!(breaks(Reception::Served, manner, 1, false), None);
+            assert_eq!(breaks(Reception::Ignored, manner, 1, false), Some(id));
+            assert_eq!(breaks(Reception::SentAway, manner, 1, false), Some(id));
+            assert_eq!(breaks(Reception::SentAway, manner, 1, true), None);
+            assert_eq!(breaks(Reception::Served, manner, 1, true), Some(id));
+        }
+        println!("covers: IS19 IS21");
+    }
+}
