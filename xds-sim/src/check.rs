@@ -3,7 +3,7 @@
 use std::{any::TypeId, env, fmt, sync::Arc};
 
 use crate::{
-    options::Options,
+    options::{Mixture, Options},
     oracle::Oracle,
     run::run,
     shrink::{Effort, shrink},
@@ -118,7 +118,8 @@ impl Config {
     }
 
     /// Puts a control plane of the caller's in the place of our management server. It is made anew for
-    /// each server of a run and after each restart.
+    /// each server of a run and after each restart. All clients speak one variant with it, unless the options are
+    /// [adjusted](Self::with_options) to have a [mixture](crate::options::Mixture).
     #[must_use]
     pub fn with_control_plane(
         mut self,
@@ -252,6 +253,9 @@ impl Config {
             Some(fixed) => fixed.clone(),
             None => Options::draw(choices),
         };
+        if self.control_plane.is_some() && self.fixed.is_none() {
+            options.mixture = Mixture::Alike;
+        }
         if let Some(adjust) = &self.adjust {
             adjust(&mut options);
         }

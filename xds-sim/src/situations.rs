@@ -128,6 +128,8 @@ pub enum Situation {
     UnknownTypeRefused,
     /// A server gives a stream up because its client becomes another node.
     OtherNodeRefused,
+    /// A server has streams of both variants.
+    VariantsMixed,
     /// A client is sent names that are too long, empty, or none of their authority.
     LiedOfNames,
     /// A client is sent a response of the other variant.
@@ -180,7 +182,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 84] = [
+    pub const ALL: [Self; 85] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -241,6 +243,7 @@ impl Situation {
         Self::BothVariants,
         Self::UnknownTypeRefused,
         Self::OtherNodeRefused,
+        Self::VariantsMixed,
         Self::LiedOfNames,
         Self::LiedOfVariant,
         Self::Contradicted,
@@ -331,6 +334,7 @@ impl Situation {
             Self::BothVariants => "both variants on one stream",
             Self::UnknownTypeRefused => "unknown type refused",
             Self::OtherNodeRefused => "another node refused",
+            Self::VariantsMixed => "server with streams of both variants",
             Self::LiedOfNames => "names that are none",
             Self::LiedOfVariant => "response of the other variant",
             Self::Contradicted => "response that contradicts itself",

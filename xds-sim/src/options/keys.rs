@@ -5,8 +5,8 @@ use std::{fmt::Write as _, time::Duration};
 use xds_core::client::{DataErrorPolicy, ReadGate};
 
 use super::{
-    Action, Actions, Fault, Faults, Feature, Features, Lie, Lies, Options, Order, ProfileName,
-    Streams, Ties, Transport, Variant, Verdicts, Versions,
+    Action, Actions, Fault, Faults, Feature, Features, Lie, Lies, Mixture, Options, Order,
+    ProfileName, Streams, Ties, Transport, Variant, Verdicts, Versions,
     text::{LONGEST, NUMBERS},
 };
 
@@ -90,6 +90,7 @@ macro_rules! one_of {
 
 one_of! {
     Variant { StateOfTheWorld = "sotw", Incremental = "delta" }
+    Mixture { Alike = "Alike", ByClient = "ByClient", ByServer = "ByServer" }
     Streams { Aggregated = "Aggregated", PerType = "PerType" }
     ProfileName { Grpc = "Grpc", Envoy = "Envoy" }
     DataErrorPolicy { KeepCached = "KeepCached", DropCached = "DropCached" }
@@ -163,7 +164,7 @@ fn values_of<T: Value>(_: &T) -> Values {
 }
 
 keys! {
-    clients servers variant streams types names profile data_errors read_gate latency jitter ties
+    clients servers variant mixture streams types names profile data_errors read_gate latency jitter ties
     clock_grain operations order transport verdicts views versions features actions faults lies
 }
 

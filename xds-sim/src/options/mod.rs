@@ -81,6 +81,18 @@ pub enum Ties {
     TimersFirst,
 }
 
+/// Who speaks the other variant than most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mixture {
+    /// Nobody.
+    #[default]
+    Alike,
+    /// Every second client.
+    ByClient,
+    /// Everybody, with every second server: so does who turns to the next one.
+    ByServer,
+}
+
 /// In which order servers send the types of a stream that carries several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
@@ -165,6 +177,8 @@ pub struct Options {
     pub servers: u32,
     /// The variant of the protocol.
     pub variant: Variant,
+    /// Who speaks the other one.
+    pub mixture: Mixture,
     /// Whether all types share a stream.
     pub streams: Streams,
     /// How many resource types, at most four: clusters, endpoints, listeners and routes.
@@ -217,6 +231,7 @@ impl Default for Options {
             clients: 1,
             servers: 1,
             variant: Variant::StateOfTheWorld,
+            mixture: Mixture::Alike,
             streams: Streams::Aggregated,
             types: 4,
             names: 2,
@@ -259,6 +274,7 @@ impl Options {
             clients: choices.pick("clients", &[1, 1, 1, 2, 2, 3]),
             servers: choices.pick("servers", &[1, 1, 1, 2, 2, 3]),
             variant: choices.pick("variant", &[Variant::StateOfTheWorld, Variant::Incremental]),
+            mixture: Mixture::Alike,
             streams: choices
                 .pick("streams", &[Streams::Aggregated, Streams::Aggregated, Streams::PerType]),
             types: choices.between("types", 1, 4),
@@ -327,6 +343,17 @@ impl Options {
             // Where resources have several names, some of what is said of them is not judged.
             drawn.actions = drawn.actions.without(Action::WatchAlias);
         }
+        drawn.mixture = choices.pick(
+            "mixture",
+            &[
+                Mixture::Alike,
+                Mixture::Alike,
+                Mixture::Alike,
+                Mixture::ByClient,
+                Mixture::ByClient,
+                Mixture::ByServer,
+            ],
+        );
         drawn.fitting()
     }
 
@@ -334,16 +361,23 @@ impl Options {
     /// state of the world, no aggregated streams, no lies, nothing that resources have beside their bytes, but the
     /// state of one view, and versions that are the same on every replica: a request that stands for itself says nothing
     /// of where the last one was answered. Where verdicts come late, nothing can last for a while only. Clients
-    /// are moved where there is somewhere to go, and globs are of an authority. Aliases are of the incremental variant.
+    /// are moved where there is somewhere to go, and globs are of an authority. Aliases are of the incremental variant,
+    /// and so are globs; a mixture takes two clients, or two servers.
     #[must_use]
     pub fn fitting(mut self) -> Self {
         if self.views < 2 {
             self.actions = self.actions.without(Action::Move);
         }
-        if self.variant == Variant::StateOfTheWorld || self.servers < 3 {
+        match self.mixture {
+            Mixture::ByClient if self.clients < 2 => self.mixture = Mixture::Alike,
+            Mixture::ByServer if self.servers < 2 => self.mixture = Mixture::Alike,
+            Mixture::Alike | Mixture::ByClient | Mixture::ByServer => {}
+        }
+        let is_incremental = self.speaks_only(Variant::Incremental);
+        if !is_incremental || self.servers < 3 {
             self.actions = self.actions.without(Action::WatchGlob);
         }
-        if self.variant == Variant::StateOfTheWorld || !self.lies.spare_clients() {
+        if !is_incremental || !self.lies.spare_clients() {
             self.actions = self.actions.without(Action::WatchAlias);
         }
         if self.verdicts == Verdicts::Late {
@@ -354,6 +388,7 @@ impl Options {
             return self;
         }
         (self.variant, self.streams) = (Variant::StateOfTheWorld, Streams::PerType);
+        self.mixture = Mixture::Alike;
         (self.views, self.versions) = (1, Versions::Content);
         self.lies = Lies::NONE;
         let are_of_streams = [
@@ -399,6 +434,28 @@ impl Options {
         self.actions = plain.into_iter().filter(|it| self.actions.contains(*it)).collect();
     }
 
+    /// What a client speaks with a server.
+    #[must_use]
+    pub const fn variant_of(&self, client: usize, server: usize) -> Variant {
+        let is_other = match self.mixture {
+            Mixture::Alike => false,
+            Mixture::ByClient => client % 2 == 1,
+            Mixture::ByServer => server % 2 == 1,
+        };
+        match (self.variant, is_other) {
+            (Variant::StateOfTheWorld, false) | (Variant::Incremental, true) => {
+                Variant::StateOfTheWorld
+            }
+            _ => Variant::Incremental,
+        }
+    }
+
+    /// Whether a variant is all that is spoken.
+    #[must_use]
+    pub fn speaks_only(&self, variant: Variant) -> bool {
+        self.variant == variant && self.mixture == Mixture::Alike
+    }
+
     /// Whether clients drop what their servers report to be bad or gone.
     #[must_use]
     pub fn drops_cached(&self) -> bool {
@@ -406,11 +463,11 @@ impl Options {
             || self.features.contains(Feature::FailOnDataErrors)
     }
 
-    /// Whether clients are told how long they may use a resource.
+    /// Whether who speaks this variant is told how long it may use a resource.
     #[must_use]
-    pub fn tells_ttls(&self) -> bool {
-        let has_place = self.variant == Variant::Incremental
-            || !self.features.contains(Feature::WithoutWrappers);
+    pub fn tells_ttls(&self, variant: Variant) -> bool {
+        let has_place =
+            variant == Variant::Incremental || !self.features.contains(Feature::WithoutWrappers);
         has_place && !self.features.contains(Feature::WithoutTtl)
     }
 

@@ -117,7 +117,7 @@ fn lacking(client: usize, world: &World) -> Option<String> {
 }
 
 /// Whether deletions end the use of a resource.
-fn drops_deleted(world: &World, kind: usize) -> bool {
+fn drops_deleted(client: usize, world: &World, kind: usize) -> bool {
     let options = world.options();
     if !options.lies.spare_clients() {
         // A client that was told of what never was may keep it where nobody ever says that it is not so.
@@ -125,7 +125,10 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
     }
     let is_done = |action| options.actions.contains(action);
     let can_be_bad = options.can_be_invalid();
-    if is_done(Action::SetError) && options.variant == Variant::StateOfTheWorld {
+    let mut servers = 0..world.server_count();
+    let is_incremental =
+        servers.all(|server| options.variant_of(client, server) == Variant::Incremental);
+    if is_done(Action::SetError) && !is_incremental {
         // An error is told once. That the resource is then gone looks the same as that nothing has changed.
         return false;
     }
@@ -136,8 +139,7 @@ fn drops_deleted(world: &World, kind: usize) -> bool {
         ProfileName::Grpc => options.drops_cached(),
     };
     let type_url = world.types()[kind].as_str();
-    let is_told =
-        options.variant == Variant::Incremental || xds_core::types::is_full_state_in_sotw(type_url);
+    let is_told = is_incremental || xds_core::types::is_full_state_in_sotw(type_url);
     is_policy && is_told
 }
 
@@ -162,7 +164,7 @@ fn agrees(client: usize, watch: &Watch, world: &World) -> Result<(), String> {
     let mut held = watch.view.keys();
     let left_over = held.find(|name| !truth.contains_key(*name) && !is_reported(name));
     if let Some(name) = left_over
-        && drops_deleted(world, watch.kind)
+        && drops_deleted(client, world, watch.kind)
     {
         return Err(format!("{name} does not exist and is held"));
     }

@@ -62,7 +62,7 @@ pub(super) fn tell(lie: Lie, world: &mut World, [kind, name, nth]: [u32; 3]) {
         removed: Vec::new(),
         errors: Vec::new(),
     };
-    let mut variant = world.options().variant;
+    let mut variant = world.link(link).variant;
     let plain = fib.clone().in_variant(variant);
     match lie {
         Lie::UnknownType => {

@@ -121,18 +121,22 @@ impl World {
 /// The longest pause between attempts to connect, in a run.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-pub(super) fn client_config(options: &Options, types: &[TypeUrl], at: usize) -> ClientConfig {
+pub(super) fn client_config(
+    options: &Options,
+    types: &[TypeUrl],
+    client_at: usize,
+) -> ClientConfig {
     let managed = |at| {
         let managed = ManagementServer::new(server(at)).with_features(server_features(options));
         match options.transport {
-            Transport::Streams => {
-                managed.with_variant(options.variant).with_streams(options.streams)
-            }
+            Transport::Streams => managed
+                .with_variant(options.variant_of(client_at, at))
+                .with_streams(options.streams),
             Transport::Polls => managed.with_polls(poll_policy(options)),
             Transport::Files => managed.with_files(FilePolicy::default()),
         }
     };
-    let mut config = ClientConfig::new(Node::new(client(at)), managed(0));
+    let mut config = ClientConfig::new(Node::new(client(client_at)), managed(0));
     if options.servers > 1 {
         config = config.with_fallback(managed(1));
     }

@@ -216,6 +216,10 @@ impl World {
             self.end_at_client(link, error);
             return;
         };
+        let mut others = self.servers[server].links.iter();
+        if others.any(|(_, other)| self.links[other.at()].variant != variant) {
+            self.note(Situation::VariantsMixed);
+        }
         self.servers[server].links.push((key, link));
         self.links[link.at()].stream = Some(key);
         self.drain_server(server);

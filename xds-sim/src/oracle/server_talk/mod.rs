@@ -149,7 +149,7 @@ impl ServerTalk {
         let said: BTreeMap<Text, Bytes> =
             resources.map(|(item, bytes)| (item.name.clone(), bytes)).collect();
         let beside = |name: &str| world.beside(server, view, kind, name);
-        if !world.options().tells_ttls() {
+        if !world.options().tells_ttls(world.link(link).variant) {
             report.ensure(!renews(response), TOLD, || format!("{response:?}"));
             if said.keys().any(|name| beside(name).ttl.is_some()) {
                 report.note(Situation::TtlUntold);
