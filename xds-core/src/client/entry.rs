@@ -115,6 +115,11 @@ impl Entry {
             && !self.detail_if_any().is_some_and(is_blamed)
     }
 
+    /// Whether all that came of the resource so far was rejected.
+    pub(crate) fn was_never_accepted(&self) -> bool {
+        self.bytes.is_none() && self.state == EntryState::Nacked
+    }
+
     /// Whether the entry is only kept so that wildcard watches hear of its deletion.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.bytes.is_none()

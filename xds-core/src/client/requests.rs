@@ -255,9 +255,11 @@ impl Client {
         self.arm_timers(id, type_index, rendered, now);
         self.await_silence(id, type_index, now);
         if rendered.wildcard == WildcardStep::Subscribed {
+            self.forget_what_was_rejected(id, type_index);
             self.await_leftovers(id, type_index, now);
         }
         for &slot in &rendered.subscribed {
+            self.forget_rejected_members(id, type_index, slot);
             self.await_leftovers_of(id, type_index, slot, now);
         }
         for &slot in &rendered.unsubscribed {

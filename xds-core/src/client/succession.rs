@@ -1,8 +1,12 @@
-//! What a wildcard or a glob brought out of another server than the one that is relied on now.
+//! What a wildcard or a glob brought out of another server than the one that is relied on now, or over another
+//! stream and was rejected.
 //!
 //! An incremental server that is turned to sends all that it has, but says nothing of what only the
 //! other one had, and nothing marks the end of what it sends. So it gets as long as a does-not-exist
 //! timer runs; what it has not sent by then does not exist.
+//!
+//! The same server does so on a new stream with what was rejected when it was new: no version is stated of
+//! that, so it sends it again if it has it, and does not say if it has gone meanwhile (IC8, IL4).
 
 use alloc::vec::Vec;
 
@@ -39,10 +43,53 @@ impl TypeState {
 fn is_left(entry: &Entry, upstream: usize) -> bool {
     let is_ended = entry.state == EntryState::DoesNotExist;
     let is_of_another = entry.source() != upstream;
-    entry.bytes.is_some() && entry.subscription.is_none() && is_of_another && !is_ended
+    let is_known = entry.bytes.is_some() || entry.was_never_accepted();
+    is_known && entry.subscription.is_none() && is_of_another && !is_ended
+}
+
+/// Whether nothing is stated of it on a new stream of the server that sent it.
+fn is_unstated(entry: &Entry, upstream: usize) -> bool {
+    entry.was_never_accepted() && entry.source() == upstream
 }
 
 impl Client {
+    /// A server is asked for everything of a type on a stream that does not state what was never accepted: of
+    /// that nothing is known until it comes again.
+    pub(super) fn forget_what_was_rejected(&mut self, id: ChannelId, type_index: usize) {
+        let Some(upstream) = self.incremental_server_of(id) else { return };
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        let is_meant = |(_, entry): &(Slot, &Entry)| {
+            !entry.is_foreign && entry.subscription.is_none() && is_unstated(entry, upstream)
+        };
+        let unstated: Vec<Slot> =
+            known.cache.iter().filter(is_meant).map(|(slot, _)| slot).collect();
+        known.cache.forget_sources(&unstated);
+    }
+
+    /// The same for the members of the glob with a subscription, if that is one of a glob.
+    pub(super) fn forget_rejected_members(
+        &mut self,
+        id: ChannelId,
+        type_index: usize,
+        subscription: Slot,
+    ) {
+        let Some(known) = self.types.get(type_index) else { return };
+        let Some(glob) = known.glob_of(subscription) else { return };
+        let Some(upstream) = self.incremental_server_of(id) else { return };
+        let Some(known) = self.types.get_mut(type_index) else { return };
+        let Some(glob) = known.cache.globs.at(glob) else { return };
+        let is_meant =
+            |&slot: &Slot| known.cache.get(slot).is_some_and(|entry| is_unstated(entry, upstream));
+        let unstated: Vec<Slot> = glob.members().filter(is_meant).collect();
+        known.cache.forget_sources(&unstated);
+    }
+
+    /// The server that a channel leads to, if it speaks the incremental variant.
+    fn incremental_server_of(&mut self, id: ChannelId) -> Option<usize> {
+        let (channel, server) = self.upstreams.channel_and_server(id)?;
+        (server.server.variant == Variant::Incremental).then_some(channel.upstream)
+    }
+
     /// A server that is relied on was asked for everything of a type, or is relied on from now on:
     /// starts the time in which it has to send what another one sent before.
     pub(super) fn await_leftovers(&mut self, id: ChannelId, type_index: usize, now: Time) {
@@ -161,7 +208,8 @@ impl Client {
             let name = self.types.get(type_index).and_then(|known| known.cache.get(slot));
             let name = name.map(|entry| entry.name.clone());
             let error = WatchError::new(WatchErrorKind::DoesNotExist(after), name, &source);
-            match keeps {
+            let in_use = self.types.get(type_index).and_then(|known| known.cache.get(slot));
+            match keeps && in_use.is_some_and(|entry| entry.bytes.is_some()) {
                 true => self.blame_kept(type_index, slot, error),
                 false => self.end_resource(type_index, slot, error),
             }

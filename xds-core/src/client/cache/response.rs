@@ -118,6 +118,15 @@ impl Cache {
         }
     }
 
+    /// Of these entries nothing is known any more from the server that spoke of them, until it does so again.
+    pub(crate) fn forget_sources(&mut self, slots: &[Slot]) {
+        for &slot in slots {
+            if let Some(entry) = self.get_mut(slot) {
+                entry.source = u32::MAX;
+            }
+        }
+    }
+
     /// Notes a change to what another server has said of an entry, or to what it has said without the
     /// entry.
     pub(crate) fn overrule(&mut self, slot: Slot) {
