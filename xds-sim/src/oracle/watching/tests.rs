@@ -1,0 +1,118 @@
+//! Watchers that are told what they should not be, as that is found out.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use xds_core::TypeUrl;
+
+use super::*;
+use crate::{
+    Application, Config, Options,
+    oracle::testing::{broken_rule, errors_told, judgement},
+    run_seed,
+    storm::settle,
+};
+
+/// Takes down what is told to be wrong.
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<WatchError>>>);
+
+impl Application for Ear {
+    fn notified(&mut self, _: WatchId, _: &TypeUrl, _: Option<&str>, notice: &Notice) {
+        if let Notice::Changed(Err(error)) = notice {
+            self.0.lock().expect("nobody panics with it").push(error.clone());
+        }
+    }
+}
+
+/// What is told of a resource that does not exist.
+fn missing() -> WatchError {
+    let ear = Ear::default();
+    let heard = ear.clone();
+    let config = Config::new(|world: &mut World| {
+        world.watch(0, 0, Some("r0"));
+        settle(world);
+    });
+    let config = config.with_options(|options| *options = Options::default());
+    let outcome = run_seed(0, &config.with_application(move |_| Box::new(ear.clone())));
+    assert!(outcome.violation.is_none(), "{:?}", outcome.violation);
+    let heard = heard.0.lock().expect("nobody panics with it");
+    heard.first().cloned().expect("it is missing")
+}
+
+#[test]
+fn what_is_told_twice_to_be_missing_is_found_out() {
+    let error = missing();
+    let found = judgement(move |world, _, report| {
+        let mut oracle = Watching::default();
+        let (watch, _) = world.watches(0).next().expect("there is one");
+        let begun = Event::Watched { client: 0, watch, kind: 0, name: Some("r0"), is_first: true };
+        oracle.on_event(&begun, world, report);
+        let notice = &Notice::Changed(Err(error.clone()));
+        oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+        assert!(report.breach.is_none(), "it is told once");
+        oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+    });
+    assert_eq!(found, Some("IC16"));
+    println!("covers: IC16");
+}
+
+/// The rule that is broken where a watch of `r0` is told this.
+fn told(options: Options, notices: Vec<Notice>) -> Option<Rule> {
+    broken_rule(options, move |world, _, report| {
+        let mut oracle = Watching::default();
+        let (watch, _) = world.watches(0).next().expect("there is one");
+        let begun = Event::Watched { client: 0, watch, kind: 0, name: Some("r0"), is_first: true };
+        oracle.on_event(&begun, world, report);
+        for (number, notice) in notices.iter().enumerate() {
+            assert!(report.breach.is_none(), "before {number}: {:?}", report.breach);
+            oracle.on_event(&Event::Notified { client: 0, watch, notice }, world, report);
+        }
+    })
+}
+
+fn value(name: &str, text: &str) -> Notice {
+    Notice::Changed(Ok(Resource::new(name, "1", crate::Toy::bytes(name, text))))
+}
+
+#[test]
+fn what_a_watch_cannot_be_told_is_found_out() {
+    let told = |notices| told(Options::default(), notices);
+    let well = || Notice::Ambient(None);
+    assert_eq!(told(vec![value("r0", "good")]), None);
+    assert_eq!(told(vec![value("r1", "good")]), Some(OWN_NAME));
+    assert_eq!(told(vec![value("r0", "good"), value("r0", "good")]), Some(NO_REPETITION));
+    assert_eq!(told(vec![well()]), Some(VALUE_FIRST));
+    assert_eq!(told(vec![value("r0", "good"), well()]), Some(CLEARED_ONCE));
+    let all = vec![value("r0", "1"), value("r0", "2"), value("r0", "3")];
+    assert_eq!(told(all), Some(NEWEST_ONLY));
+    println!("covers: IC13 IC14 IC16 IC28 IC35");
+}
+
+#[test]
+fn who_tells_of_connections_where_nobody_wants_to_hear_is_found_out() {
+    let errors = errors_told(Options::default(), |world| {
+        world.set_reach(0, crate::world::Reach::Refused, Duration::from_secs(10));
+        world.watch(0, 0, Some("r0"));
+        world.advance(Duration::from_secs(5));
+    });
+    let error = Notice::Changed(Err(errors.first().expect("nobody is there").clone()));
+    assert_eq!(told(Options::default(), vec![error.clone()]), None);
+    let proxy = Options { profile: ProfileName::Envoy, ..Options::default() };
+    assert_eq!(told(proxy, vec![error]), Some(HIDDEN));
+    println!("covers: IC27");
+}
+
+#[test]
+fn what_is_told_after_the_end_is_found_out() {
+    let found = broken_rule(Options::default(), |world, _, report| {
+        let (watch, _) = world.watches(0).next().expect("there is one");
+        let notice = &value("r0", "good");
+        let event = Event::Notified { client: 0, watch, notice };
+        Watching::default().on_event(&event, world, report);
+    });
+    assert_eq!(found, Some(SILENCE));
+    println!("covers: IC39");
+}
