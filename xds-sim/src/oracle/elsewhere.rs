@@ -40,12 +40,6 @@ const fn elsewhere(
 
 /// All of them.
 pub const OTHERS: &[Other] = &[
-    elsewhere(
-        "IC34",
-        "nothing further is read while watchers are busy with what was read, and all else goes on",
-        "which notice a watcher is done with is not seen; that reading goes on follows from IL1",
-        &["xds-core/tests/client_fleet.rs", "xds-core/tests/client_model.rs"],
-    ),
     by_runs(
         "IC37",
         "a client that is handed the same at the same times hands out the same, byte for byte",

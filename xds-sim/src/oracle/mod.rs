@@ -12,6 +12,7 @@
 //! | IC13 to IC16, IC27, IC28, IC32, IC35, IC39: what watchers are told | `watching` | no |
 //! | IC32: what clients count | `figures` | no |
 //! | IC14, IC20, IC28, IC32: that watchers hold what their client has | `holding` | no |
+//! | IC34: what waits for watchers, and what does not | `busy` | yes, but for answers |
 //! | IC33, IS27: how long resources last that may be used for a time only, in gRPC's profile | `expiry` | no |
 //! | IC10, IC24 to IC27, IC29, IC31, IL5: connections, pauses, turning between servers | `trouble` | no |
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
@@ -28,9 +29,10 @@
 //! | IC36, IC38: no panic, no busy loop | the world itself | yes |
 //!
 //! [`OTHERS`] are the rules that no oracle has to itself: they follow from others, are shown by comparing runs, or are
-//! about what a world does not have. Of two, a world judges a part only: statuses and JSON of IS31 are the gateway's
+//! about what a world does not have. Of some, a world judges a part only: statuses and JSON of IS31 are the gateway's
 //! (`xds-core/tests/server/fetches.rs`, `xds-rest/tests`), and when a file is whole its readers have to find out
-//! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`).
+//! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`). That timers go on while watchers are
+//! busy (IC34) is shown by those oracles that judge timers, in runs with slow watchers as in all others.
 //!
 //! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
 //! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the
@@ -50,6 +52,7 @@
 //! of a resource that its client is told an error of.
 
 mod bounds;
+mod busy;
 mod cache;
 mod client_talk;
 mod convergence;
@@ -258,6 +261,13 @@ pub enum Event<'a> {
         /// What.
         change: &'a Change,
     },
+    /// A watcher has said that it is done with what it was told.
+    Handled {
+        /// The client.
+        client: usize,
+        /// The watch.
+        watch: WatchId,
+    },
     /// A client was told that time has passed, and nothing was taken out of it yet.
     ClientWoken {
         /// The client.
@@ -368,6 +378,9 @@ pub fn all(options: &Options) -> Vec<Box<dyn Oracle>> {
     let mut oracles: Vec<Box<dyn Oracle>> = vec![Box::new(bounds::Bounds::default())];
     if half_open::HalfOpen::applies(options) {
         oracles.push(Box::new(half_open::HalfOpen::default()));
+    }
+    if busy::Busy::applies(options) {
+        oracles.push(Box::new(busy::Busy::default()));
     }
     if options.lies.spare_clients() {
         match options.transport {

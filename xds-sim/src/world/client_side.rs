@@ -400,6 +400,7 @@ impl World {
             });
         }
         self.clients[at].core.handled(watch, self.now);
+        self.emit(&Event::Handled { client: at, watch });
     }
 }
 

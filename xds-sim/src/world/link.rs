@@ -93,6 +93,11 @@ impl Link {
         self.is_known_to_server() && self.to_client.blocked_by.is_none()
     }
 
+    /// Whether its client can send something on it at once.
+    pub(crate) fn takes_requests(&self) -> bool {
+        self.is_open && self.is_known_to_client && self.to_server.blocked_by.is_none()
+    }
+
     /// When all has arrived that is under way in its order.
     pub(crate) fn settled_at(&self) -> Time {
         self.to_client.last_at.max(self.to_server.last_at)

@@ -1,0 +1,296 @@
+//! Reading waits for watchers, and nothing else does.
+//!
+//! A watcher is busy from when it is told something until it says that it is done. Whom a response has made busy is
+//! seen from outside: what is told between its being read and the next response, to watches that there were before. The
+//! first answer of a server after one has failed may tell besides that its client is well, or relies on another server:
+//! that holds nothing back, and only values are taken to be of the response then.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xds_core::{
+    WatchId,
+    client::{Change, Notice, ReadGate, WatchErrorKind},
+};
+
+use super::{Event, Oracle, Report, Rule};
+use crate::{
+    options::{Options, ProfileName, Transport, Verdicts},
+    world::{
+        Link, LinkId, World,
+        message::{Response, Text},
+    },
+};
+
+const WAITS: Rule = Rule::new(
+    "IC34",
+    "nothing further is read on a link while a watcher is busy with what was read there",
+);
+const READS_ON: Rule = Rule::new(
+    "IC34",
+    "a link on which nobody was told anything, or all are done with it, is read, whoever else is busy",
+);
+const ANSWERS: Rule = Rule::new(
+    "IC34",
+    "what was read is answered while watchers are busy, unless answers are to wait for them",
+);
+const ASKS: Rule =
+    Rule::new("IC34", "what somebody begins to watch is asked for while others are busy");
+
+/// Judges what waits for watchers.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
+    clients: BTreeMap<usize, Watchers>,
+    links: BTreeMap<LinkId, Debts>,
+}
+
+/// The watchers of a client.
+#[derive(Debug, Default)]
+struct Watchers {
+    /// Who is not done with what it was told.
+    busy: BTreeSet<WatchId>,
+    /// Who was told something just now, and by a response of which link, if by any. Most are done at once.
+    newest: Option<(WatchId, Option<LinkId>)>,
+    /// Who was told that its server is in trouble, and not that this is over.
+    troubled: BTreeSet<WatchId>,
+    /// Where a response was just read whose notices are being handed out.
+    reading: Option<LinkId>,
+    /// What those notices may be of.
+    origin: Origin,
+    /// Who has begun since.
+    new: BTreeSet<WatchId>,
+    /// What somebody has begun to watch that nobody else does while others are busy, since all was last taken.
+    wanted: Vec<(usize, Option<Text>)>,
+}
+
+/// What notices may be of that are handed out after a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Origin {
+    /// Of the response, or of the server: it is the first one since a server has failed, or at all.
+    #[default]
+    Either,
+    /// Of the response.
+    Response,
+}
+
+/// What a link waits for, or may.
+#[derive(Debug, Default)]
+struct Debts {
+    /// Who was told something of the newest response, and is not done.
+    told: BTreeSet<WatchId>,
+    /// Who was busy after the newest response, and has been since: it may have had more to say to these.
+    suspects: BTreeSet<WatchId>,
+    /// What the notices of the next response may be of.
+    next: Origin,
+    /// A response was read since all was last taken.
+    has_read: bool,
+    /// The nonces of responses that were not answered.
+    unanswered: Vec<Text>,
+}
+
+impl Busy {
+    /// Whether runs of this kind are judged.
+    pub(super) fn applies(options: &Options) -> bool {
+        options.read_gate == ReadGate::Notices
+    }
+
+    fn read(
+        &mut self,
+        link: LinkId,
+        response: Option<&Response>,
+        world: &World,
+        report: &mut Report,
+    ) {
+        let it = world.link(link);
+        self.note_newest(it.client);
+        let debts = self.links.entry(link).or_default();
+        report.ensure(debts.told.is_empty(), WAITS, || {
+            format!("link {} is read while {:?} are busy", link.0, debts.told)
+        });
+        debts.told.clear();
+        debts.has_read = true;
+        if let Some(response) = response
+            && response.kind.is_some_and(|kind| it.asked(kind).is_some())
+        {
+            debts.unanswered.push(response.nonce.clone());
+        }
+        let watchers = self.clients.entry(it.client).or_default();
+        watchers.reading = Some(link);
+        watchers.origin = std::mem::replace(&mut debts.next, Origin::Response);
+        watchers.new.clear();
+    }
+
+    fn notified(&mut self, client: usize, watch: WatchId, notice: &Notice) {
+        self.note_newest(client);
+        let watchers = self.clients.entry(client).or_default();
+        let is_value = matches!(notice, Notice::Changed(Ok(_)));
+        let is_of_response =
+            watchers.origin == Origin::Response && !watchers.troubled.contains(&watch);
+        let is_told = (is_value || is_of_response) && !watchers.new.contains(&watch);
+        watchers.newest = Some((watch, watchers.reading.filter(|_| is_told)));
+        match notice {
+            Notice::Changed(Err(error)) | Notice::Ambient(Some(error))
+                if matches!(error.kind(), WatchErrorKind::Unavailable(_)) =>
+            {
+                watchers.troubled.insert(watch);
+            }
+            Notice::Changed(Ok(_)) | Notice::Ambient(None) if !watchers.troubled.is_empty() => {
+                watchers.troubled.remove(&watch);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who was told something is not done with it.
+    fn note_newest(&mut self, client: usize) {
+        let Some(watchers) = self.clients.get_mut(&client) else { return };
+        let Some((watch, link)) = watchers.newest.take() else { return };
+        watchers.busy.insert(watch);
+        if let Some(link) = link {
+            self.links.entry(link).or_default().told.insert(watch);
+        }
+    }
+
+    fn changed(&mut self, client: usize, watch: WatchId, change: &Change) {
+        let troubled = &mut self.clients.entry(client).or_default().troubled;
+        match change {
+            Change::Collection(Err(error)) | Change::CollectionAmbient(Some(error))
+                if matches!(error.kind(), WatchErrorKind::Unavailable(_)) =>
+            {
+                troubled.insert(watch);
+            }
+            Change::Collection(Ok(())) | Change::CollectionAmbient(None) => {
+                troubled.remove(&watch);
+            }
+            _ => {}
+        }
+    }
+
+    /// A server has failed, as its client sees it.
+    fn failed(&mut self, client: usize, world: &World) {
+        for (link, _) in world.links(client) {
+            if let Some(debts) = self.links.get_mut(&link) {
+                debts.next = Origin::Either;
+            }
+        }
+    }
+
+    /// A watcher is done, or is there no more.
+    fn done(&mut self, client: usize, watch: WatchId, world: &World) {
+        let watchers = self.clients.entry(client).or_default();
+        if watchers.newest.is_some_and(|(newest, _)| newest == watch) {
+            watchers.newest = None;
+        }
+        if watchers.busy.is_empty() || !watchers.busy.remove(&watch) {
+            return;
+        }
+        for (link, _) in world.links(client) {
+            if let Some(debts) = self.links.get_mut(&link) {
+                debts.told.remove(&watch);
+            }
+        }
+    }
+
+    /// Everything was taken out of a client: whatever waits now waits for watchers, or for the network.
+    fn drained(&mut self, client: usize, world: &World, report: &mut Report) {
+        self.note_newest(client);
+        let watchers = self.clients.entry(client).or_default();
+        watchers.reading = None;
+        let wanted = std::mem::take(&mut watchers.wanted);
+        // Whoever waits for a verdict from outside neither reads nor answers.
+        let is_alone = world.options().verdicts == Verdicts::AtOnce;
+        for (link, it) in world.links(client).filter(|(_, it)| it.is_open) {
+            let debts = self.links.entry(link).or_default();
+            match std::mem::take(&mut debts.has_read) {
+                true => debts.suspects.clone_from(&watchers.busy),
+                false => debts.suspects.retain(|watch| watchers.busy.contains(watch)),
+            }
+            let waits = !debts.suspects.is_empty();
+            if !it.takes_requests() || !is_alone {
+                // Many answers that cannot be sent hold reading back as well.
+                continue;
+            }
+            let may_read = waits || world.client(client).wants_read(it.channel);
+            report.ensure(may_read, READS_ON, || format!("link {} is not read", link.0));
+            // A proxy says nothing while it applies what it was sent.
+            if waits && world.options().profile == ProfileName::Envoy
+                || world.options().transport != Transport::Streams
+            {
+                continue;
+            }
+            let is_judged = world.options().lies.spare_clients();
+            report.ensure(!is_judged || debts.unanswered.is_empty(), ANSWERS, || {
+                format!("link {}: {:?} are not answered", link.0, debts.unanswered)
+            });
+            let lacking = wanted.iter().find(|of| !is_asked_for(of, it, world));
+            report.ensure(lacking.is_none(), ASKS, || {
+                format!("link {}: {lacking:?} is not asked for", link.0)
+            });
+        }
+    }
+}
+
+/// Whether a client has asked for what it watches, or would not do so there.
+fn is_asked_for((kind, name): &(usize, Option<Text>), link: &Link, world: &World) -> bool {
+    let is_for = link.only.is_none_or(|only| only == *kind)
+        && name.as_deref().is_none_or(|name| world.serves(link.server, name));
+    // Of several servers, others may be in use.
+    if !is_for || world.server_count() > 1 {
+        return true;
+    }
+    if !world.watched(link.client, *kind).has(name.as_deref()) {
+        return true;
+    }
+    let asked = link.asked(*kind);
+    asked.is_some_and(|fold| match name {
+        Some(name) => fold.subscribed.contains(name),
+        None => fold.has_all(),
+    })
+}
+
+impl Oracle for Busy {
+    fn rules(&self) -> &'static [Rule] {
+        &[WAITS, READS_ON, ANSWERS, ASKS]
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, world: &World, report: &mut Report) {
+        match *event {
+            Event::Watched { client, watch, kind, name, is_first } => {
+                self.note_newest(client);
+                let watchers = self.clients.entry(client).or_default();
+                if watchers.reading.is_some() {
+                    watchers.new.insert(watch);
+                }
+                if is_first && !watchers.busy.is_empty() {
+                    watchers.wanted.push((kind, name.map(Text::from)));
+                }
+            }
+            Event::Unwatched { client, watch } => {
+                self.done(client, watch, world);
+                self.clients.entry(client).or_default().troubled.remove(&watch);
+            }
+            Event::Requested { link, request } => {
+                if let Some(debts) = self.links.get_mut(&link) {
+                    debts.unanswered.retain(|nonce| *nonce != request.nonce);
+                }
+            }
+            Event::Read { link, response } => self.read(link, response, world, report),
+            Event::Notified { client, watch, notice } => self.notified(client, watch, notice),
+            Event::Changed { client, watch, change } => self.changed(client, watch, change),
+            Event::Handled { client, watch } => self.done(client, watch, world),
+            Event::ClientDrained { client } => self.drained(client, world, report),
+            Event::EndedAtClient { link, .. } => {
+                self.links.remove(&link);
+                self.failed(world.link(link).client, world);
+            }
+            Event::Unreadable { link } => self.failed(world.link(link).client, world),
+            Event::ClientRestarted { client } | Event::ShutDown { client } => {
+                drop(self.clients.remove(&client));
+                self.links.retain(|link, _| world.link(*link).client != client);
+            }
+            _ => {}
+        }
+    }
+}

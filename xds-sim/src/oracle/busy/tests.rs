@@ -1,0 +1,223 @@
+//! Clients that read too early, or wait with too much, are found out.
+
+use std::time::Duration;
+
+use xds_core::client::Resource;
+
+use super::*;
+use crate::{
+    oracle::testing::broken_rule,
+    world::{
+        Party,
+        message::{Names, Request},
+    },
+};
+
+/// What goes on at a client that has `r0`, good, of the first type, and one watch.
+struct Scene<'a> {
+    oracle: Busy,
+    world: &'a mut World,
+    link: LinkId,
+    watch: WatchId,
+    report: &'a mut Report,
+}
+
+impl Scene<'_> {
+    fn sees(&mut self, event: &Event<'_>) {
+        assert!(self.report.breach.is_none(), "before {event:?}: {:?}", self.report.breach);
+        self.oracle.on_event(event, self.world, self.report);
+    }
+
+    /// The client reads a response of this nonce.
+    fn reads(&mut self, nonce: &str) {
+        let response = Response {
+            kind: Some(0),
+            nonce: nonce.into(),
+            version: Text::default(),
+            resources: Vec::new(),
+            removed: Vec::new(),
+            errors: Vec::new(),
+        };
+        self.sees(&Event::Read { link: self.link, response: Some(&response) });
+    }
+
+    fn answers(&mut self, nonce: &str) {
+        let request = Request {
+            kind: Some(0),
+            nonce: nonce.into(),
+            version: Text::default(),
+            error: None,
+            node: None,
+            names: Names::Whole(vec!["r0".into()]),
+        };
+        self.sees(&Event::Requested { link: self.link, request: &request });
+    }
+
+    fn tells(&mut self) {
+        let value = Resource::new("r0", "1", crate::Toy::bytes("r0", "good"));
+        self.tells_this(&Notice::Changed(Ok(value)));
+    }
+
+    fn tells_this(&mut self, notice: &Notice) {
+        self.sees(&Event::Notified { client: 0, watch: self.watch, notice });
+    }
+
+    fn is_done(&mut self) {
+        self.sees(&Event::Handled { client: 0, watch: self.watch });
+    }
+
+    fn is_drained(&mut self) {
+        self.sees(&Event::ClientDrained { client: 0 });
+    }
+
+    fn begins(&mut self, name: &str) {
+        let watch = self.watch;
+        let name = Some(name);
+        self.sees(&Event::Watched { client: 0, watch, kind: 0, name, is_first: true });
+    }
+}
+
+fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static) -> Option<Rule> {
+    broken_rule(options, move |world, link, report| {
+        let (watch, _) = world.watches(0).next().expect("there is one");
+        play(&mut Scene { oracle: Busy::default(), world, link, watch, report });
+    })
+}
+
+fn proxy() -> Options {
+    Options { profile: ProfileName::Envoy, ..Options::default() }
+}
+
+#[test]
+fn who_reads_while_a_watcher_is_busy_is_found_out() {
+    enum Between {
+        Nothing,
+        Drained,
+        Done,
+        Ended,
+    }
+    let reads_again = |between: Between| {
+        broken(Options::default(), move |scene| {
+            scene.reads("1");
+            scene.tells();
+            scene.answers("1");
+            match between {
+                Between::Nothing => {}
+                Between::Drained => scene.is_drained(),
+                Between::Done => scene.is_done(),
+                Between::Ended => scene.sees(&Event::Unwatched { client: 0, watch: scene.watch }),
+            }
+            scene.reads("2");
+        })
+    };
+    assert_eq!(reads_again(Between::Nothing), Some(WAITS));
+    assert_eq!(reads_again(Between::Drained), Some(WAITS));
+    assert_eq!(reads_again(Between::Done), None);
+    assert_eq!(reads_again(Between::Ended), None);
+    println!("covers: IC34");
+}
+
+#[test]
+fn what_is_told_for_other_reasons_holds_nothing_back() {
+    let begun_since = broken(Options::default(), |scene| {
+        scene.reads("1");
+        scene.begins("r0");
+        scene.tells();
+        scene.reads("2");
+    });
+    assert_eq!(begun_since, None);
+    let told_before = broken(Options::default(), |scene| {
+        scene.tells();
+        scene.reads("1");
+        scene.reads("2");
+    });
+    assert_eq!(told_before, None);
+    enum Since {
+        Nothing,
+        Trouble,
+        Failure,
+        First,
+    }
+    let well_again = |since: Since| {
+        broken(Options::default(), move |scene| {
+            if !matches!(since, Since::First) {
+                scene.reads("0");
+            }
+            match since {
+                Since::Nothing | Since::First => {}
+                Since::Trouble => {
+                    scene.oracle.clients.entry(0).or_default().troubled.insert(scene.watch);
+                }
+                Since::Failure => scene.sees(&Event::Unreadable { link: scene.link }),
+            }
+            scene.reads("1");
+            scene.tells_this(&Notice::Ambient(None));
+            scene.reads("2");
+        })
+    };
+    assert_eq!(well_again(Since::Nothing), Some(WAITS));
+    assert_eq!(well_again(Since::Trouble), None);
+    assert_eq!(well_again(Since::Failure), None);
+    assert_eq!(well_again(Since::First), None);
+    println!("covers: IC34");
+}
+
+#[test]
+fn who_waits_for_nobody_is_found_out() {
+    let waits = |is_seen: bool| {
+        broken(Options::default(), move |scene| {
+            scene.world.slow_down(0, scene.watch, Duration::from_secs(9));
+            scene.world.set(0, "r0", "better");
+            scene.world.advance(Duration::from_secs(1));
+            assert!(!scene.world.client(0).wants_read(scene.world.link(scene.link).channel));
+            if is_seen {
+                scene.reads("1");
+                scene.tells();
+                scene.answers("1");
+            }
+            scene.is_drained();
+        })
+    };
+    assert_eq!(waits(true), None);
+    assert_eq!(waits(false), Some(READS_ON));
+    println!("covers: IC34");
+}
+
+#[test]
+fn an_answer_that_waits_for_watchers_is_found_out() {
+    let answers = |options: Options, is_answered: bool, is_busy: bool| {
+        broken(options, move |scene| {
+            scene.reads("1");
+            if is_busy {
+                scene.tells();
+            }
+            if is_answered {
+                scene.answers("1");
+            }
+            scene.is_drained();
+        })
+    };
+    assert_eq!(answers(Options::default(), true, true), None);
+    assert_eq!(answers(Options::default(), false, true), Some(ANSWERS));
+    assert_eq!(answers(proxy(), false, true), None);
+    assert_eq!(answers(proxy(), false, false), Some(ANSWERS));
+    println!("covers: IC34");
+}
+
+#[test]
+fn what_is_not_asked_for_while_others_are_busy_is_found_out() {
+    let asks = |is_asked: bool| {
+        broken(Options::default(), move |scene| {
+            if !is_asked {
+                scene.world.starve(Party::Client(0), Duration::from_secs(1));
+            }
+            scene.world.watch(0, 0, Some("r1"));
+            scene.tells();
+            scene.begins("r1");
+            scene.is_drained();
+        })
+    };
+    assert_eq!(asks(true), None);
+    assert_eq!(asks(false), Some(ASKS));
+    println!("covers: IC34");
+}
