@@ -142,6 +142,8 @@ pub enum Situation {
     SilenceIsTrouble,
     /// A watch of another name of a resource is told of it.
     HeardByAlias,
+    /// A client is sent endpoints that it has, since their clusters have changed.
+    WarmedUnchanged,
     /// A client that knows of no time to live is sent a resource that has one.
     TtlUntold,
     /// A client is shut down with all of its watches.
@@ -182,7 +184,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 85] = [
+    pub const ALL: [Self; 86] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -250,6 +252,7 @@ impl Situation {
         Self::ManyRemoved,
         Self::SilenceIsTrouble,
         Self::HeardByAlias,
+        Self::WarmedUnchanged,
         Self::TtlUntold,
         Self::ShutDownWhileWatched,
         Self::TooManyNamesRefused,
@@ -341,6 +344,7 @@ impl Situation {
             Self::ManyRemoved => "thousands of names removed",
             Self::SilenceIsTrouble => "silence taken for trouble",
             Self::HeardByAlias => "told of a resource by another name",
+            Self::WarmedUnchanged => "endpoints sent again after clusters",
             Self::TtlUntold => "time to live left out",
             Self::ShutDownWhileWatched => "shut down while watched",
             Self::TooManyNamesRefused => "too many names",

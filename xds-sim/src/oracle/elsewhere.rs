@@ -46,12 +46,6 @@ pub const OTHERS: &[Other] = &[
         "xds-sim/tests/meta.rs",
     ),
     elsewhere(
-        "IS18",
-        "endpoints are sent again when their cluster has changed, and routes with their listener: somebody warms it",
-        "a toy client warms nothing",
-        &["xds-core/tests/server/make_before_break", "tests/scripts/server/03-warming.txt"],
-    ),
-    elsewhere(
         "IS26",
         "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
         "resources are small",

@@ -18,7 +18,7 @@
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1 to IS17, IS20, IS25, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IS1 to IS18, IS20, IS25, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
@@ -31,8 +31,10 @@
 //! [`OTHERS`] are the rules that no oracle has to itself: they follow from others, are shown by comparing runs, or are
 //! about what a world does not have. Of some, a world judges a part only: statuses and JSON of IS31 are the gateway's
 //! (`xds-core/tests/server/fetches.rs`, `xds-rest/tests`), and when a file is whole its readers have to find out
-//! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`). That timers go on while watchers are
-//! busy (IC34) is shown by those oracles that judge timers, in runs with slow watchers as in all others.
+//! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`). Of IS18 it is what state-of-the-world clients
+//! ask for after clusters; what incremental ones are sent unasked is tested in
+//! `xds-core/tests/server/make_before_break`, and routes are not sent again for listeners (M154). That timers go on while
+//! watchers are busy (IC34) is shown by those oracles that judge timers, in runs with slow watchers as in all others.
 //!
 //! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
 //! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the

@@ -1,5 +1,7 @@
 //! Servers that break a rule, as they are found out.
 
+mod warming;
+
 use std::time::Duration;
 
 use super::{rules::*, *};

@@ -1,7 +1,8 @@
 //! What a server says on a stream: the model of one type on one stream, as a server has to keep to it.
 //!
 //! It knows what the client was sent and what it asked for since, and each response must have news in the
-//! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them (IS18).
+//! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them. Where states are
+//! sent whole it asks for them, and is answered once (IS18); an incremental one may be sent them unasked.
 
 #[cfg(test)]
 mod found_out;
@@ -10,6 +11,7 @@ mod standing;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod warming;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +22,11 @@ pub(super) use self::talk::{is_heartbeat, renews};
 use self::{
     rules::{
         ALL, ALL_ACCEPTED, ALL_GONE, ANSWERED, EXACT, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME,
-        ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE,
+        ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE, WARM,
     },
     standing::is_gated,
     talk::Talk,
+    warming::Warms,
 };
 use super::{Event, Oracle, Report, Rule};
 use crate::{
@@ -219,6 +222,16 @@ impl ServerTalk {
             // What is said by other names of what a client comes back with is not judged.
             talk.differs(response, &beside, report);
         }
+        if is_ours && talk.warms != Warms::Nothing && !talk.was_rejected {
+            // Of what was rejected, something may be tried out alone.
+            let left_out = talk.left_out(&said, has, &beside);
+            report.ensure(left_out.is_none(), WARM, || format!("{left_out:?} is left out"));
+            let is_known = |(name, bytes): (&Text, &Bytes)| talk.sent.get(name) == Some(bytes);
+            if !said.is_empty() && said.iter().all(is_known) {
+                report.note(Situation::WarmedUnchanged);
+            }
+        }
+        let has_changed = said.iter().any(|(name, bytes)| talk.sent.get(name) != Some(bytes));
         talk.has_news(is_full, &said, response, world.now(), report);
         if talk.has_responded && said.len() > 1 {
             report.note(Situation::ChangesCoalesced);
@@ -226,7 +239,11 @@ impl ServerTalk {
         talk.take(is_full, said, response);
         talk.made.0 = clock;
         if kind == WARMING && world.types().len() > WARMED {
-            self.talk(link, WARMED).await_all();
+            let waiting = self.talk(link, WARMED);
+            waiting.await_all();
+            if has_changed && is_whole {
+                waiting.clusters_changed();
+            }
         }
     }
 

@@ -77,6 +77,10 @@ pub(super) const AT_ONCE: Rule = Rule::new(
     "IS25",
     "what a client lacks is sent as soon as its stream takes it, however slow or silent others are",
 );
+pub(super) const WARM: Rule = Rule::new(
+    "IS18",
+    "who asks for endpoints after a cluster has changed is sent all of them, changed or not: somebody warms it",
+);
 pub(super) const LEAVES: Rule = Rule::new(
     "IS33",
     "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
@@ -118,5 +122,6 @@ pub(super) const ALL: &[Rule] = &[
     ONE_AT_A_TIME,
     ALL_ACCEPTED,
     AT_ONCE,
+    WARM,
     LEAVES,
 ];

@@ -7,7 +7,7 @@ use xds_core::{Version, service::Variant};
 
 use super::{
     ServerTalk,
-    rules::{AFTER_ACKS, AT_ONCE, SO_FAR},
+    rules::{AFTER_ACKS, AT_ONCE, SO_FAR, WARM},
 };
 use crate::{
     options::Order,
@@ -92,11 +92,19 @@ impl ServerTalk {
                 let is_due = std::mem::take(&mut talk.is_unsettled) && talk.fold.was_requested;
                 let is_whole = it.variant == Variant::StateOfTheWorld;
                 let may_have_all = talk.states_version && is_whole;
-                if !is_due || !talk.is_free() || talk.is_rejected || may_have_all {
+                if !is_due || !talk.is_free() || talk.is_rejected {
                     continue;
                 }
+                let has = &world.has(server, view)[kind];
                 let beside = |name: &str| world.beside(server, view, kind, name);
-                let lacking = talk.lacking(&world.has(server, view)[kind], &beside);
+                let unwarmed = talk.unwarmed(has, &beside);
+                report.ensure(unwarmed.is_none(), WARM, || {
+                    format!("stream {}: {unwarmed:?} is asked for and not sent again", link.0)
+                });
+                if may_have_all {
+                    continue;
+                }
+                let lacking = talk.lacking(has, &beside);
                 let lacking = lacking.map(|(name, _)| name);
                 let lacking = lacking.or_else(|| talk.unsaid().filter(|_| !is_whole));
                 report.ensure(lacking.is_none(), AT_ONCE, || {

@@ -11,9 +11,12 @@ use xds_core::{
     server::{StatusCode, SyncState},
 };
 
-use super::rules::{
-    ANSWERED, COUNTED, ERRORS, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
-    NONE_IS_TOLD, REMEMBERED, STALE, WHOLE,
+use super::{
+    rules::{
+        ANSWERED, COUNTED, ERRORS, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
+        NONE_IS_TOLD, REMEMBERED, STALE, WHOLE,
+    },
+    warming::Warms,
 };
 use crate::{
     oracle::{Fold, Report, Rule, fold::ALL},
@@ -65,6 +68,8 @@ pub(super) struct Talk {
     pub(super) is_unsettled: bool,
     /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
     pub(super) awaited: BTreeSet<Text>,
+    /// State of the world, of endpoints: whether the client may wait for all of them, since clusters were sent.
+    pub(super) warms: Warms,
     /// Responses that went out to renew a resource, and did nothing else.
     renewals: BTreeMap<Text, Renewals>,
     /// Whether a request that answers an older response than the newest has come since that one.
@@ -156,6 +161,7 @@ impl Talk {
                 self.retold.extend(self.gone.iter().cloned());
             }
         }
+        self.ask_anew(request);
         self.fold.take(request);
         let is_first = self.fold.is_first;
         self.states_version |= is_first && !request.version.is_empty();
@@ -413,14 +419,9 @@ impl Talk {
         }
     }
 
-    /// Clusters were sent: whoever warms them waits for all endpoints that he names (M151).
-    pub(super) fn await_all(&mut self) {
-        let Self { awaited, sent, reported, fold, .. } = self;
-        awaited.extend(sent.keys().chain(reported.keys()).chain(&fold.subscribed).cloned());
-    }
-
     pub(super) fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
         self.awaited.retain(|name| !said.contains_key(name));
+        self.warms = Warms::Nothing;
         if is_full {
             self.owed.clear();
             self.touched.clear();
