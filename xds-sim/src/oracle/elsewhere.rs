@@ -51,12 +51,6 @@ pub const OTHERS: &[Other] = &[
         "resources are small",
         &["xds-core/tests/server/store.rs"],
     ),
-    elsewhere(
-        "IS29",
-        "whoever asks is told exactly when all live streams have accepted a version",
-        "nobody asks",
-        &["xds-core/tests/server/convergence.rs"],
-    ),
     by_runs(
         "IS34",
         "a server that is handed the same at the same times hands out the same, byte for byte",

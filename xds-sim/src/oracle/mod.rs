@@ -18,7 +18,7 @@
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1 to IS18, IS20, IS25, IS27, IS28, IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IS1 to IS18, IS20, IS25, IS27 to IS30, IS33: what a server says on a stream | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
@@ -279,6 +279,28 @@ pub enum Event<'a> {
     ClientDrained {
         /// The client.
         client: usize,
+    },
+    /// Somebody asks a server to be told when all have accepted a change.
+    Asked {
+        /// The server.
+        server: usize,
+        /// The position of the view.
+        view: usize,
+        /// The type.
+        kind: usize,
+        /// The number of the change.
+        sequence: u64,
+    },
+    /// A server says that all have.
+    Converged {
+        /// The server.
+        server: usize,
+        /// The position of the view.
+        view: usize,
+        /// The type.
+        kind: usize,
+        /// The number of the change.
+        sequence: u64,
     },
     /// Everything was taken out of a server.
     ServerDrained {

@@ -297,6 +297,7 @@ impl World {
         let incarnation = node.incarnation;
         let core = Self::plane(&self.config, &self.options, server, incarnation, self.now);
         self.servers[server].core = core;
+        self.servers[server].asked.clear();
         let lane = self.servers[server].lane;
         self.strike(&[lane], what);
         self.emit(&Event::ServerRestarted { server });

@@ -27,7 +27,12 @@ mod strangers;
 mod texts;
 mod watches;
 
-use std::{cmp::Reverse, collections::BinaryHeap, mem, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap},
+    mem,
+    time::Duration,
+};
 
 use xds_core::{Client, Time, TypeUrl, server::Server, types};
 
@@ -168,6 +173,7 @@ impl World {
             links: Vec::new(),
             state: vec![State::new(types.len()); options.views.max(1) as usize],
             earlier: Vec::new(),
+            asked: BTreeSet::new(),
             lags_for: None,
             reach: Reach::Up,
             file: FileState::Whole,

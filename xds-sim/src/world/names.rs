@@ -87,6 +87,12 @@ pub(super) fn view(at: usize) -> ViewName {
     ViewName::from(format!("view-{at}").as_str())
 }
 
+/// The position of a view that is called so.
+pub(super) fn view_at(view: &ViewName) -> usize {
+    let number = view.as_str().strip_prefix("view-");
+    number.and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
 /// The position of the client that has this node id.
 pub(super) fn client_at(node: &str) -> Option<usize> {
     node.strip_prefix("client-")?.parse().ok()

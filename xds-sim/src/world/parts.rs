@@ -1,6 +1,10 @@
 //! What a world consists of.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use xds_core::{
@@ -88,6 +92,8 @@ pub(super) struct ServerNode {
     pub(super) state: Vec<State>,
     /// What it was told to have at earlier times: what other replicas of it have.
     pub(super) earlier: Vec<Vec<State>>,
+    /// Who waits to be told that all have accepted a change, by view and type.
+    pub(super) asked: BTreeSet<(usize, usize)>,
     /// Why it is not told of changes, if it is not.
     pub(super) lags_for: Option<Fault>,
     pub(super) reach: Reach,

@@ -83,6 +83,9 @@ impl World {
                         core.assign(stream, &view, now);
                     }
                 }
+                ServerOutput::Converged { view, type_url, sequence } => {
+                    self.have_accepted(at, &view, &type_url, sequence);
+                }
                 ServerOutput::Drained => self.has_gone(at),
                 ServerOutput::Finished(stream) => self.finish_fetch(at, StreamKey::Core(stream)),
                 ServerOutput::Close(stream, why) => {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use xds_core::server::{ResourceOptions, StatusCode, Transaction};
+use xds_core::{
+    TypeUrl, ViewName,
+    server::{ResourceOptions, StatusCode, Transaction},
+};
 
 use super::{
     World,
@@ -138,10 +141,7 @@ impl World {
         }
         let now = self.now;
         let _turn = self.turn_of_server(server, "takes a change");
-        let mut transaction = match self.options.views {
-            0 | 1 => Transaction::new(),
-            _ => Transaction::in_view(names::view(view)),
-        };
+        let mut transaction = Transaction::in_view(self.view_name(view));
         for (kind, name, word) in changes {
             let node = &mut self.servers[server];
             let type_url = &self.types[*kind];
@@ -175,10 +175,14 @@ impl World {
                 self.drain_server(server);
             }
         }
-        if let Plane::Core(core) = &mut self.servers[server].core
-            && let Err(error) = core.apply(transaction, now)
-        {
-            self.break_rule(&crate::oracle::NO_PANIC, format!("a change is refused: {error}"));
+        if let Plane::Core(core) = &mut self.servers[server].core {
+            match core.apply(transaction, now) {
+                Ok(applied) => self.ask_who_accepts(server, view, changes, applied.sequence),
+                Err(error) => {
+                    let what = format!("a change is refused: {error}");
+                    self.break_rule(&crate::oracle::NO_PANIC, what);
+                }
+            }
         }
         if self.options.transport == Transport::Files {
             let mut kinds: Vec<usize> = changes.iter().map(|(kind, ..)| *kind).collect();
@@ -186,6 +190,54 @@ impl World {
             kinds.into_iter().for_each(|kind| self.touch_files(server, Some(kind)));
         }
         self.drain_server(server);
+    }
+}
+
+/// Who has accepted what.
+impl World {
+    /// What servers call a view.
+    pub(crate) fn view_name(&self, view: usize) -> ViewName {
+        match self.options.views {
+            0 | 1 => ViewName::default(),
+            _ => names::view(view),
+        }
+    }
+
+    /// Operators ask a server to be told when all have accepted a change, unless they wait for an earlier one of the
+    /// same type.
+    fn ask_who_accepts(
+        &mut self,
+        server: usize,
+        view: usize,
+        changes: &[(usize, Text, Word)],
+        sequence: u64,
+    ) {
+        let (name, now) = (self.view_name(view), self.now);
+        for (kind, ..) in changes {
+            let (node, kind) = (&mut self.servers[server], *kind);
+            if self.options.transport != Transport::Streams || !node.asked.insert((view, kind)) {
+                continue;
+            }
+            let Plane::Core(core) = &mut node.core else { continue };
+            let type_url = self.types[kind].as_str();
+            if let Ok(sequence) = core.tell_when_converged(&name, type_url, sequence, now) {
+                self.emit(&Event::Asked { server, view, kind, sequence });
+            }
+        }
+    }
+
+    /// They are told.
+    pub(super) fn have_accepted(
+        &mut self,
+        server: usize,
+        view: &ViewName,
+        type_url: &TypeUrl,
+        sequence: u64,
+    ) {
+        let view = names::view_at(view);
+        let Some(kind) = self.types.iter().position(|known| known == type_url) else { return };
+        self.servers[server].asked.remove(&(view, kind));
+        self.emit(&Event::Converged { server, view, kind, sequence });
     }
 }
 

@@ -4,6 +4,7 @@
 //! light of that. Endpoints may come again without: a proxy that warms a cluster waits for them. Where states are
 //! sent whole it asks for them, and is answered once (IS18); an incremental one may be sent them unasked.
 
+mod acceptance;
 #[cfg(test)]
 mod found_out;
 mod rules;
@@ -20,6 +21,7 @@ use xds_core::{Time, server::SyncState, types};
 
 pub(super) use self::talk::{is_heartbeat, renews};
 use self::{
+    acceptance::{Asked, Place},
     rules::{
         ALL, ALL_ACCEPTED, ALL_GONE, ANSWERED, EXACT, FULL_STATE, LEAVES, LEFT_OUT, ONE_AT_A_TIME,
         ORDER, OWN_VIEW, REMEMBERED, REMOVED_ONCE, SAME_VERSION, TOLD, UNIQUE_NONCE, WARM,
@@ -65,6 +67,8 @@ pub(super) struct ServerTalk {
     clock: u64,
     /// Which of them was the newest one of each resource: server, type and name.
     changed: BTreeMap<(usize, usize, Text), Changed>,
+    /// Who waits to be told that all have accepted a change.
+    asked: BTreeMap<Place, Asked>,
     /// When each stream was first spoken on.
     began: BTreeMap<LinkId, Time>,
     phase: Option<Phase>,
@@ -108,8 +112,12 @@ impl ServerTalk {
             talk.accepted.extend(held.iter().cloned());
         }
         talk.hear(request, held);
+        let is_more = talk.asks_for_more(request);
         if is_gated(world) && !was_answered && talk.is_answered && !talk.is_rejected {
             talk.accepted.clone_from(&talk.sent);
+        }
+        if is_more {
+            self.asks_for_more(link, kind);
         }
     }
 
@@ -160,6 +168,7 @@ impl ServerTalk {
         }
         talk.heartbeats(response, has, &beside, report);
         talk.versions.0.clone_from(&response.version);
+        talk.answers.sends(response, &talk.sent);
         if is_heartbeat(response) {
             talk.newest.clone_from(&response.nonce);
             (talk.is_answered, talk.is_rejected, talk.has_responded) = (false, false, true);
@@ -290,7 +299,10 @@ impl ServerTalk {
                 let touched: Vec<Text> =
                     names.filter(|name| talk.fold.covers(name)).cloned().collect();
                 talk.touched.extend(touched);
-                talk.is_unsettled = true;
+                talk.stir();
+            }
+            for asked in self.asked.values_mut() {
+                asked.waiting.remove(link);
             }
         }
     }
@@ -303,7 +315,7 @@ impl ServerTalk {
         for talk in of_server.filter_map(|(_, talks)| talks.get_mut(kind)) {
             talk.named_late.remove(name);
             talk.stated.remove(name);
-            talk.is_unsettled = true;
+            talk.stir();
             if talk.fold.covers(name) {
                 talk.touched.insert(name.into());
             }
@@ -404,6 +416,7 @@ impl ServerTalk {
             }
         }
         self.status(world, report);
+        self.all_accepted(world, report);
         for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
             let open = server.status().find(|it| {
                 it.state == SyncState::Sent && !self.is_beating(it.type_url.as_str(), world)
@@ -430,10 +443,22 @@ impl Oracle for ServerTalk {
                 self.note_change((*server, *kind, (*name).into()), *bytes);
                 self.applied(*server, *view, *kind, name, world);
             }
-            Event::ServerDrained { server } => self.drained(*server, world, report),
+            Event::ServerDrained { server } => {
+                self.drained(*server, world, report);
+                self.ask(*server, world, report);
+            }
+            Event::Asked { server, view, kind, sequence } => {
+                self.begins_to_wait((*server, *view, *kind), *sequence, world);
+            }
+            Event::Converged { server, view, kind, sequence } => {
+                self.told((*server, *view, *kind), *sequence, world, report);
+            }
             Event::Moved { client, view } => self.moved(*client, *view, world),
-            Event::ServerRestarted { server } if world.options().versions != Versions::Content => {
-                *self.epochs.entry(*server).or_default() += 1;
+            Event::ServerRestarted { server } => {
+                self.asked.retain(|(of, ..), _| of != server);
+                if world.options().versions != Versions::Content {
+                    *self.epochs.entry(*server).or_default() += 1;
+                }
             }
             Event::EndedAtServer { link } => {
                 self.gone(*link, world, report);

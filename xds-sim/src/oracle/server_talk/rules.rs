@@ -81,6 +81,8 @@ pub(super) const WARM: Rule = Rule::new(
     "IS18",
     "who asks for endpoints after a cluster has changed is sent all of them, changed or not: somebody warms it",
 );
+pub(super) const ACCEPTED: Rule =
+    Rule::new("IS29", "whoever asks is told exactly when all live streams have accepted a version");
 pub(super) const LEAVES: Rule = Rule::new(
     "IS33",
     "a server that goes away ends a stream after the answer to what is under way, or when it has waited for it",
@@ -123,5 +125,6 @@ pub(super) const ALL: &[Rule] = &[
     ALL_ACCEPTED,
     AT_ONCE,
     WARM,
+    ACCEPTED,
     LEAVES,
 ];

@@ -12,6 +12,7 @@ use xds_core::{
 };
 
 use super::{
+    acceptance::Answers,
     rules::{
         ANSWERED, COUNTED, ERRORS, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
         NONE_IS_TOLD, REMEMBERED, STALE, WHOLE,
@@ -66,6 +67,8 @@ pub(super) struct Talk {
     pub(super) has_responded: bool,
     /// Whether something has come to pass since it was last seen that all was sent that could be.
     pub(super) is_unsettled: bool,
+    /// What of it was accepted.
+    pub(super) answers: Answers,
     /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
     pub(super) awaited: BTreeSet<Text>,
     /// State of the world, of endpoints: whether the client may wait for all of them, since clusters were sent.
@@ -138,11 +141,17 @@ impl Talk {
         })
     }
 
+    /// Something has come to pass.
+    pub(super) fn stir(&mut self) {
+        self.is_unsettled = true;
+        self.answers.stir();
+    }
+
     /// A request arrives, of a client that says to have these.
     pub(super) fn hear(&mut self, request: &Request, held: Vec<(Text, Bytes)>) {
         let is_whole = matches!(request.names, Names::Whole(_));
         let is_newest = request.nonce == self.newest;
-        self.is_unsettled = true;
+        self.stir();
         if is_whole && !request.nonce.is_empty() && self.has_responded && !is_newest {
             self.is_crossed = true;
             return; // Stale (IS2): it is dropped with its names.
@@ -153,8 +162,10 @@ impl Talk {
             if !self.is_rejected {
                 self.versions.1.clone_from(&self.versions.0);
                 self.made.1 = self.made.0;
+                self.answers.accepts();
             }
             if self.is_rejected {
+                self.answers.rejects();
                 // What cannot be renewed any more may be sent again.
                 self.touched.extend(self.beating.iter().cloned());
                 // Nor is it told for good that something is gone.

@@ -1,0 +1,454 @@
+//! Who has accepted what there is: what a server tells whoever asks, against what was said on its streams.
+//!
+//! Whenever everything was taken out of a server it is asked of what was spoken of. Who lacks something, has not
+//! answered it, or has rejected it must not be counted among those that have accepted all, and nobody is waited for who
+//! was sent all there is and has answered. In worlds operators ask as well to be told when all have accepted a change:
+//! they are not told before those who were behind when they asked have, and not left waiting when all have.
+//!
+//! Nothing is said of who comes back with a version that may be of all there is. Where types wait for each other's
+//! answers it is not judged whether somebody is waited for in vain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use xds_core::{
+    StreamId,
+    server::{Convergence, Lag, Server},
+    service::Variant,
+    types,
+};
+
+use super::{
+    ServerTalk,
+    rules::ACCEPTED,
+    standing::is_gated,
+    talk::{Talk, is_heartbeat},
+};
+use crate::{
+    oracle::Report,
+    world::{
+        LinkId, World,
+        message::{Names, Request, Response, Text},
+    },
+};
+
+/// The number of a change that was not given out: it stands for the newest.
+const NEWEST: u64 = u64::MAX;
+
+/// What a client of a type has answered, and what of that it did not accept.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// What was new to the client in the newest response.
+    fresh: BTreeSet<Text>,
+    /// All that the newest response was about, if it was more than a heartbeat.
+    said: Vec<Text>,
+    /// What was in responses that were rejected, and in none since that was accepted.
+    refused: BTreeSet<Text>,
+    /// Whether something has come to pass since a server was last asked.
+    is_unasked: bool,
+}
+
+impl Answers {
+    /// A response is sent, to a client that has these.
+    pub(super) fn sends(&mut self, response: &Response, sent: &BTreeMap<Text, Bytes>) {
+        self.is_unasked = true;
+        self.fresh.clear();
+        self.said.clear();
+        if is_heartbeat(response) {
+            return;
+        }
+        for item in &response.resources {
+            let Some(bytes) = &item.bytes else { continue };
+            if sent.get(&item.name) != Some(bytes) {
+                self.fresh.insert(item.name.clone());
+            }
+            self.said.push(item.name.clone());
+        }
+        self.said.extend(response.removed.iter().cloned());
+    }
+
+    /// The newest response is accepted.
+    pub(super) fn accepts(&mut self) {
+        self.fresh.clear();
+        for name in self.said.drain(..) {
+            self.refused.remove(&name);
+        }
+    }
+
+    /// The newest response is rejected.
+    pub(super) fn rejects(&mut self) {
+        self.refused.extend(self.said.iter().cloned());
+    }
+
+    /// Something else has come to pass.
+    pub(super) fn stir(&mut self) {
+        self.is_unasked = true;
+    }
+}
+
+/// Somebody who waits to be told that all have accepted a change.
+#[derive(Debug)]
+pub(super) struct Asked {
+    sequence: u64,
+    /// The streams that had not, and have asked for nothing more since.
+    pub(super) waiting: BTreeSet<LinkId>,
+}
+
+/// What is asked for: a server, a view and a type.
+pub(super) type Place = (usize, usize, usize);
+
+/// Why a stream has to be among those that have not accepted what there is, or must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Expected {
+    /// It lacks this, or has not accepted it.
+    Lagging(Text),
+    /// It was sent all there is, and has answered.
+    UpToDate,
+    /// What is seen does not say.
+    Unknown,
+}
+
+impl ServerTalk {
+    /// Everything was taken out of a server: it is asked who has accepted what there is of each type of which
+    /// something was said or changed.
+    pub(super) fn ask(&mut self, server: usize, world: &World, report: &mut Report) {
+        let Some(core) = world.server(server) else { return };
+        let mut places = BTreeSet::new();
+        for (link, talks) in &mut self.streams {
+            let it = world.link(*link);
+            if it.server != server {
+                continue;
+            }
+            for (kind, talk) in talks.iter_mut().enumerate() {
+                if std::mem::take(&mut talk.answers.is_unasked) {
+                    places.insert((world.view_of(it.client), kind));
+                }
+            }
+        }
+        for (view, kind) in places {
+            self.compare((server, view, kind), core, world, report);
+        }
+        // They are few, and wait for little.
+        for (&(_, view, kind), asked) in self.asked.iter().filter(|((of, ..), _)| *of == server) {
+            let is_over = told(core, world, view, kind, asked.sequence).is_complete();
+            report.ensure(!is_over, ACCEPTED, || {
+                format!("all have accepted {} of {kind}, and nobody is told", asked.sequence)
+            });
+        }
+    }
+
+    /// Nobody has anything to do: who is behind has rejected something, or hears heartbeats.
+    pub(super) fn all_accepted(&self, world: &World, report: &mut Report) {
+        for (server, core) in
+            (0..world.server_count()).filter_map(|at| Some((at, world.server(at)?)))
+        {
+            let views = 0..world.options().views.max(1) as usize;
+            let kinds = 0..world.types().len();
+            for (view, kind) in views.flat_map(|view| kinds.clone().map(move |kind| (view, kind))) {
+                let lags = lags(&told(core, world, view, kind, NEWEST));
+                let is_pending = |(link, talk): &(LinkId, &Talk)| {
+                    let lag = world.link(*link).core_stream().and_then(|it| lags.get(&it));
+                    let may_be = talk.is_rejected || !talk.beating.is_empty() || is_gated(world);
+                    lag == Some(&Lag::Pending) && !may_be
+                };
+                let pending = self.of((server, view, kind), world).find(is_pending);
+                let pending = pending.map(|(link, _)| link);
+                report.ensure(pending.is_none(), ACCEPTED, || {
+                    format!("at rest, {pending:?} is waited for with {kind}")
+                });
+            }
+        }
+    }
+
+    /// Somebody asks to be told of a change.
+    pub(super) fn begins_to_wait(&mut self, place: Place, sequence: u64, world: &World) {
+        let (server, view, kind) = place;
+        let Some(core) = world.server(server) else { return };
+        let lags = lags(&told(core, world, view, kind, sequence));
+        let is_lagging = |link: &LinkId| {
+            world.link(*link).core_stream().is_some_and(|stream| lags.contains_key(&stream))
+        };
+        let waiting = self.of(place, world).map(|(link, _)| link).filter(is_lagging).collect();
+        self.asked.insert(place, Asked { sequence, waiting });
+    }
+
+    /// What is asked for on a stream is more than before: what was accepted of that is not known.
+    pub(super) fn asks_for_more(&mut self, link: LinkId, kind: usize) {
+        for (_, asked) in self.asked.iter_mut().filter(|((.., of), _)| *of == kind) {
+            asked.waiting.remove(&link);
+        }
+    }
+
+    /// Somebody is told that all have accepted a change.
+    pub(super) fn told(&mut self, place: Place, sequence: u64, world: &World, report: &mut Report) {
+        let (server, view, kind) = place;
+        let asked = self.asked.remove(&place).filter(|asked| asked.sequence == sequence);
+        let Some((asked, core)) = asked.zip(world.server(server)) else {
+            return report.breach(ACCEPTED, || format!("nobody asked of {sequence} of {kind}"));
+        };
+        let lags = lags(&told(core, world, view, kind, sequence));
+        let mut waiting = asked.waiting.iter().filter_map(|link| world.link(*link).core_stream());
+        let lagging = waiting.find(|stream| lags.contains_key(stream));
+        report.ensure(lagging.is_none(), ACCEPTED, || {
+            format!(
+                "{lagging:?} has not accepted {sequence} of {kind}, of which all are told to have"
+            )
+        });
+    }
+
+    fn compare(&self, place: Place, core: &Server, world: &World, report: &mut Report) {
+        let (server, view, kind) = place;
+        let told = told(core, world, view, kind, NEWEST);
+        let lags = lags(&told);
+        let mut ours = 0;
+        for (link, talk) in self.of(place, world) {
+            let Some(stream) = world.link(link).core_stream() else { continue };
+            ours += 1;
+            let lag = lags.get(&stream).copied();
+            let expected = talk.expected(link, kind, world);
+            let is_so = match (&expected, lag) {
+                (Expected::Lagging(_), None) | (Expected::UpToDate, Some(Lag::Pending)) => false,
+                (_, Some(Lag::Rejected)) => !talk.answers.refused.is_empty() || talk.was_rejected,
+                _ => true,
+            };
+            report.ensure(is_so, ACCEPTED, || {
+                format!("stream {} is told to be {lag:?} with {kind}, and is {expected:?}", link.0)
+            });
+        }
+        let count = told.accepted + told.pending + told.rejected;
+        let has_strangers = world.options().lies.iter().next().is_some();
+        report.ensure(count == ours || has_strangers, ACCEPTED, || {
+            format!("{told:?} of {kind} at server-{server}, and there are {ours}")
+        });
+    }
+
+    /// What was said of a type on all streams of a server that see a view.
+    fn of<'a>(
+        &'a self,
+        (server, view, kind): Place,
+        world: &'a World,
+    ) -> impl Iterator<Item = (LinkId, &'a Talk)> {
+        self.streams.iter().filter_map(move |(link, talks)| {
+            let it = world.link(*link);
+            let is_here = it.server == server && world.view_of(it.client) == view;
+            let talk = talks.get(kind).filter(|talk| is_here && talk.fold.was_requested)?;
+            Some((*link, talk))
+        })
+    }
+}
+
+impl Talk {
+    /// Whether a request asks for what it did not before it, or once more.
+    pub(super) fn asks_for_more(&self, request: &Request) -> bool {
+        let is_again =
+            matches!(&request.names, Names::Change { subscribe, .. } if !subscribe.is_empty());
+        is_again || !self.fold.gained.is_empty()
+    }
+
+    fn expected(&self, link: LinkId, kind: usize, world: &World) -> Expected {
+        let it = world.link(link);
+        let is_whole = it.variant == Variant::StateOfTheWorld;
+        if self.states_version && is_whole {
+            return Expected::Unknown; // It may have all there is from before.
+        }
+        let view = world.view_of(it.client);
+        let has = &world.has(it.server, view)[kind];
+        let beside = |name: &str| world.beside(it.server, view, kind, name);
+        if let Some((name, _)) = self.lacking(has, &beside) {
+            return Expected::Lagging(name.clone());
+        }
+        let is_so = |name: &&Text| {
+            let has_error = || beside(name).error.is_some();
+            self.fold.covers(name) && has.get(*name) == self.sent.get(*name) && !has_error()
+        };
+        if (!self.is_answered || self.is_rejected)
+            && let Some(name) = self.answers.fresh.iter().find(is_so)
+        {
+            return Expected::Lagging(name.clone());
+        }
+        let is_told = !is_whole || types::is_full_state_in_sotw(world.types()[kind].as_str());
+        let is_left = is_told && self.sent.keys().any(|name| !has.contains_key(name));
+        let is_blocked = !it.takes_responses() || world.leaves_since(link).is_some();
+        let is_owed = self.unsaid().is_some() && !is_whole;
+        match is_left || is_blocked || is_owed || !self.is_free() || is_gated(world) {
+            true => Expected::Unknown,
+            false => Expected::UpToDate,
+        }
+    }
+}
+
+fn told(core: &Server, world: &World, view: usize, kind: usize, sequence: u64) -> Convergence {
+    core.convergence(&world.view_name(view), world.types()[kind].as_str(), sequence)
+}
+
+/// Why streams have not accepted a change that have not.
+fn lags(told: &Convergence) -> BTreeMap<StreamId, Lag> {
+    told.lagging.iter().map(|it| (it.stream, it.lag)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        options::Options,
+        oracle::{Event, Oracle as _, testing::judgement_with},
+        world::message::Item,
+    };
+
+    /// What goes on between a server that has `r0` of clusters and its client, which has accepted it.
+    struct Scene<'a> {
+        oracle: ServerTalk,
+        world: &'a mut World,
+        link: LinkId,
+        report: &'a mut Report,
+    }
+
+    impl Scene<'_> {
+        fn judge(&mut self, event: &Event<'_>) {
+            self.oracle.on_event(event, self.world, self.report);
+        }
+
+        /// The client asks, or answers.
+        fn hears(&mut self, nonce: &str, error: Option<i32>) {
+            let names = vec!["r0".into()];
+            let names = match self.world.options().variant {
+                Variant::StateOfTheWorld => Names::Whole(names),
+                Variant::Incremental => {
+                    let subscribe = if nonce.is_empty() { names } else { Vec::new() };
+                    Names::Change { subscribe, unsubscribe: Vec::new(), versions: Vec::new() }
+                }
+            };
+            let (nonce, version) = (nonce.into(), Text::default());
+            let request = Request { kind: Some(0), nonce, version, error, node: None, names };
+            self.judge(&Event::Arrived { link: self.link, request: &request });
+        }
+
+        /// The server says what there is.
+        fn says(&mut self, nonce: &str) {
+            let bytes = self.world.has(0, 0)[0].get("r0").cloned();
+            let item = Item { name: "r0".into(), version: nonce.into(), bytes, ttl: None };
+            let response = Response {
+                kind: Some(0),
+                nonce: nonce.into(),
+                version: nonce.into(),
+                resources: vec![item],
+                removed: Vec::new(),
+                errors: Vec::new(),
+            };
+            self.judge(&Event::Responded { link: self.link, response: &response });
+        }
+
+        fn is_drained(&mut self) {
+            self.judge(&Event::ServerDrained { server: 0 });
+        }
+
+        /// Somebody asks to be told of all there is.
+        fn asked(&mut self) {
+            self.judge(&Event::Asked { server: 0, view: 0, kind: 0, sequence: NEWEST });
+        }
+
+        fn told(&mut self) {
+            self.judge(&Event::Converged { server: 0, view: 0, kind: 0, sequence: NEWEST });
+        }
+
+        fn is_well(&self) {
+            assert!(self.report.breach.is_none(), "{:?}", self.report.breach);
+        }
+    }
+
+    /// The rule that is broken in a scene.
+    fn broken(
+        variant: Variant,
+        play: impl Fn(&mut Scene<'_>) + Send + Sync + 'static,
+    ) -> Option<&'static str> {
+        let options = Options { variant, ..Options::default() };
+        judgement_with(options, move |world, link, report| {
+            let oracle = ServerTalk::default();
+            play(&mut Scene { oracle, world, link, report });
+        })
+    }
+
+    const VARIANTS: [Variant; 2] = [Variant::StateOfTheWorld, Variant::Incremental];
+
+    #[test]
+    fn a_server_that_takes_what_was_sent_or_rejected_to_be_accepted_is_found_out() {
+        for variant in VARIANTS {
+            let answers = |answer: Option<Option<i32>>| {
+                broken(variant, move |scene| {
+                    scene.hears("", None);
+                    scene.says("1");
+                    if let Some(error) = answer {
+                        scene.hears("1", error);
+                    }
+                    scene.is_well();
+                    scene.is_drained();
+                })
+            };
+            assert_eq!(answers(Some(None)), None);
+            assert_eq!(answers(None), Some("IS29"));
+            assert_eq!(answers(Some(Some(3))), Some("IS29"));
+        }
+        println!("covers: IS29");
+    }
+
+    #[test]
+    fn a_server_that_waits_for_who_has_accepted_all_there_is_is_found_out() {
+        for variant in VARIANTS {
+            let found = broken(variant, |scene| {
+                scene.hears("", None);
+                scene.says("1");
+                scene.hears("1", None);
+                // The server has not heard of that answer.
+                scene.world.set(0, "r0", "better");
+                scene.says("2");
+                scene.is_drained();
+                scene.is_well();
+                scene.hears("2", None);
+                scene.is_drained();
+            });
+            assert_eq!(found, Some("IS29"));
+        }
+        println!("covers: IS29");
+    }
+
+    #[test]
+    fn a_server_that_counts_who_is_not_there_is_found_out() {
+        let found = broken(Variant::StateOfTheWorld, |scene| {
+            scene.hears("", None);
+            scene.says("1");
+            scene.hears("1", None);
+            scene.oracle.talk(scene.link, 0).fold.was_requested = false;
+            scene.is_drained();
+        });
+        assert_eq!(found, Some("IS29"));
+        println!("covers: IS29");
+    }
+
+    #[test]
+    fn who_is_told_too_early_or_never_is_found_out() {
+        let told = |after: Option<Duration>| {
+            broken(Variant::StateOfTheWorld, move |scene| {
+                scene.hears("", None);
+                scene.world.set(0, "r0", "better");
+                scene.asked();
+                scene.is_well();
+                if let Some(after) = after {
+                    scene.world.advance(after);
+                }
+                scene.told();
+            })
+        };
+        assert_eq!(told(Some(Duration::from_secs(1))), None);
+        assert_eq!(told(None), Some("IS29"));
+        let found = broken(Variant::StateOfTheWorld, |scene| {
+            scene.asked();
+            scene.is_drained();
+        });
+        assert_eq!(found, Some("IS29"), "all have accepted it, and nobody is told");
+        let found = broken(Variant::StateOfTheWorld, |scene| scene.told());
+        assert_eq!(found, Some("IS29"), "nobody asked");
+        println!("covers: IS29");
+    }
+}
