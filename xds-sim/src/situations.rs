@@ -180,11 +180,13 @@ pub enum Situation {
     ForeignTypeRefused,
     /// A server gives a stream up because a request does not say its type.
     MissingTypeRefused,
+    /// A client is told that a resource is too long for any response.
+    TooLongTold,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Self; 86] = [
+    pub const ALL: [Self; 87] = [
         Self::NackThenReconnectThenAck,
         Self::GoodBesideBad,
         Self::WithoutFirstServer,
@@ -271,6 +273,7 @@ impl Situation {
         Self::ServedBesideUnknownType,
         Self::ForeignTypeRefused,
         Self::MissingTypeRefused,
+        Self::TooLongTold,
     ];
 
     /// The situation in a few words.
@@ -363,6 +366,7 @@ impl Situation {
             Self::ServedBesideUnknownType => "stranger served beside an unknown type",
             Self::ForeignTypeRefused => "foreign type on a stream of one type refused",
             Self::MissingTypeRefused => "request without a type refused",
+            Self::TooLongTold => "resource too long for any response",
         }
     }
 }

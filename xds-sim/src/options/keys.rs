@@ -6,7 +6,7 @@ use xds_core::client::{DataErrorPolicy, ReadGate};
 
 use super::{
     Action, Actions, Fault, Faults, Feature, Features, Lie, Lies, Mixture, Options, Order,
-    ProfileName, Streams, Ties, Transport, Variant, Verdicts, Versions,
+    ProfileName, Responses, Streams, Ties, Transport, Variant, Verdicts, Versions,
     text::{LONGEST, NUMBERS},
 };
 
@@ -101,6 +101,7 @@ one_of! {
     }
     Transport { Streams = "Streams", Polls = "Polls", Files = "Files" }
     Verdicts { AtOnce = "AtOnce", Soon = "Soon", Late = "Late" }
+    Responses { Long = "Long", Short = "Short" }
     Versions { Content = "Content", Counted = "Counted", CountedAnew = "CountedAnew" }
 }
 
@@ -165,7 +166,7 @@ fn values_of<T: Value>(_: &T) -> Values {
 
 keys! {
     clients servers variant mixture streams types names profile data_errors read_gate latency jitter ties
-    clock_grain operations order transport verdicts views versions features actions faults lies
+    clock_grain operations order transport verdicts views versions responses features actions faults lies
 }
 
 /// What there is instead of a word that is no option.

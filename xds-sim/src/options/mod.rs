@@ -30,6 +30,7 @@
 //! | push storms, states deleted and created anew, resources that go back to what they were | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
 //! | a client is moved to another view in mid-stream | [`Action::Move`], [`Options::views`] |
 //! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
+//! | responses that are split, and resources too long for any | [`Options::responses`] |
 //! | resources that are watched by another name | [`Action::WatchAlias`] |
 //! | features that clients and servers have or lack | [`Options::features`] |
 //! | resources that are valid from a trusted server only, and servers that are and are not | [`Action::SetPrivileged`], [`Feature::TrustedServer`] |
@@ -132,6 +133,27 @@ pub enum Versions {
     CountedAnew,
 }
 
+/// How long servers make responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Responses {
+    /// Longer than there is anything to say.
+    #[default]
+    Long,
+    /// So short that what can be split is, and that some resources are too long for any.
+    Short,
+}
+
+impl Responses {
+    /// How many bytes one may have, if there is anything longer.
+    #[must_use]
+    pub const fn limit(self) -> Option<usize> {
+        match self {
+            Self::Long => None,
+            Self::Short => Some(400),
+        }
+    }
+}
+
 /// Who has the last word on resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdicts {
@@ -214,6 +236,8 @@ pub struct Options {
     pub views: u32,
     /// What servers make versions of.
     pub versions: Versions,
+    /// How long servers make responses.
+    pub responses: Responses,
     /// What clients and servers are taken to be capable of, other than by default.
     pub features: Features,
     /// What may be done.
@@ -248,6 +272,7 @@ impl Default for Options {
             verdicts: Verdicts::AtOnce,
             views: 1,
             versions: Versions::Content,
+            responses: Responses::Long,
             features: Features::NONE,
             actions: Actions::NONE,
             faults: Faults::NONE,
@@ -337,6 +362,7 @@ impl Options {
                 true => Features::draw(choices),
                 false => Features::NONE,
             },
+            responses: Responses::Long,
         };
         let mut drawn = drawn;
         if !choices.chance("aliases", 250) {
@@ -354,6 +380,9 @@ impl Options {
                 Mixture::ByServer,
             ],
         );
+        if choices.chance("short responses", 125) {
+            drawn.responses = Responses::Short;
+        }
         drawn.fitting()
     }
 
@@ -390,6 +419,8 @@ impl Options {
         (self.variant, self.streams) = (Variant::StateOfTheWorld, Streams::PerType);
         self.mixture = Mixture::Alike;
         (self.views, self.versions) = (1, Versions::Content);
+        // A request that stands for itself has one answer.
+        self.responses = Responses::Long;
         self.lies = Lies::NONE;
         let are_of_streams = [
             Action::SetForAWhile,
@@ -413,14 +444,14 @@ impl Options {
     /// | [`DataErrorPolicy::KeepCached`] | a client that keeps what is gone has it, and says so beside the value |
     /// | [`ProfileName::Envoy`] | it keeps what is gone, and refuses a response whole for one bad resource |
     /// | [`Lie`]s | who was lied to believes it |
-    /// | [`Action::SetError`] | who was told an error has that and not the resource |
+    /// | [`Action::SetError`], [`Responses::Short`] | who was told an error has that and not the resource |
     /// | [`Action::SetForAWhile`] | what was not renewed in time is gone for the client alone |
     /// | [`Action::WatchAll`], [`Action::WatchGlob`], [`Action::WatchWhenTold`] | a watch of many is told in [`Application::changed`](crate::Application::changed), of one by one |
     /// | [`Action::WatchAlias`] | the other name of a resource is nothing that is true by itself |
     /// | [`Action::Move`], [`Action::SetBad`], [`Action::SetPrivileged`] | a client that is moved, or refuses, has the old state for a while |
     pub fn plain(&mut self) {
         (self.types, self.lies, self.profile) = (1, Lies::NONE, ProfileName::Grpc);
-        self.data_errors = DataErrorPolicy::DropCached;
+        (self.data_errors, self.responses) = (DataErrorPolicy::DropCached, Responses::Long);
         let plain = [
             Action::Unwatch,
             Action::WatchAgain,

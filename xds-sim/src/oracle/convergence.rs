@@ -6,7 +6,7 @@ use xds_core::{TypeUrl, client::EntryState, service::Variant};
 
 use super::{Event, Oracle, Report, Rule, server_talk::renews};
 use crate::{
-    options::{Action, Feature, Options, Order, ProfileName, Streams, Transport},
+    options::{Action, Feature, Options, Order, ProfileName, Responses, Streams, Transport},
     trace::Phase,
     world::{KEEPALIVE, LinkId, Watch, World, alias_of, message::Text},
 };
@@ -128,7 +128,8 @@ fn drops_deleted(client: usize, world: &World, kind: usize) -> bool {
     let mut servers = 0..world.server_count();
     let is_incremental =
         servers.all(|server| options.variant_of(client, server) == Variant::Incremental);
-    if is_done(Action::SetError) && !is_incremental {
+    let are_told = is_done(Action::SetError) || options.responses == Responses::Short;
+    if are_told && !is_incremental {
         // An error is told once. That the resource is then gone looks the same as that nothing has changed.
         return false;
     }
@@ -240,11 +241,19 @@ pub(crate) fn bound(options: &Options) -> Duration {
     };
     let way = options.latency + options.jitter + options.clock_grain;
     let delay = options.verdicts.delay().unwrap_or_default();
-    silence + LONGEST_PAUSE + HELD + patience + steps + (way * WAYS + delay) * responses
+    let parts = match options.responses {
+        Responses::Long => 1,
+        Responses::Short => PARTS,
+    };
+    silence + LONGEST_PAUSE + HELD + patience + steps + (way * WAYS + delay) * responses * parts
 }
 
 /// How often something is under way for a response: a connection, its answer, the request, the response itself.
 const WAYS: u32 = 4;
+
+/// Into how many parts a response is split at most where it is: names of an authority are long, and there are eight with
+/// resources and twelve without.
+const PARTS: u32 = 20;
 
 /// How long a server holds back a first answer that has nothing.
 const HELD: Duration = Duration::from_secs(15);

@@ -45,12 +45,6 @@ pub const OTHERS: &[Other] = &[
         "a client that is handed the same at the same times hands out the same, byte for byte",
         "xds-sim/tests/meta.rs",
     ),
-    elsewhere(
-        "IS26",
-        "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
-        "resources are small",
-        &["xds-core/tests/server/store.rs"],
-    ),
     by_runs(
         "IS34",
         "a server that is handed the same at the same times hands out the same, byte for byte",

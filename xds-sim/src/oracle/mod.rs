@@ -18,7 +18,7 @@
 //! | IC25, IC26: how long a client waits at most, in gRPC's profile and over one stream to one server | `punctual` | no |
 //! | IC27, IC28: that watchers are told when their server fails and when it is well again, once each, in gRPC's profile and where one server answers | `reachability` | no |
 //! | IC29: what a client may turn to the next server for, in gRPC's profile | `fallback` | no |
-//! | IS1 to IS18, IS20, IS25, IS27 to IS30, IS33: what a server says on a stream | `server_talk` | no |
+//! | IS1 to IS18, IS20, IS25 to IS30, IS33: what a server says on a stream | `server_talk` | no |
 //! | IC7, IS31: requests that stand for themselves, and their answers, over polls | `polling` | no |
 //! | IS32: what becomes of those who read files | `reading` | no |
 //! | IC13, IC17, IC36: what a client makes of lies, and of what cannot be read | `lies` | only |
@@ -49,7 +49,9 @@
 //! deletion that it refused, and not sent what was good beside a bad resource that was then deleted from a
 //! type without removals (M107); one that was told an error of a resource that exists, and then
 //! watches everything, is not sent it (M178); what has a time to live, and came beside something that was
-//! rejected, is not renewed before it changes; a state-of-the-world client that was told an error of a resource is
+//! rejected, is not renewed before it changes; where
+//! responses are short, what goes along with a change since it was rejected does not fit into one with it, and what has
+//! come since may come once more behind it, though it was accepted; a state-of-the-world client that was told an error of a resource is
 //! not told in a way that it understands that this is then deleted; and a full state may be sent for the heartbeat
 //! of a resource that its client is told an error of.
 

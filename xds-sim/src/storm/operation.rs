@@ -6,7 +6,7 @@ use xds_core::{WatchId, server::StatusCode, types};
 
 use crate::{
     Kind, Situation, Toy,
-    options::{Action, Fault, Order, ProfileName, Transport, Verdicts},
+    options::{Action, Fault, Order, ProfileName, Responses, Transport, Verdicts},
     storm::lie,
     world::{
         BadAnswer, Beside, FileState, KEEPALIVE, LinkId, Party, Reach, World, alias_of,
@@ -229,7 +229,9 @@ impl Operation {
                 let _ = world.watch(client, kind, Some(&alias_of(name)));
             }
             Action::WatchMany => {
-                let is_rare = self.nth == NUMBERS - 1 && self.kind == 0 && self.client == 0;
+                // In short responses it would take long to say that there is nothing of thousands of names.
+                let is_rare = (self.nth, self.kind, self.client) == (NUMBERS - 1, 0, 0)
+                    && world.options().responses == Responses::Long;
                 if is_rare {
                     world.note(Situation::NamesByTheThousand);
                 }

@@ -39,6 +39,7 @@ use xds_core::{Client, Time, TypeUrl, server::Server, types};
 pub(crate) use faults::KEEPALIVE;
 pub(crate) use leaving::GRACE;
 pub(crate) use names::{MOST_NAMES, alias_of, glob_covers, is_alias, is_glob, meaning_of};
+pub(crate) use store::TOO_LONG;
 pub(crate) use watches::Watched;
 
 pub use application::{Application, ControlPlane, Reply};
@@ -53,7 +54,7 @@ use self::{
 use crate::{
     check::{Config, Judge},
     effects::Kind,
-    options::{Options, Transport, Versions},
+    options::{Options, Responses, Transport, Versions},
     oracle::{self, Event, Oracle, Report},
     situations::{Situation, Situations},
     tape::Choices,
@@ -128,6 +129,8 @@ impl World {
             options.transport = Transport::Streams;
             // And neither views nor ours.
             (options.views, options.versions) = (1, Versions::Content);
+            // Nor is it told of a limit.
+            options.responses = Responses::Long;
         }
         let options = options.fitting();
         let mut recorder = Recorder::new(keep);

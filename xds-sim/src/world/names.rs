@@ -201,6 +201,9 @@ fn poll_policy(options: &Options) -> PollPolicy {
 pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> ServerConfig {
     let mut config = ServerConfig::default();
     config.limits.names_per_stream = MOST_NAMES;
+    if let Some(limit) = options.responses.limit() {
+        config.limits.response_bytes = limit;
+    }
     if options.views > 1 {
         config.admission = Admission::Asked;
     }

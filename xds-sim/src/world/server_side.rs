@@ -101,6 +101,7 @@ impl World {
                         }
                     }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
+                    Observation::ResourceTooLong { .. } => self.note(Situation::TooLongTold),
                     Observation::Held { .. } => self.note(Situation::HeldTooLong),
                     _ => {}
                 },

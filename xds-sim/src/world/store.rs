@@ -6,6 +6,8 @@ use bytes::Bytes;
 use xds_core::{
     TypeUrl, ViewName,
     server::{ResourceOptions, StatusCode, Transaction},
+    service::Variant,
+    types,
 };
 
 use super::{
@@ -16,6 +18,12 @@ use super::{
     texts,
 };
 use crate::{Toy, options::Transport, oracle::Event};
+
+/// What clients are told of a resource that is too long for any response.
+pub(crate) const TOO_LONG: StatusCode = StatusCode::ResourceExhausted;
+
+/// Of so many new texts one is too long for any response, where responses are short.
+const LONG: u64 = 5;
 
 /// Operators.
 impl World {
@@ -40,7 +48,11 @@ impl World {
 
     fn new_text(&mut self, text: &str) -> String {
         self.revision += 1;
-        format!("{text} {}", self.revision)
+        let text = format!("{text} {}", self.revision);
+        match self.options.responses.limit().filter(|_| self.revision.is_multiple_of(LONG)) {
+            Some(limit) => format!("{text} {}", "and so on ".repeat(limit / 8)),
+            None => text,
+        }
     }
 
     /// Deletes a resource.
@@ -92,12 +104,12 @@ impl World {
     /// What is true of a name beside its resource, in the first view.
     #[must_use]
     pub fn truth_beside(&self, kind: usize, name: &str) -> Beside {
-        self.truth[0].beside(kind, name)
+        self.truth_beside_in(0, kind, name)
     }
 
     /// The same in another view.
     pub(crate) fn truth_beside_in(&self, view: usize, kind: usize, name: &str) -> Beside {
-        self.truth[view].beside(kind, name)
+        self.told_beside(&self.truth[view], kind, name)
     }
 
     /// What a server was told of a name beside its resource, in a view.
@@ -107,7 +119,27 @@ impl World {
     /// If there is no server or no view at the position.
     #[must_use]
     pub fn beside(&self, server: usize, view: usize, kind: usize, name: &str) -> Beside {
-        self.servers[server].state[view].beside(kind, name)
+        self.told_beside(&self.servers[server].state[view], kind, name)
+    }
+
+    /// What there is beside a resource, for clients: where it is longer than any response may be, those who name it are
+    /// told so. A full state is sent however long it is.
+    fn told_beside(&self, state: &State, kind: usize, name: &str) -> Beside {
+        let mut beside = state.beside(kind, name);
+        if beside.error.is_none()
+            && let Some(limit) = self.options.responses.limit()
+            && !self.is_sent_whole(kind)
+            && state.has[kind].get(name).is_some_and(|bytes| bytes.len() > limit)
+        {
+            beside.error = Some(TOO_LONG);
+        }
+        beside
+    }
+
+    /// Whether clients are sent all there is of a type, whenever they are sent any of it.
+    pub(crate) fn is_sent_whole(&self, kind: usize) -> bool {
+        self.options.variant == Variant::StateOfTheWorld
+            && types::is_full_state_in_sotw(self.types[kind].as_str())
     }
 
     /// How many names of a type a server was told something of, in all views.

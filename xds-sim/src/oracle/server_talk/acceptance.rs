@@ -44,6 +44,8 @@ pub(super) struct Answers {
     said: Vec<Text>,
     /// What was in responses that were rejected, and in none since that was accepted.
     refused: BTreeSet<Text>,
+    /// Whether a change has come that what was rejected goes along with.
+    pub(super) may_ride: bool,
     /// Whether something has come to pass since a server was last asked.
     is_unasked: bool,
 }
@@ -78,6 +80,11 @@ impl Answers {
     /// The newest response is rejected.
     pub(super) fn rejects(&mut self) {
         self.refused.extend(self.said.iter().cloned());
+    }
+
+    /// What was in responses that were rejected, and in none since that was accepted.
+    pub(super) fn refused(&self) -> &BTreeSet<Text> {
+        &self.refused
     }
 
     /// Something else has come to pass.

@@ -7,6 +7,7 @@
 mod acceptance;
 #[cfg(test)]
 mod found_out;
+mod length;
 mod rules;
 mod standing;
 mod talk;
@@ -32,7 +33,7 @@ use self::{
 };
 use super::{Event, Oracle, Report, Rule};
 use crate::{
-    options::{Order, Versions},
+    options::{Order, Responses, Versions},
     situations::Situation,
     trace::Phase,
     world::{
@@ -166,6 +167,7 @@ impl ServerTalk {
                 report.note(Situation::TtlUntold);
             }
         }
+        talk.is_short_enough(kind, response, world, report);
         talk.heartbeats(response, has, &beside, report);
         talk.versions.0.clone_from(&response.version);
         talk.answers.sends(response, &talk.sent);
@@ -231,7 +233,8 @@ impl ServerTalk {
             // What is said by other names of what a client comes back with is not judged.
             talk.differs(response, &beside, report);
         }
-        if is_ours && talk.warms != Warms::Nothing && !talk.was_rejected {
+        let comes_in_parts = world.options().responses == Responses::Short && !is_full;
+        if is_ours && talk.warms != Warms::Nothing && !talk.was_rejected && !comes_in_parts {
             // Of what was rejected, something may be tried out alone.
             let left_out = talk.left_out(&said, has, &beside);
             report.ensure(left_out.is_none(), WARM, || format!("{left_out:?} is left out"));
@@ -241,6 +244,9 @@ impl ServerTalk {
             }
         }
         let has_changed = said.iter().any(|(name, bytes)| talk.sent.get(name) != Some(bytes));
+        if comes_in_parts {
+            talk.comes_in_parts(&said, has, &beside, response);
+        }
         talk.has_news(is_full, &said, response, world.now(), report);
         if talk.has_responded && said.len() > 1 {
             report.note(Situation::ChangesCoalesced);
@@ -300,6 +306,7 @@ impl ServerTalk {
                     names.filter(|name| talk.fold.covers(name)).cloned().collect();
                 talk.touched.extend(touched);
                 talk.stir();
+                talk.answers.may_ride = true;
             }
             for asked in self.asked.values_mut() {
                 asked.waiting.remove(link);
@@ -316,6 +323,7 @@ impl ServerTalk {
             talk.named_late.remove(name);
             talk.stated.remove(name);
             talk.stir();
+            talk.answers.may_ride = true;
             if talk.fold.covers(name) {
                 talk.touched.insert(name.into());
             }
@@ -417,6 +425,7 @@ impl ServerTalk {
         }
         self.status(world, report);
         self.all_accepted(world, report);
+        self.all_told(world, report);
         for server in (0..world.server_count()).filter_map(|server| world.server(server)) {
             let open = server.status().find(|it| {
                 it.state == SyncState::Sent && !self.is_beating(it.type_url.as_str(), world)

@@ -81,6 +81,10 @@ pub(super) const WARM: Rule = Rule::new(
     "IS18",
     "who asks for endpoints after a cluster has changed is sent all of them, changed or not: somebody warms it",
 );
+pub(super) const LENGTH: Rule = Rule::new(
+    "IS26",
+    "what may be split is split below the limit of a message; what may not be is an error and no reconnect loop",
+);
 pub(super) const ACCEPTED: Rule =
     Rule::new("IS29", "whoever asks is told exactly when all live streams have accepted a version");
 pub(super) const LEAVES: Rule = Rule::new(
@@ -125,6 +129,7 @@ pub(super) const ALL: &[Rule] = &[
     ALL_ACCEPTED,
     AT_ONCE,
     WARM,
+    LENGTH,
     ACCEPTED,
     LEAVES,
 ];

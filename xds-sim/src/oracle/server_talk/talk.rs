@@ -69,6 +69,8 @@ pub(super) struct Talk {
     pub(super) is_unsettled: bool,
     /// What of it was accepted.
     pub(super) answers: Answers,
+    /// What was rejected, goes along with the newest change, and did not fit into one response with it.
+    pub(super) rides: BTreeSet<Text>,
     /// Endpoints that may come once more, since clusters were sent that are warmed until they do.
     pub(super) awaited: BTreeSet<Text>,
     /// State of the world, of endpoints: whether the client may wait for all of them, since clusters were sent.
@@ -174,6 +176,7 @@ impl Talk {
         }
         self.ask_anew(request);
         self.fold.take(request);
+        self.answers.may_ride |= !self.fold.gained.is_empty() || !self.fold.lost.is_empty();
         let is_first = self.fold.is_first;
         self.states_version |= is_first && !request.version.is_empty();
         if is_whole {
@@ -339,7 +342,7 @@ impl Talk {
             || is_owed
             || !response.removed.is_empty()
             || !response.errors.is_empty()
-            || said.keys().any(|name| self.awaited.contains(name));
+            || said.keys().any(|name| self.awaited.contains(name) || self.rides.contains(name));
         let has_news = has_news || self.renews_in_time(response, now);
         let rule = match (self.is_rejected, self.is_crossed) {
             (true, _) => NO_REPETITION,
@@ -433,6 +436,7 @@ impl Talk {
     pub(super) fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
         self.awaited.retain(|name| !said.contains_key(name));
         self.warms = Warms::Nothing;
+        self.rides.retain(|name| !said.contains_key(name));
         if is_full {
             self.owed.clear();
             self.touched.clear();

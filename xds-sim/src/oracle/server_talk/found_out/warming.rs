@@ -39,8 +39,8 @@ fn who_does_not_send_endpoints_again_is_found_out() {
                 scene.says(response(1, &GOOD));
                 scene.answers(1, &["r0"], None);
             }
-            let event = Event::ServerDrained { server: 0 };
-            scene.oracle.on_event(&event, scene.world, scene.report);
+            // The server itself has heard nothing of all this, and is not asked what it takes to be accepted.
+            scene.oracle.drained(0, scene.world, scene.report);
         })
     };
     assert_eq!(drained(Asks::Again, false), Some(WARM));

@@ -1,0 +1,262 @@
+//! How long responses are where they may not be long: what can be split is, and of what cannot be an error is told.
+//!
+//! The length of a response is taken to be that of its contents, names and types alone: a few bytes for each of them are
+//! not counted. A full state is never split, and who asks for everything is sent what is too long all the same, alone.
+//! All others would come back for it for ever if their transport does not take it, and are told an error of it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use xds_core::service::Variant;
+
+use super::{ServerTalk, Talk, rules::LENGTH};
+use crate::{
+    oracle::Report,
+    world::{
+        Beside, TOO_LONG, World, glob_covers, is_glob,
+        message::{Response, Text},
+    },
+};
+
+impl Talk {
+    /// A response is not longer than it may be, unless it cannot be split.
+    pub(super) fn is_short_enough(
+        &self,
+        kind: usize,
+        response: &Response,
+        world: &World,
+        report: &mut Report,
+    ) {
+        let Some(limit) = world.options().responses.limit().filter(|_| !world.is_sent_whole(kind))
+        else {
+            return;
+        };
+        let (type_url, is_whole) =
+            (world.types()[kind].as_str(), world.options().variant == Variant::StateOfTheWorld);
+        let resources = response.resources.iter().map(|item| {
+            let bytes = item.bytes.as_ref().map_or(0, |bytes| type_url.len() + bytes.len());
+            let is_wrapped = !is_whole || item.ttl.is_some();
+            bytes + if is_wrapped { item.name.len() + item.version.len() } else { 0 }
+        });
+        let names = response.removed.iter().chain(response.errors.iter().map(|(name, _)| name));
+        let length: usize = resources.chain(names.map(|name| name.len())).sum();
+        let parts = response.resources.len() + response.removed.len() + response.errors.len();
+        report.ensure(parts < 2 || length <= limit, LENGTH, || {
+            format!("{parts} parts have {length} bytes together, of {limit}")
+        });
+        let is_too_long = |bytes: &Bytes| bytes.len() > limit && !self.fold.has_all();
+        let mut items = response.resources.iter();
+        let too_long = items.find(|item| item.bytes.as_ref().is_some_and(is_too_long));
+        report.ensure(too_long.is_none(), LENGTH, || {
+            format!("{:?} is too long for any response", too_long.map(|item| &item.name))
+        });
+    }
+
+    /// What is owed as part of a whole, or of a glob, that was asked for anew does not all come with this response: the
+    /// rest may come later, whether it has changed or not. Nor does what was rejected and goes along with a change
+    /// (M107): what there is no room for beside that comes before or after it, once, and so may what has come since in
+    /// other parts, though it was accepted.
+    pub(super) fn comes_in_parts(
+        &mut self,
+        said: &BTreeMap<Text, Bytes>,
+        has: &BTreeMap<Text, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+        response: &Response,
+    ) {
+        let is_changed = self.lacking(has, beside).is_some();
+        let Self { owed, sent, reported, fold, touched, answers, rides, .. } = self;
+        let says_more = !response.removed.is_empty() || !response.errors.is_empty();
+        if std::mem::take(&mut answers.may_ride) || is_changed || says_more {
+            rides.clone_from(answers.refused());
+            if !rides.is_empty() {
+                rides.extend(sent.keys().cloned());
+            }
+        }
+        let is_owed = |name: &&Text| {
+            let is_member = |own: &Text| is_glob(own) && glob_covers(own, name);
+            owed.contains("*") && fold.covers(name) || owed.iter().any(is_member)
+        };
+        let known = sent.keys().chain(reported.keys());
+        touched.extend(known.filter(|name| !said.contains_key(*name)).filter(is_owed).cloned());
+    }
+
+    /// What is too long, is named, and was not told of.
+    fn untold(&self, too_long: &[&Text]) -> Option<Text> {
+        let is_untold = |name: &&&Text| {
+            let is_told = |by: &str| self.reported.get(by) == Some(&TOO_LONG.as_i32());
+            let other = self.fold.other_name(name);
+            self.fold.names(name) && !is_told(name) && !other.is_some_and(|other| is_told(&other))
+        };
+        too_long.iter().find(is_untold).map(|name| (**name).clone())
+    }
+}
+
+impl ServerTalk {
+    /// At rest, who names what is too long for any response was told so.
+    pub(super) fn all_told(&self, world: &World, report: &mut Report) {
+        if world.options().responses.limit().is_none() {
+            return;
+        }
+        for (link, talks) in &self.streams {
+            let it = world.link(*link);
+            let view = world.view_of(it.client);
+            for (kind, talk) in talks.iter().enumerate() {
+                let is_asked = talk.fold.was_requested && !talk.fold.has_all();
+                let may_have_all = talk.states_version && it.variant == Variant::StateOfTheWorld;
+                if !it.is_open || !is_asked || may_have_all || talk.is_rejected {
+                    continue;
+                }
+                let has = world.has(it.server, view)[kind].keys();
+                let is_too_long = |name: &&Text| {
+                    world.beside(it.server, view, kind, name).error == Some(TOO_LONG)
+                };
+                let too_long: Vec<&Text> = has.filter(is_too_long).collect();
+                let untold = talk.untold(&too_long);
+                report.ensure(untold.is_none(), LENGTH, || {
+                    format!("stream {}: nobody was told that {untold:?} is too long", link.0)
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        options::{Options, Responses},
+        oracle::testing::judgement_with,
+        world::message::{Item, Names, Request},
+    };
+
+    const CLUSTERS: usize = 0;
+    const ENDPOINTS: usize = 1;
+
+    fn short(variant: Variant) -> Options {
+        Options { variant, responses: Responses::Short, ..Options::default() }
+    }
+
+    fn response(kind: usize, items: &[(&str, usize)]) -> Response {
+        let item = |(name, length): &(&str, usize)| Item {
+            name: (*name).into(),
+            version: Text::default(),
+            bytes: Some(Bytes::from(vec![b'x'; *length])),
+            ttl: None,
+        };
+        Response {
+            kind: Some(kind),
+            nonce: "1".into(),
+            version: "1".into(),
+            resources: items.iter().map(item).collect(),
+            removed: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn names(kind: usize, names: &[&str]) -> Request {
+        let names = names.iter().copied().map(Text::from).collect();
+        let names =
+            Names::Change { subscribe: names, unsubscribe: Vec::new(), versions: Vec::new() };
+        let (nonce, version) = (Text::default(), Text::default());
+        Request { kind: Some(kind), nonce, version, error: None, node: None, names }
+    }
+
+    /// What is said of a response to who asks for these.
+    fn judged(
+        options: Options,
+        kind: usize,
+        asked: &'static [&'static str],
+        response: Response,
+    ) -> Option<&'static str> {
+        judgement_with(options, move |world, _, report| {
+            let mut talk = Talk::default();
+            talk.hear(&names(kind, asked), Vec::new());
+            talk.is_short_enough(kind, &response, world, report);
+        })
+    }
+
+    #[test]
+    fn a_response_that_could_be_split_is_found_out() {
+        const ASKED: &[&str] = &["r0", "r1", "r2"];
+        let long = [("r0", 100), ("r1", 100), ("r2", 100)];
+        for (variant, kind) in [
+            (Variant::Incremental, CLUSTERS),
+            (Variant::Incremental, ENDPOINTS),
+            (Variant::StateOfTheWorld, ENDPOINTS),
+        ] {
+            let says = |items: &[_]| judged(short(variant), kind, ASKED, response(kind, items));
+            assert_eq!(says(&long), Some("IS26"));
+            assert_eq!(says(&long[..2]), None);
+        }
+        let removed = (0..100).map(|at| format!("name-{at}").into()).collect();
+        let gone = Response { removed, ..response(CLUSTERS, &[]) };
+        let found = judged(short(Variant::Incremental), CLUSTERS, &["*"], gone);
+        assert_eq!(found, Some("IS26"));
+        let whole =
+            judged(short(Variant::StateOfTheWorld), CLUSTERS, ASKED, response(CLUSTERS, &long));
+        assert_eq!(whole, None, "a full state is not split");
+        let unlimited = judged(Options::default(), ENDPOINTS, ASKED, response(ENDPOINTS, &long));
+        assert_eq!(unlimited, None);
+        println!("covers: IS26");
+    }
+
+    #[test]
+    fn what_is_too_long_for_who_names_it_is_found_out() {
+        let says = |asked| {
+            let response = response(ENDPOINTS, &[("r0", 500)]);
+            judged(short(Variant::Incremental), ENDPOINTS, asked, response)
+        };
+        assert_eq!(says(&["r0"]), Some("IS26"));
+        assert_eq!(says(&["*"]), None, "who asks for everything cannot be told an error");
+        println!("covers: IS26");
+    }
+
+    #[test]
+    fn who_is_not_told_that_something_is_too_long_is_found_out() {
+        let told = |code: Option<i32>| {
+            judgement_with(short(Variant::Incremental), move |world, link, report| {
+                world.set(ENDPOINTS, "r0", &"x".repeat(500));
+                let mut oracle = ServerTalk::default();
+                let talk = oracle.talk(link, ENDPOINTS);
+                talk.hear(&names(ENDPOINTS, &["r0"]), Vec::new());
+                talk.reported.extend(code.map(|code| ("r0".into(), code)));
+                oracle.all_told(world, report);
+            })
+        };
+        assert_eq!(told(Some(TOO_LONG.as_i32())), None);
+        assert_eq!(told(None), Some("IS26"));
+        println!("covers: IS26");
+    }
+
+    /// M107: it comes once, beside a change or behind it.
+    #[test]
+    fn what_goes_along_with_a_change_may_come_in_parts() {
+        let again = |times: usize| {
+            judgement_with(short(Variant::Incremental), move |world, _, report| {
+                let mut talk = Talk::default();
+                talk.hear(&names(ENDPOINTS, &["r0", "r1", "r2"]), Vec::new());
+                let mut says = |items: &[_], error: Option<i32>| {
+                    let response = response(ENDPOINTS, items);
+                    let said = response.resources.iter();
+                    let said =
+                        said.filter_map(|item| Some((item.name.clone(), item.bytes.clone()?)));
+                    let said: BTreeMap<Text, Bytes> = said.collect();
+                    talk.answers.sends(&response, &talk.sent);
+                    let plain = |_: &str| Beside::default();
+                    talk.comes_in_parts(&said, &said, &plain, &response);
+                    talk.has_news(false, &said, &response, world.now(), report);
+                    talk.take(false, said, &response);
+                    let answer = Request { nonce: "1".into(), error, ..names(ENDPOINTS, &[]) };
+                    talk.hear(&answer, Vec::new());
+                };
+                says(&[("r0", 1), ("r1", 1), ("r2", 1)], Some(3));
+                // This one changes.
+                says(&[("r0", 2), ("r1", 1)], Some(3));
+                (0..times).for_each(|_| says(&[("r2", 1)], Some(3)));
+            })
+        };
+        assert_eq!(again(1), None);
+        assert_eq!(again(2), Some("IS4"));
+        println!("covers: IS26");
+    }
+}
