@@ -277,7 +277,7 @@ impl Options {
     /// state of one view, and versions that are the same on every replica: a request that stands for itself says nothing
     /// of where the last one was answered. Where verdicts come late, nothing can last for a while only. Clients
     /// are moved where there is somewhere to go, and globs are of an authority. Aliases are of the incremental variant,
-    /// and so are globs; a mixture takes two clients, or two servers.
+    /// and so are globs; a mixture takes two clients, or two servers, and long responses.
     #[must_use]
     pub fn fitting(mut self) -> Self {
         if self.views < 2 {
@@ -286,6 +286,8 @@ impl Options {
         match self.mixture {
             Mixture::ByClient if self.clients < 2 => self.mixture = Mixture::Alike,
             Mixture::ByServer if self.servers < 2 => self.mixture = Mixture::Alike,
+            // The same resource is too long for one variant and sent in the other.
+            _ if self.responses == Responses::Short => self.mixture = Mixture::Alike,
             Mixture::Alike | Mixture::ByClient | Mixture::ByServer => {}
         }
         let is_incremental = self.speaks_only(Variant::Incremental);
