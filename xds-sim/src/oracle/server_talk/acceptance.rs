@@ -266,7 +266,8 @@ impl Talk {
         }
         let is_so = |name: &&Text| {
             let has_error = || beside(name).error.is_some();
-            self.fold.covers(name) && has.get(*name) == self.sent.get(*name) && !has_error()
+            let sent = self.sent.get(*name);
+            self.fold.covers(name) && sent.is_some() && has.get(*name) == sent && !has_error()
         };
         if (!self.is_answered || self.is_rejected)
             && let Some(name) = self.answers.fresh.iter().find(is_so)
@@ -417,6 +418,22 @@ mod tests {
             });
             assert_eq!(found, Some("IS29"));
         }
+        println!("covers: IS29");
+    }
+
+    #[test]
+    fn nobody_waits_for_what_was_rejected_and_is_gone() {
+        let found = broken(Variant::StateOfTheWorld, |scene| {
+            scene.hears("", None);
+            scene.says("1");
+            scene.hears("1", Some(3));
+            scene.world.delete(0, "r0");
+            scene.world.advance(Duration::from_secs(1));
+            // It was given up, and is asked for again.
+            scene.oracle.talk(scene.link, 0).sent.clear();
+            scene.is_drained();
+        });
+        assert_eq!(found, None);
         println!("covers: IS29");
     }
 
