@@ -80,14 +80,16 @@ impl Talk {
         touched.extend(known.filter(|name| !said.contains_key(*name)).filter(is_owed).cloned());
     }
 
-    /// What is too long, is named, and was not told of.
-    fn untold(&self, too_long: &[&Text]) -> Option<Text> {
-        let is_untold = |name: &&&Text| {
+    /// What is too long, is named, and was neither told of nor sent while everything was asked for.
+    fn untold(&self, too_long: &[(&Text, &Bytes)]) -> Option<Text> {
+        let is_untold = |(name, bytes): &&(&Text, &Bytes)| {
             let is_told = |by: &str| self.reported.get(by) == Some(&TOO_LONG.as_i32());
             let other = self.fold.other_name(name);
-            self.fold.names(name) && !is_told(name) && !other.is_some_and(|other| is_told(&other))
+            let is_had = self.sent.get(*name) == Some(*bytes);
+            let is_told = is_told(name) || other.is_some_and(|other| is_told(&other));
+            self.fold.names(name) && !is_told && !is_had
         };
-        too_long.iter().find(is_untold).map(|name| (**name).clone())
+        too_long.iter().find(is_untold).map(|(name, _)| (*name).clone())
     }
 }
 
@@ -106,11 +108,11 @@ impl ServerTalk {
                 if !it.is_open || !is_asked || may_have_all || talk.is_rejected {
                     continue;
                 }
-                let has = world.has(it.server, view)[kind].keys();
-                let is_too_long = |name: &&Text| {
+                let has = world.has(it.server, view)[kind].iter();
+                let is_too_long = |(name, _): &(&Text, &Bytes)| {
                     world.beside(it.server, view, kind, name).error == Some(TOO_LONG)
                 };
-                let too_long: Vec<&Text> = has.filter(is_too_long).collect();
+                let too_long: Vec<(&Text, &Bytes)> = has.filter(is_too_long).collect();
                 let untold = talk.untold(&too_long);
                 report.ensure(untold.is_none(), LENGTH, || {
                     format!("stream {}: nobody was told that {untold:?} is too long", link.0)
@@ -213,18 +215,23 @@ mod tests {
 
     #[test]
     fn who_is_not_told_that_something_is_too_long_is_found_out() {
-        let told = |code: Option<i32>| {
+        let told = |code: Option<i32>, is_had: bool| {
             judgement_with(short(Variant::Incremental), move |world, link, report| {
                 world.set(ENDPOINTS, "r0", &"x".repeat(500));
                 let mut oracle = ServerTalk::default();
                 let talk = oracle.talk(link, ENDPOINTS);
                 talk.hear(&names(ENDPOINTS, &["r0"]), Vec::new());
                 talk.reported.extend(code.map(|code| ("r0".into(), code)));
+                if is_had {
+                    // It was sent while the client asked for everything.
+                    talk.sent.clone_from(&world.has(0, 0)[ENDPOINTS]);
+                }
                 oracle.all_told(world, report);
             })
         };
-        assert_eq!(told(Some(TOO_LONG.as_i32())), None);
-        assert_eq!(told(None), Some("IS26"));
+        assert_eq!(told(Some(TOO_LONG.as_i32()), false), None);
+        assert_eq!(told(None, true), None);
+        assert_eq!(told(None, false), Some("IS26"));
         println!("covers: IS26");
     }
 
