@@ -11,7 +11,7 @@ use xds_core::service::Variant;
 
 use super::{ServerTalk, Talk, rules::LENGTH};
 use crate::{
-    oracle::Report,
+    oracle::{Report, fold::ALL},
     world::{
         Beside, TOO_LONG, World, glob_covers, is_glob,
         message::{Response, Text},
@@ -80,6 +80,14 @@ impl Talk {
         touched.extend(known.filter(|name| !said.contains_key(*name)).filter(is_owed).cloned());
     }
 
+    /// Who ceases to ask for everything before all parts of it have come may be told of any of it that he has lost it.
+    pub(super) fn leaves_whole(&mut self, has: &BTreeMap<Text, Bytes>) {
+        if self.fold.lost.contains(ALL) {
+            let lost = has.keys().filter(|name| !self.fold.covers(name));
+            self.left.extend(lost.cloned());
+        }
+    }
+
     /// What is too long, is named, and was neither told of nor sent while everything was asked for.
     fn untold(&self, too_long: &[(&Text, &Bytes)]) -> Option<Text> {
         let is_untold = |(name, bytes): &&(&Text, &Bytes)| {
@@ -127,7 +135,7 @@ mod tests {
     use super::*;
     use crate::{
         options::{Options, Responses},
-        oracle::testing::judgement_with,
+        oracle::{Event, Oracle as _, testing::judgement_with},
         world::message::{Item, Names, Request},
     };
 
@@ -232,6 +240,28 @@ mod tests {
         assert_eq!(told(Some(TOO_LONG.as_i32()), false), None);
         assert_eq!(told(None, true), None);
         assert_eq!(told(None, false), Some("IS26"));
+        println!("covers: IS26");
+    }
+
+    #[test]
+    fn who_ceases_to_ask_for_everything_may_be_told_so_of_what_has_not_come() {
+        let removed = |before: &'static [&'static str]| {
+            judgement_with(short(Variant::Incremental), move |world, link, report| {
+                world.set(ENDPOINTS, "r0", "good");
+                let mut oracle = ServerTalk::default();
+                let mut leaves = names(ENDPOINTS, &[]);
+                if let Names::Change { unsubscribe, .. } = &mut leaves.names {
+                    unsubscribe.extend(before.iter().copied().map(Text::from));
+                }
+                for request in [&names(ENDPOINTS, &["*", "r9"]), &leaves] {
+                    oracle.on_event(&Event::Arrived { link, request }, world, report);
+                }
+                let gone = Response { removed: vec!["r0".into()], ..response(ENDPOINTS, &[]) };
+                oracle.on_event(&Event::Responded { link, response: &gone }, world, report);
+            })
+        };
+        assert_eq!(removed(&["*"]), None);
+        assert_eq!(removed(&[]), Some("IS11"));
         println!("covers: IS26");
     }
 

@@ -114,6 +114,10 @@ impl ServerTalk {
         }
         talk.hear(request, held);
         let is_more = talk.asks_for_more(request);
+        if world.options().responses == Responses::Short {
+            let (server, view) = (world.link(link).server, world.view_of(world.link(link).client));
+            talk.leaves_whole(&world.has(server, view)[kind]);
+        }
         if is_gated(world) && !was_answered && talk.is_answered && !talk.is_rejected {
             talk.accepted.clone_from(&talk.sent);
         }
