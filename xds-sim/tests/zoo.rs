@@ -126,7 +126,7 @@ const EXHIBITS: [Exhibit; 30] = [
         bug: Bug::DeletionToldTwice,
         what: "a server tells of a deletion with every change from then on",
         shipped: "istio #49195",
-        limit: 100,
+        limit: 1_000,
     },
     Exhibit {
         bug: Bug::VersionAsNonce,
