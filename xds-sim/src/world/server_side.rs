@@ -61,6 +61,11 @@ impl World {
         self.emit(&Event::ServerDrained { server: at });
     }
 
+    /// Whether servers hold nothing that is asked of a type that nobody knows.
+    fn is_strict(&self) -> bool {
+        self.options.features.contains(Feature::StrictServer)
+    }
+
     pub(super) fn core(&mut self, at: usize) -> Option<&mut Server> {
         match &mut self.servers[at].core {
             Plane::Core(server) => Some(server),
@@ -95,10 +100,8 @@ impl World {
                     self.close_by_server(at, key, code, "the server ends it");
                 }
                 ServerOutput::Observed(observation) => match observation {
-                    Observation::UnknownType { .. } => {
-                        if !self.options.features.contains(Feature::StrictServer) {
-                            self.note(Situation::UnknownTypeHeld);
-                        }
+                    Observation::UnknownType { .. } if !self.is_strict() => {
+                        self.note(Situation::UnknownTypeHeld);
                     }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
                     Observation::ResourceTooLong { .. } => self.note(Situation::TooLongTold),

@@ -238,7 +238,13 @@ impl ServerTalk {
             talk.differs(response, &beside, report);
         }
         let comes_in_parts = world.options().responses == Responses::Short && !is_full;
-        if is_ours && talk.warms != Warms::Nothing && !talk.was_rejected && !comes_in_parts {
+        let renews_only = talk.renews_before_it_is_asked(&said, &beside);
+        if is_ours
+            && talk.warms != Warms::Nothing
+            && !talk.was_rejected
+            && !comes_in_parts
+            && !renews_only
+        {
             // Of what was rejected, something may be tried out alone.
             let left_out = talk.left_out(&said, has, &beside);
             report.ensure(left_out.is_none(), WARM, || format!("{left_out:?} is left out"));
@@ -255,8 +261,9 @@ impl ServerTalk {
         if talk.has_responded && said.len() > 1 {
             report.note(Situation::ChangesCoalesced);
         }
+        let warms = if renews_only { talk.warms } else { Warms::Nothing };
         talk.take(is_full, said, response);
-        talk.made.0 = clock;
+        (talk.warms, talk.made.0) = (warms, clock);
         if kind == WARMING && world.types().len() > WARMED {
             let waiting = self.talk(link, WARMED);
             waiting.await_all();

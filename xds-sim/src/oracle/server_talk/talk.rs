@@ -435,7 +435,6 @@ impl Talk {
 
     pub(super) fn take(&mut self, is_full: bool, said: BTreeMap<Text, Bytes>, response: &Response) {
         self.awaited.retain(|name| !said.contains_key(name));
-        self.warms = Warms::Nothing;
         self.rides.retain(|name| !said.contains_key(name));
         if is_full {
             self.owed.clear();

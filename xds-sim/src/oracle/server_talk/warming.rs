@@ -8,6 +8,7 @@
 //! - one that answers older endpoints than the newest: it is dropped (IS2), and the client repeats it;
 //! - clusters that were sent before the stream's first request for endpoints: that is answered in any case (IS8);
 //! - clusters that come again to be renewed: nothing has changed;
+//! - endpoints that come again to be renewed before the request does, as they have expired: that is no answer;
 //! - endpoints that have an error: that is told in their stead, once (IS28);
 //! - incremental clients, which do not ask: they may be sent endpoints unasked, and whether they are is not judged here;
 //! - a control plane of the user's, which may know better what was changed, and may take its time.
@@ -55,6 +56,16 @@ impl Talk {
         if self.warms == Warms::Clusters && request.error.is_none() {
             self.warms = Warms::Asks;
         }
+    }
+
+    /// Whether a response has nothing but what expires, and comes before the request for endpoints.
+    pub(super) fn renews_before_it_is_asked(
+        &self,
+        said: &BTreeMap<Text, Bytes>,
+        beside: &dyn Fn(&str) -> Beside,
+    ) -> bool {
+        let expires = |name: &Text| beside(name).ttl.is_some();
+        self.warms == Warms::Clusters && !said.is_empty() && said.keys().all(expires)
     }
 
     /// What there is of what is asked for that a response does not have. What has an error may be told by that.
