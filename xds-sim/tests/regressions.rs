@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 76] = [
+const MENDED: [(&str, &str, &str); 78] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -389,6 +389,16 @@ const MENDED: [(&str, &str, &str); 76] = [
         "who used a part of what it rejected does not state over polls to hold the version before it (IC7, IL1)",
         "streams=PerType types=1 names=4 operations=20 transport=Polls actions={unwatch,set-bad,storm,slow-watcher,watch-when-told} faults={starve,wake-for-nothing,reset,end,hang,block-requests,restart-client,slow,hang-up,go-away,late-timers,other-replica}",
         "AAEAAQAAAAAAAQAAAAAAAAEAAAAAAQABAAUAAAEAAQASAAAAAAEABgAAAAABBxQAAAEAAQYNAAADAAEH",
+    ),
+    (
+        "what was answered by a part of everything is not answered by nothing once the rest is gone (IS5)",
+        "variant=delta types=2 names=6 latency=50ms operations=20 order=AfterAcks verdicts=Soon responses=Short actions={watch-all,watch-again,set-back,storm,empty,slow-watcher,watch-when-told,set-error,watch-many,set-privileged} faults={starve,refuse,half-open,hang-up,reset-connection}",
+        "xmEAAQAEAAEAAAEFDwAABAABABIAAAAAAQcAAAAAAAEABwABAAABCQAAAAAAAQAIAAE",
+    ),
+    (
+        "endpoints that expired come before the request that clusters are warmed with (IS18, the rule was wrong)",
+        "types=2 latency=0ns operations=20 actions={watch-all,watch-again,delete,set-back,slow-watcher,set-for-a-while,set-error,watch-many} faults={starve,end,refuse,hang,half-open,block-requests,block-responses}",
+        "AAEAAAAAAAABAAMAAQAAAQAAAAAAAAEAAAABAAABAAAAAAAAAQAAAAEBAAEACQABAQABAAEAAAAAAQASAAABAAEG",
     ),
 ];
 

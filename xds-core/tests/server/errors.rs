@@ -279,3 +279,23 @@ fn what_is_too_long_is_not_had() {
     assert!(rig.observations().iter().any(is_told));
     println!("covers: IS26 M161");
 }
+
+/// Who asks for everything is answered by the first part of it. If all the rest goes before it is sent, there is
+/// nothing left to say (IS5), unless the client asks once more (IS7).
+#[test]
+fn what_goes_before_all_parts_are_sent_leaves_no_empty_response() {
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = 150;
+    let config = ServerConfig::default().with_limits(limits);
+    let long = |letter: &str| letter.repeat(60);
+    let (a, b, c) = (long("a"), long("b"), long("c"));
+    for request in ["+*", "+* +a"] {
+        let mut rig = Rig::new(config.clone());
+        rig.run(&format!("set eds a={a}\nset eds b={b}\nset eds c={c}\nd> eds {request}"));
+        rig.run(&format!("d< eds first a={a}\nset eds -b -c\nd> eds ack\nd<"));
+        rig.run(&format!("d> eds {request}\nd< eds resubscribed a={a}\nd> eds ack\nd<"));
+        rig.run("set eds -a\nd< eds changed -a\nd> eds ack\nd<");
+        rig.run("d> eds +*\nd< eds resubscribed\nd> eds ack\nd<");
+    }
+    println!("covers: IS5 IS7 IS26");
+}

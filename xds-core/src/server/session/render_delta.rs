@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use core::mem;
 
 use super::{
-    CatchUp, Session, Turn, Wildcard,
+    CatchUp, Owed, Session, Turn, Wildcard,
     edge::{Edge, Standing},
     rare::Telling,
     render::MinSome as _,
@@ -192,8 +192,10 @@ impl Session {
 }
 
 impl Wildcard {
-    /// Whether the client waits for an answer even if there is nothing to say (M100, M126).
+    /// Whether the client waits for an answer even if there is nothing to say (M100, M126). A part of everything is
+    /// one: if the rest goes before it is sent, there is nothing left to answer (IS5).
     fn must_be_answered(&self) -> bool {
-        self.owed.is_some_and(|owed| matches!(owed.cause, Cause::First | Cause::Resubscribed))
+        let is_answer = |owed: Owed| matches!(owed.cause, Cause::First | Cause::Resubscribed);
+        self.cursor == Stamp::START && self.owed.is_some_and(is_answer)
     }
 }
