@@ -58,14 +58,16 @@ impl Talk {
         }
     }
 
-    /// Whether a response has nothing but what expires, and comes before the request for endpoints.
+    /// Whether a response has nothing new and nothing but what expires, and comes before the request for endpoints.
     pub(super) fn renews_before_it_is_asked(
         &self,
         said: &BTreeMap<Text, Bytes>,
         beside: &dyn Fn(&str) -> Beside,
     ) -> bool {
-        let expires = |name: &Text| beside(name).ttl.is_some();
-        self.warms == Warms::Clusters && !said.is_empty() && said.keys().all(expires)
+        let is_renewed = |(name, bytes): (&Text, &Bytes)| {
+            beside(name).ttl.is_some() && self.sent.get(name) == Some(bytes)
+        };
+        self.warms == Warms::Clusters && !said.is_empty() && said.iter().all(is_renewed)
     }
 
     /// What there is of what is asked for that a response does not have. What has an error may be told by that.
