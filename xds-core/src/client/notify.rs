@@ -188,10 +188,13 @@ impl Client {
         None
     }
 
-    /// Ends a watcher's turn, if it has heard everything.
+    /// Ends a watcher's turn, if it has heard everything. What it is yet to be told may come to nothing:
+    /// then nothing of what reading waits for is in its hands any more.
     pub(super) fn end_notice(&mut self, id: WatchId, now: Time) {
-        if self.watches.get(id).is_some_and(|watch| !watch.has_news()) {
-            self.forgive(id, now);
+        match self.watches.get_mut(id) {
+            Some(watch) if watch.has_news() => watch.notice_done(),
+            Some(_) => self.forgive(id, now),
+            None => {}
         }
     }
 

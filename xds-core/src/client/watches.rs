@@ -306,6 +306,11 @@ impl Watch {
         self.taken = self.owes.len();
     }
 
+    /// The watcher is done with the notice that it had.
+    pub(crate) fn notice_done(&mut self) {
+        self.taken = 0;
+    }
+
     pub(crate) fn caught_up(&mut self) {
         self.pending.behind = false;
     }
@@ -356,5 +361,41 @@ impl Watch {
         let is_news = is_trouble || self.told != told;
         self.told = told;
         is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IC34: reading waits for who has a notice in hand, and for nobody else.
+    #[test]
+    fn who_is_done_with_a_notice_holds_up_nothing_when_the_next_one_comes_to_nothing() {
+        let mut channels = Slab::default();
+        let mut channel = || ChannelId(channels.push_back(()).expect("there is room"));
+        let (one, other) = (channel(), channel());
+        let told = |is_done: bool| {
+            let mut watches = Watches::default();
+            let target = Target::of_name(Slot::NONE);
+            let id = watches.add(0, target).expect("there is room");
+            let (mut outbox, mut last) = (Outbox::default(), Vec::new());
+            for channel in [one, other] {
+                let mut debts = Some(Debts { channel, open: 0 });
+                watches.tell(id, News::Ambient, &mut outbox, &mut debts);
+                let watch = watches.get_mut(id).expect("it was added");
+                if channel == one {
+                    watch.dequeued();
+                    watch.notice_taken();
+                } else {
+                    if is_done {
+                        watch.notice_done();
+                    }
+                    last = watch.take_owed_for_nothing();
+                }
+            }
+            last
+        };
+        assert_eq!(told(true), [one, other]);
+        assert_eq!(told(false), [other], "it has the first one in hand");
     }
 }
