@@ -23,7 +23,8 @@ pub(crate) struct Entry {
     pub(super) version: Slot,
     /// The number of the last change that wildcard watches must hear of; zero if there was none.
     pub(crate) changed: u64,
-    /// The position of the server that `bytes` last came from.
+    /// The position of the server that `bytes` last came from, or that last spoke of it while there were none;
+    /// `u32::MAX` if nobody is known to have it.
     pub(super) source: u32,
     /// Whether the name states an authority: then it is no part of what a wildcard asks for.
     pub(crate) is_foreign: bool,
@@ -115,7 +116,17 @@ impl Entry {
             && !self.detail_if_any().is_some_and(is_blamed)
     }
 
-    /// Whether all that came of the resource so far was rejected.
+    /// Whether the error of the entry came from this server.
+    pub(crate) fn is_blamed_by(&self, upstream: usize) -> bool {
+        let is_its = |detail: &Detail| {
+            detail.error.is_some()
+                && detail.failed.is_some()
+                && detail.blamed_by as usize == upstream
+        };
+        self.detail_if_any().is_some_and(is_its)
+    }
+
+    /// Whether the newest of the resource was rejected, and nothing of it is in use.
     pub(crate) fn was_never_accepted(&self) -> bool {
         self.bytes.is_none() && self.state == EntryState::Nacked
     }

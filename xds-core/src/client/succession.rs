@@ -44,7 +44,9 @@ fn is_left(entry: &Entry, upstream: usize) -> bool {
     let is_ended = entry.state == EntryState::DoesNotExist;
     let is_of_another = entry.source() != upstream;
     let is_known = entry.bytes.is_some() || entry.was_never_accepted();
-    is_known && entry.subscription.is_none() && is_of_another && !is_ended
+    // What the server sent and was rejected, it has.
+    let is_spoken_of = entry.bytes.is_some() && entry.is_blamed_by(upstream);
+    is_known && entry.subscription.is_none() && is_of_another && !is_ended && !is_spoken_of
 }
 
 /// Whether nothing is stated of it on a new stream of the server that sent it.
