@@ -201,10 +201,13 @@ impl Client {
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
+        let repeats = channel.polls().is_some();
         let says_only_version = channel.polls().is_some_and(Polls::says_only_version);
         let machine = channel.machine_mut(type_index)?;
         let (version, nonce, cause) = match ack {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
+                // Where it is said again with each request, what is held may have become less.
+                let version = if repeats { accepted } else { version };
                 (version, nonce, RequestCause::Nack { rejected, message })
             }
             Some(Ack { nonce, .. }) if asks_for_all => (accepted, nonce, RequestCause::Ack),
