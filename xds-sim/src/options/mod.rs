@@ -277,7 +277,7 @@ impl Options {
     /// state of one view, and versions that are the same on every replica: a request that stands for itself says nothing
     /// of where the last one was answered. Where verdicts come late, nothing can last for a while only. Clients
     /// are moved where there is somewhere to go, and globs are of an authority. Aliases are of the incremental variant,
-    /// and so are globs; a mixture takes two clients, or two servers, and long responses.
+    /// and so are globs, of which responses are long; a mixture takes two clients, or two servers, and long responses.
     #[must_use]
     pub fn fitting(mut self) -> Self {
         if self.views < 2 {
@@ -291,7 +291,8 @@ impl Options {
             Mixture::Alike | Mixture::ByClient | Mixture::ByServer => {}
         }
         let is_incremental = self.speaks_only(Variant::Incremental);
-        if !is_incremental || self.servers < 3 {
+        // Of a glob that is told of in parts it is not judged which of its members were told of already.
+        if !is_incremental || self.servers < 3 || self.responses == Responses::Short {
             self.actions = self.actions.without(Action::WatchGlob);
         }
         if !is_incremental || !self.lies.spare_clients() {

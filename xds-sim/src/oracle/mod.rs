@@ -33,8 +33,9 @@
 //! (`xds-core/tests/server/fetches.rs`, `xds-rest/tests`), and when a file is whole its readers have to find out
 //! (IS32: `xds-core/tests/client_files.rs`, `xds-fs/tests`, `xds-format`). Of IS18 it is what state-of-the-world clients
 //! ask for after clusters; what incremental ones are sent unasked is tested in
-//! `xds-core/tests/server/make_before_break`, and routes are not sent again for listeners (M154). That timers go on while
-//! watchers are busy (IC34) is shown by those oracles that judge timers, in runs with slow watchers as in all others.
+//! `xds-core/tests/server/make_before_break`, and routes are not sent again for listeners (M154). That pauses and
+//! deadlines go on while watchers are busy (IC34), but for the times in which a resource has to come, is shown by those
+//! oracles that judge them, in runs with slow watchers as in all others.
 //!
 //! Over polls and in files clients and servers are not judged as on streams (`client_talk`, `server_talk`), but by the
 //! rules of these; all else is the same. Where verdicts come from outside, what is read is not used at once, and the
