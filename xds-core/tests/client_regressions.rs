@@ -477,33 +477,3 @@ fn errors_and_measurements_name_no_user_of_a_server() {
         assert!(labels.0.contains(shown) && !labels.0.contains("hush"), "{}", labels.0);
     }
 }
-
-/// Reading waits for a watcher until it is done with its notice, and no longer, whatever the watcher may have been
-/// told beside that (FC-01, IC34). A server that is not relied on fails once more while the watcher is busy: there is
-/// nothing to tell of that, and the watcher is done before that is found out.
-#[test]
-fn nobody_waits_for_a_watcher_that_has_nothing_in_hand() {
-    let mut bench = Bench::new(config().with_fallback(ManagementServer::new("backup")));
-    let watch = bench.watch(CLUSTER, Interest::Name("r1"));
-    bench.drain();
-    let refuse = |bench: &mut Bench, at: Time| {
-        let channel = bench.channel.expect("a watch opens a channel");
-        let error = ChannelError::Unreachable("refused".into());
-        bench.client.handle_event(ChannelEvent::Closed(channel, error), at);
-    };
-    refuse(&mut bench, Time::ZERO);
-    let backup = bench.connect();
-    bench.receive(response(CLUSTER, 1, &[(1, 1)]));
-    let told = bench.drain();
-    assert!(told.iter().any(|it| matches!(it, Output::Notify(it, _) if *it == watch)), "{told:?}");
-    assert!(!bench.client.wants_read(backup), "the watcher is busy");
-    let at = Time::ZERO.after(Duration::from_secs(10));
-    bench.client.handle_timeout(at);
-    bench.drain();
-    assert_ne!(bench.channel, Some(backup), "the first server is tried again");
-    refuse(&mut bench, at);
-    bench.client.handled(watch, at);
-    bench.drain();
-    assert!(bench.client.wants_read(backup), "nobody is busy");
-    println!("covers: FC-01 IC34");
-}
