@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 78] = [
+const MENDED: [(&str, &str, &str); 79] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -399,6 +399,11 @@ const MENDED: [(&str, &str, &str); 78] = [
         "endpoints that expired come before the request that clusters are warmed with (IS18, the rule was wrong)",
         "types=2 latency=0ns operations=20 actions={watch-all,watch-again,delete,set-back,slow-watcher,set-for-a-while,set-error,watch-many} faults={starve,end,refuse,hang,half-open,block-requests,block-responses}",
         "AAEAAAAAAAABAAMAAQAAAQAAAAAAAAEAAAABAAABAAAAAAAAAQAAAAEBAAEACQABAQABAAEAAAAAAQASAAABAAEG",
+    ),
+    (
+        "the error of an endpoint beside one that is renewed is the answer to who warms a cluster (IS18, the rule was wrong)",
+        "types=2 operations=20 responses=Short actions={set-bad,set-back,storm,empty,set-for-a-while}",
+        "AAEAAAABAQABAAAAAQAAAQAAAAAAAAEAAwAAAAABAAEAAAAAAQADAAAAAAEACAABAAABBAUAAAAAAQADAAEBAAEE",
     ),
 ];
 

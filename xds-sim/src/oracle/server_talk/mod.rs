@@ -238,7 +238,7 @@ impl ServerTalk {
             talk.differs(response, &beside, report);
         }
         let comes_in_parts = world.options().responses == Responses::Short && !is_full;
-        let renews_only = talk.renews_before_it_is_asked(&said, &beside);
+        let renews_only = talk.renews_before_it_is_asked(&said, &beside, response);
         if is_ours
             && talk.warms != Warms::Nothing
             && !talk.was_rejected

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use super::talk::Talk;
 use crate::world::{
     Beside,
-    message::{Request, Text},
+    message::{Request, Response, Text},
 };
 
 /// Whether a client may wait for what it has, since what refers to it has changed.
@@ -63,11 +63,14 @@ impl Talk {
         &self,
         said: &BTreeMap<Text, Bytes>,
         beside: &dyn Fn(&str) -> Beside,
+        response: &Response,
     ) -> bool {
+        let says_more = !response.removed.is_empty() || !response.errors.is_empty();
         let is_renewed = |(name, bytes): (&Text, &Bytes)| {
             beside(name).ttl.is_some() && self.sent.get(name) == Some(bytes)
         };
-        self.warms == Warms::Clusters && !said.is_empty() && said.iter().all(is_renewed)
+        let is_first = self.warms == Warms::Clusters && !says_more && !said.is_empty();
+        is_first && said.iter().all(is_renewed)
     }
 
     /// What there is of what is asked for that a response does not have. What has an error may be told by that.
