@@ -30,6 +30,7 @@
 //! | push storms, states deleted and created anew, resources that go back to what they were | [`Action::Storm`], [`Action::Empty`], [`Action::SetBack`] |
 //! | a client is moved to another view in mid-stream | [`Action::Move`], [`Options::views`] |
 //! | slow watchers, watches from within notices, many names, globs, the same watched twice | [`Action::SlowWatcher`], [`Action::WatchWhenTold`], [`Action::WatchMany`], [`Action::WatchGlob`] |
+//! | clients of both variants at one server, and servers of both behind one client | [`Options::mixture`] |
 //! | responses that are split, and resources too long for any | [`Options::responses`] |
 //! | resources that are watched by another name | [`Action::WatchAlias`] |
 //! | features that clients and servers have or lack | [`Options::features`] |
