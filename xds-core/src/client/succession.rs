@@ -207,11 +207,11 @@ impl Client {
         let keeps = server.server.data_errors(&self.config.profile) == DataErrorPolicy::KeepCached;
         let Some(source) = server.sources.get(type_index).cloned() else { return };
         for slot in leftovers {
-            let name = self.types.get(type_index).and_then(|known| known.cache.get(slot));
-            let name = name.map(|entry| entry.name.clone());
+            let entry = self.types.get(type_index).and_then(|known| known.cache.get(slot));
+            let Some(entry) = entry else { continue };
+            let (name, is_in_use) = (Some(entry.name.clone()), entry.bytes.is_some());
             let error = WatchError::new(WatchErrorKind::DoesNotExist(after), name, &source);
-            let in_use = self.types.get(type_index).and_then(|known| known.cache.get(slot));
-            match keeps && in_use.is_some_and(|entry| entry.bytes.is_some()) {
+            match keeps && is_in_use {
                 true => self.blame_kept(type_index, slot, error),
                 false => self.end_resource(type_index, slot, error),
             }
