@@ -398,6 +398,12 @@ impl Options {
         self.features.contains(Feature::TrustedServer)
     }
 
+    /// Whether servers end streams on which somebody becomes another node, or asks for a type that nobody knows.
+    #[must_use]
+    pub fn are_servers_strict(&self) -> bool {
+        self.features.contains(Feature::StrictServer)
+    }
+
     /// Whether an operator may set what clients find invalid.
     pub(crate) fn can_be_invalid(&self) -> bool {
         let is_done = |action| self.actions.contains(action);

@@ -213,7 +213,7 @@ pub(super) fn server_config(options: &Options, at: usize, incarnation: u32) -> S
     if options.versions == Versions::Counted {
         config.version_prefix = VersionPrefix::from(format!("{at}-{incarnation}-").as_str());
     }
-    if options.features.contains(Feature::StrictServer) {
+    if options.are_servers_strict() {
         config.node_changed = NodeChanged::Closed;
         config.unknown_type = UnknownType::Closed;
     }

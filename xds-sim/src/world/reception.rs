@@ -2,7 +2,7 @@
 
 use super::Stranger;
 use crate::{
-    options::{Feature, Lie, Options, Order},
+    options::{Lie, Options, Order},
     oracle::Rule,
 };
 
@@ -52,7 +52,7 @@ impl Reception {
 
     /// The rule that a server breaks that has received a stranger so.
     pub(super) fn breaks(self, manner: Lie, nth: u32, options: &Options) -> Option<Rule> {
-        let is_strict = options.features.contains(Feature::StrictServer);
+        let is_strict = options.are_servers_strict();
         let (rule, may_stay) = match manner {
             Lie::Stray => (OF_ONE_TYPE, false),
             Lie::Foreigner if !says_type(nth) => (OF_ONE_TYPE, false),
@@ -72,6 +72,7 @@ impl Reception {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Feature;
 
     fn breaks(
         reception: Reception,

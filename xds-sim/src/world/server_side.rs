@@ -15,7 +15,7 @@ use super::{
     texts,
 };
 use crate::{
-    options::{Fault, Feature, Transport},
+    options::{Fault, Transport},
     oracle::Event,
     situations::Situation,
     within::{Turn, Who, turn_of},
@@ -61,11 +61,6 @@ impl World {
         self.emit(&Event::ServerDrained { server: at });
     }
 
-    /// Whether servers hold nothing that is asked of a type that nobody knows.
-    fn is_strict(&self) -> bool {
-        self.options.features.contains(Feature::StrictServer)
-    }
-
     pub(super) fn core(&mut self, at: usize) -> Option<&mut Server> {
         match &mut self.servers[at].core {
             Plane::Core(server) => Some(server),
@@ -100,7 +95,7 @@ impl World {
                     self.close_by_server(at, key, code, "the server ends it");
                 }
                 ServerOutput::Observed(observation) => match observation {
-                    Observation::UnknownType { .. } if !self.is_strict() => {
+                    Observation::UnknownType { .. } if !self.options.are_servers_strict() => {
                         self.note(Situation::UnknownTypeHeld);
                     }
                     Observation::StaleNonce { .. } => self.note(Situation::StaleNonce),
