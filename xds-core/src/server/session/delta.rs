@@ -7,7 +7,7 @@ use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
 use super::{
-    CatchUp, Leftovers, Legacy, Past, Session, Turn, Wildcard,
+    CatchUp, Claim, Leftovers, Legacy, Past, Session, Turn, Wildcard,
     answer::{Asked, Rejection, Surroundings},
     edge::{Chain, Edge, Edges, Standing},
     globs::canonical,
@@ -108,7 +108,9 @@ impl Turn<'_> {
             match &mut self.session.wildcard {
                 None => self.enter_wildcard(cause),
                 // It is going to be, however often it is asked for until then (IS25).
-                Some(Wildcard { owed: Some(owed), .. }) if owes_all => owed.at = self.arena.clock(),
+                Some(Wildcard { owed: Some(owed), .. }) if owes_all => {
+                    (owed.at, owed.claim) = (self.arena.clock(), Claim::Answer);
+                }
                 // Asked for again: all of it is sent again (M97).
                 Some(_) => self.owe_everything(cause),
             }

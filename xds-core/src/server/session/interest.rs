@@ -7,7 +7,7 @@
 use alloc::{collections::BTreeSet, vec::Vec};
 
 use super::{
-    CatchUp, First, Leftovers, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
+    CatchUp, Claim, First, Leftovers, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
     edge::{Chain, Standing},
     globs::canonical,
     rare::{Bereft, Entered},
@@ -278,7 +278,7 @@ impl Turn<'_> {
             told: self.arena.clock(),
             rode: Stamp::START,
             version: TypeVersion::default(),
-            owed: Some(Owed { cause, at: self.arena.clock() }),
+            owed: Some(Owed { cause, at: self.arena.clock(), claim: Claim::of(cause) }),
             catch_up: match cause {
                 Cause::First if self.session.variant == Variant::StateOfTheWorld => {
                     CatchUp::Everything
@@ -333,14 +333,23 @@ impl Turn<'_> {
         } else {
             self.owe_names(cause);
         }
+        self.owe_wildcard(cause);
+    }
+
+    /// Makes all of the wildcard due, if there is one.
+    pub(super) fn owe_wildcard(&mut self, cause: Cause) {
         let (newest, at) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
+            let claim = match wildcard.claim() {
+                Claim::Answer => Claim::Answer,
+                Claim::Nothing => Claim::of(cause),
+            };
             let cause = match wildcard.owed {
                 Some(owed) => owed.cause.min(cause),
                 None if newest > wildcard.cursor => Cause::Changed,
                 None => cause,
             };
-            wildcard.owed = Some(Owed { cause, at });
+            wildcard.owed = Some(Owed { cause, at, claim });
             wildcard.cursor = Stamp::START;
             wildcard.catch_up = CatchUp::Everything;
         }

@@ -59,7 +59,7 @@ use self::{
     progress::Behind,
     rare::Rare,
     renewal::Renewals,
-    wildcard::{CatchUp, Leftovers, Owed, Wildcard},
+    wildcard::{CatchUp, Claim, Leftovers, Owed, Wildcard},
     window::{Answer, Sent},
 };
 use super::{

@@ -11,6 +11,7 @@ use super::{
     brought::Carried,
     edge::{Chain, Edge, Standing},
     forms::{Form, Forms, Had},
+    wildcard::Claim,
 };
 use crate::{
     server::{
@@ -31,6 +32,8 @@ pub(crate) struct Luggage {
     names: Vec<Named>,
     /// The wildcard, with the version the client was last sent, unless it waits for an answer.
     wildcard: Option<Option<TypeVersion>>,
+    /// What it may expect of that.
+    claim: Claim,
     /// What it has under the wildcard, or waits to be told whether that covers it.
     covered: Vec<Named>,
     /// What a client of full states has accepted, and been sent since.
@@ -65,8 +68,10 @@ impl Turn<'_> {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
                 // Who was told an error instead may have let go of the resource.
                 let holds = self.session.holds(edge) && self.error_of(edge.resource).is_none();
+                let is_asked_again =
+                    edge.due.is_some_and(|due| Claim::of(due.cause) == Claim::Answer);
                 let known = match (edge.sent != 0, hash, edge.due.is_some()) {
-                    (true, Some(hash), _) if holds => Known::Exactly(hash),
+                    (true, Some(hash), _) if holds && !is_asked_again => Known::Exactly(hash),
                     (true, ..) => Known::Something,
                     // Unless it stands for another one.
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
@@ -90,6 +95,7 @@ impl Turn<'_> {
             let waits = wildcard.owed.is_some_and(|owed| owed.cause != Cause::Changed);
             let knows = !waits && wildcard.version != TypeVersion::default();
             luggage.wildcard = Some((knows || wildcard.owed.is_none()).then_some(wildcard.version));
+            luggage.claim = wildcard.claim();
             let suspects = self.session.suspects();
             let unaccepted = self.unaccepted_state();
             let is_rejected = |stamp| {
@@ -197,6 +203,9 @@ impl Turn<'_> {
         }
         if let Some(version) = luggage.wildcard.flatten().filter(|_| sends == Sends::FullState) {
             self.trust_state(version);
+        }
+        if self.session.variant == Variant::Incremental && luggage.claim == Claim::Answer {
+            self.owe_wildcard(Cause::Resubscribed);
         }
     }
 

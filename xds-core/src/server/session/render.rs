@@ -369,7 +369,7 @@ impl Wildcard {
     /// Why a response is sent that takes the wildcard up to `to`.
     pub(super) fn reason(&self, to: Stamp) -> Cause {
         match self.owed {
-            Some(Owed { cause, at }) if to <= at => cause,
+            Some(Owed { cause, at, .. }) if to <= at => cause,
             Some(Owed { cause, .. }) => cause.min(Cause::Changed),
             None => Cause::Changed,
         }

@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use core::mem;
 
 use super::{
-    CatchUp, Owed, Session, Turn, Wildcard,
+    CatchUp, Claim, Session, Turn, Wildcard,
     edge::{Edge, Standing},
     rare::Telling,
     render::MinSome as _,
@@ -32,8 +32,8 @@ impl Turn<'_> {
             let knows = self.knows(&wildcard);
             let tail = self.arena.tail_body(self.form(), wildcard.cursor, Some(knows), limit);
             self.advance_telling(tail.to, tail.partly, nonce);
-            let is_news = !tail.body.is_empty() || wildcard.must_be_answered();
-            return is_news.then(|| (tail.body, wildcard.reason(tail.to)));
+            let reason = wildcard.reason_for(tail.body.is_empty(), tail.to);
+            return reason.map(|reason| (tail.body, reason));
         }
         let mut parts = self.parts(limit);
         let (mut cause, mut walked) = (None, None);
@@ -44,9 +44,7 @@ impl Turn<'_> {
                 Some(_) => wildcard.cursor,
                 None => self.gather(wildcard, &mut parts),
             };
-            if !parts.is_empty() || wildcard.must_be_answered() {
-                cause = Some(wildcard.reason(to));
-            }
+            cause = wildcard.reason_for(parts.is_empty(), to);
             walked = Some((wildcard.cursor, to, partly));
         }
         if self.say_farewell(&mut parts) {
@@ -192,10 +190,15 @@ impl Session {
 }
 
 impl Wildcard {
-    /// Whether the client waits for an answer even if there is nothing to say (M100, M126). A part of everything is
-    /// one: if the rest goes before it is sent, there is nothing left to answer (IS5).
-    fn must_be_answered(&self) -> bool {
-        let is_answer = |owed: Owed| matches!(owed.cause, Cause::First | Cause::Resubscribed);
-        self.cursor == Stamp::START && self.owed.is_some_and(is_answer)
+    /// Why a response is sent that takes the wildcard up to `to`, if it is. One with nothing in it is an answer (M97, M100,
+    /// M126).
+    fn reason_for(&self, is_empty: bool, to: Stamp) -> Option<Cause> {
+        let reason = self.reason(to);
+        match self.claim() {
+            _ if !is_empty => Some(reason),
+            Claim::Answer if reason == Cause::First => Some(reason),
+            Claim::Answer => Some(Cause::Resubscribed),
+            Claim::Nothing => None,
+        }
     }
 }

@@ -37,6 +37,26 @@ pub(super) struct Owed {
     pub(super) cause: Cause,
     /// The newest change at that time; a later one is a reason of its own.
     pub(super) at: Stamp,
+    pub(super) claim: Claim,
+}
+
+/// What the client may expect, whatever becomes of what there is to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// An answer, be it empty: it has asked (M97, M100, M126).
+    Answer,
+    #[default]
+    Nothing,
+}
+
+impl Claim {
+    /// What comes of sending everything for this reason.
+    pub(super) fn of(cause: Cause) -> Self {
+        match cause {
+            Cause::First | Cause::Resubscribed => Self::Answer,
+            _ => Self::Nothing,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,5 +80,14 @@ impl Wildcard {
         self.owed.is_some_and(|owed| owed.cause <= cause)
             && self.cursor == Stamp::START
             && self.catch_up == CatchUp::Everything
+    }
+
+    /// What the client may still expect. A part of everything is an answer: if the rest goes before it is sent, there is
+    /// nothing left to answer (IS5).
+    pub(super) fn claim(&self) -> Claim {
+        match self.owed {
+            Some(owed) if self.cursor == Stamp::START => owed.claim,
+            _ => Claim::Nothing,
+        }
     }
 }

@@ -107,6 +107,21 @@ fn subscriptions_follow_what_is_added_and_dropped() {
             d> cds ack +a
             d< cds resubscribed a=1",
         ),
+        // What came and went meanwhile leaves nothing to say, and the question is there still.
+        (
+            "M97 IS7",
+            "
+            d> cds +*
+            d< cds first
+            set cds a=1
+            d> cds +*
+            d<
+            set cds -a
+            d> cds ack
+            d< cds resubscribed
+            d> cds ack
+            d<",
+        ),
         (
             "M98",
             "
