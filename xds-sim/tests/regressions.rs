@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 79] = [
+const MENDED: [(&str, &str, &str); 81] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -404,6 +404,16 @@ const MENDED: [(&str, &str, &str); 79] = [
         "the error of an endpoint beside one that is renewed is the answer to who warms a cluster (IS18, the rule was wrong)",
         "types=2 operations=20 responses=Short actions={set-bad,set-back,storm,empty,set-for-a-while}",
         "AAEAAAABAQABAAAAAQAAAQAAAAAAAAEAAwAAAAABAAEAAAAAAQADAAAAAAEACAABAAABBAUAAAAAAQADAAEBAAEE",
+    ),
+    (
+        "all endpoints that come again after a move are an answer to who warms a cluster (IS18, the rule was wrong)",
+        "types=2 latency=0ns operations=20 views=2 actions={delete,set-back,slow-watcher,set-for-a-while,set-error,move}",
+        "AAEAAAABAQABAAAAAAAAAQADAAAAAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEABwABAQABAAkAAAAAAQAJAAAAAAE",
+    ),
+    (
+        "the same, seen again",
+        "types=2 operations=20 views=2 actions={watch-again,set-back,storm,watch-when-told,set-for-a-while,move}",
+        "AAABAAgAAQEAAQADAAAAAAEAAAABAQABBAAAAAAAAQAJAAAAAAEECQAAAAABBA",
     ),
 ];
 

@@ -238,7 +238,9 @@ impl ServerTalk {
             talk.differs(response, &beside, report);
         }
         let comes_in_parts = world.options().responses == Responses::Short && !is_full;
-        let renews_only = talk.renews_before_it_is_asked(&said, &beside, response);
+        let left_out = talk.left_out(&said, has, &beside);
+        let renews_only =
+            left_out.is_some() && talk.renews_before_it_is_asked(&said, &beside, response);
         if is_ours
             && talk.warms != Warms::Nothing
             && !talk.was_rejected
@@ -246,7 +248,6 @@ impl ServerTalk {
             && !renews_only
         {
             // Of what was rejected, something may be tried out alone.
-            let left_out = talk.left_out(&said, has, &beside);
             report.ensure(left_out.is_none(), WARM, || format!("{left_out:?} is left out"));
             let is_known = |(name, bytes): (&Text, &Bytes)| talk.sent.get(name) == Some(bytes);
             if !said.is_empty() && said.iter().all(is_known) {

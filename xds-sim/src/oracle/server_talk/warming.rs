@@ -8,7 +8,8 @@
 //! - one that answers older endpoints than the newest: it is dropped (IS2), and the client repeats it;
 //! - clusters that were sent before the stream's first request for endpoints: that is answered in any case (IS8);
 //! - clusters that come again to be renewed: nothing has changed;
-//! - endpoints that come again to be renewed before the request does, as they have expired: that is no answer;
+//! - some of the endpoints that come again to be renewed before the request does, as they have expired: that is no
+//!   answer, but all of them are, whatever they come for;
 //! - endpoints that have an error: that is told in their stead, once (IS28);
 //! - incremental clients, which do not ask: they may be sent endpoints unasked, and whether they are is not judged here;
 //! - a control plane of the user's, which may know better what was changed, and may take its time.
