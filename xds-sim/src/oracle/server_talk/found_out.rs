@@ -1,8 +1,11 @@
 //! Servers that break a rule, as they are found out.
 
+mod acceptance;
 mod warming;
 
 use std::time::Duration;
+
+use xds_core::service::Variant;
 
 use super::{rules::*, *};
 use crate::{
@@ -45,8 +48,8 @@ impl Scene<'_> {
     fn asks(&mut self, kind: usize, names: &[&str]) {
         let names = names.iter().copied().map(Text::from).collect();
         let names = match self.world.options().variant {
-            xds_core::service::Variant::StateOfTheWorld => Names::Whole(names),
-            xds_core::service::Variant::Incremental => {
+            Variant::StateOfTheWorld => Names::Whole(names),
+            Variant::Incremental => {
                 Names::Change { subscribe: names, unsubscribe: Vec::new(), versions: Vec::new() }
             }
         };
@@ -69,10 +72,10 @@ impl Scene<'_> {
     /// The client answers to the newest response.
     fn answers(&mut self, kind: usize, names: &[&str], error: Option<i32>) {
         let names = match self.world.options().variant {
-            xds_core::service::Variant::StateOfTheWorld => {
+            Variant::StateOfTheWorld => {
                 Names::Whole(names.iter().copied().map(Text::from).collect())
             }
-            xds_core::service::Variant::Incremental => Names::Change {
+            Variant::Incremental => Names::Change {
                 subscribe: Vec::new(),
                 unsubscribe: Vec::new(),
                 versions: Vec::new(),
@@ -114,8 +117,12 @@ fn broken(options: Options, play: impl Fn(&mut Scene<'_>) + Send + Sync + 'stati
     })
 }
 
+fn of(variant: Variant) -> Options {
+    Options { variant, ..Options::default() }
+}
+
 fn incremental() -> Options {
-    Options { variant: xds_core::service::Variant::Incremental, ..Options::default() }
+    of(Variant::Incremental)
 }
 
 const GOOD: [(&str, &str); 1] = [("r0", "good")];
