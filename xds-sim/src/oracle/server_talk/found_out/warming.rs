@@ -70,3 +70,30 @@ fn endpoints_that_are_left_out_or_come_twice_for_a_changed_cluster_are_found_out
     assert_eq!(says(&[BOTH, BOTH]), Some(NEWS), "it is answered once");
     println!("covers: IS18 IS5");
 }
+
+/// What expires may come again before the request: if that is all it will ask for, it is an answer.
+#[test]
+fn endpoints_that_are_left_out_of_what_is_renewed_are_found_out() {
+    let drained = |names: &'static [&'static str]| {
+        broken(Options::default(), move |scene| {
+            scene.world.set(0, "r0", "good");
+            scene.asks(0, &["r0"]);
+            scene.says(response(0, &GOOD));
+            scene.answers(0, &["r0"], None);
+            scene.world.set_for(1, "r0", "good", Duration::from_secs(60));
+            scene.world.set(1, "r1", "good");
+            scene.asks(1, names);
+            scene.says(response(1, &[("r0", "good 1"), ("r1", "good")][..names.len()]));
+            scene.answers(1, names, None);
+            scene.world.set(0, "r0", "better");
+            scene.says(Response { version: "w".into(), ..response(0, &[("r0", "better")]) });
+            scene.says(response(1, &[("r0", "good 1")]));
+            scene.answers(1, names, None);
+            scene.is_well();
+            scene.oracle.drained(0, scene.world, scene.report);
+        })
+    };
+    assert_eq!(drained(&["r0"]), None);
+    assert_eq!(drained(&["r0", "r1"]), Some(WARM));
+    println!("covers: IS18");
+}
