@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 81] = [
+const MENDED: [(&str, &str, &str); 82] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -414,6 +414,11 @@ const MENDED: [(&str, &str, &str); 81] = [
         "the same, seen again",
         "types=2 operations=20 views=2 actions={watch-again,set-back,storm,watch-when-told,set-for-a-while,move}",
         "AAABAAgAAQEAAQADAAAAAAEAAAABAQABBAAAAAAAAQAJAAAAAAEECQAAAAABBA",
+    ),
+    (
+        "parts that were accepted do not come again with a change, beside nothing that was rejected (IS5)",
+        "types=2 names=3 operations=20 responses=Short actions={watch-all,watch-again,delete,set-back,slow-watcher,set-error,set-privileged}",
+        "AAEAAQAAAAABAAMAAAAAAQABAAAAAAEAAwAAAAABAAEAAAAAAQADAAAAAAEACgABAQABAAMAAAAAAQABAAAAAAEAAQABAAABAAcAAQIAAQAEAAEAAAEDAAAAAAABAwMAAQEAAQQHAAEB",
     ),
 ];
 

@@ -209,6 +209,22 @@ fn what_is_rejected_of_it_is_told_again() {
     println!("covers: M83 M107 IS11");
 }
 
+/// A part that is rejected, and all of whose resources have changed and been accepted since, is done with: other parts, which
+/// were accepted, do not come along with the next change (IS5).
+#[test]
+fn what_is_rejected_of_a_part_and_replaced_takes_no_other_part_along() {
+    let mut rig = rig();
+    let long = "b".repeat(LIMIT / 2);
+    rig.run(&format!("set eds a=1\nset eds b={long}\nset eds c=1\nset cds x=1\n> eds *"));
+    rig.run("< eds first a=1\n> cds x\n< cds first x=1\n> cds x\nset eds a=2");
+    // Whoever warms clusters is sent all there is (IS18), the change among it.
+    rig.run("> eds nack *");
+    let rest = take_all(&mut rig, "> eds *", LIMIT);
+    assert_eq!(rest, ["a=2".to_owned(), format!("b={long}"), "c=1".to_owned()]);
+    rig.run("set eds a=3\n< eds changed a=3\n> eds *\n<");
+    println!("covers: IS5 M107 IS26");
+}
+
 /// What comes and goes while the parts are on their way.
 #[test]
 fn changes_between_parts_are_not_lost() {

@@ -248,6 +248,7 @@ impl Turn<'_> {
                 first: sent.nonce,
                 last: sent.nonce,
                 from: sent.from.max(rode),
+                to: sent.to,
                 until: sent.at,
                 told: accepted.map_or(Stamp::MAX, |accepted| accepted.at.min(since)),
                 beside,

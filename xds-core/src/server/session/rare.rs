@@ -95,6 +95,8 @@ pub(super) struct Suspects {
     pub(super) last: NonZeroU64,
     /// Under the wildcard: what changed after this.
     pub(super) from: Stamp,
+    /// And up to this: the rest may have come in another response.
+    pub(super) to: Stamp,
     /// A change after this takes them along.
     pub(super) until: Stamp,
     /// Under the wildcard: what went after this is to be told again.
@@ -135,6 +137,7 @@ impl Suspects {
             first: self.first.min(other.first),
             last: self.last.max(other.last),
             from: self.from.min(other.from),
+            to: self.to.max(other.to),
             until: self.until.max(other.until),
             told: self.told.min(other.told),
             beside: self.beside.max(other.beside),

@@ -364,10 +364,10 @@ impl Turn<'_> {
         let Some(suspects) = suspects.filter(|it| it.beside == Beside::Nothing) else { return };
         let is_left_out = |from, to| self.arena.slots_between(from, to).next().is_some();
         let is_part_left = self.session.wildcard.is_some()
-            && (is_left_out(suspects.from, sent.from.min(suspects.until))
-                || is_left_out(sent.to.max(suspects.from), suspects.until));
+            && (is_left_out(suspects.from, sent.from.min(suspects.to))
+                || is_left_out(sent.to.max(suspects.from), suspects.to));
         let (first, last) = (suspects.first.get(), suspects.last.get());
-        let span = Span { first, last, from: suspects.from, to: suspects.until };
+        let span = Span { first, last, from: suspects.from, to: suspects.to };
         if !is_part_left && self.named_in(span).next().is_none() {
             self.session.with_rare(|rare| rare.suspects = None);
         }

@@ -99,7 +99,7 @@ impl Turn<'_> {
             let suspects = self.session.suspects();
             let unaccepted = self.unaccepted_state();
             let is_rejected = |stamp| {
-                let is_suspect = suspects.is_some_and(|it| it.from < stamp && stamp <= it.until);
+                let is_suspect = suspects.is_some_and(|it| it.from < stamp && stamp <= it.to);
                 is_suspect || unaccepted.is_some_and(|accepted| stamp > accepted)
             };
             let needs_ghosts = self.session.needs_ghosts(self.arena);
