@@ -57,7 +57,7 @@ impl Server {
             state.sessions.iter().map(|seat| (seat.arena, seat.session)).collect();
         let mut arenas: Vec<Slot> = left.iter().map(|&(arena, _)| arena).collect();
         for seat in &mut state.sessions {
-            self.subscriptions.relocate(seat, view, &self.config);
+            self.subscriptions.relocate(seat, view, &self.config, now);
             arenas.push(seat.arena);
         }
         let seats = &state.sessions;

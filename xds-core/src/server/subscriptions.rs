@@ -22,6 +22,7 @@ use crate::{
     service::Variant,
     slab::{Slab, Slot},
     text::TypeUrl,
+    time::Time,
     wire::request::Request,
 };
 
@@ -97,7 +98,13 @@ impl Subscriptions {
 
     /// Moves a session to another view: the client keeps what is the same, and is sent the difference
     /// (M223).
-    pub(crate) fn relocate(&mut self, seat: &mut Seat, view: Slot, config: &ServerConfig) {
+    pub(crate) fn relocate(
+        &mut self,
+        seat: &mut Seat,
+        view: Slot,
+        config: &ServerConfig,
+        now: Time,
+    ) {
         let type_url = self.store.arena(seat.arena).map(|arena| arena.type_url.clone());
         let to = type_url.and_then(|it| self.store.open_arena(view, it.as_str(), config));
         let Some(to) = to else { return };
@@ -107,7 +114,7 @@ impl Subscriptions {
             session.arena = to;
         }
         if let Some(mut turn) = self.turn(seat.session) {
-            turn.unpack(luggage);
+            turn.unpack(luggage, now);
         }
         // Not before: the new one may be a layer of it that nobody else holds.
         self.store.release_arena(from);

@@ -340,6 +340,35 @@ fn deletions_can_be_kept_from_clients() {
                 d> cds ack -never
                 d<",
             ),
+            // Who has asked again is answered, whatever happened since.
+            (
+                "M133 M96 IS7",
+                "
+                set eds a=1
+                d> eds +a
+                d< eds first a=1
+                d> eds +a
+                set eds a=2
+                set eds -a
+                d> eds ack
+                d< eds changed -a
+                d> eds ack
+                d<",
+            ),
+            (
+                "M133 M92 IS14",
+                "
+                set eds a=1
+                d> eds +* +a
+                d< eds first a=1
+                d> eds -a
+                set eds a=2
+                set eds -a
+                d> eds ack
+                d< eds changed -a
+                d> eds ack
+                d<",
+            ),
             (
                 "M133 M118 M119",
                 "

@@ -20,6 +20,8 @@ mod delta;
 mod delta_model;
 mod delta_rows;
 mod errors;
+
+mod farewells;
 mod fetches;
 mod first_answers;
 mod gated_removals;
@@ -38,6 +40,7 @@ mod locators;
 mod long_lists;
 mod make_before_break;
 mod model;
+mod moves;
 mod nacks;
 mod nonces;
 mod older;

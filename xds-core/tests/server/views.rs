@@ -274,29 +274,6 @@ fn a_move_in_between_loses_nothing() {
     println!("covers: M223 IS16");
 }
 
-/// M223, IS7: what was asked for again before the move is answered after it, though there be nothing new to say.
-#[test]
-fn what_was_asked_again_is_answered_after_a_move() {
-    let cases = [
-        ("eds x=1", "d> cds +*", "d< cds first", "d< cds resubscribed"),
-        ("cds a=1", "d> cds +*", "d< cds first a=1", "d< cds changed a=1"),
-        ("cds a=1", "d> cds +a", "d< cds first a=1", "d< cds changed a=1"),
-        ("eds x=1", "d> cds +a", "d< cds first -a", "d< cds changed -a"),
-    ];
-    for (content, asks, first, again) in cases {
-        let mut rig = Rig::new(asked());
-        for name in ["old", "new"] {
-            rig.set_in(name, content);
-        }
-        rig.run(asks);
-        rig.assign(1, "old");
-        rig.run(&format!("{first}\n{asks}\nd<"));
-        rig.assign(1, "new");
-        rig.run(&format!("d> cds ack\n{again}\nd> cds ack\nd<"));
-    }
-    println!("covers: M223 M97 IS7");
-}
-
 /// M223, IS5, IS17: what the other view lacks is told once, after all that it has.
 #[test]
 fn a_full_state_after_a_move_is_sent_once() {

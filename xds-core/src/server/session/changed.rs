@@ -2,7 +2,8 @@
 
 use super::{
     Sends, Turn,
-    edge::{Due, Standing},
+    edge::{Due, Ride, Standing},
+    wildcard::Claim,
 };
 use crate::{
     server::{
@@ -22,7 +23,7 @@ impl Turn<'_> {
         let Some(edge) = self.edges.at(edge_slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
         let (was_sent, is_due) = (edge.sent != 0, edge.due.is_some());
-        let edge_due = edge.due.map(|due| due.cause);
+        let edge_due = edge.due;
         // Who does not name it is told nothing but that it is gone (M178).
         let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
         if touch == Touch::Error && exists && !has_error {
@@ -38,7 +39,13 @@ impl Turn<'_> {
             }
         }
         let sends = self.session.sends(self.arena);
-        if !exists && is_covered && sends == Sends::Changes {
+        // Of what it does not name, and was not sent, it is not told that it is gone (IS11).
+        let is_unheard = sends == Sends::ChangesAndRemovals
+            && !was_sent
+            && touch == Touch::Content
+            && edge_due.is_none_or(|due| due.ride != Ride::Dropped)
+            && self.session.wildcard.is_none();
+        if !exists && is_covered && (sends == Sends::Changes || is_unheard) {
             self.disconnect(edge_slot);
             return;
         }
@@ -75,7 +82,7 @@ impl Turn<'_> {
             (false, Sends::ChangesAndRemovals)
                 if !self.arena.tells_removals() && touch != Touch::Answer =>
             {
-                if was_sent && edge_due == Some(Cause::Changed) {
+                if was_sent && edge_due.is_some_and(|due| due.claim == Claim::Nothing) {
                     self.edges.clear_due(due, edge_slot);
                 }
             }

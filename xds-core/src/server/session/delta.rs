@@ -149,6 +149,7 @@ impl Turn<'_> {
             return;
         }
         if name == WILDCARD {
+            self.note_what_it_has();
             self.prepare_farewell();
             self.leave_wildcard();
             self.drop_unnamed();
@@ -289,7 +290,7 @@ impl Turn<'_> {
     }
 
     /// Of everything, the client is sent first what it lacks.
-    fn leave_out_what_is_had(&mut self) {
+    pub(super) fn leave_out_what_is_had(&mut self) {
         if let Some(wildcard) = &mut self.session.wildcard {
             wildcard.catch_up = CatchUp::TheRest;
         }

@@ -5,12 +5,12 @@ use super::{
     edge::{Chain, Edge, Edges},
     rare::Lacks,
     renewal::Renewals,
+    wildcard::Claim,
     window::Answer,
 };
 use crate::{
     server::{
         config::OnStuck,
-        event::Cause,
         store::{
             arena::{Arena, Pace, Resource},
             history::Stamp,
@@ -194,13 +194,13 @@ impl Session {
 
     /// Whether the client has asked for something that it has not been sent.
     pub(crate) fn is_asked_for_more(&self, edges: &Edges) -> bool {
-        let is_answer = |cause| matches!(cause, Cause::First | Cause::Resubscribed);
-        if self.wildcard.and_then(|wildcard| wildcard.owed).is_some_and(|it| is_answer(it.cause)) {
+        let owed = self.wildcard.and_then(|wildcard| wildcard.owed);
+        if owed.is_some_and(|owed| owed.claim == Claim::Answer) {
             return true;
         }
         let mut slot = self.due.first();
         while let Some(edge) = edges.at(slot) {
-            if edge.due.is_some_and(|due| is_answer(due.cause)) {
+            if edge.due.is_some_and(|due| due.claim == Claim::Answer) {
                 return true;
             }
             slot = edges.next(Chain::Due, slot);

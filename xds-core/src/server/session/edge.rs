@@ -292,6 +292,7 @@ impl Edges {
         edge.due = Some(Due {
             cause: before.cause.min(due.cause),
             ride: before.ride.max(due.ride),
+            claim: before.claim.max(due.claim),
             release: due.release,
         });
         if before.release != due.release {

@@ -4,7 +4,7 @@
 //! subscribed. What is new in it is due at once if it exists (S0.102, IS6), remembered if it does not
 //! (S0.133), and what is missing from it is dropped without a word (M48).
 
-use alloc::{collections::BTreeSet, vec::Vec};
+use alloc::vec::Vec;
 
 use super::{
     CatchUp, Claim, First, Leftovers, Legacy, Owed, Sends, Turn, Wildcard, Withdrawn,
@@ -264,10 +264,7 @@ impl Turn<'_> {
         let Some(seat) = self.arena.wildcards.push_back(self.slot) else { return };
         if self.session.follows_graves(self.arena) {
             self.arena.join_mourners();
-            self.session.with_rare(|rare| {
-                rare.farewell = BTreeSet::new();
-                rare.bereft = Bereft::default();
-            });
+            self.session.with_rare(|rare| rare.bereft = Bereft::default());
         }
         self.note_entered();
         let has_names = self.session.named + self.session.remembered > 0;
@@ -340,10 +337,7 @@ impl Turn<'_> {
     pub(super) fn owe_wildcard(&mut self, cause: Cause) {
         let (newest, at) = (self.arena.newest(), self.arena.clock());
         if let Some(wildcard) = &mut self.session.wildcard {
-            let claim = match wildcard.claim() {
-                Claim::Answer => Claim::Answer,
-                Claim::Nothing => Claim::of(cause),
-            };
+            let claim = wildcard.claim().max(Claim::of(cause));
             let cause = match wildcard.owed {
                 Some(owed) => owed.cause.min(cause),
                 None if newest > wildcard.cursor => Cause::Changed,

@@ -7,9 +7,9 @@
 use alloc::vec::Vec;
 
 use super::{
-    Past, Sends, Turn,
+    CatchUp, Past, Sends, Turn,
     brought::Carried,
-    edge::{Chain, Edge, Standing},
+    edge::{Chain, Edge, Grace, Standing},
     forms::{Form, Forms, Had},
     wildcard::Claim,
 };
@@ -18,12 +18,14 @@ use crate::{
         event::Cause,
         store::{
             body::Payload,
+            transaction::ResourceError,
             version::{ContentHash, TypeVersion},
         },
     },
     service::Variant,
     slab::Slot,
     text::ResourceName,
+    time::Time,
 };
 
 /// What goes from one view to the other.
@@ -32,8 +34,8 @@ pub(crate) struct Luggage {
     names: Vec<Named>,
     /// The wildcard, with the version the client was last sent, unless it waits for an answer.
     wildcard: Option<Option<TypeVersion>>,
-    /// What it may expect of that.
-    claim: Claim,
+    /// What it may expect of that, and how much.
+    claim: (Claim, CatchUp),
     /// What it has under the wildcard, or waits to be told whether that covers it.
     covered: Vec<Named>,
     /// What a client of full states has accepted, and been sent since.
@@ -44,6 +46,9 @@ pub(crate) struct Luggage {
 struct Named {
     name: ResourceName,
     known: Known,
+    claim: Claim,
+    /// What it was told in its stead.
+    error: Option<ResourceError>,
     /// What it has of it, if that may have to linger in full state.
     carried: Option<Carried>,
 }
@@ -68,10 +73,11 @@ impl Turn<'_> {
                 let hash = resource.payload.as_ref().map(|payload| payload.hash);
                 // Who was told an error instead may have let go of the resource.
                 let holds = self.session.holds(edge) && self.error_of(edge.resource).is_none();
-                let is_asked_again =
-                    edge.due.is_some_and(|due| Claim::of(due.cause) == Claim::Answer);
-                let known = match (edge.sent != 0, hash, edge.due.is_some()) {
-                    (true, Some(hash), _) if holds && !is_asked_again => Known::Exactly(hash),
+                let claim = edge.due.map_or(Claim::Nothing, |due| due.claim);
+                let error = self.error_of(edge.resource).filter(|_| edge.due.is_none()).cloned();
+                let waits = edge.grace == Grace::Running || self.is_asked_for(edge.resource);
+                let known = match (edge.sent != 0, hash, edge.due.is_some() || waits) {
+                    (true, Some(hash), _) if holds => Known::Exactly(hash),
                     (true, ..) => Known::Something,
                     // Unless it stands for another one.
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
@@ -82,11 +88,12 @@ impl Turn<'_> {
                     self.to_bring(edge, &accepted, sent.as_ref())
                 });
                 let name = resource.name.clone();
+                let named = Named { name, known, claim, error, carried };
                 match (edge.standing, known) {
-                    (Standing::Named, _) => luggage.names.push(Named { name, known, carried }),
+                    (Standing::Named, _) => luggage.names.push(named),
                     (Standing::Covered, Known::Nothing) if !edge.is_dropped() => {}
                     (_, Known::Absent) => {}
-                    (_, known) => luggage.covered.push(Named { name, known, carried }),
+                    (..) => luggage.covered.push(named),
                 }
             }
             slot = self.edges.previous(Chain::Session, slot);
@@ -95,7 +102,7 @@ impl Turn<'_> {
             let waits = wildcard.owed.is_some_and(|owed| owed.cause != Cause::Changed);
             let knows = !waits && wildcard.version != TypeVersion::default();
             luggage.wildcard = Some((knows || wildcard.owed.is_none()).then_some(wildcard.version));
-            luggage.claim = wildcard.claim();
+            luggage.claim = (wildcard.claim(), wildcard.catch_up);
             let suspects = self.session.suspects();
             let unaccepted = self.unaccepted_state();
             let is_rejected = |stamp| {
@@ -119,7 +126,8 @@ impl Turn<'_> {
                         let (accepted, sent) = self.note_had(had, slot, None)?;
                         self.covered_to_bring(slot, &accepted, sent.as_ref())
                     });
-                    Some(Named { name: resource.name.clone(), known, carried })
+                    let name = resource.name.clone();
+                    Some(Named { name, known, claim: Claim::Nothing, error: None, carried })
                 });
                 luggage.covered.extend(covered);
             }
@@ -165,7 +173,7 @@ impl Turn<'_> {
     }
 
     /// Puts the session on its new arena.
-    pub(crate) fn unpack(&mut self, luggage: Luggage) {
+    pub(crate) fn unpack(&mut self, luggage: Luggage, now: Time) {
         self.begin();
         self.session.past = Past::up_to(self.session.newest_nonce());
         if luggage.had.is_some() {
@@ -178,12 +186,12 @@ impl Turn<'_> {
         }
         let mut names = Vec::new();
         for name in luggage.names {
-            names.extend(self.unpack_name(name, sends, cause));
+            names.extend(self.unpack_name(name, sends, cause, now));
         }
         for name in names {
             self.cover_new_members(name, cause);
         }
-        for Named { name, known, carried } in luggage.covered {
+        for Named { name, known, carried, .. } in luggage.covered {
             let is_current =
                 |it: &Payload| matches!(known, Known::Exactly(held) if held == it.hash);
             match (self.session.variant, known) {
@@ -204,8 +212,20 @@ impl Turn<'_> {
         if let Some(version) = luggage.wildcard.flatten().filter(|_| sends == Sends::FullState) {
             self.trust_state(version);
         }
-        if self.session.variant == Variant::Incremental && luggage.claim == Claim::Answer {
-            self.owe_wildcard(Cause::Resubscribed);
+        if self.session.variant == Variant::Incremental {
+            match luggage.claim {
+                (Claim::Answer, CatchUp::Everything) => self.owe_wildcard(Cause::Resubscribed),
+                (Claim::Answer, CatchUp::TheRest) => self.keep_claim(),
+                (Claim::Nothing, _) => {}
+            }
+        }
+    }
+
+    /// The client waits for an answer, to be sent what it does not have.
+    fn keep_claim(&mut self) {
+        let owed = self.session.wildcard.as_mut().and_then(|wildcard| wildcard.owed.as_mut());
+        if let Some(owed) = owed {
+            owed.claim = Claim::Answer;
         }
     }
 
@@ -255,9 +275,10 @@ impl Turn<'_> {
 
     fn unpack_name(
         &mut self,
-        Named { name, known, carried }: Named,
+        Named { name, known, claim, error, carried }: Named,
         sends: Sends,
         cause: Cause,
+        now: Time,
     ) -> Option<Slot> {
         let resource = self.arena.slot_of(name)?;
         let edge = self.connect(resource)?;
@@ -268,15 +289,30 @@ impl Turn<'_> {
             Known::Nothing | Known::Absent => 0,
         };
         self.edges.set_sent(&mut self.session.edges, edge, sent);
+        if sent != 0 && sends != Sends::FullState {
+            self.leave_out_what_is_had();
+        }
         self.want(resource);
+        let error_here = self.error_of(resource);
         let is_due = match (hash, known) {
+            _ if error_here.is_some() => error_here != error.as_ref(),
             // That there is none, nobody has said yet.
             (None, _) if self.is_asked_for(resource) => false,
             (Some(hash), Known::Exactly(held)) => hash != held,
             (Some(_), _) => true,
             (None, Known::Absent) => false,
-            (None, Known::Nothing) => sends == Sends::ChangesAndRemovals,
-            (None, Known::Something | Known::Exactly(_)) => sends != Sends::Changes,
+            (None, Known::Nothing) => {
+                sends == Sends::ChangesAndRemovals && !self.grant_grace(edge, now)
+            }
+            (None, Known::Something | Known::Exactly(_)) => match sends {
+                Sends::Changes => false,
+                Sends::FullState => self.arena.absence_deletes(),
+                Sends::ChangesAndRemovals => {
+                    self.arena.tells_removals()
+                        || self.session.lets_linger(self.arena)
+                        || claim == Claim::Answer
+                }
+            },
         };
         // What a client of full state knows of the members is not told by who they are.
         let is_due = is_due || sends == Sends::FullState && self.arena.is_glob(resource);

@@ -1,12 +1,12 @@
 //! What an incremental response consists of: resources that are new to the client, and names of what is
 //! gone or never was.
 
-use alloc::collections::BTreeSet;
+use alloc::{collections::BTreeSet, vec::Vec};
 use core::mem;
 
 use super::{
     CatchUp, Claim, Session, Turn, Wildcard,
-    edge::{Edge, Standing},
+    edge::{Chain, Edge, Standing},
     rare::Telling,
     render::MinSome as _,
 };
@@ -116,14 +116,19 @@ impl Turn<'_> {
     }
 
     /// Names what only the wildcard covered that the client has left, unless it has been named since
-    /// (M93); as much of it as fits.
+    /// (M93), or is brought, or told to be gone, as part of everything again; as much of it as fits.
     fn say_farewell(&mut self, parts: &mut Parts) -> bool {
         let mut names = BTreeSet::new();
         self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
+        let wildcard = self.session.wildcard;
         let mut is_told = |name: &ResourceName| {
             let slot = self.arena.find(name.as_str());
             let has_edge = slot.and_then(|slot| self.edges.find(self.slot, slot)).is_some();
-            has_edge || parts.remove(name, self.session.spelling) == Room::Taken
+            let resource = slot.and_then(|slot| self.arena.at(slot)).zip(wildcard);
+            let is_covered = resource.is_some_and(|(resource, wildcard)| {
+                resource.payload.is_some() || resource.stamp > wildcard.told
+            });
+            has_edge || is_covered || parts.remove(name, self.session.spelling) == Room::Taken
         };
         let count = names.len();
         while let Some(name) = names.pop_first() {
@@ -137,6 +142,25 @@ impl Turn<'_> {
             self.session.rare_mut().farewell = names;
         }
         told > 0
+    }
+
+    /// The client is about to leave the wildcard: what it has from that and something else stands for as well, it keeps,
+    /// and is told if it goes. Costs what it has besides.
+    pub(super) fn note_what_it_has(&mut self) {
+        let Some(Wildcard { reached, told, .. }) = self.session.wildcard else { return };
+        let mut slot = self.session.edges.first();
+        let mut had = Vec::new();
+        while let Some(edge) = self.edges.at(slot).filter(|edge| edge.sent == 0) {
+            if edge.standing.is_subscribed() && self.arena.is_known(edge.resource, reached, told) {
+                had.push(slot);
+            }
+            slot = self.edges.next(Chain::Session, slot);
+        }
+        // It came with the newest response or before, and edges are in the order of these.
+        let nonce = self.session.newest_nonce().max(1);
+        for slot in had {
+            self.edges.set_sent(&mut self.session.edges, slot, nonce);
+        }
     }
 
     /// Prepares a farewell to everything that the client has from the wildcard alone. Costs what there is of the type
@@ -154,7 +178,7 @@ impl Turn<'_> {
             let names = edges.filter(|edge| edge.sent != 0).filter_map(|it| name_of(it.resource));
             let names: BTreeSet<_> = names.collect();
             if !names.is_empty() {
-                self.session.rare_mut().farewell = names;
+                self.session.rare_mut().farewell.extend(names);
             }
             return;
         }
@@ -169,7 +193,7 @@ impl Turn<'_> {
         let slots = self.arena.slots().filter(covered_by_wildcard_alone);
         let names: BTreeSet<_> = slots.filter_map(name_of).collect();
         if !names.is_empty() {
-            self.session.rare_mut().farewell = names;
+            self.session.rare_mut().farewell.extend(names);
         }
     }
 }

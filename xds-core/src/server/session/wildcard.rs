@@ -41,17 +41,17 @@ pub(super) struct Owed {
 }
 
 /// What the client may expect, whatever becomes of what there is to say.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Claim {
-    /// An answer, be it empty: it has asked (M97, M100, M126).
-    Answer,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Claim {
     #[default]
     Nothing,
+    /// An answer, be it empty: it has asked (M97, M100, M126).
+    Answer,
 }
 
 impl Claim {
     /// What comes of sending everything for this reason.
-    pub(super) fn of(cause: Cause) -> Self {
+    pub(crate) fn of(cause: Cause) -> Self {
         match cause {
             Cause::First | Cause::Resubscribed => Self::Answer,
             _ => Self::Nothing,
@@ -59,8 +59,9 @@ impl Claim {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CatchUp {
+    #[default]
     Everything,
     /// All but what edges say the client has.
     TheRest,

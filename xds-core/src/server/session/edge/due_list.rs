@@ -1,6 +1,6 @@
 //! What a session is to be sent of what it has edges to: now, or once it may be told.
 
-use super::List;
+use super::{super::wildcard::Claim, List};
 use crate::{
     server::{event::Cause, store::history::Stamp},
     slab::Slot,
@@ -11,6 +11,8 @@ use crate::{
 pub(crate) struct Due {
     pub(crate) cause: Cause,
     pub(crate) ride: Ride,
+    /// Whether the client has asked, and is answered whatever becomes of the resource.
+    pub(crate) claim: Claim,
     pub(super) release: Release,
 }
 
@@ -34,7 +36,8 @@ pub(crate) enum Ride {
 
 impl Due {
     pub(crate) fn because(cause: Cause) -> Self {
-        Self { cause, ride: Ride::OwnReason, release: Release::Released }
+        let claim = Claim::of(cause);
+        Self { cause, ride: Ride::OwnReason, claim, release: Release::Released }
     }
 
     /// The same, but as something that goes along.
