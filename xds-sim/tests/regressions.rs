@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 82] = [
+const MENDED: [(&str, &str, &str); 83] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -419,6 +419,11 @@ const MENDED: [(&str, &str, &str); 82] = [
         "parts that were accepted do not come again with a change, beside nothing that was rejected (IS5)",
         "types=2 names=3 operations=20 responses=Short actions={watch-all,watch-again,delete,set-back,slow-watcher,set-error,set-privileged}",
         "AAEAAQAAAAABAAMAAAAAAQABAAAAAAEAAwAAAAABAAEAAAAAAQADAAAAAAEACgABAQABAAMAAAAAAQABAAAAAAEAAQABAAABAAcAAQIAAQAEAAEAAAEDAAAAAAABAwMAAQEAAQQHAAEB",
+    ),
+    (
+        "who comes back with a resource that has an error is told of the error (IS28)",
+        "servers=3 variant=delta types=2 names=4 latency=0ns jitter=20ms clock_grain=10ms operations=120 order=AsDue views=2 features={fail-on-data-errors,trusted-server,strict-server} actions={unwatch,set-bad,storm,set-error,move,set-privileged} faults={starve,end,block-requests,hang-up,go-away,stale-answer,lost-event,late-timers,narrow,clog,other-replica,partition,expire}",
+        "AAEAAQAAAQABAAAAAAAAAQAAAAABAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAEwAAAC8BCAAAAAAAAQAHAAABLgEJBwAAAS4BAAg",
     ),
 ];
 

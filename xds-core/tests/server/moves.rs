@@ -116,6 +116,25 @@ fn errors_of_the_other_view_are_told() {
                 set @new eds !b=14
                 d< eds changed !b=14",
             ),
+            // It has what is gone there.
+            (
+                "M223 M171 IS10",
+                "
+                set @old eds a=1
+                set @new eds b=1
+                set @new eds !a=7
+                d> eds +a
+                assign 1 old
+                d< eds first a=1
+                d> eds ack
+                set @old eds !a=7
+                d< eds changed !a=7
+                d> eds ack
+                assign 1 new
+                d< eds changed !a=7
+                d> eds ack
+                d<",
+            ),
         ],
     );
     // Where what does not exist has an error.

@@ -49,8 +49,16 @@ struct Named {
     claim: Claim,
     /// What it was told in its stead.
     error: Option<ResourceError>,
+    before: Before,
     /// What it has of it, if that may have to linger in full state.
     carried: Option<Carried>,
+}
+
+/// What there is of a name in the view that is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    There,
+    Missing,
 }
 
 /// What the client knows of a name.
@@ -88,7 +96,8 @@ impl Turn<'_> {
                     self.to_bring(edge, &accepted, sent.as_ref())
                 });
                 let name = resource.name.clone();
-                let named = Named { name, known, claim, error, carried };
+                let before = if hash.is_some() { Before::There } else { Before::Missing };
+                let named = Named { name, known, claim, error, before, carried };
                 match (edge.standing, known) {
                     (Standing::Named, _) => luggage.names.push(named),
                     (Standing::Covered, Known::Nothing) if !edge.is_dropped() => {}
@@ -127,7 +136,8 @@ impl Turn<'_> {
                         self.covered_to_bring(slot, &accepted, sent.as_ref())
                     });
                     let name = resource.name.clone();
-                    Some(Named { name, known, claim: Claim::Nothing, error: None, carried })
+                    let (claim, before) = (Claim::Nothing, Before::There);
+                    Some(Named { name, known, claim, error: None, before, carried })
                 });
                 luggage.covered.extend(covered);
             }
@@ -275,7 +285,7 @@ impl Turn<'_> {
 
     fn unpack_name(
         &mut self,
-        Named { name, known, claim, error, carried }: Named,
+        Named { name, known, claim, error, before, carried }: Named,
         sends: Sends,
         cause: Cause,
         now: Time,
@@ -295,7 +305,10 @@ impl Turn<'_> {
         self.want(resource);
         let error_here = self.error_of(resource);
         let is_due = match (hash, known) {
-            _ if error_here.is_some() => error_here != error.as_ref(),
+            // Whoever has the resource knows of the same error, and not that this is gone.
+            _ if error_here.is_some() => {
+                error_here != error.as_ref() || hash.is_none() && before == Before::There
+            }
             // That there is none, nobody has said yet.
             (None, _) if self.is_asked_for(resource) => false,
             (Some(hash), Known::Exactly(held)) => hash != held,

@@ -33,6 +33,20 @@ fn a_returning_client_is_sent_the_difference() {
             set cds a=2
             d< cds changed a=2",
         ),
+        // What it has is not all there is to say of it.
+        (
+            "M116 M171 IS28",
+            "
+            set eds a=1 b=1
+            9d> eds +a +b
+            9d< eds first a=1 b=1
+            set eds !a=7
+            d> eds +a +b has:a=1 has:b=1
+            d< eds first !a=7
+            d> eds ack
+            set eds a=1
+            d< eds changed a=1",
+        ),
         // Some of what it has it names as well, before everything or behind it.
         (
             "M116 M118 IS13",

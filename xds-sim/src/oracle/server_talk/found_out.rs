@@ -369,6 +369,31 @@ fn an_error_that_is_none_or_is_told_twice_is_found_out() {
 }
 
 #[test]
+fn an_error_that_is_not_told_is_found_out() {
+    let drained = |variant, names: &'static [&'static str], is_told: bool| {
+        broken(of(variant), move |scene| {
+            scene.asks(0, names);
+            scene.says(response(0, &GOOD));
+            scene.answers(0, names, None);
+            scene.world.set_error(0, "r0", xds_core::server::StatusCode::PermissionDenied);
+            if is_told {
+                let errors = vec![("r0".into(), 7)];
+                scene.says(Response { errors, version: "w".into(), ..response(0, &[]) });
+                scene.answers(0, names, None);
+            }
+            // The server itself has heard nothing of all this, and is not asked what it takes to be accepted.
+            scene.oracle.drained(0, scene.world, scene.report);
+        })
+    };
+    for variant in [Variant::StateOfTheWorld, Variant::Incremental] {
+        assert_eq!(drained(variant, &["r0"], true), None);
+        assert_eq!(drained(variant, &["r0"], false), Some(ERRORS));
+    }
+    assert_eq!(drained(Variant::Incremental, &["*"], false), None, "it is not named");
+    println!("covers: IS28");
+}
+
+#[test]
 fn a_resource_that_is_sent_though_its_error_stands_is_found_out() {
     let sends = |names: &'static [&'static str]| {
         broken(incremental(), move |scene| {

@@ -5,6 +5,7 @@
 //! sent whole it asks for them, and is answered once (IS18); an incremental one may be sent them unasked.
 
 mod acceptance;
+mod errors;
 #[cfg(test)]
 mod found_out;
 mod length;

@@ -7,7 +7,7 @@ use xds_core::{Version, service::Variant};
 
 use super::{
     ServerTalk,
-    rules::{AFTER_ACKS, AT_ONCE, SO_FAR, WARM},
+    rules::{AFTER_ACKS, AT_ONCE, ERRORS, SO_FAR, WARM},
 };
 use crate::{
     options::Order,
@@ -104,6 +104,13 @@ impl ServerTalk {
                 if may_have_all {
                     continue;
                 }
+                let untold = talk.untold_error(has, &beside, it.variant);
+                report.ensure(untold.is_none(), ERRORS, || {
+                    format!(
+                        "stream {} takes responses, and the error of {untold:?} is not told",
+                        link.0
+                    )
+                });
                 let lacking = talk.lacking(has, &beside);
                 let lacking = lacking.map(|(name, _)| name);
                 let lacking = lacking.or_else(|| talk.unsaid().filter(|_| !is_whole));

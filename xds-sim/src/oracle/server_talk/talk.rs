@@ -6,15 +6,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use xds_core::{
-    Time,
-    server::{StatusCode, SyncState},
-};
+use xds_core::{Time, server::SyncState};
 
 use super::{
     acceptance::Answers,
     rules::{
-        ANSWERED, COUNTED, ERRORS, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
+        ANSWERED, COUNTED, EXACT, FULL_STATE, HEARTBEATS, NEWLY_NAMED, NEWS, NO_REPETITION,
         NONE_IS_TOLD, REMEMBERED, STALE, WHOLE,
     },
     warming::Warms,
@@ -86,14 +83,14 @@ pub(super) struct Talk {
     /// Incremental: names that were given up, and are of what the client asks for as part of the whole.
     kept: BTreeSet<Text>,
     /// Whether the whole was asked for at first, or is not any more.
-    whole: Whole,
+    pub(super) whole: Whole,
     /// What the client said to have when it came, and has not changed since.
     pub(super) stated: BTreeSet<Text>,
 }
 
 /// What became of a subscription to everything since the newest response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Whole {
+pub(super) enum Whole {
     /// Nothing.
     #[default]
     AsItWas,
@@ -260,43 +257,8 @@ impl Talk {
         }
     }
 
-    pub(super) fn errors(
-        &mut self,
-        response: &Response,
-        said: &BTreeMap<Text, Bytes>,
-        beside: &dyn Fn(&str) -> Beside,
-        report: &mut Report,
-    ) {
-        // Who asks for everything is sent what there is. To all others, the resource says that its error is over.
-        let has_error = |name: &&Text| self.fold.names(name) && beside(name).error.is_some();
-        let spoken_for = said.keys().find(|name| !self.fold.has_all() && has_error(name));
-        report.ensure(spoken_for.is_none(), ERRORS, || format!("{spoken_for:?} has an error"));
-        let awaited = response.errors.iter().filter(|(name, _)| self.awaited.remove(name));
-        let awaited: BTreeSet<Text> = awaited.map(|(name, _)| meaning_of(name)).collect();
-        for (name, code) in &response.errors {
-            // It has no other names beside it: who asks by an alias is told under that.
-            let own = meaning_of(name);
-            let is_so = beside(&own).error.map(StatusCode::as_i32) == Some(*code);
-            let is_asked = self.fold.names(name) && !said.contains_key(&own);
-            // By all its names it is told at once.
-            let is_due = |name: &str| self.is_owed(name) || self.touched.contains(name);
-            // What was rejected rides along with the next change, whatever has become of it (M107).
-            let is_news = awaited.contains(&own)
-                || self.was_rejected
-                || is_due(name)
-                || is_due(&own)
-                || self.reported.get(name) != Some(code);
-            report.ensure(is_so && is_asked && is_news, ERRORS, || format!("{name}: {code}"));
-            self.reported.insert(name.clone(), *code);
-            report.note(Situation::ErrorReported);
-        }
-        self.reported.retain(|name, _| {
-            self.fold.names(name) && !said.contains_key(name) && !response.removed.contains(name)
-        });
-    }
-
     /// Whether something has to be said of a name, because it is subscribed anew or a glob of it is.
-    fn is_owed(&self, name: &str) -> bool {
+    pub(super) fn is_owed(&self, name: &str) -> bool {
         self.owed.contains(name)
             || self.fold.other_name(name).is_some_and(|other| self.owed.contains(&other))
             || self.owed.iter().any(|own| glob_covers(own, name))
