@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 83] = [
+const MENDED: [(&str, &str, &str); 85] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -424,6 +424,16 @@ const MENDED: [(&str, &str, &str); 83] = [
         "who comes back with a resource that has an error is told of the error (IS28)",
         "servers=3 variant=delta types=2 names=4 latency=0ns jitter=20ms clock_grain=10ms operations=120 order=AsDue views=2 features={fail-on-data-errors,trusted-server,strict-server} actions={unwatch,set-bad,storm,set-error,move,set-privileged} faults={starve,end,block-requests,hang-up,go-away,stale-answer,lost-event,late-timers,narrow,clog,other-replica,partition,expire}",
         "AAEAAQAAAQABAAAAAAAAAQAAAAABAAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAEwAAAC8BCAAAAAAAAQAHAAABLgEJBwAAAS4BAAg",
+    ),
+    (
+        "rejected news hold up nothing once something was accepted after a change, also if that was asked for (IL1)",
+        "clients=2 servers=2 variant=delta types=3 data_errors=DropCached operations=80 order=OnlyAfterAcks views=2 actions={watch-all,delete,set-bad,set-back,storm,watch-when-told,set-for-a-while,set-error,move,watch-alias,set-privileged} faults={starve,reset,hang,lag,slow,hang-up,go-away,clock-jump,narrow,other-replica,reset-connection}",
+        "AAEAAAAAAQABAAAAAQAAAQADAAEBAAEAAQAAAQABAAAAAAEAAQAAAAABAAEAAAABAAABAAYAAAAAAQAAAAIAAAEAAAABAQABAwAAAAAAAQAMAAAAAAEDCQAAACcBABAAAAAAAQc",
+    ),
+    (
+        "what was told in a rejected response to be gone is told again with the next change, whatever errors end before it (IS11, the rule was wrong)",
+        "variant=delta types=1 operations=20 actions={watch-all,delete,set-bad,storm,slow-watcher,watch-when-told,set-error}",
+        "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAMAAAAAAQAAAAAAAAEABAAAAAABAAYAAAEAAQQFAAAAAAEACgAAAAEBBAU",
     ),
 ];
 

@@ -7,7 +7,7 @@ use super::{
     answer::Rejection,
     edge::{Chain, Edge},
     forms::Form,
-    rare::{Beside, Lacks},
+    rare::{Beside, Lacks, Suspects},
     stated,
     window::Sent,
 };
@@ -361,7 +361,13 @@ impl Turn<'_> {
     /// such as that the client warms clusters.
     pub(super) fn settle_suspects(&mut self, sent: Sent) {
         let suspects = self.session.suspects().filter(|it| sent.nonce > it.last);
-        let Some(suspects) = suspects.filter(|it| it.beside == Beside::Nothing) else { return };
+        // To a client of names deletions are not told again: after a change they count as accepted with what it accepts,
+        // be that an answer to what it asks for.
+        let is_settled = |it: &Suspects| {
+            let is_after_change = sent.at > it.until && self.session.wildcard.is_none();
+            it.beside == Beside::Nothing || is_after_change
+        };
+        let Some(suspects) = suspects.filter(is_settled) else { return };
         let is_left_out = |from, to| self.arena.slots_between(from, to).next().is_some();
         let is_part_left = self.session.wildcard.is_some()
             && (is_left_out(suspects.from, sent.from.min(suspects.to))

@@ -1,7 +1,7 @@
 //! News that something is gone which a client rejected: it may use that yet.
 
 use super::gated;
-use crate::support::run_all_with;
+use crate::support::{Rig, run_all_with};
 
 /// What was told to be gone, and rejected, the client may use yet, and so what it refers to.
 #[test]
@@ -163,4 +163,36 @@ fn rejected_news_hold_up_nothing_that_waits_for_what_there_is() {
             ),
         ],
     );
+}
+
+/// M147, IL1: what a client comes back with, and never was, waits until the clusters were accepted that tell it so, or
+/// others after a rejection of those.
+#[test]
+fn what_never_was_does_not_wait_for_ever_for_rejected_news() {
+    for then in ["d> cds +b\nset cds b=2", "set cds b=2\nd> cds +b"] {
+        let mut rig = Rig::new(gated());
+        rig.run(
+            "
+            set @other cds a=1; eds a=1
+            set cds b=bad
+            9d> cds +a
+            9d> eds +a
+            assign 9 other
+            9d< cds first a=1
+            9d> cds ack
+            9d< eds first a=1
+            d> cds +a +b has:a=1
+            d> eds +a +x has:a=1
+            d< cds first b=bad -a
+            d< eds first -x
+            d> eds ack
+            d> cds nack -b
+            d<",
+        );
+        rig.run(then);
+        let received = rig.receive(1).expect("a response");
+        assert_eq!(received.resources(), ["b=2"]);
+        rig.run("d> cds ack\nd< eds changed -a\nd> eds ack\nd<");
+    }
+    println!("covers: M147 M148 IL1");
 }

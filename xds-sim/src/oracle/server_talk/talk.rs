@@ -419,9 +419,10 @@ impl Talk {
         let errors = response.errors.iter().map(|(name, _)| name);
         let told: Vec<&Text> = self.sent.keys().chain(errors).collect();
         self.owed.retain(|own| !is_glob(own) || !told.iter().any(|name| glob_covers(own, name)));
+        let has_content = response.resources.iter().any(|item| item.bytes.is_some());
         for name in response.removed.iter().chain(response.errors.iter().map(|(name, _)| name)) {
-            if !self.owed.remove(name) {
-                // An answer to who asks for it is not the change that it goes along with.
+            if !self.owed.remove(name) && has_content {
+                // An answer to who asks for it is not the change that it goes along with, nor is news of an error.
                 self.retold.remove(name);
             }
             self.sent.remove(name);
