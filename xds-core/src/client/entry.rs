@@ -47,7 +47,7 @@ pub(super) struct Detail {
     /// What came beside the resource in use, if it came in a wrapper.
     pub(super) wrapping: Option<Box<Wrapping>>,
     error: Option<WatchError>,
-    /// The position of the server that the error came from.
+    /// The position of the server that the error came from; `u32::MAX` if nobody is known to say so still.
     pub(super) blamed_by: u32,
     /// The update that brought the error, if one did.
     pub(super) failed: Option<FailedUpdate>,

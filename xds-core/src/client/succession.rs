@@ -5,8 +5,9 @@
 //! other one had, and nothing marks the end of what it sends. So it gets as long as a does-not-exist
 //! timer runs; what it has not sent by then does not exist.
 //!
-//! The same server does so on a new stream with what was rejected when it was new: no version is stated of
-//! that, so it sends it again if it has it, and does not say if it has gone meanwhile (IC8, IL4).
+//! The same server does so on a new stream with what was rejected when it was new, or in place of what another
+//! one had sent: no version is stated of that, so it sends it again if it has it, and does not say if it has
+//! gone meanwhile (IC8, IL4).
 
 use alloc::vec::Vec;
 
@@ -49,14 +50,17 @@ fn is_left(entry: &Entry, upstream: usize) -> bool {
     is_known && entry.subscription.is_none() && is_of_another && !is_ended && !is_spoken_of
 }
 
-/// Whether nothing is stated of it on a new stream of the server that sent it.
+/// Whether nothing is stated of it on a new stream of the server that spoke of it on an earlier one.
 fn is_unstated(entry: &Entry, upstream: usize) -> bool {
-    entry.was_never_accepted() && entry.source() == upstream
+    match entry.bytes {
+        None => entry.was_never_accepted() && entry.source() == upstream,
+        Some(_) => entry.is_blamed_by(upstream) && entry.source() != upstream,
+    }
 }
 
 impl Client {
-    /// A server is asked for everything of a type on a stream that does not state what was never accepted: of
-    /// that nothing is known until it comes again.
+    /// A server is asked for everything of a type on a stream that does not state what was never accepted from
+    /// it: of that nothing is known until it comes again.
     pub(super) fn forget_what_was_rejected(&mut self, id: ChannelId, type_index: usize) {
         let Some(upstream) = self.incremental_server_of(id) else { return };
         let Some(known) = self.types.get_mut(type_index) else { return };
@@ -65,7 +69,7 @@ impl Client {
         };
         let unstated: Vec<Slot> =
             known.cache.iter().filter(is_meant).map(|(slot, _)| slot).collect();
-        known.cache.forget_sources(&unstated);
+        known.cache.forget_who_spoke(&unstated);
     }
 
     /// The same for the members of the glob with a subscription, if that is one of a glob.
@@ -83,7 +87,7 @@ impl Client {
         let is_meant =
             |&slot: &Slot| known.cache.get(slot).is_some_and(|entry| is_unstated(entry, upstream));
         let unstated: Vec<Slot> = glob.members().filter(is_meant).collect();
-        known.cache.forget_sources(&unstated);
+        known.cache.forget_who_spoke(&unstated);
     }
 
     /// The server that a channel leads to, if it speaks the incremental variant.

@@ -118,11 +118,14 @@ impl Cache {
         }
     }
 
-    /// Of these entries nothing is known any more from the server that spoke of them, until it does so again.
-    pub(crate) fn forget_sources(&mut self, slots: &[Slot]) {
+    /// Of these entries nothing is known any more from the server that spoke of them, until it does so again. A
+    /// resource in use is still the one of the server that sent it.
+    pub(crate) fn forget_who_spoke(&mut self, slots: &[Slot]) {
         for &slot in slots {
-            if let Some(entry) = self.get_mut(slot) {
-                entry.source = u32::MAX;
+            let Some(entry) = self.get_mut(slot) else { continue };
+            match entry.bytes {
+                None => entry.source = u32::MAX,
+                Some(_) => entry.detail().blamed_by = u32::MAX,
             }
         }
     }
