@@ -254,14 +254,17 @@ impl Judge<'_> {
         let is_full = self.cache.live() > self.limits.resources_per_type
             || self.cache.bytes() > self.limits.bytes_per_type;
         let is_one_too_many = self.is_in_collection_only(slot) && is_full;
+        let was_in_use = self.cache.get(slot).is_some_and(|entry| entry.bytes.is_some());
         if self.drops(&kind) || is_one_too_many {
             self.cache.drop_resource(slot);
         }
         self.note_told(slot);
         let Some(entry) = self.cache.get_mut(slot) else { return };
         let error = WatchError::new(kind, Some(entry.name.clone()), self.source);
-        let is_news = entry.error() != Some(&error) || entry.state != state;
         let is_kept = entry.bytes.is_some();
+        // Who has the resource is told that it goes, though the error be the one that stood beside it.
+        let is_dropped = was_in_use && !is_kept;
+        let is_news = is_dropped || entry.error() != Some(&error) || entry.state != state;
         entry.state = state;
         entry.set_error(error, self.epoch);
         self.cache.blame_response(slot);
