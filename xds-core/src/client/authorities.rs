@@ -417,7 +417,7 @@ impl Client {
     /// Ends the stream of a lane on which nothing is wanted any more.
     pub(super) fn close_lane(&mut self, lane: usize, now: Time) {
         if let Some(id) = self.upstreams.on_lane(lane)
-            && let Some(next) = self.end_silently(id)
+            && let Some(next) = self.end_silently(id, now)
         {
             let link = if next > now { Link::BackingOff(next) } else { Link::Idle };
             if let Some(lane) = self.upstreams.lanes.get_mut(lane) {
@@ -427,15 +427,18 @@ impl Client {
     }
 
     /// Closes a channel on our own account. Returns when the next one may be opened.
-    fn end_silently(&mut self, id: ChannelId) -> Option<Time> {
+    fn end_silently(&mut self, id: ChannelId, now: Time) -> Option<Time> {
         let mut channel = self.upstreams.end_channel(id)?;
         self.outbox.close(id, None);
         self.forget_what_was_sent(&mut channel);
+        let policy = &self.config.profile.backoff;
+        let lane = self.upstreams.lanes.get_mut(channel.lane)?;
+        lane.pauses.note_closed(channel.end(policy, now));
         // Nobody has to be spared where there is nobody to connect to.
         let server = self.upstreams.servers.get(channel.upstream)?;
         let pause = match server.server.exchange.is_of_files() {
             true => Duration::ZERO,
-            false => self.config.profile.backoff.initial,
+            false => policy.initial,
         };
         Some(channel.started.after(pause))
     }

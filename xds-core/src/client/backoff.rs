@@ -92,6 +92,14 @@ impl Pauses {
         }
     }
 
+    /// A channel was closed on our own account: that is no failure, and after one that has served the next
+    /// failure is a first one again.
+    pub(crate) fn note_closed(&mut self, end: End) {
+        if end == End::Served {
+            self.streaming.reset();
+        }
+    }
+
     /// Nothing has failed so far.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();

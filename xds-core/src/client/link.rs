@@ -4,7 +4,6 @@ use alloc::{sync::Arc, vec::Vec};
 
 use super::{
     Client,
-    backoff::End,
     config::{ConnectivityErrors, Exchange, ReadGate},
     error::ChannelError,
     event::Call,
@@ -191,11 +190,7 @@ impl Client {
         let is_wanted = self.is_lane_wanted(channel.lane);
 
         let policy = &self.config.profile.backoff;
-        let end = match channel.responded {
-            _ if !channel.is_open => End::Unconnected,
-            Some(responded) if now.since(responded) >= policy.young => End::Served,
-            Some(_) | None => End::Early,
-        };
+        let end = channel.end(policy, now);
         let Some(lane) = self.upstreams.lanes.get_mut(channel.lane) else { return };
         let delay = lane.pauses.after(end, policy, &mut self.rng);
         lane.link = Link::BackingOff(now.after(delay));

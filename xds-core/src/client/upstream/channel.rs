@@ -5,8 +5,15 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use super::Scopes;
 use crate::{
     client::{
-        TypeState, machine::Machine, pace::Bucket, polls::Polls, profile::AnswerTiming,
-        review::Reviews, timers::DoesNotExistTimers, watches::Debts,
+        TypeState,
+        backoff::{BackoffPolicy, End},
+        machine::Machine,
+        pace::Bucket,
+        polls::Polls,
+        profile::AnswerTiming,
+        review::Reviews,
+        timers::DoesNotExistTimers,
+        watches::Debts,
     },
     text::{Nonce, Version},
     time::Time,
@@ -104,6 +111,15 @@ impl Channel {
             bucket: None,
             turns: Turns::default(),
             debts: None,
+        }
+    }
+
+    /// How it has gone, if it ends now.
+    pub(crate) fn end(&self, policy: &BackoffPolicy, now: Time) -> End {
+        match self.responded {
+            _ if !self.is_open => End::Unconnected,
+            Some(responded) if now.since(responded) >= policy.young => End::Served,
+            Some(_) | None => End::Early,
         }
     }
 
