@@ -205,7 +205,7 @@ impl Judge<'_> {
     }
 
     /// A resource received earlier that a complete response lacks is deleted (S0.120), one that was
-    /// only asked for is not (S0.127, IC21). An error that the server reported stands until it says
+    /// only asked for is not (S0.127, IC21). An error that this server reported stands until it says
     /// something new: it is sent once, and the resource is absent ever after (D25, trap 19).
     fn delete_absent(&mut self) {
         if self.cache.is_complete() {
@@ -219,7 +219,8 @@ impl Judge<'_> {
                     || entry.state == EntryState::Nacked
                     || zoo::is(Bug::AbsenceDeletesWhatNeverCame)
                         && entry.state == EntryState::Requested;
-                let is_reported = entry.state == EntryState::ReceivedError;
+                let is_reported =
+                    entry.state == EntryState::ReceivedError && entry.is_blamed_by(self.upstream);
                 let is_absent = !self.cache.is_in_response(slot)
                     && self.asked.means_absence(entry, self.interest);
                 was_received && !is_reported && is_absent
