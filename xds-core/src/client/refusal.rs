@@ -82,7 +82,9 @@ impl Judge<'_> {
         self.conclude_what_the_file_lacks();
         self.cache.end_response();
         // The server has spoken, but nothing of it counts: what there is remains unknown.
-        self.interest.collection_timer = 0;
+        if self.asked.has_wildcard {
+            self.interest.collection_timer = 0;
+        }
         self.settle_globs();
         self.tell_wildcards(self.cache.sequence() != before);
         self.stats.resources_invalid += reading.faults.count();
