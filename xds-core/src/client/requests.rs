@@ -193,7 +193,9 @@ impl Client {
             && !is_first
             && !machine.has_wildcard()
             && known.interest.wants_wildcard_in(server.serves.of(type_index));
-        if (is_first && says_too_much()) || asks_for_unknown || asks_for_all {
+        // What has expired is not held, and nobody sends it again while the version is stated with which it came.
+        let has_lost_some = channel.polls().is_some() && held.is_outdated;
+        if (is_first && says_too_much()) || asks_for_unknown || asks_for_all || has_lost_some {
             *held = HeldState::default();
         }
         let accepted = held.version.clone();
@@ -210,7 +212,9 @@ impl Client {
                 let version = if repeats { accepted } else { version };
                 (version, nonce, RequestCause::Nack { rejected, message })
             }
-            Some(Ack { nonce, .. }) if asks_for_all => (accepted, nonce, RequestCause::Ack),
+            Some(Ack { nonce, .. }) if asks_for_all || has_lost_some => {
+                (accepted, nonce, RequestCause::Ack)
+            }
             Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
             None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
