@@ -203,21 +203,18 @@ impl Client {
         let names_node = is_first_message || server.server.node_in == NodeIn::EveryRequest;
         let node = names_node.then_some(&*self.node);
         let upstream = channel.upstream;
-        let repeats = channel.polls().is_some();
+        let is_polled = channel.polls().is_some();
         let says_only_version = channel.polls().is_some_and(Polls::says_only_version);
         let machine = channel.machine_mut(type_index)?;
-        let (version, nonce, cause) = match ack {
+        let (answered, nonce, cause) = match ack {
             Some(Ack { version, nonce, rejection: Some((rejected, message)), .. }) => {
-                // Where it is said again with each request, what is held may have become less.
-                let version = if repeats { accepted } else { version };
-                (version, nonce, RequestCause::Nack { rejected, message })
+                (Some(version), nonce, RequestCause::Nack { rejected, message })
             }
-            Some(Ack { nonce, .. }) if asks_for_all || has_lost_some => {
-                (accepted, nonce, RequestCause::Ack)
-            }
-            Some(Ack { version, nonce, .. }) => (version, nonce, RequestCause::Ack),
-            None => (accepted, machine.spontaneous_nonce(), RequestCause::Subscription),
+            Some(Ack { version, nonce, .. }) => (Some(version), nonce, RequestCause::Ack),
+            None => (None, machine.spontaneous_nonce(), RequestCause::Subscription),
         };
+        // Who polls answers later, and more than once: what is held may have become less since.
+        let version = answered.filter(|_| !is_polled).unwrap_or(accepted);
         let nonce = if says_only_version { Nonce::default() } else { nonce };
         let type_url = server.server.name_of_type(known.resource_type.type_url());
         let error = match &cause {
