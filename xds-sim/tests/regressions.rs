@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 85] = [
+const MENDED: [(&str, &str, &str); 87] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -434,6 +434,16 @@ const MENDED: [(&str, &str, &str); 85] = [
         "what was told in a rejected response to be gone is told again with the next change, whatever errors end before it (IS11, the rule was wrong)",
         "variant=delta types=1 operations=20 actions={watch-all,delete,set-bad,storm,slow-watcher,watch-when-told,set-error}",
         "AAEAAAAAAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAMAAAAAAQAAAAAAAAEABAAAAAABAAYAAAEAAQQFAAAAAAEACgAAAAEBBAU",
+    ),
+    (
+        "a stream that has served begins the pauses anew though the client ends it (IC26)",
+        "clients=2 types=1 names=1 operations=20 actions={unwatch,set-back,empty,slow-watcher,set-for-a-while,set-privileged} faults={half-open}",
+        "AAEAAAAAAAAAAQAKAAAAAAEAAAAAAAABCAMAAAAAAQAEAAAAAAEJAAEAAAABAAQAAAAAAQkAAQAAAAEJAAEAAAABBQAAAAAAAQMK",
+    ),
+    (
+        "the same (the rule was wrong)",
+        "clients=2 streams=PerType types=1 names=1 operations=20 transport=Polls actions={unwatch,watch-again,delete,set-bad,set-back,empty,watch-many,set-privileged} faults={starve,end,refuse}",
+        "AAEAAAEAAAABAAEAAAAAAAEADgAAAAABAAUBAAAAAQcAAAAAAAEIDgAAAAABAAQBAAAAAQAAAQAAAAED",
     ),
 ];
 

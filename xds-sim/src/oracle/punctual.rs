@@ -82,11 +82,15 @@ impl Punctual {
     fn ended(&mut self, link: LinkId, end: End, world: &World) {
         let Some(stream) = self.streams.remove(&link) else { return };
         let server = self.servers.entry(world.link(link).client).or_default();
+        let has_served = stream.responded.is_some_and(|at| world.now().since(at) >= YOUNG);
         if end == End::ByClient {
             server.due = None;
+            // It is no failure, and after a stream that has served the next one is the first.
+            if has_served {
+                server.early_ends = 0;
+            }
             return;
         }
-        let has_served = stream.responded.is_some_and(|at| world.now().since(at) >= YOUNG);
         let in_a_row = if !stream.is_open {
             server.refusals += 1;
             server.refusals

@@ -161,6 +161,9 @@ impl Trouble {
             attempts.opening = attempts.opening.saturating_sub(1);
         }
         if end == End::ByClient {
+            if stream.has_responded {
+                attempts.early_ends = 0;
+            }
             attempts.is_taken &= !is_wanted || attempts.was_idle;
             // Whoever leaves a server may come back at once, but for the floor between attempts. When one
             // that was not drained in time began the attempt is not seen.
