@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 87] = [
+const MENDED: [(&str, &str, &str); 88] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -444,6 +444,11 @@ const MENDED: [(&str, &str, &str); 87] = [
         "the same (the rule was wrong)",
         "clients=2 streams=PerType types=1 names=1 operations=20 transport=Polls actions={unwatch,watch-again,delete,set-bad,set-back,empty,watch-many,set-privileged} faults={starve,end,refuse}",
         "AAEAAAEAAAABAAEAAAAAAAEADgAAAAABAAUBAAAAAQcAAAAAAAEIDgAAAAABAAQBAAAAAQAAAQAAAAED",
+    ),
+    (
+        "what is the same at the server behind is not taken for missing at the one that was told of it (IL1)",
+        "clients=2 servers=2 variant=delta mixture=ByServer names=8 data_errors=DropCached latency=50ms jitter=2s ties=TimersFirst operations=80 order=AsDue verdicts=Soon views=2 actions={watch-all,unwatch,set-back,empty,slow-watcher,watch-when-told,set-for-a-while,set-error,watch-many} faults={refuse,hang,block-requests,restart-client,slow,hang-up,late-timers,clock-jump,cut-off,expire,double-event}",
+        "qOoDAQAAAAAAAAABAAABAAAAAQAAAQEAAAEABAACAAABABQAAAAAAQADAAIAAAEJFgAAAwABAAAAAQAAAQgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAMqTOqCzAgAAAO7oOwAAAAAAjvM7AKy-K9rhZtrhZg",
     ),
 ];
 

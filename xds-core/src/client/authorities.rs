@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use super::{
     Client,
+    cache::Overruling,
     config::{ClientConfig, Fallback, ManagementServer},
     error::InvalidWatch,
     interest::Collection,
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::{
     id::ChannelId,
+    service::Variant,
     text::ResourceName,
     time::Time,
     zoo::{self, Bug},
@@ -229,11 +231,13 @@ impl Client {
 
     /// A server has changed what was held from another one: the other's version no longer says what is
     /// held. Where it was stated already, and not answered yet, the stream starts over: a server sends
-    /// nothing again that it takes to be known.
+    /// nothing again that it takes to be known. If it is still the same, but held from this one now, the other's version
+    /// of the whole is right yet; only where single resources were stated nothing could be concluded from silence.
     pub(super) fn outdate_versions_of_others(
         &mut self,
         upstream: usize,
         type_index: usize,
+        overruling: Overruling,
         now: Time,
     ) {
         for other in 0..self.upstreams.servers.len() {
@@ -246,8 +250,14 @@ impl Client {
                 continue;
             }
             let Some(server) = self.upstreams.servers.get_mut(other) else { return };
-            if let Some(held) = server.held.get_mut(type_index) {
+            let states_each = server.server.variant == Variant::Incremental;
+            if overruling == Overruling::Content
+                && let Some(held) = server.held.get_mut(type_index)
+            {
                 held.is_outdated = true;
+            }
+            if overruling == Overruling::Sender && !states_each {
+                continue;
             }
             let Some(lane) = self.upstreams.lane_of(other, type_index) else { return };
             let channel = self.upstreams.on_lane(lane).and_then(|id| self.upstreams.channel(id));

@@ -13,7 +13,7 @@ use alloc::{
 
 use bytes::Bytes;
 
-pub(crate) use self::response::Mark;
+pub(crate) use self::response::{Mark, Overruling};
 use super::{
     cursor::Cursor, entry::Entry, frames::HeldFrames, globs::Globs, resource_type::Value,
     status::EntryState, versions::Versions,
@@ -35,8 +35,8 @@ pub(crate) struct Cache {
     sequence: u64,
     /// The position of the server whose response is under judgement.
     source: u32,
-    /// Whether the response under judgement has changed what was not held from its server.
-    has_overruled: bool,
+    /// What the response under judgement has made of what was not held from its server.
+    overruling: Overruling,
     /// Counts the entries that responses have had; an entry carries the number of its last time.
     marks: u64,
     /// That count when the response under judgement began.
@@ -71,7 +71,7 @@ impl Cache {
             frames: HeldFrames::default(),
             sequence: 0,
             source: u32::MAX,
-            has_overruled: false,
+            overruling: Overruling::Nothing,
             marks: 0,
             marks_before: 0,
             versions: Versions::default(),

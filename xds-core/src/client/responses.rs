@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{
     ChannelError, Client, Context, aliases::Moved, asked::Asked, authorities::DEFAULT,
-    judge::Judge, naming::Naming, profile::RejectionUnit, requests::Outcome, review::Settlement,
-    unwrap::Unwrapped,
+    cache::Overruling, judge::Judge, naming::Naming, profile::RejectionUnit, requests::Outcome,
+    review::Settlement, unwrap::Unwrapped,
 };
 use crate::{
     id::ChannelId,
@@ -150,7 +150,7 @@ impl Client {
             AnyResponse::Sotw(response) => judge.judge(response, frame),
             AnyResponse::Delta(response) => judge.judge_delta(response, frame),
         };
-        let has_overruled = known.cache.take_overruled();
+        let overruling = known.cache.take_overruling();
         let has_ended_use = known.cache.drops() > drops_before;
         server.tally.judged(type_index, stats_before, self.stats);
         self.note_moved(type_index, &moved);
@@ -158,8 +158,8 @@ impl Client {
             channel.debts = debts;
             channel.settle_timers(now);
         }
-        if has_overruled {
-            self.outdate_versions_of_others(upstream, type_index, now);
+        if overruling != Overruling::Nothing {
+            self.outdate_versions_of_others(upstream, type_index, overruling, now);
         }
         self.limit_tombstones(type_index);
         let is_used = self.config.profile.rejection_unit == RejectionUnit::Resource

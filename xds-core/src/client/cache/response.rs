@@ -16,6 +16,17 @@ pub(crate) enum Mark {
     Further,
 }
 
+/// What a response has made of what was held from other servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Overruling {
+    #[default]
+    Nothing,
+    /// Some of it is held from its server now, and is the same.
+    Sender,
+    /// Some of it is another now, or gone.
+    Content,
+}
+
 impl Cache {
     /// Begins to judge a response of the server at position `upstream` that arrived at `now`: no
     /// entry is part of it yet.
@@ -87,6 +98,9 @@ impl Cache {
     pub(crate) fn renew_unchanged(&mut self, slot: Slot) {
         let (current, source) = (self.versions.current(), self.source);
         let Some(Node::Entry(entry)) = self.nodes.at_mut(slot) else { return };
+        if entry.source != source {
+            self.overruling = self.overruling.max(Overruling::Sender);
+        }
         entry.source = source;
         let old = core::mem::replace(&mut entry.version, current);
         self.versions.exchange_for_now(old, entry.stamp >> 1);
@@ -136,12 +150,14 @@ impl Cache {
         let Some(entry) = self.get(slot).filter(|entry| entry.source != self.source) else {
             return;
         };
-        self.has_overruled |= entry.source != u32::MAX || entry.subscription.is_none();
+        if entry.source != u32::MAX || entry.subscription.is_none() {
+            self.overruling = Overruling::Content;
+        }
     }
 
-    /// Whether the response has changed what was not held from its server.
-    pub(crate) fn take_overruled(&mut self) -> bool {
-        core::mem::take(&mut self.has_overruled)
+    /// What the response has made of what was not held from its server.
+    pub(crate) fn take_overruling(&mut self) -> Overruling {
+        core::mem::take(&mut self.overruling)
     }
 
     /// Notes that the entry's error came with the response under judgement.

@@ -145,9 +145,10 @@ impl Turn<'_> {
     }
 
     /// The client is about to leave the wildcard: what it has from that and something else stands for as well, it keeps,
-    /// and is told if it goes. Costs what it has besides.
+    /// and is told if it goes. Costs what it has besides, if the wildcard was ever sent anything.
     pub(super) fn note_what_it_has(&mut self) {
-        let Some(Wildcard { reached, told, .. }) = self.session.wildcard else { return };
+        let sent = self.session.wildcard.filter(|wildcard| wildcard.reached != Stamp::START);
+        let Some(Wildcard { reached, told, .. }) = sent else { return };
         let mut slot = self.session.edges.first();
         let mut had = Vec::new();
         while let Some(edge) = self.edges.at(slot).filter(|edge| edge.sent == 0) {
