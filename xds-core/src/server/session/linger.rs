@@ -90,8 +90,10 @@ impl Turn<'_> {
     pub(super) fn let_linger_if_gone(&mut self, slot: Slot) {
         let Some(edge) = self.edges.at(slot) else { return };
         let exists = self.arena.payload(edge.resource).is_some();
-        // Of a glob, it is the members that linger.
-        if exists || !self.session.lets_linger(self.arena) || self.arena.is_glob(edge.resource) {
+        // Of a glob, it is the members that linger; and an error is told at once.
+        let has_error = edge.standing.is_subscribed() && self.error_of(edge.resource).is_some();
+        let is_told = exists || has_error || self.arena.is_glob(edge.resource);
+        if is_told || !self.session.lets_linger(self.arena) {
             return;
         }
         if edge.standing == Standing::Parting {

@@ -196,3 +196,25 @@ fn what_never_was_does_not_wait_for_ever_for_rejected_news() {
     }
     println!("covers: M147 M148 IL1");
 }
+
+/// IS28: what a client comes back with, and is gone, has an error: that waits for nothing.
+#[test]
+fn an_error_of_what_is_gone_is_told_at_once() {
+    let mut rig = Rig::new(gated());
+    rig.run(
+        "
+        set @other eds a=1
+        set cds b=1
+        set eds !a=7
+        9d> eds +a
+        assign 9 other
+        9d< eds first a=1
+        d> cds +b
+        d> eds +a has:a=1
+        d< cds first b=1
+        d< eds first !a=7
+        d> eds ack
+        d<",
+    );
+    println!("covers: M171 IS28 M147");
+}

@@ -67,8 +67,9 @@ impl Talk {
         let Self { owed, sent, reported, fold, touched, answers, rides, .. } = self;
         let says_more = !response.removed.is_empty() || !response.errors.is_empty();
         if std::mem::take(&mut answers.may_ride) || is_changed || says_more {
-            rides.clone_from(answers.refused());
-            if !rides.is_empty() {
+            // What goes along already comes in further parts, whatever has become of what was refused.
+            if !answers.refused().is_empty() {
+                rides.clone_from(answers.refused());
                 rides.extend(sent.keys().cloned());
             }
         }
