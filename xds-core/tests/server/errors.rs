@@ -280,6 +280,20 @@ fn what_is_too_long_is_not_had() {
     println!("covers: IS26 M161");
 }
 
+/// What a client has from before, and is too long by name, is not renewed by sending it.
+#[test]
+fn what_is_too_long_to_be_renewed_is_told_so() {
+    let mut limits = ServerLimits::default();
+    limits.response_bytes = 200;
+    let mut rig = Rig::new(ServerConfig::default().with_limits(limits));
+    let long = "x".repeat(300);
+    rig.run(&format!("set eds a~10s={long}\n9d> eds +*\n9d< eds first a={long}"));
+    rig.run(&format!("td> eds +a has:a={long}\ntd< eds heartbeat a~10s"));
+    // So late that the client may have let go of it.
+    rig.run("wait 12s\ntd> eds ack\ntd< eds first !a=8\ntd> eds ack\nwait 30s\ntd<");
+    println!("covers: IS26 M161 TP3");
+}
+
 /// Who asks for everything is answered by the first part of it. If all the rest goes before it is sent, there is
 /// nothing left to say (IS5), unless the client asks once more (IS7).
 #[test]

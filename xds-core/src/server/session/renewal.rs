@@ -285,11 +285,18 @@ impl Turn<'_> {
         let (mut to, mut is_full) = (heard, false);
         let takes_heartbeats = renewals.means == Means::Heartbeats && self.takes_heartbeats();
         renewals.resent.clear();
+        let mut too_long = Vec::new();
+        let is_named = self.session.wildcard.is_none();
         let mut push = |slot: Slot, resent: &mut Vec<Slot>| {
             let Some(resource) = self.arena.at(slot) else { return Room::Taken };
             let Some(payload) = &resource.payload else { return Room::Taken };
             if !takes_heartbeats || is_late(&slot) {
                 if self.error_of(slot).is_some() {
+                    return Room::Taken;
+                }
+                if is_named && payload.value.len() > limit {
+                    // It has it from before. To send it would end the stream (IS26).
+                    too_long.push(slot);
                     return Room::Taken;
                 }
                 let room = parts.push(&resource.name, payload);
@@ -322,6 +329,11 @@ impl Turn<'_> {
                 break;
             }
             renewals.owed.pop_first();
+        }
+        for slot in too_long {
+            if let Some(edge) = self.edges.find(self.slot, slot) {
+                self.make_due(edge, Cause::Changed);
+            }
         }
         renewals.heard = to;
         if !is_full {

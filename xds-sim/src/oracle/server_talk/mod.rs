@@ -240,8 +240,10 @@ impl ServerTalk {
         }
         let comes_in_parts = world.options().responses == Responses::Short && !is_full;
         let left_out = talk.left_out(&said, has, &beside);
-        let renews_only =
-            left_out.is_some() && talk.renews_before_it_is_asked(&said, &beside, response);
+        // Of what comes in parts it is not seen whether they renew.
+        let renews_only = !comes_in_parts
+            && left_out.is_some()
+            && talk.renews_before_it_is_asked(&said, &beside, response);
         if is_ours
             && talk.warms != Warms::Nothing
             && !talk.was_rejected
