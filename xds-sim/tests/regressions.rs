@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 88] = [
+const MENDED: [(&str, &str, &str); 91] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -449,6 +449,21 @@ const MENDED: [(&str, &str, &str); 88] = [
         "what is the same at the server behind is not taken for missing at the one that was told of it (IL1)",
         "clients=2 servers=2 variant=delta mixture=ByServer names=8 data_errors=DropCached latency=50ms jitter=2s ties=TimersFirst operations=80 order=AsDue verdicts=Soon views=2 actions={watch-all,unwatch,set-back,empty,slow-watcher,watch-when-told,set-for-a-while,set-error,watch-many} faults={refuse,hang,block-requests,restart-client,slow,hang-up,late-timers,clock-jump,cut-off,expire,double-event}",
         "qOoDAQAAAAAAAAABAAABAAAAAQAAAQEAAAEABAACAAABABQAAAAAAQADAAIAAAEJFgAAAwABAAAAAQAAAQgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAMqTOqCzAgAAAO7oOwAAAAAAjvM7AKy-K9rhZtrhZg",
+    ),
+    (
+        "what was rejected before a move, and is not there, holds up nothing (IL1)",
+        "variant=delta types=3 operations=20 order=OnlyAfterAcks views=2 actions={watch-again,delete,watch-when-told,set-for-a-while,set-error,move,set-privileged}",
+        "AAEAAAACAAABAAAAAAAAAQAAAAAAAAEAAAAAAAABAAAAAAAAAQADAAAAAAEACQAAAAABAAoAAQEAAQAAAAAAAAEABgABAAoBAAkAAAAAAQQJ",
+    ),
+    (
+        "what is too long is not renewed by sending it (IS26)",
+        "variant=delta types=1 names=8 operations=20 views=2 responses=Short actions={watch-all,unwatch,storm,watch-when-told,set-for-a-while,move,watch-many,watch-alias,set-privileged} faults={starve,reset,refuse,hang,half-open,block-requests,block-responses,lag,slow,go-away,late-timers}",
+        "AAEAAAAAAAABAAAAAAYAAQADAAAAAAEAAwAAAAABAAMAAAAAAQAAAAAAAAEACAAABgABABcAAAQAAQAEAAAAAAEDBwAAACcBBwgAAAAFAQYOAAAAAAEEAAAAAAABDA",
+    ),
+    (
+        "endpoints that come in parts are an answer to who warms a cluster (IS18, the rule was wrong)",
+        "types=2 latency=300ms operations=20 responses=Short actions={watch-all,delete,set-bad,storm,empty,slow-watcher,set-for-a-while,set-error,set-privileged} faults={end,refuse,hang,block-requests,restart-server}",
+        "AAEAAQAAAAABAAMAAAAAAAEAAwAAAAABAAEAAAAAAQAEAAEAAAEAAwAAAAABAAoAAQEFAQAKAAEAGAEAEQAAAAABBwAAAAAAAQcAAAAAAAEJAwAAAAABCAMAAAAAAQc",
     ),
 ];
 

@@ -146,6 +146,10 @@ impl Turn<'_> {
             rare.suspects = None;
             rare.isolation = None;
         });
+        if self.session.variant == Variant::Incremental {
+            // What it rejected it is sent again if it is there, and told to be gone if not.
+            self.session.forget_verdict();
+        }
         self.forget_renewals();
         self.end();
         luggage

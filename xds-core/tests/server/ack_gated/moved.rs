@@ -574,3 +574,31 @@ fn a_moved_client_is_not_asked_about_what_it_has() {
         ),
     )]);
 }
+
+/// IL1: what a client of everything rejected, and is not there where it is moved to, holds up nothing there.
+#[test]
+fn what_was_rejected_before_a_move_and_is_not_there_holds_up_nothing() {
+    let mut rig = Rig::new(gated(|it| it.on_stuck = OnStuck::Hold));
+    rig.run(
+        "
+        set cds c=1; eds r=bad
+        set @v cds c=2
+        d> cds +c
+        d< cds first c=1
+        d> cds ack
+        d> lds +l
+        d< lds first -l
+        d> lds ack
+        d> eds +*
+        d< eds first r=bad
+        d> eds nack
+        assign 1 v
+        d< cds changed c=2
+        d> cds ack
+        d< eds changed -r
+        d> eds ack
+        set @v lds l=1
+        d< lds changed l=1",
+    );
+    println!("covers: M223 M148 IL1");
+}
