@@ -9,7 +9,7 @@ use std::{env, fs, path::Path};
 use xds_sim::{Config, Options, Outcome, Tape, replay};
 
 /// What was wrong, the options that matter, and the rest of the tape.
-const MENDED: [(&str, &str, &str); 91] = [
+const MENDED: [(&str, &str, &str); 94] = [
     (
         "a client that starts anew sends nothing on the streams it had (IC5)",
         "types=2 names=3 operations=20 actions={watch-all,delete,storm,slow-watcher} faults={block-requests,restart-client}",
@@ -464,6 +464,21 @@ const MENDED: [(&str, &str, &str); 91] = [
         "endpoints that come in parts are an answer to who warms a cluster (IS18, the rule was wrong)",
         "types=2 latency=300ms operations=20 responses=Short actions={watch-all,delete,set-bad,storm,empty,slow-watcher,set-for-a-while,set-error,set-privileged} faults={end,refuse,hang,block-requests,restart-server}",
         "AAEAAQAAAAABAAMAAAAAAAEAAwAAAAABAAEAAAAAAQAEAAEAAAEAAwAAAAABAAoAAQEFAQAKAAEAGAEAEQAAAAABBwAAAAAAAQcAAAAAAAEJAwAAAAABCAMAAAAAAQc",
+    ),
+    (
+        "who has turned to the next server connects to it though he knows all by then (IC29, the rule was wrong)",
+        "servers=2 streams=PerType types=2 names=4 operations=20 actions={watch-all,delete,set-bad,storm,slow-watcher,watch-when-told,set-for-a-while,set-error} faults={starve,reset,end,refuse,hang,half-open,block-requests,block-responses,restart-server,slow,clog,reset-connection,partition}",
+        "AAEAAAABAAABAAAAAAAAAAEAGAAAAw0BABcAAAAAAQYAAAAAAAEAGAAAAAABDA",
+    ),
+    (
+        "what another server sent is taken into use after a stream has begun (IC7, the rule was wrong)",
+        "servers=2 types=3 names=6 operations=20 verdicts=Late actions={watch-all,watch-again,delete,storm,empty,slow-watcher,set-error} faults={wake-for-nothing,reset,hang,block-requests,restart-server,late-timers,narrow,clog,other-replica,cut-off,reset-connection,expire}",
+        "AAEAAAAAAAABAAAAAQAAAAEABwAAAAABBwAAAAAAAQkWAAAEAAEHDgAABAABCQ",
+    ),
+    (
+        "who asks by another name is answered though all of it goes (IS7)",
+        "variant=delta types=3 names=6 operations=20 order=AfterAcks verdicts=Late actions={unwatch,set-back,storm,empty,watch-many,watch-alias} faults={starve,wake-for-nothing,refuse,hang,restart-server,restart-client,lag,hang-up,go-away,late-timers,narrow,other-replica,cut-off,partition}",
+        "AAABABcAAAUIAQkAAAAAAAEHAAACAAABCQAAAAAAAQkAAAAAAAEABgAAAAABCQAAAAAAAQAJAAABAAEDBw",
     ),
 ];
 

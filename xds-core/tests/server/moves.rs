@@ -203,14 +203,36 @@ fn a_name_that_waits_goes_on_waiting() {
     );
 }
 
+/// IS12, M127: what was to be sent and is not there, is told; it has waited for nothing.
+#[test]
+fn what_was_due_waits_for_nothing_elsewhere() {
+    run_all_with(
+        &asked(every_type(|it| it.absence_grace = AbsenceGrace::Never)),
+        &[(
+            "M223 M127",
+            "
+            set @old cds a=1 x=1
+            set @new cds b=1
+            d> cds +a
+            assign 1 old
+            d< cds first a=1
+            d> cds +x
+            assign 1 new
+            d> cds ack
+            d< cds changed -a -x",
+        )],
+    );
+}
+
 /// M133, M77: where nobody is told that something is gone, a move does not tell it either; who has asked is told.
 #[test]
 fn a_move_tells_of_no_deletion_where_nobody_does() {
     run_all_with(
         &asked(every_type(|it| it.removals = Removals::Suppress)),
-        &[(
-            "M223 M133",
-            "
+        &[
+            (
+                "M223 M133",
+                "
             set @old eds a=1
             set @new eds b=1
             d> eds +a
@@ -225,6 +247,21 @@ fn a_move_tells_of_no_deletion_where_nobody_does() {
             assign 1 new
             d> eds ack
             d< eds changed -a",
-        )],
+            ),
+            (
+                "M223 M133 M96 IS7",
+                "
+                set @old eds a=1
+                set @new eds a=2
+                d> eds +a
+                assign 1 old
+                d< eds first a=1
+                d> eds +a
+                assign 1 new
+                set @new eds -a
+                d> eds ack
+                d< eds changed -a",
+            ),
+        ],
     );
 }

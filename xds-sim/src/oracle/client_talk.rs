@@ -207,8 +207,11 @@ impl ClientTalk {
         let is_own = request.nonce.is_empty() || talk.nonces.contains(&request.nonce);
         report.ensure(is_own, OWN_NONCES, || format!("nonce {:?} never came here", request.nonce));
         if is_first && is_whole {
-            // What lasts for a time only may have expired.
-            accepted.is_outdated |= world.options().actions.contains(Action::SetForAWhile);
+            // What lasts for a time only may have expired; and what another server sent before the last stream began,
+            // have been taken into use since.
+            let is_late = world.options().verdicts != Verdicts::AtOnce && world.server_count() > 1;
+            accepted.is_outdated |=
+                is_late || world.options().actions.contains(Action::SetForAWhile);
             report.ensure(accepted.may_begin(&request.version, &wanted), LAST_VERSION, || {
                 format!("version {:?} begins a stream after {accepted:?}", request.version)
             });

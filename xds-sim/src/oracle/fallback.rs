@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use xds_core::client::EntryState;
 
 use super::{End, Event, Oracle, Report, Rule};
-use crate::{options::ProfileName, world::World};
+use crate::{
+    options::ProfileName,
+    world::{LinkId, World},
+};
 
 const FOR_WHAT_IS_UNKNOWN: Rule = Rule::new(
     "IC29",
@@ -15,8 +18,10 @@ const FOR_WHAT_IS_UNKNOWN: Rule = Rule::new(
 /// Judges why clients turn. A proxy turns for other reasons.
 #[derive(Debug, Default)]
 pub(super) struct Fallback {
-    /// The types of which a client lacked something when its first server last failed, or later.
+    /// The types of which a client lacked something when its first server failed after it had last answered, or later.
     lacked: BTreeSet<(usize, usize)>,
+    /// The streams on which a first server has answered.
+    answered: BTreeSet<LinkId>,
     /// Who has turned, and not turned back since, by client and the one type that the stream carries.
     turned: BTreeSet<(usize, Option<usize>)>,
 }
@@ -50,7 +55,8 @@ impl Oracle for Fallback {
                 if it.server == 1 && end == End::ByClient {
                     self.turned.remove(&(it.client, it.only));
                 }
-                if it.server == 0 {
+                // Who has turned stays so until he is answered, though he connects later, and knows all by then.
+                if self.answered.remove(&link) {
                     let is_carried = |kind| it.only.is_none_or(|only| only == kind);
                     self.lacked.retain(|(client, kind)| *client != it.client || !is_carried(*kind));
                 }
@@ -62,6 +68,7 @@ impl Oracle for Fallback {
             Event::Reading { link, .. } | Event::Unchanged { link } => {
                 let it = world.link(link);
                 if it.server == 0 {
+                    self.answered.insert(link);
                     self.turned.remove(&(it.client, it.only));
                 }
             }

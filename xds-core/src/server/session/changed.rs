@@ -43,7 +43,7 @@ impl Turn<'_> {
         let is_unheard = sends == Sends::ChangesAndRemovals
             && !was_sent
             && touch == Touch::Content
-            && edge_due.is_none_or(|due| due.ride != Ride::Dropped)
+            && edge_due.is_none_or(|due| due.claim == Claim::Nothing && due.ride != Ride::Dropped)
             && self.session.wildcard.is_none();
         if !exists && is_covered && (sends == Sends::Changes || is_unheard) {
             self.disconnect(edge_slot);

@@ -14,6 +14,7 @@ use hashbrown::HashTable;
 
 use self::due_list::Release;
 pub(crate) use self::due_list::{Due, DueList, Ride};
+use super::wildcard::Claim;
 use crate::{
     server::{event::Cause, looks},
     slab::{Key, Slab, Slot},
@@ -300,6 +301,13 @@ impl Edges {
             self.push_back(list.list(due.release), Chain::Due, slot);
         }
         list.note_altered();
+    }
+
+    /// What is due the client has asked for.
+    pub(crate) fn note_claim(&mut self, slot: Slot, claim: Claim) {
+        if let Some(due) = self.at_mut(slot).and_then(|edge| edge.due.as_mut()) {
+            due.claim = due.claim.max(claim);
+        }
     }
 
     /// What is due is an answer to who has dropped the name.

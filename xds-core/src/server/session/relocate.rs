@@ -65,6 +65,8 @@ enum Before {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Nothing,
+    /// Nothing, and it waits to be told that there is none.
+    Waits,
     Absent,
     /// Some version of it.
     Something,
@@ -84,8 +86,9 @@ impl Turn<'_> {
                 let claim = edge.due.map_or(Claim::Nothing, |due| due.claim);
                 let error = self.error_of(edge.resource).filter(|_| edge.due.is_none()).cloned();
                 let waits = edge.grace == Grace::Running || self.is_asked_for(edge.resource);
-                let known = match (edge.sent != 0, hash, edge.due.is_some() || waits) {
+                let known = match (edge.sent != 0, hash, edge.due.is_some()) {
                     (true, Some(hash), _) if holds => Known::Exactly(hash),
+                    (false, None, false) if waits => Known::Waits,
                     (true, ..) => Known::Something,
                     // Unless it stands for another one.
                     (false, None, false) if self.meaning(edge.resource).is_none() => Known::Absent,
@@ -300,7 +303,7 @@ impl Turn<'_> {
         let hash = self.arena.payload(resource).map(|payload| payload.hash);
         let sent = match known {
             Known::Something | Known::Exactly(_) => 1,
-            Known::Nothing | Known::Absent => 0,
+            Known::Nothing | Known::Waits | Known::Absent => 0,
         };
         self.edges.set_sent(&mut self.session.edges, edge, sent);
         if sent != 0 && sends != Sends::FullState {
@@ -318,7 +321,8 @@ impl Turn<'_> {
             (Some(hash), Known::Exactly(held)) => hash != held,
             (Some(_), _) => true,
             (None, Known::Absent) => false,
-            (None, Known::Nothing) => {
+            (None, Known::Nothing) => sends == Sends::ChangesAndRemovals,
+            (None, Known::Waits) => {
                 sends == Sends::ChangesAndRemovals && !self.grant_grace(edge, now)
             }
             (None, Known::Something | Known::Exactly(_)) => match sends {
@@ -337,6 +341,7 @@ impl Turn<'_> {
         let is_alias = sent == 0 && self.meaning(resource).is_some();
         if is_due && !is_alias {
             self.make_due(edge, cause);
+            self.edges.note_claim(edge, claim);
             if sent != 0 {
                 self.let_linger_if_gone(edge);
                 self.bring(edge, carried);

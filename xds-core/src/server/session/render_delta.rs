@@ -47,7 +47,7 @@ impl Turn<'_> {
             cause = wildcard.reason_for(parts.is_empty(), to);
             walked = Some((wildcard.cursor, to, partly));
         }
-        if self.say_farewell(&mut parts) {
+        if self.say_farewell(&mut parts, walked.map(|(_, to, _)| to)) {
             let why = if self.tells_losses { Cause::Changed } else { Cause::Resubscribed };
             cause = cause.min_some(Some(why));
         }
@@ -116,17 +116,26 @@ impl Turn<'_> {
     }
 
     /// Names what only the wildcard covered that the client has left, unless it has been named since
-    /// (M93), or is brought, or told to be gone, as part of everything again; as much of it as fits.
-    fn say_farewell(&mut self, parts: &mut Parts) -> bool {
+    /// (M93), or is brought, or told to be gone, as part of everything again; as much of it as fits. What there is of
+    /// everything behind `to` is not brought yet, and may still go.
+    fn say_farewell(&mut self, parts: &mut Parts, to: Option<Stamp>) -> bool {
         let mut names = BTreeSet::new();
         self.session.with_rare(|rare| names = mem::take(&mut rare.farewell));
         let wildcard = self.session.wildcard;
+        let mut brought = BTreeSet::new();
+        if let Some(to) = to {
+            let is_behind = |name: &ResourceName| {
+                let found = self.arena.find(name.as_str()).and_then(|slot| self.arena.at(slot));
+                found.is_some_and(|it| it.payload.is_some() && it.stamp > to)
+            };
+            brought = names.extract_if(.., |name| is_behind(name)).collect();
+        }
         let mut is_told = |name: &ResourceName| {
             let slot = self.arena.find(name.as_str());
             let has_edge = slot.and_then(|slot| self.edges.find(self.slot, slot)).is_some();
-            let resource = slot.and_then(|slot| self.arena.at(slot)).zip(wildcard);
-            let is_covered = resource.is_some_and(|(resource, wildcard)| {
-                resource.payload.is_some() || resource.stamp > wildcard.told
+            let is_covered = slot.zip(wildcard).is_some_and(|(slot, wildcard)| {
+                self.arena.payload(slot).is_some()
+                    || self.arena.is_known(slot, wildcard.reached, wildcard.told)
             });
             has_edge || is_covered || parts.remove(name, self.session.spelling) == Room::Taken
         };
@@ -138,6 +147,7 @@ impl Turn<'_> {
             }
         }
         let told = count - names.len();
+        names.append(&mut brought);
         if !names.is_empty() {
             self.session.rare_mut().farewell = names;
         }
