@@ -124,11 +124,12 @@ impl Turn<'_> {
         let wildcard = self.session.wildcard;
         let mut brought = BTreeSet::new();
         if let Some(to) = to {
-            let is_behind = |name: &ResourceName| {
+            let is_behind = |name: &&ResourceName| {
                 let found = self.arena.find(name.as_str()).and_then(|slot| self.arena.at(slot));
                 found.is_some_and(|it| it.payload.is_some() && it.stamp > to)
             };
-            brought = names.extract_if(.., |name| is_behind(name)).collect();
+            brought = names.iter().filter(is_behind).cloned().collect();
+            names.retain(|name| !brought.contains(name));
         }
         let mut is_told = |name: &ResourceName| {
             let slot = self.arena.find(name.as_str());
